@@ -1,0 +1,137 @@
+# zinc: one Makefile, everything under build/.  `make help` lists what can be made.
+config ?= release
+B      := $(if $(filter release,$(config)),build,build/$(config))
+PREFIX ?= /usr/local
+CC     ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG  ?= clang-19
+PKGS   := libpcre2-8 libutf8proc jansson libxxhash
+VERSION := 0.1.0
+
+WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
+CFLAGS_release  := -O3 -g -DNDEBUG
+CFLAGS_debug    := -O1 -g -DZINC_DEBUG_CHECKS=1
+CFLAGS_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DZINC_DEBUG_CHECKS=1
+CFLAGS_fuzz     := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -DZINC_DEBUG_CHECKS=1
+ifeq ($(config),fuzz)
+CC := $(CLANG)
+endif
+ifeq ($(filter $(config),release debug sanitize fuzz),)
+$(error config=$(config): choose release, debug, sanitize or fuzz)
+endif
+
+# -ffp-contract=off: the canonical arithmetic writes fma where it means fma, so that every build gives the same bits.
+CFLAGS  := -std=gnu17 $(WARN) $(CFLAGS_$(config)) -ffp-contract=off -fno-math-errno -fno-strict-aliasing -pthread \
+           -I. -I$(B)/gen -D_GNU_SOURCE -DZINC_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS)) $(EXTRA_CFLAGS)
+LDFLAGS := $(filter -fsanitize=%,$(subst fuzzer-no-link,,$(CFLAGS_$(config)))) -pthread $(EXTRA_LDFLAGS)
+ifeq ($(config),fuzz)
+LDFLAGS := -fsanitize=address,undefined -pthread
+endif
+LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lm -ldl
+
+# One library of everything below the programs; a folder's sources are whatever lies in it.
+LIB_DIRS := base model graph oracle rt engine
+LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
+CLI_SRC  := $(wildcard cli/*.c)
+CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
+LIB      := $(B)/libzinc.a
+
+# Instruction sets are chosen per file by its suffix and at run time by oracle/isa.c.
+MACHINE := $(shell $(CC) -dumpmachine)
+ifneq ($(findstring x86_64,$(MACHINE)),)
+ISA_avx2   := -mavx2 -mfma -mf16c
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+ISA_amx    := $(ISA_avx512) -mamx-tile -mamx-int8
+endif
+isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
+
+# tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
+TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))
+TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
+PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS)
+
+# tests/SUITE/NAME.c with a name that starts with test_ is a Check program of its own.
+TEST_SRC  := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/stream/test_*.c tests/e2e/test_*.c)
+TEST_BINS := $(TEST_SRC:%.c=$(B)/%)
+TEST_LIB_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/lib/*.c))
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
+
+.PHONY: all check tests fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
+.DEFAULT_GOAL := all
+.SECONDARY:
+
+all: $(PROGRAMS) ## build the programs into build/
+
+$(LIB): $(LIB_OBJ)
+	@rm -f $@
+	@echo "  AR    $@"
+	@ar rcs $@ $^
+
+$(B)/zinc: $(CLI_OBJ) $(LIB)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
+
+define tool_rule
+$(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB)
+	@echo "  LINK  $$@"
+	@$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+endef
+$(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
+
+tests: $(TEST_BINS) ## build the test programs
+$(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(shell pkg-config --libs check)
+$(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+check: all tests ## build and run the tests (config=debug, config=sanitize for the other builds)
+	@tests/run $(B) $(SUITES)
+
+$(FUZZ_BINS): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) -fsanitize=address,undefined,fuzzer -pthread -o $@ $^ $(LDLIBS)
+
+fuzz: $(FUZZ_BINS) ## build the fuzz targets (needs config=fuzz)
+fuzz-run: fuzz ## run each fuzz target for FUZZ_SECONDS (default 60)
+	@tests/fuzz/run $(B) $(or $(FUZZ_SECONDS),60)
+
+bench: all ## measure decode and prefill beside the memory roof, on synthetic models
+	@tests/bench $(B)
+
+FORMATTED = $(shell git ls-files '*.c' '*.h' | grep -v '/gen/')
+format: ## rewrite the sources with clang-format
+	@clang-format -i $(FORMATTED)
+format-check:
+	@clang-format --dry-run -Werror $(FORMATTED)
+
+gen: ## rewrite the generated files under */gen/
+	@for g in tools/gen_*.sh tools/gen_*.py; do [ ! -e $$g ] || $$g || exit 1; done
+gen-check: gen ## fail when a generated file differs from its generator's output
+	@git diff --exit-code -- '*/gen/*'
+
+install: all ## install zinc and its man page below PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(B)/zinc $(DESTDIR)$(PREFIX)/bin/zinc
+	install -m 644 doc/zinc.1 $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/zinc $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
+	@echo "  config=release|debug|sanitize|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream e2e'"
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

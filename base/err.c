@@ -1,0 +1,42 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A message is one line on a terminal, whatever bytes a hostile file put into the names it quotes. */
+static void make_printable(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = '?';
+}
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+    if (!e)
+        return code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    make_printable(e->msg);
+    e->code = code;
+    return code;
+}
+
+void err_context(struct err *e, const char *fmt, ...)
+{
+    if (!e)
+        return;
+    char head[sizeof e->msg], tail[sizeof e->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(head, sizeof head, fmt, ap);
+    va_end(ap);
+    make_printable(head);
+    memcpy(tail, e->msg, sizeof tail);
+    size_t n = strnlen(head, sizeof head - 1);
+    memcpy(e->msg, head, n);
+    snprintf(e->msg + n, sizeof e->msg - n, ": %s", tail);
+}

@@ -1,0 +1,42 @@
+/* kernels/blocks.h
+ * The block layouts of quantised tensors as they lie in a GGUF file, little-endian, packed. A row is a run of blocks.
+ * f16 fields are the raw 16 bits. K types hold 256 elements, the others 32.
+ * Source: the GGUF/ggml format (ggml-org/ggml: docs/gguf.md, src/ggml-common.h). */
+#ifndef ZINC_KERNELS_BLOCKS_H
+#define ZINC_KERNELS_BLOCKS_H
+
+#include <stdint.h>
+
+#define QK   32  /* elements of a small block          */
+#define QK_K 256 /* elements of a K (super) block      */
+
+typedef struct { uint16_t d; uint8_t qs[16]; } blk_q4_0;                        /* (n - 8) d                     */
+typedef struct { uint16_t d, m; uint8_t qs[16]; } blk_q4_1;                     /* n d + m                       */
+typedef struct { uint16_t d; uint8_t qh[4], qs[16]; } blk_q5_0;                 /* (n - 16) d, bit 4 in qh       */
+typedef struct { uint16_t d, m; uint8_t qh[4], qs[16]; } blk_q5_1;              /* n d + m                       */
+typedef struct { uint16_t d; int8_t qs[32]; } blk_q8_0;                         /* q d                           */
+typedef struct { uint16_t d; uint8_t qs[16]; } blk_iq4_nl;                      /* T[n] d                        */
+typedef struct { uint8_t e, qs[16]; } blk_mxfp4;                                /* M[n] 2^(e-128)                */
+typedef struct { uint8_t scales[16], qs[64]; uint16_t d, dmin; } blk_q2_k;      /* 16 runs of 16: 4-bit sc, min  */
+typedef struct { uint8_t hmask[32], qs[64], scales[12]; uint16_t d; } blk_q3_k; /* 16 runs of 16: 6-bit sc - 32  */
+typedef struct { uint16_t d, dmin; uint8_t scales[12], qs[128]; } blk_q4_k;     /* 8 runs of 32: 6-bit sc, min   */
+typedef struct { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; } blk_q5_k;
+typedef struct { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; } blk_q6_k; /* 16 runs of 16           */
+typedef struct { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } blk_iq4_xs;   /* 8 runs of 32, T[n]       */
+
+#define BLK_ASSERT(t, n) _Static_assert(sizeof(t) == (n), "GGUF block layout")
+BLK_ASSERT(blk_q4_0, 18);
+BLK_ASSERT(blk_q4_1, 20);
+BLK_ASSERT(blk_q5_0, 22);
+BLK_ASSERT(blk_q5_1, 24);
+BLK_ASSERT(blk_q8_0, 34);
+BLK_ASSERT(blk_iq4_nl, 18);
+BLK_ASSERT(blk_mxfp4, 17);
+BLK_ASSERT(blk_q2_k, 84);
+BLK_ASSERT(blk_q3_k, 110);
+BLK_ASSERT(blk_q4_k, 144);
+BLK_ASSERT(blk_q5_k, 176);
+BLK_ASSERT(blk_q6_k, 210);
+BLK_ASSERT(blk_iq4_xs, 136);
+
+#endif
