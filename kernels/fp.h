@@ -1,0 +1,96 @@
+/* kernels/fp.h
+ * Half and bfloat16 against float, exact: subnormals, infinities and the sign of zero included; narrowing rounds to
+ * nearest, ties to even. A NaN stays a NaN, becomes quiet and keeps the upper bits of its payload, as x86 and Arm
+ * hardware do. Freestanding: hosts and kernels include it. Where the target converts halves itself the compiler's
+ * _Float16 is used, with the same bits (tests/unit/test_quant_fp.c runs the integer forms over every input class). */
+#ifndef ZINC_KERNELS_FP_H
+#define ZINC_KERNELS_FP_H
+
+#include <stdint.h>
+
+static inline uint32_t f32_bits(float f)
+{
+    union { float f; uint32_t u; } v = { .f = f };
+    return v.u;
+}
+
+static inline float f32_from_bits(uint32_t u)
+{
+    union { uint32_t u; float f; } v = { .u = u };
+    return v.f;
+}
+
+/* The integer forms: the definition, for targets without half instructions. */
+static inline float f16_to_f32_soft(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+    if (e == 31)
+        return f32_from_bits(sign | 0x7f800000 | (m ? 0x400000 | m << 13 : 0));
+    if (e != 0)
+        return f32_from_bits(sign | (e + 112) << 23 | m << 13);
+    /* m * 2^-24: the integer converts exactly, and the product stays far above the subnormals of f32 */
+    return f32_from_bits(sign | f32_bits((float)m * 0x1p-24f));
+}
+
+static inline uint16_t f16_from_f32_soft(float f)
+{
+    uint32_t u = f32_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    if (a > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x1ff));
+    if (a >= 0x477ff000) /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (a < 0x33000001) /* up to 2^-25, the tie included: zero */
+        return (uint16_t)sign;
+    uint32_t e = a >> 23, m = (a & 0x7fffff) | 0x800000;
+    uint32_t drop = e < 113 ? 126 - e : 13; /* bits below the result's last place */
+    uint32_t r = m >> drop, rest = m & ((1u << drop) - 1), half = 1u << (drop - 1);
+    r += rest > half || (rest == half && (r & 1));
+    /* the hidden bit of a normal number adds one to the exponent, hence e - 113; a carry moves up by itself */
+    return (uint16_t)(sign | (r + (e < 113 ? 0 : (e - 113) << 10)));
+}
+
+#if defined(__F16C__) || defined(__aarch64__) || defined(__AMDGCN__) || defined(__NVPTX__)
+static inline float f16_to_f32(uint16_t h)
+{
+    union { uint16_t u; _Float16 f; } v = { .u = h };
+    return (float)v.f;
+}
+
+static inline uint16_t f16_from_f32(float f)
+{
+    union { _Float16 f; uint16_t u; } v = { .f = (_Float16)f };
+    return v.u;
+}
+#else
+static inline float f16_to_f32(uint16_t h)
+{
+    return f16_to_f32_soft(h);
+}
+
+static inline uint16_t f16_from_f32(float f)
+{
+    return f16_from_f32_soft(f);
+}
+#endif
+
+static inline float bf16_to_f32(uint16_t h)
+{
+    return f32_from_bits((uint32_t)h << 16);
+}
+
+static inline uint16_t bf16_from_f32(float f)
+{
+    uint32_t u = f32_bits(f);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* 2^(e - 128): MXFP4's scale with the half of its doubled table folded in. e = 0 and 1 are subnormal; 255, which the
+ * E8M0 code calls NaN, reads as 2^127. */
+static inline float e8m0_half_to_f32(uint8_t e)
+{
+    return f32_from_bits(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+#endif
