@@ -1,0 +1,124 @@
+/* rt/tier.h
+ * A tier executes command streams on one kind of hardware. It is about a dozen functions, and the number does not grow
+ * with the commands.
+ *
+ * A tier object holds one model: its weights, its KV, state, scratch and IO arenas, and any number of plans (streams
+ * prepared into the tier's native form). Life: open, load (weights), alloc (arenas), prepare (streams), then per token
+ * submit and wait. Not thread-safe: one thread drives a tier. */
+#ifndef ZINC_RT_TIER_H
+#define ZINC_RT_TIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "graph/stream.h"
+
+enum plan_kind { PLAN_AUTO, PLAN_REPLAY, PLAN_PERSISTENT };
+
+struct tier_opts {
+    int device;              /* index among the tier's devices, -1: best                            */
+    const char *device_name; /* or a part of its name; NULL: by index                               */
+    int threads;             /* cpu: worker threads, 0: one per core                                */
+    bool exact;              /* cpu: dequantise and accumulate in double                            */
+    bool check;              /* verify hazards while running where the tier can (on in debug builds) */
+    bool trace;              /* record time stamps per command                                      */
+};
+
+struct tier_info {
+    char device[96];         /* "2 cores, avx512", "AMD Radeon ...": for people                     */
+    char note[160];          /* why it can or cannot run, one line                                  */
+    uint64_t mem_bytes, mem_free_bytes; /* 0: unknown                                               */
+};
+
+/* What submissions cost, summed since tier_stats_reset. */
+struct tier_stats {
+    uint64_t steps, rows, commands;
+    uint64_t busy_ns;        /* from submit to completion                                           */
+    uint64_t host_ns;        /* spent by the host inside submit                                     */
+    uint64_t words;          /* patched                                                             */
+    uint64_t bytes;          /* weights, state and cache moved, by the stream's cost                */
+};
+
+struct tier_trace {
+    uint32_t cmd, reserved;
+    uint64_t start_ns, end_ns;
+};
+
+/* Where the weights' bytes are: weight i of the stream's table lies at data[i], its rows as in the file. The memory
+ * outlives the tier. Streams of one model share one weight table. */
+struct tier_weights {
+    const struct stream *s;
+    const uint8_t *const *data;
+};
+
+struct tier;
+struct tier_plan;
+
+struct tier_impl {
+    const char *name; /* as in --tier= */
+    void (*destroy)(struct tier *t);
+    int (*load)(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e);
+    int (*alloc)(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e); /* zeroed; not WEIGHTS, CONST */
+    int (*prepare)(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e);
+    void (*plan_destroy)(struct tier_plan *p); /* NULL is fine */
+    int (*submit)(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point);
+    int (*wait)(struct tier *t, uint64_t point, uint64_t timeout_ns); /* 0, -ETIME, or -EIO: see fault */
+    int (*read)(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
+    int (*write)(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
+    /* Optional, each: */
+    const void *(*map)(struct tier *t, enum arena a, uint64_t off); /* host-visible bytes, else NULL     */
+    bool (*supports)(const struct tier *t, const struct stream *s, uint32_t cmd); /* NULL: every command */
+    int (*fault)(struct tier *t, struct err *out);                 /* the story behind -EIO              */
+    void (*dump)(const struct tier_plan *p, FILE *f);              /* native form, decoded               */
+    uint32_t (*trace)(struct tier *t, const struct tier_trace **out); /* the last step's                 */
+    int (*submit_prefix)(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
+    uint64_t (*resident)(const struct tier *t);                    /* bytes held, weights included       */
+};
+
+/* Embedded first in each tier's own struct. */
+struct tier {
+    const struct tier_impl *impl;
+    struct tier_info info;
+    struct tier_stats stats;
+    uint64_t arena_bytes[ARENA_COUNT];
+    bool loaded, faulted;
+};
+
+/* Embedded first in each tier's own plan. */
+struct tier_plan {
+    struct tier *tier;
+    const struct stream *s; /* must outlive the plan */
+    enum plan_kind kind;
+};
+
+/* One entry per tier that this binary knows, in order of preference for --tier=auto. */
+struct tier_driver {
+    const char *name;
+    /* 0 and info filled: it can run here; -ENODEV and info->note: why not, and what would help. Cheap. */
+    int (*probe)(const struct tier_opts *o, struct tier_info *info);
+    int (*open)(const struct tier_opts *o, struct tier **out, struct err *e);
+};
+extern const struct tier_driver *const tier_drivers[]; /* NULL-terminated; cpu and null are always there */
+
+/* name NULL or "auto": the first that probes well (never null). -ENODEV: none; the message says why and what to do. */
+int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e);
+void tier_close(struct tier *t); /* NULL is fine */
+
+/* The front functions check state once for everybody, keep the statistics and handle the optional entries. */
+int tier_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e);
+int tier_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e);
+int tier_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e);
+void tier_plan_destroy(struct tier_plan *p);
+int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point);
+int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
+int tier_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
+int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
+const void *tier_map(struct tier *t, enum arena a, uint64_t off); /* NULL: use tier_read */
+/* Runs commands [0, n_cmds) only and waits; for bisecting. -ENOTSUP where the tier cannot. */
+int tier_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds, struct err *e);
+void tier_stats_reset(struct tier *t);
+
+#endif
