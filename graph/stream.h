@@ -51,7 +51,7 @@ struct cmd {
     uint64_t bytes;      /* weights and state moved: per step, or per row by CMD_BYTES_PER_ROW        */
     uint64_t flops;      /* per row                                                                   */
     uint32_t kv_flops;
-    uint32_t reserved;   /* zero                                                                      */
+    uint32_t reserved[3]; /* zero                                                                     */
 };
 _Static_assert(sizeof(struct cmd) == 64, "stream ABI");
 
