@@ -71,7 +71,8 @@ struct gguf {
  * -ENOTSUP: valid, but of a version, endianness or tensor type that zinc does not read. */
 int gguf_open(const char *path, struct gguf **out, struct err *e);
 
-/* The same over `n` bytes in memory, which must outlive the object; `name` stands for the path in messages. */
+/* The same over `n` bytes in memory, which must outlive the object and start at a multiple of 8; `name` stands for the
+ * path in messages. Split models open from files only. */
 int gguf_open_memory(const char *name, const void *bytes, uint64_t n, struct gguf **out, struct err *e);
 void gguf_close(struct gguf *g); /* NULL is fine */
 
