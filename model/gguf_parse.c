@@ -96,7 +96,7 @@ static const char *guess_content(const uint8_t *map, uint64_t n)
 
 static int read_header(struct reader *r, struct gguf_dir *d)
 {
-    uint8_t magic[4];
+    uint8_t magic[4] = { 0 };
     int rc = take(r, magic, 4, "the GGUF header");
     if (rc)
         return rc;
@@ -158,7 +158,7 @@ static int read_strings(struct reader *r, struct gguf_kv *kv)
     kv->str_off = off;
     uint64_t start = r->pos;
     for (uint64_t i = 0; i < kv->n; i++) {
-        struct gguf_str s;
+        struct gguf_str s = { 0 };
         off[i] = r->pos - start;
         int rc = take_str(r, &s, "a string of an array");
         if (rc) {
@@ -171,7 +171,7 @@ static int read_strings(struct reader *r, struct gguf_kv *kv)
 
 static int read_type(struct reader *r, const struct gguf_kv *kv, enum gguf_type *out)
 {
-    uint32_t t;
+    uint32_t t = 0;
     int rc = take(r, &t, 4, "a value type");
     if (rc)
         return rc;
