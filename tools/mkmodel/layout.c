@@ -1,0 +1,257 @@
+/* Which tensors a model of each family has, and how their values are drawn.
+ *
+ * The scales keep a random model lively: matrices have standard deviation 1/sqrt(n_in), so that activations keep their
+ * size; the head makes logits with a standard deviation near 3, far apart compared with rounding noise. A tied head
+ * would favour the token that was just read (its embedding is still in the residual stream); random signs in
+ * output_norm break that. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "model/quant_mix.h"
+#include "tools/mkmodel/mkmodel.h"
+
+#define LOGIT_STD 3.0f
+enum { GDN_HEAD = 128, GDN_CONV = 4 };
+
+static const char *const arch_names[] = {
+#define X(name, arch) arch,
+    MODEL_FAMILIES(X)
+#undef X
+};
+
+static struct mk_tensor *add(struct mk_model *m, enum fill f, float a, float b, const uint64_t ne[3], const char *fmt,
+                             va_list ap)
+{
+    if (m->n == m->cap) {
+        size_t cap = m->cap ? 2 * m->cap : 256;
+        struct mk_tensor *t = realloc(m->t, cap * sizeof *t);
+        CHECK(t != NULL);
+        m->t = t;
+        m->cap = cap;
+    }
+    struct mk_tensor *t = &m->t[m->n++];
+    *t = (struct mk_tensor){ .type = QT_F32, .fill = f, .a = a, .b = b, .ne = { ne[0], ne[1], ne[2], 1 } };
+    t->n_dims = ne[2] > 1 ? 3 : ne[1] > 1 ? 2 : 1;
+    vsnprintf(t->name, sizeof t->name, fmt, ap);
+    return t;
+}
+
+/* A matrix [n_in, n_out] whose products keep the size of their input times `gain`. */
+__attribute__((format(printf, 5, 6))) static void matrix(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out,
+                                                         const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(m, FILL_GAUSS, 0, gain / sqrtf((float)n_in), (uint64_t[3]){ n_in, n_out, 1 }, fmt, ap);
+    va_end(ap);
+}
+
+__attribute__((format(printf, 4, 5))) static void experts(struct mk_model *m, uint64_t n_in, uint64_t n_out,
+                                                          const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(m, FILL_GAUSS, 0, 1 / sqrtf((float)n_in), (uint64_t[3]){ n_in, n_out, m->p->n_expert }, fmt, ap);
+    va_end(ap);
+}
+
+__attribute__((format(printf, 7, 8))) static void drawn(struct mk_model *m, enum fill f, float a, float b, uint64_t n0,
+                                                        uint64_t n1, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(m, f, a, b, (uint64_t[3]){ n0, n1, 1 }, fmt, ap);
+    va_end(ap);
+}
+
+#define NORM(m, n, ...) drawn(m, FILL_GAUSS, 1, 0.1f, n, 1, __VA_ARGS__)
+#define BIAS(m, n, n1, ...) drawn(m, FILL_GAUSS, 0, 0.1f, n, n1, __VA_ARGS__)
+
+static bool is_hybrid(enum model_family f)
+{
+    return f == FAMILY_QWEN3NEXT || f == FAMILY_QWEN35 || f == FAMILY_QWEN35MOE;
+}
+
+static bool gemma4_full(const struct preset *p, uint32_t il)
+{
+    return (il + 1) % p->full_every == 0;
+}
+
+static void add_attention(struct mk_model *m, uint32_t il)
+{
+    const struct preset *p = m->p;
+    bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
+    uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
+    matrix(m, 1, d, (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd, "blk.%u.attn_q.weight", il);
+    matrix(m, 1, d, kv * hd, "blk.%u.attn_k.weight", il);
+    if (!full)
+        matrix(m, 1, d, kv * hd, "blk.%u.attn_v.weight", il);
+    matrix(m, 1, p->n_head * hd, d, "blk.%u.attn_output.weight", il);
+    if (oss) {
+        BIAS(m, p->n_head * hd, 1, "blk.%u.attn_q.bias", il);
+        BIAS(m, kv * hd, 1, "blk.%u.attn_k.bias", il);
+        BIAS(m, kv * hd, 1, "blk.%u.attn_v.bias", il);
+        BIAS(m, d, 1, "blk.%u.attn_output.bias", il);
+        drawn(m, FILL_GAUSS, 0, 1, p->n_head, 1, "blk.%u.attn_sinks.weight", il);
+    } else if (g4) { /* attention scale 1: the norm carries the 1/sqrt(head_dim) */
+        float s = 1 / sqrtf((float)hd);
+        drawn(m, FILL_GAUSS, s, 0.1f * s, hd, 1, "blk.%u.attn_q_norm.weight", il);
+        NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
+    } else if (p->family != FAMILY_LLAMA) {
+        NORM(m, hd, "blk.%u.attn_q_norm.weight", il);
+        NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
+    }
+}
+
+static void add_deltanet(struct mk_model *m, uint32_t il)
+{
+    const struct preset *p = m->p;
+    uint64_t d = p->n_embd, key = p->gdn_k * GDN_HEAD, value = p->gdn_v * GDN_HEAD, conv = 2 * key + value;
+    matrix(m, 1, d, conv, "blk.%u.attn_qkv.weight", il);
+    matrix(m, 1, d, value, "blk.%u.attn_gate.weight", il);
+    if (p->family == FAMILY_QWEN3NEXT) {
+        matrix(m, 1, d, 2 * p->gdn_v, "blk.%u.ssm_ba.weight", il);
+    } else {
+        matrix(m, 1, d, p->gdn_v, "blk.%u.ssm_beta.weight", il);
+        matrix(m, 1, d, p->gdn_v, "blk.%u.ssm_alpha.weight", il);
+    }
+    drawn(m, FILL_GAUSS, 0, 0.5f, GDN_CONV, conv, "blk.%u.ssm_conv1d.weight", il);
+    drawn(m, FILL_UNIFORM, -5, 0, p->gdn_v, 1, "blk.%u.ssm_dt.bias", il);
+    drawn(m, FILL_SSM_A, 0, 0, p->gdn_v, 1, "blk.%u.ssm_a", il);
+    NORM(m, GDN_HEAD, "blk.%u.ssm_norm.weight", il);
+    matrix(m, 1, value, d, "blk.%u.ssm_out.weight", il);
+}
+
+static void add_dense_ffn(struct mk_model *m, uint32_t il)
+{
+    matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_gate.weight", il);
+    matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_up.weight", il);
+    matrix(m, 1, m->p->n_ff, m->p->n_embd, "blk.%u.ffn_down.weight", il);
+}
+
+static void add_experts(struct mk_model *m, uint32_t il)
+{
+    const struct preset *p = m->p;
+    uint64_t d = p->n_embd, ff = p->n_ff_exp, n = p->n_expert;
+    bool g4 = p->family == FAMILY_GEMMA4;
+    /* gemma4's router reads a vector that was divided by sqrt(n_embd) */
+    matrix(m, g4 ? 2 * sqrtf((float)d) : 2, d, n, "blk.%u.ffn_gate_inp.weight", il);
+    if (g4) {
+        NORM(m, d, "blk.%u.ffn_gate_inp.scale", il);
+        experts(m, d, 2 * ff, "blk.%u.ffn_gate_up_exps.weight", il);
+    } else {
+        experts(m, d, ff, "blk.%u.ffn_gate_exps.weight", il);
+        experts(m, d, ff, "blk.%u.ffn_up_exps.weight", il);
+    }
+    experts(m, ff, d, "blk.%u.ffn_down_exps.weight", il);
+    if (g4)
+        NORM(m, n, "blk.%u.ffn_down_exps.scale", il);
+    if (p->family == FAMILY_GPT_OSS) {
+        BIAS(m, n, 1, "blk.%u.ffn_gate_inp.bias", il);
+        BIAS(m, ff, n, "blk.%u.ffn_gate_exps.bias", il);
+        BIAS(m, ff, n, "blk.%u.ffn_up_exps.bias", il);
+        BIAS(m, d, n, "blk.%u.ffn_down_exps.bias", il);
+    }
+    if (p->n_ff_shexp) {
+        drawn(m, FILL_GAUSS, 0, 1 / sqrtf((float)d), d, 1, "blk.%u.ffn_gate_inp_shexp.weight", il);
+        matrix(m, 1, d, p->n_ff_shexp, "blk.%u.ffn_gate_shexp.weight", il);
+        matrix(m, 1, d, p->n_ff_shexp, "blk.%u.ffn_up_shexp.weight", il);
+        matrix(m, 1, p->n_ff_shexp, d, "blk.%u.ffn_down_shexp.weight", il);
+    }
+}
+
+static void add_layer(struct mk_model *m, uint32_t il)
+{
+    const struct preset *p = m->p;
+    enum model_family f = p->family;
+    uint64_t d = p->n_embd;
+    bool gemma = f == FAMILY_GEMMA3 || f == FAMILY_GEMMA4;
+    NORM(m, d, "blk.%u.attn_norm.weight", il);
+    if (is_hybrid(f) && (il + 1) % 4 != 0)
+        add_deltanet(m, il);
+    else
+        add_attention(m, il);
+    if (gemma || is_hybrid(f) || f == FAMILY_GPT_OSS)
+        NORM(m, d, "blk.%u.post_attention_norm.weight", il);
+    if (!is_hybrid(f) && f != FAMILY_GPT_OSS)
+        NORM(m, d, "blk.%u.ffn_norm.weight", il);
+    if (!p->n_expert || f == FAMILY_GEMMA4)
+        add_dense_ffn(m, il);
+    if (p->n_expert)
+        add_experts(m, il);
+    if (gemma)
+        NORM(m, d, "blk.%u.post_ffw_norm.weight", il);
+    if (f == FAMILY_GEMMA4) {
+        if (p->n_expert) {
+            NORM(m, d, "blk.%u.post_ffw_norm_1.weight", il);
+            NORM(m, d, "blk.%u.pre_ffw_norm_2.weight", il);
+            NORM(m, d, "blk.%u.post_ffw_norm_2.weight", il);
+        }
+        NORM(m, 1, "blk.%u.layer_output_scale.weight", il);
+    }
+}
+
+static void add_tensors(struct mk_model *m)
+{
+    const struct preset *p = m->p;
+    uint64_t d = p->n_embd;
+    float head = LOGIT_STD / sqrtf((float)d);
+    drawn(m, FILL_GAUSS, 0, p->tied ? head : 1, d, p->n_vocab, "token_embd.weight");
+    drawn(m, p->tied ? FILL_SIGNED : FILL_GAUSS, 1, 0.1f, d, 1, "output_norm.weight");
+    if (!p->tied)
+        drawn(m, FILL_GAUSS, 0, head, d, p->n_vocab, "output.weight");
+    if (p->family == FAMILY_GEMMA4)
+        drawn(m, FILL_ROPE_GEMMA4, 0, 0, p->head_dim / 2, 1, "rope_freqs.weight");
+    else if (p->rope_freqs)
+        drawn(m, FILL_ROPE_LLAMA3, p->rope_base, 8, p->head_dim / 2, 1, "rope_freqs.weight");
+    for (uint32_t il = 0; il < m->n_layer; il++)
+        add_layer(m, il);
+}
+
+uint64_t mk_tensor_bytes(const struct mk_tensor *t)
+{
+    return qtype_row_bytes(t->type, t->ne[0]) * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+uint64_t mk_model_bytes(const struct mk_model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->n; i++)
+        n += mk_tensor_bytes(&m->t[i]);
+    return n;
+}
+
+int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, const char *type, struct err *e)
+{
+    struct quant_recipe r;
+    *m = (struct mk_model){ .p = p, .n_layer = n_layer ? n_layer : p->n_layer, .arch = arch_names[p->family] };
+    int rc = quant_recipe_parse(type ? type : p->recipe, type && p->tiny, &r, NULL);
+    if (rc) /* of a tiny model a type's name means every matrix, and only the recipes' own names mean recipes */
+        rc = quant_recipe_parse(type ? type : p->recipe, false, &r, e);
+    if (rc)
+        return rc;
+    m->file_type = r.file_type;
+    add_tensors(m);
+    struct quant_item *items = calloc(m->n, sizeof *items);
+    CHECK(items != NULL);
+    for (size_t i = 0; i < m->n; i++) {
+        items[i] = (struct quant_item){ m->t[i].name, m->t[i].n_dims, { 0 }, m->t[i].type };
+        memcpy(items[i].ne, m->t[i].ne, sizeof items[i].ne);
+    }
+    struct quant_shape s = { m->arch, m->n_layer, p->n_expert, p->n_head, p->n_head_kv };
+    quant_recipe_types(&r, &s, items, m->n);
+    for (size_t i = 0; i < m->n; i++)
+        m->t[i].type = items[i].type;
+    free(items);
+    return 0;
+}
+
+void mk_model_finish(struct mk_model *m)
+{
+    free(m->t);
+    m->t = NULL;
+}
