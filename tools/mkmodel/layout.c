@@ -1,9 +1,10 @@
 /* Which tensors a model of each family has, and how their values are drawn.
  *
- * The scales keep a random model lively: matrices have standard deviation 1/sqrt(n_in), so that activations keep their
- * size; the head makes logits with a standard deviation near 3, far apart compared with rounding noise. A tied head
- * would favour the token that was just read (its embedding is still in the residual stream); random signs in
- * output_norm break that. */
+ * The scales keep a random model lively. Matrices have standard deviation gain/sqrt(n_in): with gain 1 activations keep
+ * their size. The head makes logits with a standard deviation near 3, far apart compared with rounding noise. What a
+ * layer adds to the residual stream outweighs the embedding, and attention is peaked, so that the next token depends
+ * on the whole context and greedy decoding does not fall into a short cycle at once. A tied head would favour the
+ * token that was just read; random signs in output_norm break that. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 #include "model/quant_mix.h"
 #include "tools/mkmodel/mkmodel.h"
 
-#define LOGIT_STD 3.0f
+#define LOGIT_STD   3.0f
+#define QUERY_GAIN  2.0f /* of q, hence the standard deviation of attention scores   */
+#define BRANCH_GAIN 3.0f /* of what attention and feed-forward add to the stream     */
 enum { GDN_HEAD = 128, GDN_CONV = 4 };
 
 static const char *const arch_names[] = {
@@ -50,12 +53,12 @@ __attribute__((format(printf, 5, 6))) static void matrix(struct mk_model *m, flo
     va_end(ap);
 }
 
-__attribute__((format(printf, 4, 5))) static void experts(struct mk_model *m, uint64_t n_in, uint64_t n_out,
+__attribute__((format(printf, 5, 6))) static void experts(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out,
                                                           const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    add(m, FILL_GAUSS, 0, 1 / sqrtf((float)n_in), (uint64_t[3]){ n_in, n_out, m->p->n_expert }, fmt, ap);
+    add(m, FILL_GAUSS, 0, gain / sqrtf((float)n_in), (uint64_t[3]){ n_in, n_out, m->p->n_expert }, fmt, ap);
     va_end(ap);
 }
 
@@ -85,24 +88,23 @@ static void add_attention(struct mk_model *m, uint32_t il)
 {
     const struct preset *p = m->p;
     bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
+    bool q_norm = p->family != FAMILY_LLAMA && !oss;
     uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
-    matrix(m, 1, d, (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd, "blk.%u.attn_q.weight", il);
+    matrix(m, q_norm ? 1 : QUERY_GAIN, d, (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd, "blk.%u.attn_q.weight", il);
     matrix(m, 1, d, kv * hd, "blk.%u.attn_k.weight", il);
     if (!full)
         matrix(m, 1, d, kv * hd, "blk.%u.attn_v.weight", il);
-    matrix(m, 1, p->n_head * hd, d, "blk.%u.attn_output.weight", il);
+    matrix(m, BRANCH_GAIN, p->n_head * hd, d, "blk.%u.attn_output.weight", il);
     if (oss) {
         BIAS(m, p->n_head * hd, 1, "blk.%u.attn_q.bias", il);
         BIAS(m, kv * hd, 1, "blk.%u.attn_k.bias", il);
         BIAS(m, kv * hd, 1, "blk.%u.attn_v.bias", il);
         BIAS(m, d, 1, "blk.%u.attn_output.bias", il);
         drawn(m, FILL_GAUSS, 0, 1, p->n_head, 1, "blk.%u.attn_sinks.weight", il);
-    } else if (g4) { /* attention scale 1: the norm carries the 1/sqrt(head_dim) */
-        float s = 1 / sqrtf((float)hd);
+    }
+    if (q_norm) { /* gemma4's attention has scale 1: the norm carries the 1/sqrt(head_dim) */
+        float s = g4 ? QUERY_GAIN / sqrtf((float)hd) : QUERY_GAIN;
         drawn(m, FILL_GAUSS, s, 0.1f * s, hd, 1, "blk.%u.attn_q_norm.weight", il);
-        NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
-    } else if (p->family != FAMILY_LLAMA) {
-        NORM(m, hd, "blk.%u.attn_q_norm.weight", il);
         NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
     }
 }
@@ -123,14 +125,14 @@ static void add_deltanet(struct mk_model *m, uint32_t il)
     drawn(m, FILL_UNIFORM, -5, 0, p->gdn_v, 1, "blk.%u.ssm_dt.bias", il);
     drawn(m, FILL_SSM_A, 0, 0, p->gdn_v, 1, "blk.%u.ssm_a", il);
     NORM(m, GDN_HEAD, "blk.%u.ssm_norm.weight", il);
-    matrix(m, 1, value, d, "blk.%u.ssm_out.weight", il);
+    matrix(m, BRANCH_GAIN, value, d, "blk.%u.ssm_out.weight", il);
 }
 
 static void add_dense_ffn(struct mk_model *m, uint32_t il)
 {
     matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_gate.weight", il);
     matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_up.weight", il);
-    matrix(m, 1, m->p->n_ff, m->p->n_embd, "blk.%u.ffn_down.weight", il);
+    matrix(m, BRANCH_GAIN, m->p->n_ff, m->p->n_embd, "blk.%u.ffn_down.weight", il);
 }
 
 static void add_experts(struct mk_model *m, uint32_t il)
@@ -142,12 +144,12 @@ static void add_experts(struct mk_model *m, uint32_t il)
     matrix(m, g4 ? 2 * sqrtf((float)d) : 2, d, n, "blk.%u.ffn_gate_inp.weight", il);
     if (g4) {
         NORM(m, d, "blk.%u.ffn_gate_inp.scale", il);
-        experts(m, d, 2 * ff, "blk.%u.ffn_gate_up_exps.weight", il);
+        experts(m, 1, d, 2 * ff, "blk.%u.ffn_gate_up_exps.weight", il);
     } else {
-        experts(m, d, ff, "blk.%u.ffn_gate_exps.weight", il);
-        experts(m, d, ff, "blk.%u.ffn_up_exps.weight", il);
+        experts(m, 1, d, ff, "blk.%u.ffn_gate_exps.weight", il);
+        experts(m, 1, d, ff, "blk.%u.ffn_up_exps.weight", il);
     }
-    experts(m, ff, d, "blk.%u.ffn_down_exps.weight", il);
+    experts(m, BRANCH_GAIN, ff, d, "blk.%u.ffn_down_exps.weight", il);
     if (g4)
         NORM(m, n, "blk.%u.ffn_down_exps.scale", il);
     if (p->family == FAMILY_GPT_OSS) {
@@ -160,7 +162,7 @@ static void add_experts(struct mk_model *m, uint32_t il)
         drawn(m, FILL_GAUSS, 0, 1 / sqrtf((float)d), d, 1, "blk.%u.ffn_gate_inp_shexp.weight", il);
         matrix(m, 1, d, p->n_ff_shexp, "blk.%u.ffn_gate_shexp.weight", il);
         matrix(m, 1, d, p->n_ff_shexp, "blk.%u.ffn_up_shexp.weight", il);
-        matrix(m, 1, p->n_ff_shexp, d, "blk.%u.ffn_down_shexp.weight", il);
+        matrix(m, BRANCH_GAIN, p->n_ff_shexp, d, "blk.%u.ffn_down_shexp.weight", il);
     }
 }
 
@@ -170,13 +172,14 @@ static void add_layer(struct mk_model *m, uint32_t il)
     enum model_family f = p->family;
     uint64_t d = p->n_embd;
     bool gemma = f == FAMILY_GEMMA3 || f == FAMILY_GEMMA4;
+    float post = LOGIT_STD * BRANCH_GAIN; /* gemma's embeddings enter with the size of its logits */
     NORM(m, d, "blk.%u.attn_norm.weight", il);
     if (is_hybrid(f) && (il + 1) % 4 != 0)
         add_deltanet(m, il);
     else
         add_attention(m, il);
     if (gemma || is_hybrid(f) || f == FAMILY_GPT_OSS)
-        NORM(m, d, "blk.%u.post_attention_norm.weight", il);
+        drawn(m, FILL_GAUSS, gemma ? post : 1, 0.1f, d, 1, "blk.%u.post_attention_norm.weight", il);
     if (!is_hybrid(f) && f != FAMILY_GPT_OSS)
         NORM(m, d, "blk.%u.ffn_norm.weight", il);
     if (!p->n_expert || f == FAMILY_GEMMA4)
@@ -184,7 +187,7 @@ static void add_layer(struct mk_model *m, uint32_t il)
     if (p->n_expert)
         add_experts(m, il);
     if (gemma)
-        NORM(m, d, "blk.%u.post_ffw_norm.weight", il);
+        drawn(m, FILL_GAUSS, post, 0.1f, d, 1, "blk.%u.post_ffw_norm.weight", il);
     if (f == FAMILY_GEMMA4) {
         if (p->n_expert) {
             NORM(m, d, "blk.%u.post_ffw_norm_1.weight", il);
