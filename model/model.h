@@ -1,7 +1,12 @@
 /* model/model.h
  * A model as its file describes it: one struct of hyper-parameters for every family, and the tensors by role. Reading
  * checks all of it (presence, types, shapes against the hyper-parameters), so that whoever holds a `struct model` may
- * trust every field. Shapes are in GGUF order, contiguous dimension first: a weight [n_in, n_out] holds n_out rows. */
+ * trust every field. Shapes are in GGUF order, contiguous dimension first: a weight [n_in, n_out] holds n_out rows.
+ *
+ * Types: matrices and expert stacks have any type of kernels/qtypes.def (routers too, though files keep them F32);
+ * everything of one dimension (norms, biases, sinks, scales) and the DeltaNet convolution taps are F32, anything else
+ * is refused. Bounds that every model keeps (model_read checks them): n_embd <= 2^20, n_ff <= 2^24, n_head <= 2^14,
+ * head_dim <= 2^12, so that products of two of them fit in 64 bits and n_head * head_dim in 31. */
 #ifndef ZINC_MODEL_MODEL_H
 #define ZINC_MODEL_MODEL_H
 
@@ -30,12 +35,12 @@ enum layer_kind { LAYER_ATTN, LAYER_GDN /* gated DeltaNet */ };
 enum ffn_act { ACT_SILU, ACT_GELU_TANH, ACT_SWIGLU_OAI };
 enum moe_gating { GATING_SOFTMAX /* softmax over all, top-k, renormalise */, GATING_TOPK_SOFTMAX /* gpt-oss */ };
 
-/* YaRN and linear scaling; DESIGN of the formula: model/rope.h. */
+/* YaRN and linear scaling; the formula: model/rope.h. */
 struct rope_params {
     float base;         /* > 0                                                  */
     float freq_scale;   /* 1 / factor; 1: none                                  */
     float ext_factor;   /* 1 for YaRN, 0 otherwise                              */
-    float mscale;       /* multiplies cos and sin; 1 without YaRN               */
+    float mscale;       /* multiplies cos and sin, as it is; 1 without YaRN (unless the file says otherwise) */
     float beta_fast, beta_slow;
     uint32_t n_ctx_orig;
     uint32_t n_rot;     /* rotated dimensions of a head, even                   */
@@ -45,28 +50,40 @@ struct rope_params {
 struct model_layer {
     enum layer_kind kind;
     uint32_t n_head, n_head_kv, head_dim; /* attention layers; head_dim of q, k and v           */
-    uint32_t n_ff;                        /* dense FFN; 0: none                                 */
+    uint32_t n_ff;                        /* dense FFN; 0: none (gemma4 has it beside the experts) */
     uint32_t window;                      /* sliding window in positions, the query included; 0: full */
     uint32_t n_expert_used;
     uint32_t n_ff_exp;
     struct rope_params rope;
-    float attn_scale;
-    bool q_gate;                          /* wq rows hold query and gate, interleaved per head  */
+    float attn_scale;                     /* multiplies q.k before the softmax                  */
+    bool q_gate;                          /* wq rows hold query and gate, interleaved per head: [n_embd, 2 n_head hd] */
+    bool v_from_k;                        /* gemma4, no wv: v is the raw output of wk, before norm and rope */
+    bool v_norm;                          /* gemma4: weightless RMSNorm of v per head            */
+    uint32_t kv_from;                     /* the layer whose KV cache this one reads; its own index where it has wk.
+                                             gemma4's sharing layers have wq only: no wk, wv, k_norm */
 
     /* NULL: this layer has none. */
     const struct gguf_tensor *attn_norm, *post_attn_norm /* gemma: after attention, inside the residual */;
     const struct gguf_tensor *wq, *wk, *wv, *wqkv /* q, k, v rows in one */, *wo;
-    const struct gguf_tensor *bq, *bk, *bv, *bo;
-    const struct gguf_tensor *q_norm, *k_norm, *sinks;
+    const struct gguf_tensor *bq, *bk, *bv, *bqkv, *bo;
+    const struct gguf_tensor *q_norm, *k_norm /* [head_dim] */, *sinks /* [n_head] */;
+    const struct gguf_tensor *rope_freqs; /* divisors [n_rot / 2] of this layer's frequencies     */
+    /* key = gdn_n_k * gdn_head_dim, value = gdn_n_v * gdn_head_dim, conv = 2 key + value:
+     * qkv [n_embd, conv], gate [n_embd, value], alpha and beta [n_embd, n_v] or ba [n_embd, 2 n_v] (per k-head: r betas,
+     * r alphas, r = n_v / n_k), conv [kernel, conv], dt and a [n_v], norm [head_dim], out [value, n_embd] */
     const struct gguf_tensor *gdn_qkv, *gdn_gate, *gdn_alpha, *gdn_beta, *gdn_ba, *gdn_conv, *gdn_dt, *gdn_a, *gdn_norm,
         *gdn_out;
-    const struct gguf_tensor *ffn_norm, *post_ffn_norm;
+    const struct gguf_tensor *ffn_norm /* in front of the FFN, whatever the file calls it */, *post_ffn_norm;
     const struct gguf_tensor *ffn_gate, *ffn_up, *ffn_down;
     const struct gguf_tensor *router, *router_b;
     const struct gguf_tensor *exp_gate, *exp_up, *exp_gate_up, *exp_down; /* [n_in, n_out, n_expert] */
     const struct gguf_tensor *exp_gate_b, *exp_up_b, *exp_down_b;         /* [n_out, n_expert]       */
     const struct gguf_tensor *shexp_gate, *shexp_up, *shexp_down, *shexp_router /* [n_embd] */;
-    const struct gguf_tensor *out_scale; /* gemma4: [1] */
+    /* gemma4 with experts: router input scale [n_embd], per-expert output scale [n_expert] (NULL: 1), norms [n_embd] */
+    const struct gguf_tensor *router_scale, *exp_down_scale, *post_ffn_norm_1, *pre_ffn_norm_2, *post_ffn_norm_2;
+    /* gemma4 per-layer embeddings: gate [n_embd, n_embd_ple], proj [n_embd_ple, n_embd], norm [n_embd] */
+    const struct gguf_tensor *ple_gate, *ple_proj, *ple_norm;
+    const struct gguf_tensor *out_scale; /* gemma4: [1], multiplies the residual stream at the end of the layer */
 };
 
 struct model {
@@ -74,6 +91,7 @@ struct model {
     enum model_family family;
     char name[128];            /* general.name, or the file's base name */
     uint32_t n_layer;          /* without multi-token-prediction blocks */
+    uint32_t n_nextn;          /* multi-token-prediction blocks after them in the file; not read */
     uint32_t n_ctx_train, n_embd, n_vocab;
     float norm_eps;
     float embed_scale;         /* 1, or sqrt(n_embd) for gemma          */
@@ -88,7 +106,11 @@ struct model {
     bool gdn_grouped_heads;    /* qwen3next: v-head h uses k-head h / r; else h % n_k */
     uint64_t n_params;         /* elements of all tensors used          */
 
+    uint32_t n_embd_ple;       /* gemma4: width of the per-layer embeddings; 0: none */
+
     const struct gguf_tensor *token_embd, *output_norm, *output /* token_embd when tied */, *rope_freqs;
+    /* with n_embd_ple: [n_embd_ple * n_layer, n_vocab], [n_embd, n_embd_ple * n_layer], [n_embd_ple] */
+    const struct gguf_tensor *ple_token_embd, *ple_model_proj, *ple_proj_norm;
     struct model_layer *layers; /* [n_layer] */
 };
 

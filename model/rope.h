@@ -1,0 +1,34 @@
+/* model/rope.h
+ * Rotary position embedding, the part that does not depend on the position: the angular frequency of each pair.
+ *
+ *     theta(pos, i) = pos * inv_freq[i]                             i = pair index, 0 .. n_rot/2 - 1
+ *     x0' = (x0 cos theta - x1 sin theta) * mscale
+ *     x1' = (x0 sin theta + x1 cos theta) * mscale                  mscale: rope_params.mscale
+ *
+ * with (x0, x1) = elements (2i, 2i+1) of the head for ROPE_NORM, (i, i + n_rot/2) for ROPE_NEOX; elements from n_rot on
+ * pass through. Folded into inv_freq, D = n_rot, s = freq_scale (Peng et al., YaRN, arXiv 2309.00071, with the bounds
+ * of the ramp rounded outwards as llama.cpp does):
+ *
+ *     ext[i]      = base^(-2i/D) / freq_factors[i]
+ *     corr(b)     = D ln(n_ctx_orig / (2 pi b)) / (2 ln base)
+ *     low, high   = max(0, floor(corr(beta_fast))), min(D - 1, ceil(corr(beta_slow)))
+ *     ramp[i]     = 1 - clamp((i - low) / max(0.001, high - low), 0, 1)       1 for the fast pairs
+ *     mix[i]      = ramp[i] * ext_factor
+ *     inv_freq[i] = ext[i] * (s (1 - mix[i]) + mix[i])
+ *
+ * Linear scaling is ext_factor 0; no scaling is s = 1. Computed in double, stored as float. */
+#ifndef ZINC_MODEL_ROPE_H
+#define ZINC_MODEL_ROPE_H
+
+#include "model/model.h"
+
+/* `freq_factors` [n_rot / 2], or NULL for ones; `inv_freq` [n_rot / 2]. */
+void rope_inv_freq(const struct rope_params *p, const float *freq_factors, float *inv_freq);
+
+/* First and last pair of the YaRN ramp. */
+void rope_yarn_bounds(const struct rope_params *p, double *low, double *high);
+
+/* The factor of cos and sin that goes with YaRN by `factor` (>= 1): 1 + 0.1 ln(factor). */
+float rope_yarn_mscale(double factor);
+
+#endif
