@@ -124,7 +124,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
  *   q, k heads: x / sqrt(sum x^2 + eps); beta = sigmoid(beta), g = a * softplus(alpha + dt), per v-head
  *   S = exp(g) S; e = beta (v - S^T k); S += k e^T; o = S^T q / sqrt(head_dim); y = rms(o) * norm * silu(z)
  * conv: per slot a ring f32 [K, conv_dim], entry pos % K; state: per slot f32 [n_v, head_dim (value), head_dim (key)].
- * ab_ld: row stride of alpha and beta; ab_group: 0: one value per v-head in order; r: per k-head r betas then r alphas.
+ * ab_ld: row stride of alpha and beta; ab_group: 0: one value per v-head in order; r: per k-head r betas then r alphas,
+ *   so that alpha = beta + r and v-head h's values lie at h / r * 2r + h % r from each (with KA_GDN_GROUPED).
  * c: scratch for the convolved channels, f32 [rows, conv_dim]. */
 #define KA_GDN(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, qkv, 1, R) F(gpu_va, z, 1, R) F(gpu_va, alpha, 1, R)            \

@@ -1,0 +1,21 @@
+/* qwen3, qwen3moe: q and k heads are normed before the rotation (half-split pairs), otherwise as llama.
+ *     x1 = x + Wo attention(rope(rms_head(q)), rope(rms_head(k)))
+ *     x2 = x1 + ffn(rms(x1)), or experts: softmax over all, top-k, renormalised */
+#include "graph/ir.h"
+
+void graph_build_qwen3(struct graph *g)
+{
+    const struct model *m = g->m;
+    gref x = graph_embed(g, m->token_embd, m->embed_scale, "embed");   /* f32 [n_embd] */
+
+    for (uint32_t il = 0; il < m->n_layer; il++) {
+        const struct model_layer *l = &m->layers[il];
+        g->layer = il;
+        gref h = graph_norm(g, x, l->attn_norm, "attn_norm");          /* f32 [n_embd] */
+        x = graph_add(g, x, graph_block_attn(g, l, h), "h");           /* f32 [n_embd] */
+        h = graph_norm(g, x, l->ffn_norm, "ffn_norm");                 /* f32 [n_embd] */
+        x = l->router ? graph_block_moe(g, l, x, h)
+                      : graph_add(g, x, graph_block_ffn(g, l, h), "x"); /* f32 [n_embd] */
+    }
+    graph_block_head(g, x);
+}

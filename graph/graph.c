@@ -1,0 +1,73 @@
+#include "graph/graph.h"
+
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/log.h"
+#include "graph/ir.h"
+
+static int check_opts(const struct graph_opts *o, struct err *e)
+{
+    enum { MOST_ROWS = 1 << 16, MOST_SLOTS = 1 << 16, MOST_CTX = 1 << 28 };
+    if (o->n_ctx == 0 || o->n_ctx > MOST_CTX)
+        return err_set(e, -EINVAL, "graph: a context of %u positions, expected 1..%d", o->n_ctx, MOST_CTX);
+    if (o->n_slots == 0 || o->n_slots > MOST_SLOTS)
+        return err_set(e, -EINVAL, "graph: %u slots, expected 1..%d", o->n_slots, MOST_SLOTS);
+    if (o->row_cap == 0 || o->row_cap > MOST_ROWS)
+        return err_set(e, -EINVAL, "graph: %u rows per submission, expected 1..%d", o->row_cap, MOST_ROWS);
+    if (o->out_cap == 0 || o->out_cap > o->row_cap)
+        return err_set(e, -EINVAL, "graph: %u output rows, expected 1..%u, the rows", o->out_cap, o->row_cap);
+    if (o->kv_type != KA_KV_F32 && o->kv_type != KA_KV_F16)
+        return err_set(e, -EINVAL, "graph: kv type %d, expected f32 or f16", (int)o->kv_type);
+    return 0;
+}
+
+static int build(struct graph *g)
+{
+    switch (g->m->family) {
+    case FAMILY_LLAMA: graph_build_llama(g); break;
+    case FAMILY_QWEN3:
+    case FAMILY_QWEN3MOE: graph_build_qwen3(g); break;
+    case FAMILY_QWEN3NEXT:
+    case FAMILY_QWEN35:
+    case FAMILY_QWEN35MOE: graph_build_qwen35(g); break;
+    case FAMILY_GPT_OSS: graph_build_gpt_oss(g); break;
+    case FAMILY_GEMMA3: graph_build_gemma3(g); break;
+    case FAMILY_GEMMA4:
+    default:
+        graph_fail(g, -ENOTSUP, "no builder for this family yet (gemma4's per-layer inputs, shared caches and scaled "
+                                "residuals); llama, qwen3, qwen3.5, gpt-oss and gemma3 run");
+    }
+    return g->rc;
+}
+
+int graph_compile(const struct model *m, const struct graph_opts *opts, struct stream **out, struct err *e)
+{
+    struct graph_opts o = *opts;
+    struct stream *s = NULL;
+    struct gplan p = {0};
+    int rc = check_opts(&o, e);
+    if (rc)
+        return rc;
+    o.n_ctx = (uint32_t)align_up(o.n_ctx, 16);
+
+    struct graph g = {.m = m, .o = &o, .layer = CMD_NO_LAYER};
+    build(&g);
+    graph_fuse(&g);
+    graph_plan(&g, &p);
+    graph_lower(&g, &p, &s);
+    rc = g.rc;
+    if (rc)
+        err_set(e, rc, "%s", g.err.msg);
+    else if ((rc = stream_verify(s, e)))
+        err_context(e, "graph: %s: the lowered stream does not verify", m->name);
+    graph_plan_finish(&p);
+    graph_finish(&g);
+    if (rc) {
+        stream_free(s);
+        return rc;
+    }
+    log_info(GRAPH, "%s: %u commands, %u buffers, %u weights", m->name, s->h.n_cmds, s->h.n_bufs, s->h.n_weights);
+    *out = s;
+    return 0;
+}

@@ -1,0 +1,198 @@
+/* graph/ir.h: private to graph/
+ * The decode graph: fine-grained ops over values, in the order of execution. Builders append ops through the helpers
+ * below, so that a model reads as its paper does; graph_fuse rewrites the list into the commands of the catalogue;
+ * graph_plan gives every value a place; graph_lower writes the stream.
+ *
+ * A value is [rows, n] with rows of the step or of the output, 4-byte elements. A gref names a value, 0 is none. Errors
+ * are sticky: after the first one helpers return 0 and do nothing, and graph_compile reports it. */
+#ifndef ZINC_GRAPH_IR_H
+#define ZINC_GRAPH_IR_H
+
+#include "graph/graph.h"
+
+typedef uint32_t gref;
+
+enum gop_kind {
+    G_EMBED,     /* y = w[token] * scale                              mat[0].w                          */
+    G_NORM,      /* y = resid + rms(x) * norm                                                           */
+    G_ADD,       /* y = x + a                                                                           */
+    G_MATMUL,    /* y_i = w_i x + b_i; with norm, resid, scale and softcap after fusion                 */
+    G_ACT_MUL,   /* y = act(x) * a                                    fused into GATE_UP, always        */
+    G_GATE_UP,   /* y = act(w_0 x + b_0, w_1 x + b_1)                                                   */
+    G_ROW_GATE,  /* y[r] = sigmoid(norm . x)                          fused into ROUTER, always         */
+    G_ROW_SCALE, /* y = x * scale[r]                                  fused into MATMUL, always         */
+    G_SOFTCAP,   /* y = cap * tanh(x / cap)                           fused into MATMUL, always         */
+    G_ROPE_KV,   /* q, k = rope(norm(q), norm(k)); the cache takes k and v; x = q, a = k, b = v         */
+    G_ATTN,      /* y = attention(x = q) over the cache, times sigmoid(a)                               */
+    G_GDN,       /* y = gated DeltaNet(x = qkv, a = z, b = alpha, c = beta)                             */
+    G_ROUTER,    /* ids, weights = top-k(w x + b)                     out 0, 1; 2: share; 3: logits     */
+    G_MOE_UP,    /* y = act(gate_e x, up_e x), e = ids (a)                                              */
+    G_MOE_DOWN,  /* y = resid + sum_e weights (b) * down_e x, e = ids (a)                               */
+    G_GATHER,    /* the rows that need logits                                                           */
+    G_ARGMAX,    /* next token                                                                          */
+};
+
+enum { IN_X, IN_RESID, IN_SCALE, IN_A, IN_B, IN_C, IN_COUNT };
+enum { OUT_Y = 0, OUT_IDS = 0, OUT_WEIGHTS = 1, OUT_SHARE = 2, OUT_LOGITS = 3, OUT_C = 1, OUT_COUNT = 4 };
+
+struct gmat {
+    const struct gguf_tensor *w, *b; /* w [n_in, n_out], b [n_out] or NULL */
+};
+
+struct gop {
+    enum gop_kind kind;
+    bool dead; /* fused into another */
+    uint32_t layer;
+    gref in[IN_COUNT], out[OUT_COUNT];
+    const struct gguf_tensor *norm; /* NORM: its weight; products: the norm folded into their input */
+    struct gmat mat[4];
+    uint32_t n_mats;
+    float scale;   /* EMBED                                */
+    float softcap; /* MATMUL, SOFTCAP; 0: none             */
+    const struct model_layer *ml; /* parameters of attention, DeltaNet and expert ops */
+};
+
+/* Where a value lives. */
+enum gplace {
+    GP_SCRATCH,
+    GP_LOGITS, /* the IO arena, read by the host */
+};
+
+struct gvalue {
+    const char *name;
+    uint32_t layer;
+    enum ka_rows rows;
+    enum gplace place;
+    bool ints;    /* i32, not f32 */
+    uint32_t n;   /* elements of a row                                          */
+    gref base;    /* a view: of this value, `off` elements in; else 0           */
+    uint32_t off;
+    uint32_t buf; /* graph_plan: index of its stream_buf                        */
+};
+
+struct graph {
+    const struct model *m;
+    const struct graph_opts *o; /* n_ctx already rounded up */
+    struct gop *ops;
+    uint32_t n_ops, cap_ops;
+    struct gvalue *vals; /* [0] is unused: gref 0 is none */
+    uint32_t n_vals, cap_vals;
+    const struct gguf_tensor **weights; /* in order of first use: the stream's weight table */
+    uint32_t n_weights, cap_weights;
+    uint32_t layer; /* stamped on ops and values as they are made */
+    int rc;         /* the first error */
+    struct err err;
+};
+
+/* ---- builders' helpers (graph/ir.c) ---- */
+
+gref graph_embed(struct graph *g, const struct gguf_tensor *w, float scale, const char *name);
+gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
+gref graph_add(struct graph *g, gref a, gref b, const char *name);
+gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
+                  const char *name);
+gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name);
+gref graph_row_gate(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
+gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name);
+gref graph_softcap(struct graph *g, gref x, float cap, const char *name);
+/* Elements [off, off + n) of every row of x. */
+gref graph_view(struct graph *g, gref x, uint32_t off, uint32_t n);
+/* Returns the rotated q; k and v are stored. */
+gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k, gref v);
+gref graph_attn(struct graph *g, const struct model_layer *l, gref q, gref gate, const char *name);
+gref graph_gdn(struct graph *g, const struct model_layer *l, gref qkv, gref z, gref alpha, gref beta,
+               const char *name);
+struct groute {
+    gref ids, weights;
+};
+struct groute graph_router(struct graph *g, const struct model_layer *l, gref x);
+gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids, const char *name);
+gref graph_moe_down(struct graph *g, const struct model_layer *l, gref x, struct groute r, const char *name);
+gref graph_gather(struct graph *g, gref x, const char *name);
+void graph_argmax(struct graph *g, gref logits);
+
+/* Records the first error, with the layer prepended; returns g->rc. */
+__attribute__((cold, format(printf, 3, 4))) int graph_fail(struct graph *g, int code, const char *fmt, ...);
+void graph_finish(struct graph *g);
+
+/* Index in the weight table; the builders have put every tensor there. */
+uint32_t graph_weight_index(const struct graph *g, const struct gguf_tensor *t);
+
+/* ---- blocks that families share (graph/blocks.c) ---- */
+
+gref graph_block_attn(struct graph *g, const struct model_layer *l, gref h);
+gref graph_block_gdn(struct graph *g, const struct model_layer *l, gref h);
+gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h);
+/* x + experts(h) [+ shared expert], the residual inside so that it can be folded into the last product. */
+gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref h);
+void graph_block_head(struct graph *g, gref x);
+
+/* ---- one builder per family ---- */
+
+void graph_build_llama(struct graph *g);
+void graph_build_qwen3(struct graph *g);
+void graph_build_qwen35(struct graph *g);
+void graph_build_gpt_oss(struct graph *g);
+void graph_build_gemma3(struct graph *g);
+
+/* ---- the passes ---- */
+
+/* Fuses what must be fused, and unless o->no_fuse what can be; removes dead ops. */
+void graph_fuse(struct graph *g);
+
+/* Everything that has an address. Built by graph_plan, and handed to the stream by graph_lower. */
+struct gplan {
+    struct stream_buf *bufs;
+    uint32_t n_bufs, cap_bufs;
+    struct stream_weight *weights; /* [g->n_weights] */
+    char *strs;
+    uint32_t str_bytes, cap_strs;
+    uint8_t *consts;
+    uint32_t const_bytes, cap_consts;
+    uint64_t arena_bytes[ARENA_COUNT];
+    uint32_t buf_step, buf_logits, buf_weight0 /* weight i is buffer buf_weight0 + i */;
+    struct glayer_plan {
+        uint32_t k, v, conv, state, inv_freq; /* buffers; UINT32_MAX: none */
+    } *layers;
+};
+/* -ENOMEM, -E2BIG, through g->rc. */
+void graph_plan(struct graph *g, struct gplan *p);
+void graph_plan_finish(struct gplan *p);
+
+void graph_lower(struct graph *g, const struct gplan *p, struct stream **out);
+
+/* Bytes of one slot, a multiple of STREAM_ALIGN. */
+uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l); /* of K, and of V */
+uint64_t conv_slot_bytes(const struct model *m);
+uint64_t state_slot_bytes(const struct model *m);
+
+/* Channels of DeltaNet's convolution: q heads, k heads, v heads. */
+static inline uint32_t gdn_conv_dim(const struct model *m)
+{
+    return (2 * m->gdn_n_k + m->gdn_n_v) * m->gdn_head_dim;
+}
+
+/* Layout of the step block (kernels/kargs.h). */
+static inline uint64_t step_out_row_off(uint32_t row_cap)
+{
+    return sizeof(ka_step) + (uint64_t)row_cap * sizeof(ka_row);
+}
+static inline uint64_t step_next_off(uint32_t row_cap, uint32_t out_cap)
+{
+    return step_out_row_off(row_cap) + (uint64_t)out_cap * 4;
+}
+static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
+{
+    return step_next_off(row_cap, out_cap) + (uint64_t)out_cap * 4;
+}
+
+/* ---- private parts of the stream object (graph/stream.c) ---- */
+
+#define STREAM_MAGIC "ZSTREAM\001" /* 8 bytes: the name, the version */
+
+/* Copies the parts that `parts` points to into one allocation; the counts are in parts->h. */
+struct stream *stream_pack(const struct stream *parts);
+uint64_t stream_hash(const void *bytes, uint64_t n, uint64_t seed); /* FNV-1a, 64 bits */
+uint64_t stream_weights_hash(const struct stream_weight *w, uint32_t n, const char *strs);
+
+#endif

@@ -1,0 +1,402 @@
+/* A place for everything that has an address.
+ *
+ *     WEIGHTS   the tensors, in order of first use, row-major     the same for every stream of a model
+ *     CONST     rotation frequencies, one table per distinct set of parameters               likewise
+ *     KV        per attention layer K, then V: [slot][n_kv, n_ctx, head_dim]    by n_ctx, slots, type
+ *     STATE     per DeltaNet layer the convolution's ring and the state, per slot            by slots
+ *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
+ *     IO        the step block, then the logits
+ *
+ * A sum is written over the residual it reads where nobody reads that later. */
+#include "graph/ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "model/rope.h"
+
+#define ARENA_MAX (1ull << 48)
+
+static uint64_t sat_mul(uint64_t a, uint64_t b)
+{
+    uint64_t r;
+    return ckd_mul_u64(a, b, &r) ? r : UINT64_MAX;
+}
+
+static bool room(struct graph *g, void **p, uint32_t need, uint32_t *cap, size_t size)
+{
+    if (need <= *cap)
+        return true;
+    uint32_t want = MAX(need, MAX(*cap * 2, 64u));
+    void *q = realloc(*p, want * size);
+    if (!q) {
+        graph_fail(g, -ENOMEM, "%u elements of %zu bytes", want, size);
+        return false;
+    }
+    *p = q;
+    *cap = want;
+    return true;
+}
+
+/* "name.index", or without the index; returns its offset. */
+static uint32_t add_name(struct graph *g, struct gplan *p, const char *name, size_t len, uint32_t index)
+{
+    char tail[16] = "";
+    if (index != CMD_NO_LAYER)
+        snprintf(tail, sizeof tail, ".%u", index);
+    size_t n = len + strlen(tail) + 1;
+    if (n > (1u << 20) || p->str_bytes > (1u << 30)) {
+        graph_fail(g, -E2BIG, "names of %u bytes", p->str_bytes);
+        return 0;
+    }
+    if (g->rc || !room(g, (void **)&p->strs, p->str_bytes + (uint32_t)n, &p->cap_strs, 1))
+        return 0;
+    char *s = p->strs + p->str_bytes;
+    memcpy(s, name, len);
+    memcpy(s + len, tail, strlen(tail) + 1);
+    p->str_bytes += (uint32_t)n;
+    return p->str_bytes - (uint32_t)n;
+}
+
+/* The next place in an arena. */
+static uint64_t take(struct graph *g, struct gplan *p, enum arena a, uint64_t bytes)
+{
+    static const char *const names[] = {"weights", "constants", "kv", "state", "scratch", "io"};
+    uint64_t off = p->arena_bytes[a], end;
+    if (g->rc)
+        return 0;
+    if (!ckd_add_u64(off, bytes, &end) || !ckd_align_u64(end, STREAM_ALIGN, &end) || end > ARENA_MAX) {
+        graph_fail(g, -E2BIG, "the %s arena would pass 2^48 bytes (fewer positions, slots or rows)", names[a]);
+        return 0;
+    }
+    p->arena_bytes[a] = end;
+    return off;
+}
+
+/* `name` lies at off in arena a. */
+static uint32_t put_buf(struct graph *g, struct gplan *p, const char *name, uint32_t index, enum arena a, uint64_t off,
+                        uint64_t bytes, uint32_t ld)
+{
+    uint32_t s = add_name(g, p, name, strlen(name), index);
+    if (g->rc || !room(g, (void **)&p->bufs, p->n_bufs + 1, &p->cap_bufs, sizeof *p->bufs))
+        return 0;
+    p->bufs[p->n_bufs] =
+        (struct stream_buf){.name = s, .arena = a, .off = off, .bytes = bytes, .weight = UINT32_MAX, .ld = ld};
+    return p->n_bufs++;
+}
+
+static uint32_t add_buf(struct graph *g, struct gplan *p, const char *name, uint32_t index, enum arena a,
+                        uint64_t bytes, uint32_t ld)
+{
+    return put_buf(g, p, name, index, a, take(g, p, a, bytes), bytes, ld);
+}
+
+static void plan_io(struct graph *g, struct gplan *p)
+{
+    uint32_t rows = g->o->row_cap, outs = g->o->out_cap, n_vocab = g->m->n_vocab;
+    p->buf_step = add_buf(g, p, "step", CMD_NO_LAYER, ARENA_IO, step_bytes(rows, outs), 0);
+    p->buf_logits = add_buf(g, p, "logits", CMD_NO_LAYER, ARENA_IO, sat_mul(4ull * n_vocab, outs), n_vocab);
+}
+
+static bool same_frequencies(const struct model_layer *la, const struct model_layer *lb)
+{
+    const struct rope_params *a = &la->rope, *b = &lb->rope;
+    return la->rope_freqs == lb->rope_freqs && a->base == b->base && a->freq_scale == b->freq_scale && a->ext_factor == b->ext_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->n_ctx_orig == b->n_ctx_orig &&
+           a->n_rot == b->n_rot;
+}
+
+/* The frequency factors of n pairs, copied: a file's data have any alignment. NULL: none, or failed. */
+static float *freq_factors(struct graph *g, const struct gguf_tensor *t, uint32_t n)
+{
+    if (!t)
+        return NULL;
+    if (t->type != QT_F32 || t->ne[0] < n) {
+        graph_fail(g, -EINVAL, "rope_freqs: %llu elements of type %s, expected %u of F32",
+                   (unsigned long long)t->ne[0], qtype_name(t->type), n);
+        return NULL;
+    }
+    float *f = malloc(n * sizeof *f + 1);
+    if (!f)
+        graph_fail(g, -ENOMEM, "%u frequency factors", n);
+    else
+        memcpy(f, t->data, n * sizeof *f);
+    return f;
+}
+
+static uint32_t add_inv_freq(struct graph *g, struct gplan *p, const struct model_layer *l, uint32_t index)
+{
+    uint32_t n = l->rope.n_rot / 2;
+    if (n == 0 || n > (1u << 20)) {
+        graph_fail(g, -EINVAL, "%u rotated dimensions", l->rope.n_rot);
+        return 0;
+    }
+    uint32_t b = add_buf(g, p, "inv_freq", index, ARENA_CONST, n * 4ull, n);
+    float *ff = freq_factors(g, l->rope_freqs, n);
+    uint32_t end = (uint32_t)p->arena_bytes[ARENA_CONST];
+    if (!g->rc && room(g, (void **)&p->consts, end, &p->cap_consts, 1)) {
+        memset(p->consts + p->const_bytes, 0, end - p->const_bytes);
+        p->const_bytes = end;
+        rope_inv_freq(&l->rope, ff, (float *)(p->consts + p->bufs[b].off));
+    }
+    free(ff);
+    return b;
+}
+
+static void plan_consts(struct graph *g, struct gplan *p)
+{
+    const struct model *m = g->m;
+    uint32_t n_tables = 0;
+    for (uint32_t il = 0; il < m->n_layer && !g->rc; il++) {
+        const struct model_layer *l = &m->layers[il];
+        struct glayer_plan *lp = &p->layers[il];
+        if (l->kind != LAYER_ATTN)
+            continue;
+        g->layer = il;
+        for (uint32_t j = 0; j < il && lp->inv_freq == UINT32_MAX; j++)
+            if (m->layers[j].kind == LAYER_ATTN && same_frequencies(&m->layers[j], l))
+                lp->inv_freq = p->layers[j].inv_freq;
+        if (lp->inv_freq == UINT32_MAX)
+            lp->inv_freq = add_inv_freq(g, p, l, n_tables++);
+    }
+}
+
+uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l)
+{
+    uint64_t b = sat_mul(sat_mul((uint64_t)l->n_head_kv * o->n_ctx, l->head_dim), o->kv_type == KA_KV_F16 ? 2 : 4);
+    return b > ARENA_MAX ? ARENA_MAX : align_up(b, STREAM_ALIGN);
+}
+uint64_t conv_slot_bytes(const struct model *m)
+{
+    return align_up(4ull * m->gdn_conv_kernel * gdn_conv_dim(m), STREAM_ALIGN);
+}
+uint64_t state_slot_bytes(const struct model *m)
+{
+    return align_up(4ull * m->gdn_n_v * m->gdn_head_dim * m->gdn_head_dim, STREAM_ALIGN);
+}
+
+static void plan_caches(struct graph *g, struct gplan *p)
+{
+    const struct model *m = g->m;
+    for (uint32_t il = 0; il < m->n_layer && !g->rc; il++) {
+        const struct model_layer *l = &m->layers[il];
+        struct glayer_plan *lp = &p->layers[il];
+        g->layer = il;
+        if (l->kind == LAYER_ATTN) {
+            uint64_t bytes = sat_mul(kv_slot_bytes(g->o, l), g->o->n_slots);
+            lp->k = add_buf(g, p, "kv.k", il, ARENA_KV, bytes, 0);
+            lp->v = add_buf(g, p, "kv.v", il, ARENA_KV, bytes, 0);
+        } else {
+            lp->conv = add_buf(g, p, "conv", il, ARENA_STATE, sat_mul(conv_slot_bytes(m), g->o->n_slots),
+                               gdn_conv_dim(m));
+            lp->state = add_buf(g, p, "state", il, ARENA_STATE, sat_mul(state_slot_bytes(m), g->o->n_slots),
+                                m->gdn_head_dim);
+        }
+    }
+    g->layer = CMD_NO_LAYER;
+}
+
+static void plan_weights(struct graph *g, struct gplan *p)
+{
+    p->weights = calloc(g->n_weights + 1, sizeof *p->weights);
+    if (!p->weights) {
+        graph_fail(g, -ENOMEM, "%u weights", g->n_weights);
+        return;
+    }
+    p->buf_weight0 = p->n_bufs;
+    for (uint32_t i = 0; i < g->n_weights && !g->rc; i++) {
+        const struct gguf_tensor *t = g->weights[i];
+        uint64_t bytes = sat_mul(sat_mul(qtype_row_bytes(t->type, t->ne[0]), t->ne[1]), sat_mul(t->ne[2], t->ne[3]));
+        uint32_t name = add_name(g, p, t->name.s, t->name.len, CMD_NO_LAYER);
+        uint64_t off = take(g, p, ARENA_WEIGHTS, bytes);
+        p->weights[i] = (struct stream_weight){.name = name, .type = t->type,
+                                               .ne = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]}, .off = off,
+                                               .bytes = bytes, .part = t->part, .file_off = t->file_off};
+        if (g->rc || !room(g, (void **)&p->bufs, p->n_bufs + 1, &p->cap_bufs, sizeof *p->bufs))
+            return;
+        p->bufs[p->n_bufs++] = (struct stream_buf){.name = name, .arena = ARENA_WEIGHTS, .off = off, .bytes = bytes,
+                                                   .weight = i};
+    }
+}
+
+/* ---- scratch ---- */
+
+/* Bytes of memory that one or, in place, several values use. [v] is meaningful where store[v] == v. */
+struct lives {
+    gref *store;      /* [n_vals] whose memory a value uses: its own, its base's, its residual's */
+    uint32_t *first, *last; /* ops */
+    uint64_t *off;
+};
+
+static gref whole(const struct graph *g, gref v)
+{
+    return g->vals[v].base ? g->vals[v].base : v;
+}
+
+static void find_lives(const struct graph *g, struct lives *s)
+{
+    for (uint32_t v = 0; v < g->n_vals; v++) {
+        s->store[v] = whole(g, v);
+        s->first[v] = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < g->n_ops; i++) {
+        const struct gop *op = &g->ops[i];
+        for (int j = 0; j < OUT_COUNT; j++) {
+            gref v = whole(g, op->out[j]);
+            if (s->first[v] == UINT32_MAX)
+                s->first[v] = i;
+            s->last[v] = i;
+        }
+        for (int j = 0; j < IN_COUNT; j++)
+            s->last[whole(g, op->in[j])] = i;
+    }
+}
+
+/* A sum takes over its residual's memory when it is the last to read it, once. */
+static void share_in_place(const struct graph *g, struct lives *s)
+{
+    for (uint32_t i = 0; i < g->n_ops; i++) {
+        const struct gop *op = &g->ops[i];
+        int slot = op->kind == G_ADD ? IN_X : IN_RESID;
+        gref r = op->in[slot], y = op->out[OUT_Y];
+        if (!r || g->vals[r].base || g->vals[y].place != GP_SCRATCH || g->vals[r].place != GP_SCRATCH)
+            continue;
+        gref m = s->store[r];
+        bool alone = s->last[m] == i;
+        for (int j = 0; j < IN_COUNT; j++)
+            alone = alone && (j == slot || !op->in[j] || s->store[whole(g, op->in[j])] != m);
+        if (!alone)
+            continue;
+        s->store[y] = m;
+        s->last[m] = s->last[y];
+    }
+}
+
+/* Memory rests for one op after its last reader, so that the next op, if independent, need not wait for that reader. */
+enum { REST_OPS = 1 };
+
+/* First fit: the lowest gap among the memories alive at the same time. `live` is kept in order of offset. */
+static uint64_t first_fit(const struct lives *s, const uint64_t *bytes, gref *live, uint32_t *n_live, gref v)
+{
+    uint32_t n = 0, at = 0;
+    uint64_t off = 0;
+    for (uint32_t i = 0; i < *n_live; i++)
+        if (s->last[live[i]] + REST_OPS >= s->first[v])
+            live[n++] = live[i];
+    while (at < n && s->off[live[at]] - off < bytes[v]) {
+        off = s->off[live[at]] + bytes[live[at]];
+        at++;
+    }
+    memmove(live + at + 1, live + at, (n - at) * sizeof *live);
+    live[at] = v;
+    *n_live = n + 1;
+    return off;
+}
+
+static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uint64_t *bytes, gref *live)
+{
+    uint32_t n_live = 0;
+    for (uint32_t i = 0; i < g->n_ops && !g->rc; i++) {
+        for (int j = 0; j < OUT_COUNT; j++) {
+            gref v = g->ops[i].out[j];
+            struct gvalue *val = &g->vals[v];
+            if (!v || val->base)
+                continue;
+            if (val->place == GP_LOGITS) {
+                val->buf = p->buf_logits;
+                continue;
+            }
+            uint32_t rows = val->rows == ROWS_OUT ? g->o->out_cap : g->o->row_cap;
+            uint64_t n = sat_mul(4ull * val->n, rows);
+            gref m = s->store[v];
+            if (m == v) {
+                bytes[v] = n > ARENA_MAX ? ARENA_MAX : align_up(n, STREAM_ALIGN);
+                s->off[v] = first_fit(s, bytes, live, &n_live, v);
+                if (s->off[v] > ARENA_MAX) {
+                    graph_fail(g, -E2BIG, "the scratch arena would pass 2^48 bytes (fewer rows)");
+                    return;
+                }
+                p->arena_bytes[ARENA_SCRATCH] = MAX(p->arena_bytes[ARENA_SCRATCH], s->off[v] + bytes[v]);
+            }
+            val->buf = put_buf(g, p, val->name, val->layer, ARENA_SCRATCH, s->off[m], n, val->ints ? 0 : val->n);
+        }
+    }
+    if (p->arena_bytes[ARENA_SCRATCH] > ARENA_MAX)
+        graph_fail(g, -E2BIG, "the scratch arena would pass 2^48 bytes (fewer rows)");
+}
+
+static void plan_scratch(struct graph *g, struct gplan *p)
+{
+    if (g->rc)
+        return;
+    size_t n = g->n_vals + 1;
+    struct lives s = {.store = calloc(n, sizeof(gref)), .first = calloc(n, sizeof(uint32_t)),
+                      .last = calloc(n, sizeof(uint32_t)), .off = calloc(n, sizeof(uint64_t))};
+    uint64_t *bytes = calloc(n, sizeof *bytes);
+    gref *live = calloc(n, sizeof *live);
+    if (!s.store || !s.first || !s.last || !s.off || !bytes || !live) {
+        graph_fail(g, -ENOMEM, "%zu values", n);
+    } else {
+        find_lives(g, &s);
+        share_in_place(g, &s);
+        place_scratch(g, p, &s, bytes, live);
+    }
+    free(s.store);
+    free(s.first);
+    free(s.last);
+    free(s.off);
+    free(bytes);
+    free(live);
+}
+
+void graph_plan(struct graph *g, struct gplan *p)
+{
+    *p = (struct gplan){0};
+    g->layer = CMD_NO_LAYER;
+    if (g->rc)
+        return;
+    p->layers = malloc((g->m->n_layer + 1) * sizeof *p->layers);
+    if (!p->layers) {
+        graph_fail(g, -ENOMEM, "%u layers", g->m->n_layer);
+        return;
+    }
+    memset(p->layers, 0xff, (g->m->n_layer + 1) * sizeof *p->layers);
+    plan_io(g, p);
+    plan_consts(g, p);
+    plan_caches(g, p);
+    plan_scratch(g, p);
+    if (!g->rc)
+        plan_weights(g, p);
+}
+
+void graph_plan_finish(struct gplan *p)
+{
+    free(p->bufs);
+    free(p->weights);
+    free(p->strs);
+    free(p->consts);
+    free(p->layers);
+}
+
+void graph_print_plan(FILE *f, const struct stream *s)
+{
+    static const struct {
+        enum arena a;
+        const char *name;
+    } parts[] = {{ARENA_WEIGHTS, "weights"}, {ARENA_KV, "kv"}, {ARENA_STATE, "state"}, {ARENA_SCRATCH, "scratch"},
+                 {ARENA_IO, "io"}};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        double b = (double)s->h.arena_bytes[parts[i].a];
+        fprintf(f, "%s%s ", i ? ", " : "", parts[i].name);
+        if (b == 0)
+            fprintf(f, "0");
+        else if (b < 1048576.0)
+            fprintf(f, "%.1f KiB", b / 1024);
+        else if (b < 1073741824.0)
+            fprintf(f, "%.1f MiB", b / 1048576.0);
+        else
+            fprintf(f, "%.2f GiB", b / 1073741824.0);
+    }
+    fprintf(f, "\n");
+}

@@ -1,0 +1,182 @@
+/* What the families lower to, command by command. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "graph/graph.h"
+#include "tests/stream/fake_model.h"
+
+static struct fake_model fake;
+
+static struct stream *compile(void (*make)(struct fake_model *), bool no_fuse)
+{
+    struct graph_opts o = {.n_ctx = 50, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16,
+                           .no_fuse = no_fuse};
+    struct stream *s = NULL;
+    struct err e = {0};
+    make(&fake);
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    return s;
+}
+
+/* Commands of layer il as one string: "PROJ ROPE_KV ..". */
+static const char *commands(const struct stream *s, uint32_t il)
+{
+    static char text[512];
+    text[0] = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        if (s->cmds[i].layer == il)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "",
+                     cmd_name(s->cmds[i].op));
+    return text;
+}
+
+static void expect(void (*make)(struct fake_model *), bool no_fuse, uint32_t il, const char *want)
+{
+    struct stream *s = compile(make, no_fuse);
+    ck_assert_str_eq(commands(s, il), want);
+    stream_free(s);
+}
+
+START_TEST(a_dense_layer_is_six_commands)
+{
+    expect(fake_llama, false, 0, "PROJ ROPE_KV ATTN MATMUL GATE_UP MATMUL");
+    expect(fake_qwen3, false, 1, "PROJ ROPE_KV ATTN MATMUL GATE_UP MATMUL");
+    expect(fake_llama, false, CMD_NO_LAYER, "EMBED GATHER MATMUL ARGMAX");
+}
+END_TEST
+
+START_TEST(residuals_and_norms_ride_on_products)
+{
+    struct stream *s = compile(fake_llama, false);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const struct cmd *c = &s->cmds[i];
+        if (c->op != CMD_MATMUL && c->op != CMD_PROJ && c->op != CMD_GATE_UP)
+            continue;
+        const ka_matmul *a = stream_args(s, i);
+        bool in_layer = c->layer != CMD_NO_LAYER;
+        ck_assert_int_eq(a->norm != 0, c->op != CMD_MATMUL || !in_layer);
+        ck_assert_int_eq(a->resid != 0, c->op == CMD_MATMUL && in_layer);
+    }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(experts_route_and_shared_experts_scale)
+{
+    expect(fake_qwen3moe, false, 0, "PROJ ROPE_KV ATTN MATMUL ROUTER MOE_UP MOE_DOWN");
+    expect(fake_gpt_oss, false, 0, "PROJ ROPE_KV ATTN MATMUL ROUTER MOE_UP MOE_DOWN");
+    expect(fake_llama_moe, false, 1, "MATMUL ROPE_KV ATTN MATMUL ROUTER MOE_UP MOE_DOWN");
+    expect(fake_qwen35moe, false, 1, "PROJ ROPE_KV ATTN MATMUL ROUTER GATE_UP MOE_UP MOE_DOWN MATMUL");
+    struct stream *s = compile(fake_qwen35moe, false);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        if (s->cmds[i].op == CMD_ROUTER) {
+            const ka_router *a = stream_args(s, i);
+            ck_assert(a->share && a->shared_w && a->norm);
+            const ka_matmul *down = stream_args(s, i + 4);
+            ck_assert_uint_eq(down->scale, a->share);
+            ck_assert(down->resid != 0);
+        }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(hybrid_layers_are_deltanet_or_gated_attention)
+{
+    expect(fake_qwen35, false, 0, "PROJ GDN MATMUL GATE_UP MATMUL");
+    expect(fake_qwen35, false, 1, "PROJ ROPE_KV ATTN MATMUL GATE_UP MATMUL");
+    struct stream *s = compile(fake_qwen35, false);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        if (s->cmds[i].op == CMD_ATTN) {
+            const ka_attn *a = stream_args(s, i);
+            ck_assert_uint_eq(a->gate, a->q + 4 * a->head_dim);
+            ck_assert_uint_eq(a->q_hs, 2 * a->head_dim);
+        }
+    stream_free(s);
+    s = compile(fake_qwen3next, false);
+    const ka_gdn *g = stream_args(s, 2);
+    ck_assert_int_eq(s->cmds[2].op, CMD_GDN);
+    ck_assert_uint_eq(g->ab_group, 2);
+    ck_assert_uint_eq(g->alpha, g->beta + 4 * g->ab_group);
+    ck_assert_uint_eq(g->heads, KA_GDN_GROUPED);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(gemma_norms_carry_the_residual)
+{
+    expect(fake_gemma3, false, 0, "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    struct stream *s = compile(fake_gemma3, false);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        if (s->cmds[i].op == CMD_NORM)
+            ck_assert(((const ka_norm *)stream_args(s, i))->resid != 0);
+        if (s->cmds[i].op == CMD_MATMUL && s->cmds[i].layer == CMD_NO_LAYER)
+            ck_assert(((const ka_matmul *)stream_args(s, i))->softcap == 30.0f);
+    }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(without_fusion_every_op_is_a_command)
+{
+    expect(fake_llama, true, 0, "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN MATMUL ADD NORM GATE_UP MATMUL ADD");
+    expect(fake_qwen35, true, 0, "NORM MATMUL MATMUL MATMUL MATMUL GDN MATMUL ADD NORM GATE_UP MATMUL ADD");
+    expect(fake_qwen35moe, true, 1,
+           "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN MATMUL ADD NORM ROUTER GATE_UP MOE_UP MOE_DOWN ADD MATMUL ADD");
+}
+END_TEST
+
+START_TEST(gemma4_is_refused_with_a_reason)
+{
+    struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
+    struct stream *s = NULL;
+    struct err e = {0};
+    fake_llama(&fake);
+    fake.m.family = FAMILY_GEMMA4;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -ENOTSUP);
+    ck_assert_ptr_null(s);
+    ck_assert_ptr_nonnull(strstr(e.msg, "gemma4"));
+}
+END_TEST
+
+START_TEST(misfits_name_layer_and_tensor)
+{
+    struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
+    struct stream *s = NULL;
+    struct err e = {0};
+    fake_llama(&fake);
+    for (uint32_t i = 0; i < fake.n_tensors; i++)
+        if (strcmp(fake.names[i], "blk.1.ffn_down.weight") == 0)
+            fake.tensors[i].ne[0] = 64;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.msg, "layer 1"));
+    ck_assert_ptr_nonnull(strstr(e.msg, "blk.1.ffn_down.weight"));
+    fake_llama(&fake);
+    fake.layers[0].wo = NULL;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.msg, "layer 0"));
+    fake_llama(&fake);
+    o.n_slots = 65536;
+    o.n_ctx = 1u << 28;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -E2BIG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("graph commands");
+    TCase *t = tcase_create("commands");
+    tcase_add_test(t, a_dense_layer_is_six_commands);
+    tcase_add_test(t, residuals_and_norms_ride_on_products);
+    tcase_add_test(t, experts_route_and_shared_experts_scale);
+    tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
+    tcase_add_test(t, gemma_norms_carry_the_residual);
+    tcase_add_test(t, without_fusion_every_op_is_a_command);
+    tcase_add_test(t, gemma4_is_refused_with_a_reason);
+    tcase_add_test(t, misfits_name_layer_and_tensor);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
