@@ -10,7 +10,7 @@ CLANG  ?= clang-19
 PKGS   := libpcre2-8 libutf8proc jansson libxxhash
 VERSION := 0.1.0
 
-WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
+WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Wno-psabi
 CFLAGS_release  := -O3 -g -DNDEBUG
 CFLAGS_debug    := -O1 -g -DZINC_DEBUG_CHECKS=1
 CFLAGS_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DZINC_DEBUG_CHECKS=1

@@ -6,8 +6,8 @@
  * they are.
  *
  *     mm_pack(type, n_in, rows, 16, panel)                      once (or into a thread's scratch, each time)
- *     mm_quant(k, x, n_in, &act, row)                           once per product and row
- *     k->dot[...]                                               panels over threads, all rows of x at once */
+ *     k->quant(x, n_in, &act, row)                              once per product and row
+ *     k->dot(type, n_rows)(n_in, panels, ...)                   panels over threads, all rows of x at once */
 #ifndef ZINC_ORACLE_MM_H
 #define ZINC_ORACLE_MM_H
 
@@ -20,10 +20,11 @@
 enum { MM_ROWS = 16 /* weight rows of a panel */ };
 
 /* Activations of up to `cap` rows, quantised: views into caller memory of mm_act_bytes(cap, n_in) bytes, 64-aligned.
- * The members behind q belong to oracle/mm*.c. */
+ * A block of 32 with an infinity or a NaN gets d = NaN and all q = 0, so that its product is NaN and nothing traps. */
 struct mm_act {
     uint32_t n_in, cap;
-    int8_t *q;    /* [cap, n_in]                                             */
+    uint32_t ldq; /* bytes between rows of q: n_in and some room, so that rows do not share a cache set */
+    int8_t *q;    /* [cap, ldq]                                              */
     float *d;     /* [cap, n_in / 32] scales                                 */
     float *dx;    /* [cap, n_in / 32] d * sum of q, for types with a minimum */
     int16_t *s16; /* [cap, n_in / 16] sums of q over runs of 16              */
@@ -31,27 +32,30 @@ struct mm_act {
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in);
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem);
 
-/* Bytes of one panel; n_in is a multiple of the type's block. */
+/* Bytes of one panel: 16 rows of the file. n_in is a multiple of the type's block. */
 size_t mm_panel_bytes(enum qtype t, uint32_t n_in);
 
-/* Packs n_rows (1..16, missing ones are zero) rows of the file's layout, row_bytes apart, into `panel` (64-aligned). */
+/* Packs n_rows (1..16, missing ones are zero) rows of the file's layout, row_bytes apart, into `panel`. Any alignment
+ * works; a first panel at a multiple of 64 makes all loads aligned for n_in a multiple of 128. */
 void mm_pack(enum qtype t, uint32_t n_in, const uint8_t *rows, size_t row_bytes, uint32_t n_rows, uint8_t *panel);
 
 /* The inverse, for tests: the packing loses nothing. */
 void mm_unpack(enum qtype t, uint32_t n_in, const uint8_t *panel, uint32_t n_rows, uint8_t *rows, size_t row_bytes);
 
-/* y[r * ldy + lane] = panel row `lane` . x row r, for r in [0, n_rows): exactly the canonical accumulator, before bias.
- * Block types read `a` rows [row0, row0 + n_rows), the others x (f32 rows, ldx apart, already offset to row0).
- * `scratch` is the calling thread's own, mm_scratch_bytes(n_in) bytes, 64-aligned. All 16 lanes of y are written. */
-typedef void mm_dot_fn(uint32_t n_in, const uint8_t *panel, const struct mm_act *a, uint32_t row0, const float *x,
-                       size_t ldx, uint32_t n_rows, float *y, size_t ldy, void *scratch);
+/* y[r * ldy + 16 * p + lane] = row `lane` of panel p . x row r, for r in [0, n_rows), p in [0, n_panels): exactly the
+ * canonical accumulator, before bias. Panels lie one behind the other, mm_panel_bytes apart; give at least 2 to a call
+ * where there are as many, some kernels work on pairs. Block types read rows [row0, row0 + n_rows) of `a`, the others x
+ * (f32 rows, ldx apart, already offset to row0). `scratch` is the calling thread's own, mm_scratch_bytes(n_in) bytes,
+ * 64-aligned. All 16 lanes of each panel are written; y must not overlap the inputs. */
+typedef void mm_dot_fn(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a, uint32_t row0,
+                       const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy, void *scratch);
 size_t mm_scratch_bytes(uint32_t n_in);
 
 /* The kernels of one instruction set. */
 struct mm_kernels {
     const char *isa; /* "plain", "avx2", "avx512", "amx" */
     void (*quant)(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row); /* n_in % 32 == 0 */
-    mm_dot_fn *(*dot)(enum qtype t, uint32_t n_rows); /* never NULL for a type that zinc reads; may differ by row count */
+    mm_dot_fn *(*dot)(enum qtype t, uint32_t n_rows); /* never NULL for a type that zinc reads; may differ by n_rows */
 };
 
 static inline bool mm_type_is_block(enum qtype t)
@@ -59,7 +63,8 @@ static inline bool mm_type_is_block(enum qtype t)
     return t != QT_F32 && t != QT_F16 && t != QT_BF16;
 }
 
-/* The best set that this CPU has and `at_most` (NULL: no limit) allows; "plain" always exists. Unknown names: NULL. */
+/* The best set that this CPU has and `at_most` (NULL: no limit; else plain|avx2|avx512|amx) allows; "plain" always
+ * exists. Unknown names: NULL. Any thread of the process may use the result. */
 const struct mm_kernels *mm_select(const char *at_most);
 
 #endif

@@ -1,0 +1,16 @@
+/* oracle/isa.h: the instruction sets of this CPU that the operating system also keeps the registers of. */
+#ifndef ZINC_ORACLE_ISA_H
+#define ZINC_ORACLE_ISA_H
+
+#include <stdbool.h>
+
+struct isa {
+    bool avx2;   /* with FMA and F16C                             */
+    bool avx512; /* F, BW, DQ, VL and VNNI                        */
+    bool amx;    /* tiles, INT8 and BF16; this process may use it */
+};
+
+/* Asks the CPU on the first call, and Linux for permission to use AMX: threads started later inherit it. */
+const struct isa *isa_get(void);
+
+#endif

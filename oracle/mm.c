@@ -1,0 +1,186 @@
+/* oracle/mm.c: panels and activations in memory, and the choice of an instruction set. */
+#include "oracle/mm.h"
+
+#include <string.h>
+
+#include "oracle/isa.h"
+#include "oracle/mm_block.h"
+
+static size_t up64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static uint32_t act_ldq(uint32_t n_in)
+{
+    return (uint32_t)up64(n_in) + 64;
+}
+
+size_t mm_act_bytes(uint32_t cap, uint32_t n_in)
+{
+    size_t nb = n_in / QK;
+    return up64((size_t)cap * act_ldq(n_in)) + 2 * up64(cap * nb * sizeof(float)) +
+           up64(cap * nb * 2 * sizeof(int16_t));
+}
+
+void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
+{
+    size_t nb = n_in / QK;
+    uint8_t *p = mem;
+    a->n_in = n_in;
+    a->cap = cap;
+    a->ldq = act_ldq(n_in);
+    a->q = (int8_t *)p;
+    p += up64((size_t)cap * a->ldq);
+    a->d = (float *)p;
+    p += up64(cap * nb * sizeof(float));
+    a->dx = (float *)p;
+    p += up64(cap * nb * sizeof(float));
+    a->s16 = (int16_t *)p;
+}
+
+size_t mm_panel_bytes(enum qtype t, uint32_t n_in)
+{
+    return MM_ROWS * (size_t)qtype_row_bytes(t, n_in);
+}
+
+size_t mm_scratch_bytes(uint32_t n_in)
+{
+    (void)n_in;
+    return 64 * 1024;
+}
+
+/* Element 4 g + j of a Q5_0 word of fifth bits goes to bit 8 j + g. */
+static uint32_t spread_bits(uint32_t h)
+{
+    uint32_t out = 0;
+    for (uint32_t j = 0; j < 4; j++) {
+        uint32_t v = h >> j & 0x11111111;
+        v = (v | v >> 3) & 0x03030303;
+        v = (v | v >> 6) & 0x000f000f;
+        v = (v | v >> 12) & 0xff;
+        out |= v << 8 * j;
+    }
+    return out;
+}
+
+static uint32_t gather_bits(uint32_t p)
+{
+    uint32_t out = 0;
+    for (uint32_t j = 0; j < 4; j++) {
+        uint32_t v = p >> 8 * j & 0xff;
+        v = (v | v << 12) & 0x000f000f;
+        v = (v | v << 6) & 0x03030303;
+        v = (v | v << 3) & 0x11111111;
+        out |= v << j;
+    }
+    return out;
+}
+
+/* Word i of a block between file and panel. */
+static uint32_t word_in(enum qtype t, uint32_t i, uint32_t w)
+{
+    if (t == QT_Q8_0)
+        return w ^ MM_B(0x80);
+    if ((t == QT_Q5_0 && i == 0) || (t == QT_Q5_1 && i == 1))
+        return spread_bits(w);
+    return w;
+}
+
+static uint32_t word_out(enum qtype t, uint32_t i, uint32_t w)
+{
+    if ((t == QT_Q5_0 && i == 0) || (t == QT_Q5_1 && i == 1))
+        return gather_bits(w);
+    return word_in(t, i, w);
+}
+
+/* Where word i stands in the file's block: behind the head where that comes first. */
+static uint32_t word_off(enum qtype t, uint32_t i)
+{
+    return 4 * i + (mm_head_bytes(t) && mm_head_off(t) == 0 ? mm_head_bytes(t) : 0);
+}
+
+MM_INLINE void pack_blocks(enum qtype t, uint32_t nb, const uint8_t *rows, size_t row_bytes, uint32_t n_rows,
+                           uint8_t *panel)
+{
+    uint32_t hb = mm_head_bytes(t), bb = qtype_block_bytes(t);
+    for (uint32_t ib = 0; ib < nb; ib++) {
+        struct mm_where at = mm_where(t, nb, ib);
+        for (uint32_t r = 0; r < n_rows; r++) {
+            const uint8_t *blk = rows + r * row_bytes + (size_t)ib * bb;
+            memcpy(panel + at.head + r * hb, blk + mm_head_off(t), hb);
+            uint8_t *out = panel + at.words + 4 * r;
+            for (uint32_t i = 0; i < mm_words(t); i++) {
+                uint32_t w;
+                memcpy(&w, blk + word_off(t, i), 4);
+                w = word_in(t, i, w);
+                memcpy(out + 64 * (size_t)i, &w, 4);
+            }
+        }
+    }
+}
+
+static void pack_floats(uint32_t bytes, uint32_t n_in, const uint8_t *rows, size_t row_bytes, uint32_t n_rows,
+                        uint8_t *panel)
+{
+    for (uint32_t k = 0; k < n_in; k++)
+        for (uint32_t r = 0; r < n_rows; r++)
+            memcpy(panel + ((size_t)k * MM_ROWS + r) * bytes, rows + r * row_bytes + (size_t)k * bytes, bytes);
+}
+
+void mm_pack(enum qtype t, uint32_t n_in, const uint8_t *rows, size_t row_bytes, uint32_t n_rows, uint8_t *panel)
+{
+    if (n_rows < MM_ROWS)
+        memset(panel, 0, mm_panel_bytes(t, n_in));
+    switch (t) {
+#define X(T)                                                                                                           \
+    case QT_##T: pack_blocks(QT_##T, n_in / qtype_block(QT_##T), rows, row_bytes, n_rows, panel); break;
+        MM_BLOCK_TYPES(X)
+#undef X
+    case QT_F32: pack_floats(4, n_in, rows, row_bytes, n_rows, panel); break;
+    case QT_F16: case QT_BF16: pack_floats(2, n_in, rows, row_bytes, n_rows, panel); break;
+    default: break;
+    }
+}
+
+void mm_unpack(enum qtype t, uint32_t n_in, const uint8_t *panel, uint32_t n_rows, uint8_t *rows, size_t row_bytes)
+{
+    if (!mm_type_is_block(t)) {
+        uint32_t bytes = qtype_block_bytes(t);
+        for (uint32_t k = 0; k < n_in; k++)
+            for (uint32_t r = 0; r < n_rows; r++)
+                memcpy(rows + r * row_bytes + (size_t)k * bytes, panel + ((size_t)k * MM_ROWS + r) * bytes, bytes);
+        return;
+    }
+    uint32_t nb = n_in / qtype_block(t), hb = mm_head_bytes(t), bb = qtype_block_bytes(t);
+    for (uint32_t ib = 0; ib < nb; ib++) {
+        struct mm_where at = mm_where(t, nb, ib);
+        for (uint32_t r = 0; r < n_rows; r++) {
+            uint8_t *blk = rows + r * row_bytes + (size_t)ib * bb;
+            memcpy(blk + mm_head_off(t), panel + at.head + r * hb, hb);
+            for (uint32_t i = 0; i < mm_words(t); i++) {
+                uint32_t w;
+                memcpy(&w, panel + at.words + 64 * (size_t)i + 4 * r, 4);
+                w = word_out(t, i, w);
+                memcpy(blk + word_off(t, i), &w, 4);
+            }
+        }
+    }
+}
+
+const struct mm_kernels *mm_select(const char *at_most)
+{
+    static const char *const names[] = { "plain", "avx2", "avx512", "amx" };
+    const struct isa *isa = isa_get();
+    const struct mm_kernels *const sets[] = { &mm_plain, isa->avx2 ? mm_avx2 : NULL, isa->avx512 ? mm_avx512 : NULL,
+                                              isa->amx ? mm_amx : NULL };
+    int top = 3;
+    if (at_most)
+        for (; top >= 0 && strcmp(at_most, names[top]); top--)
+            ;
+    if (top < 0)
+        return NULL;
+    while (!sets[top])
+        top--;
+    return sets[top];
+}

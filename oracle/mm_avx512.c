@@ -1,0 +1,189 @@
+/* oracle/mm_avx512.c: AVX-512 with VNNI. A lane is a weight row; VPDPBUSD takes 4 quants of 16 rows (as u, unsigned) and
+ * 4 of x (signed, broadcast from memory); the offset comes back with one VPDPWSSD on the sums of x. */
+#include "oracle/mm_block.h"
+
+#ifdef __AVX512VNNI__
+
+MM_INLINE __m512i word4(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm512_set1_epi32(v);
+}
+
+MM_INLINE __m512i dot4(__m512i sum, const struct mm_xblk *b, uint32_t g0, uint32_t g1, const int8_t *q)
+{
+#pragma GCC unroll 8
+    for (uint32_t g = g0; g < g1; g++)
+        sum = _mm512_dpbusd_epi32(sum, (__m512i)b->w[g], word4(q + 4 * g));
+    return sum;
+}
+
+/* R rows by n runs: the accumulators stay in registers. */
+MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, uint32_t n, int off,
+                      const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
+{
+    const int8_t *q = x->q + row * x->ldq;
+    size_t ldq = x->ldq, ldd = x->ldd;
+    const float *d = x->d + row * ldd, *dx = x->dx + row * ldd;
+    const int16_t *s16 = x->s16 + 2 * row * ldd;
+    __m512i both = _mm512_set1_epi16((int16_t)-off), zero = _mm512_setzero_si512();
+    __m512i run0 = _mm512_set1_epi32(-off & 0xffff), run1 = _mm512_set1_epi32((int32_t)((uint32_t)-off << 16));
+    __m512 acc[8];
+    y += row * ldy;
+    for (uint32_t r = 0; r < R; r++)
+        acc[r] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * ldy);
+    for (uint32_t i = 0; i < n; i++, w++, q += QK, d++, dx++, s16 += 2) {
+        __m512 dw = (__m512)w->dw;
+#pragma GCC unroll 8
+        for (uint32_t r = 0; r < R; r++) {
+            __m512i pair = word4(s16 + 2 * r * ldd);
+            __m512 dr = _mm512_set1_ps(d[r * ldd]), sum;
+            if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
+                __m512i s = kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, both, pair) : zero;
+                sum = _mm512_cvtepi32_ps(dot4(s, w, 0, 8, q + r * ldq));
+            } else { /* sums below 2^24: exact */
+                __m512i s0 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, run0, pair) : zero;
+                __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, run1, pair) : zero;
+                __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q + r * ldq));
+                __m512 f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q + r * ldq));
+                sum = _mm512_fmadd_ps(f1, (__m512)w->s1, _mm512_mul_ps(f0, (__m512)w->s0));
+            }
+            acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, dr), sum, acc[r]);
+            if (kind == MM_SCALE_MIN)
+                acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r * ldd]), acc[r]);
+            if (kind == MM_RUNS_MIN) {
+                __m512 m = _mm512_mul_ps((__m512)w->m0, _mm512_set1_ps((float)s16[2 * r * ldd]));
+                m = _mm512_fmadd_ps((__m512)w->m1, _mm512_set1_ps((float)s16[2 * r * ldd + 1]), m);
+                acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps((__m512)w->mw, dr), m, acc[r]);
+            }
+        }
+    }
+    for (uint32_t r = 0; r < R; r++)
+        _mm512_storeu_ps(y + r * ldy, acc[r]);
+}
+
+#define RUNS(name, kind)                                                                                               \
+    static void name(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y, \
+                     size_t ldy, bool first)                                                                           \
+    {                                                                                                                  \
+        for (uint32_t r = 0; r < n_rows; r += 8)                                                                       \
+            switch (n_rows - r) {                                                                                      \
+            case 1: runs_r(kind, 1, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 2: runs_r(kind, 2, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 3: runs_r(kind, 3, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 4: runs_r(kind, 4, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 5: runs_r(kind, 5, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 6: runs_r(kind, 6, w, n, off, x, r, y, ldy, first); break;                                            \
+            case 7: runs_r(kind, 7, w, n, off, x, r, y, ldy, first); break;                                            \
+            default: runs_r(kind, 8, w, n, off, x, r, y, ldy, first); break;                                           \
+            }                                                                                                          \
+    }
+RUNS(runs_scale, MM_SCALE)
+RUNS(runs_scale_min, MM_SCALE_MIN)
+RUNS(runs_runs, MM_RUNS)
+RUNS(runs_runs_min, MM_RUNS_MIN)
+
+static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min };
+
+#define X(T)                                                                                                           \
+    static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
+                        uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
+                        void *scratch)                                                                                 \
+    {                                                                                                                  \
+        mm_walk(QT_##T, runs_of[mm_kind(QT_##T)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);        \
+    }
+MM_BLOCK_TYPES(X)
+#undef X
+
+/* ---- F32, F16, BF16 ---- */
+
+MM_INLINE __m512 weights(enum qtype t, const uint8_t *panel, uint32_t k)
+{
+    if (t == QT_F32)
+        return _mm512_loadu_ps(panel + 64 * (size_t)k);
+    __m256i h = _mm256_loadu_si256((const __m256i *)(panel + 32 * (size_t)k));
+    if (t == QT_F16)
+        return _mm512_cvtph_ps(h);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* R rows by P panels, elements [k0, k1): a chain of sums per row and panel, enough of them to hide the latency. */
+MM_INLINE void floats_rp(enum qtype t, uint32_t R, uint32_t P, uint32_t n_in, uint32_t k0, uint32_t k1,
+                         const uint8_t *panels, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    size_t bytes = mm_panel_bytes(t, n_in);
+    __m512 acc[6][4];
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t p = 0; p < P; p++)
+            acc[r][p] = k0 ? _mm512_loadu_ps(y + r * ldy + 16 * p) : _mm512_setzero_ps();
+    for (uint32_t k = k0; k < k1; k++) {
+        __m512 w[4];
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < P; p++) {
+            __builtin_prefetch(panels + p * bytes + (size_t)(k + 32) * mm_panel_bytes(t, 1));
+            w[p] = weights(t, panels + p * bytes, k);
+        }
+#pragma GCC unroll 6
+        for (uint32_t r = 0; r < R; r++) {
+            __m512 xr = _mm512_set1_ps(x[r * ldx + k]);
+#pragma GCC unroll 4
+            for (uint32_t p = 0; p < P; p++)
+                acc[r][p] = _mm512_fmadd_ps(w[p], xr, acc[r][p]);
+        }
+    }
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t p = 0; p < P; p++)
+            _mm512_storeu_ps(y + r * ldy + 16 * p, acc[r][p]);
+}
+
+MM_INLINE void floats_p(enum qtype t, uint32_t P, uint32_t n_in, const uint8_t *panels, const float *x, size_t ldx,
+                        uint32_t n_rows, float *y, size_t ldy)
+{
+    enum { RANGE = 512 }; /* of elements: 4 panels' worth stays in the second cache */
+    for (uint32_t k0 = 0; k0 < n_in; k0 += RANGE) {
+        uint32_t k1 = n_in - k0 < RANGE ? n_in : k0 + RANGE, r = 0;
+        for (; n_rows - r >= 6; r += 6)
+            floats_rp(t, 6, P, n_in, k0, k1, panels, x + r * ldx, ldx, y + r * ldy, ldy);
+        for (; n_rows - r >= 2; r += 2)
+            floats_rp(t, 2, P, n_in, k0, k1, panels, x + r * ldx, ldx, y + r * ldy, ldy);
+        if (r < n_rows)
+            floats_rp(t, 1, P, n_in, k0, k1, panels, x + r * ldx, ldx, y + r * ldy, ldy);
+    }
+}
+
+#define X(T)                                                                                                           \
+    static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
+                        uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
+                        void *scratch)                                                                                 \
+    {                                                                                                                  \
+        size_t bytes = mm_panel_bytes(QT_##T, n_in);                                                                   \
+        for (; n_panels >= 4; n_panels -= 4, panels += 4 * bytes, y += 64)                                             \
+            floats_p(QT_##T, 4, n_in, panels, x, ldx, n_rows, y, ldy);                                                 \
+        for (; n_panels; n_panels--, panels += bytes, y += 16)                                                         \
+            floats_p(QT_##T, 1, n_in, panels, x, ldx, n_rows, y, ldy);                                                 \
+    }
+X(F32) X(F16) X(BF16)
+#undef X
+
+static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
+{
+    mm_quant_row(x, n_in, a, row);
+}
+
+static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
+{
+    switch (t) {
+#define X(T) case QT_##T: return dot_##T;
+    MM_BLOCK_TYPES(X) X(F32) X(F16) X(BF16)
+#undef X
+    default: return NULL;
+    }
+}
+
+static const struct mm_kernels kernels = { "avx512", quant, dot };
+const struct mm_kernels *const mm_avx512 = &kernels;
+
+#else
+const struct mm_kernels *const mm_avx512 = NULL;
+#endif

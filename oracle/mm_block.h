@@ -1,0 +1,417 @@
+/* oracle/mm_block.h
+ * The packed panel, and how a block of it opens into what the product kernels eat. For oracle/mm*.c only: each of them
+ * includes this with the flags of its instruction set, so the vector types below become its registers.
+ *
+ * Panel of a block type. A file block is a "head" (a scale of 1 or 2 bytes that is not part of a 32-bit word, or
+ * nothing) and nd 32-bit words. The panel holds word i of 16 rows side by side, u32 [nd][16]: for the quants that is
+ * [k / 4][row][4], what VPDPBUSD and an AMX tile take. Heads of G consecutive blocks (G = 2, 4; so that they fill 64
+ * bytes) stand together before the words of these blocks: [G][16] heads, [G][nd][16] words; the last group may be short.
+ * Words are as in the file, except: Q8_0 quants have their sign bit flipped (q + 128), and in Q5_0 and Q5_1 the word of
+ * fifth bits is permuted, element 4 g + j from bit 4 g + j to bit 8 j + g. F32, F16, BF16: [k][16].
+ *
+ * An opened block of 32 (struct mm_xblk): quants as bytes, u = q + mm_offset(t), and the scales as f32. */
+#ifndef ZINC_ORACLE_MM_BLOCK_H
+#define ZINC_ORACLE_MM_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "kernels/blocks.h"
+#include "kernels/fp.h"
+#include "kernels/qtypes.h"
+#include "oracle/mm.h"
+
+#define TABLE(type, name, n, ...) static const type name[n] __attribute__((unused)) = { __VA_ARGS__ };
+#include "kernels/q_tables.inc"
+
+#define MM_INLINE static inline __attribute__((always_inline))
+
+typedef uint32_t v16u __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+typedef float v16f __attribute__((vector_size(64)));
+typedef uint8_t v64b __attribute__((vector_size(64)));
+
+struct mm_xblk {
+    v16u w[8];     /* [k / 4][row][4] bytes                                                           */
+    v16f dw, mw;   /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                              */
+    v16f s0, s1;   /* types with runs of 16: the runs' scales; they are small integers                */
+    v16f m0, m1;   /* Q2_K: the runs' minimum codes                                                   */
+};
+
+/* How the kernels treat a type: one scale per 32; that and a minimum; two runs of 16; two runs and minima. */
+enum mm_kind { MM_SCALE, MM_SCALE_MIN, MM_RUNS, MM_RUNS_MIN };
+
+MM_INLINE enum mm_kind mm_kind(enum qtype t)
+{
+    switch (t) {
+    case QT_Q4_1: case QT_Q5_1: case QT_Q4_K: case QT_Q5_K: return MM_SCALE_MIN;
+    case QT_Q3_K: case QT_Q6_K: return MM_RUNS;
+    case QT_Q2_K: return MM_RUNS_MIN;
+    default: return MM_SCALE;
+    }
+}
+
+/* u = q + offset is never negative. */
+MM_INLINE int mm_offset(enum qtype t)
+{
+    switch (t) {
+    case QT_Q4_0: return 8;
+    case QT_Q5_0: return 16;
+    case QT_Q8_0: case QT_IQ4_NL: case QT_IQ4_XS: return 128;
+    case QT_MXFP4: return 12;
+    case QT_Q3_K: return 4;
+    case QT_Q6_K: return 32;
+    default: return 0;
+    }
+}
+
+/* Bytes of the head, and where it stands in the file's block. */
+MM_INLINE uint32_t mm_head_bytes(enum qtype t)
+{
+    return qtype_block_bytes(t) % 4;
+}
+
+MM_INLINE uint32_t mm_head_off(enum qtype t)
+{
+    return t == QT_Q6_K ? offsetof(blk_q6_k, d) : t == QT_Q3_K ? offsetof(blk_q3_k, d) : 0;
+}
+
+MM_INLINE uint32_t mm_words(enum qtype t)
+{
+    return qtype_block_bytes(t) / 4;
+}
+
+/* Block ib of nb: its heads and its words. */
+struct mm_where {
+    size_t head, words;
+};
+
+MM_INLINE struct mm_where mm_where(enum qtype t, uint32_t nb, uint32_t ib)
+{
+    uint32_t hb = mm_head_bytes(t), n = hb ? 4 / hb : 1, first = ib / n * n, in_group = nb - first < n ? nb - first : n;
+    size_t at = (size_t)first * 16 * qtype_block_bytes(t);
+    return (struct mm_where){ at + (size_t)(ib - first) * 16 * hb,
+                              at + (size_t)16 * hb * in_group + (size_t)(ib - first) * mm_words(t) * 64 };
+}
+
+/* ---- vectors ---- */
+
+MM_INLINE v16u mm_load(const void *p)
+{
+    v16u v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+MM_INLINE v16u mm_word(const uint8_t *words, uint32_t i)
+{
+    return mm_load(words + 64 * (size_t)i);
+}
+
+MM_INLINE v16f mm_f32_of(v16u integers)
+{
+    return __builtin_convertvector((v16i)integers, v16f);
+}
+
+/* 16 halves, each in the low bits of a word. */
+MM_INLINE v16f mm_f32_of_halves(v16u h)
+{
+#if defined(__AVX512F__)
+    return (v16f)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
+#else
+    /* exponent rebased by an exact product; 31 becomes 255 */
+    v16f v = (v16f)((h & 0x7fff) << 13) * 0x1p112f;
+    v16u top = (v16u)((v16i)((h & 0x7c00) == 0x7c00)) & 0x7f800000u;
+    return (v16f)((v16u)v | top | (h & 0x8000) << 16);
+#endif
+}
+
+MM_INLINE v16u mm_load_u16(const void *p)
+{
+#if defined(__AVX512F__)
+    return (v16u)_mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+#else
+    uint16_t h[16];
+    memcpy(h, p, sizeof h);
+    v16u v;
+    for (int i = 0; i < 16; i++)
+        v[i] = h[i];
+    return v;
+#endif
+}
+
+/* Each byte of v, 0..15, through a table of bytes. */
+MM_INLINE v16u mm_lookup(const uint8_t table[16], v16u v)
+{
+#if defined(__AVX512BW__)
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return (v16u)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), (__m512i)v);
+#elif defined(__AVX2__)
+    __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+    __m256i p[2];
+    memcpy(p, &v, sizeof p);
+    p[0] = _mm256_shuffle_epi8(t, p[0]);
+    p[1] = _mm256_shuffle_epi8(t, p[1]);
+    memcpy(&v, p, sizeof p);
+    return v;
+#elif defined(__aarch64__)
+    uint8x16_t t = vld1q_u8(table), p[4];
+    memcpy(p, &v, sizeof p);
+    for (int i = 0; i < 4; i++)
+        p[i] = vqtbl1q_u8(t, p[i]);
+    memcpy(&v, p, sizeof p);
+    return v;
+#else
+    uint8_t b[64];
+    memcpy(b, &v, sizeof b);
+    for (int i = 0; i < 64; i++)
+        b[i] = table[b[i]];
+    memcpy(&v, b, sizeof b);
+    return v;
+#endif
+}
+
+/* ---- opening ---- */
+
+static const uint8_t mm_iq4_codes[16] __attribute__((unused)) = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166,
+                                                                  181, 197, 217, 241 }; /* iq4_values + 128 */
+static const uint8_t mm_fp4_codes[16] __attribute__((unused)) = { 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9,
+                                                                  8, 6, 4, 0 };         /* e2m1_x2 + 12    */
+
+#define MM_B(x) (0x01010101u * (uint32_t)(x)) /* a byte in all four */
+
+/* Nibble `hi` of each byte. */
+MM_INLINE v16u mm_nibble(v16u w, int hi)
+{
+    return (hi ? w >> 4 : w) & MM_B(15);
+}
+
+/* The quants of run b (of 32 elements) of a block, as u. */
+MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, v16u w[8])
+{
+    for (uint32_t g = 0; g < 8; g++) {
+        uint32_t g4 = g % 4, hi = g / 4;
+        switch (t) {
+        case QT_Q8_0: w[g] = mm_word(words, g); break;
+        case QT_Q4_0: w[g] = mm_nibble(mm_word(words, g4), hi); break;
+        case QT_Q4_1: w[g] = mm_nibble(mm_word(words, 1 + g4), hi); break;
+        case QT_IQ4_NL: w[g] = mm_lookup(mm_iq4_codes, mm_nibble(mm_word(words, g4), hi)); break;
+        case QT_MXFP4: w[g] = mm_lookup(mm_fp4_codes, mm_nibble(mm_word(words, g4), hi)); break;
+        case QT_Q5_0: case QT_Q5_1: {
+            uint32_t first = t == QT_Q5_1;
+            v16u h = mm_word(words, first);
+            h = (g < 4 ? h << (4 - g4) : h >> g4) & MM_B(16);
+            w[g] = mm_nibble(mm_word(words, first + 1 + g4), hi) | h;
+            break;
+        }
+        case QT_IQ4_XS: w[g] = mm_lookup(mm_iq4_codes, mm_nibble(mm_word(words, 2 + 4 * b + g4), hi)); break;
+        case QT_Q4_K: w[g] = mm_nibble(mm_word(words, 4 + b / 2 * 8 + g), b & 1); break;
+        case QT_Q5_K:
+            w[g] = mm_nibble(mm_word(words, 12 + b / 2 * 8 + g), b & 1) | (mm_word(words, 4 + g) >> b & MM_B(1)) << 4;
+            break;
+        case QT_Q6_K: {
+            uint32_t half = b / 4, quarter = b % 4;
+            v16u h = mm_word(words, 32 + 8 * half + g) >> 2 * quarter & MM_B(3);
+            w[g] = mm_nibble(mm_word(words, 16 * half + 8 * (quarter & 1) + g), quarter / 2) | h << 4;
+            break;
+        }
+        case QT_Q2_K: w[g] = mm_word(words, 4 + 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3); break;
+        case QT_Q3_K:
+            w[g] = (mm_word(words, 8 + 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3)) |
+                   (mm_word(words, g) >> b & MM_B(1)) << 2;
+            break;
+        default: break;
+        }
+    }
+}
+
+/* Byte i of each word. */
+MM_INLINE v16u mm_byte(v16u w, uint32_t i)
+{
+    return w >> 8 * i & 255;
+}
+
+/* The 6-bit scale (or, with `min`, the minimum) of run b of a Q4_K or Q5_K block; s: its 12 scale bytes. */
+MM_INLINE v16u mm_k_scale(const v16u s[3], uint32_t b, int min)
+{
+    v16u own = s[min];
+    if (b < 4)
+        return mm_byte(own & MM_B(63), b);
+    return mm_byte(mm_nibble(s[2], min) | (own >> 2 & MM_B(0x30)), b - 4);
+}
+
+/* The scales of run b of a block. */
+MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, struct mm_xblk *x)
+{
+    switch (t) {
+    case QT_Q4_0: case QT_Q5_0: case QT_Q8_0: case QT_IQ4_NL: x->dw = mm_f32_of_halves(mm_load_u16(head)); break;
+    case QT_MXFP4:
+        for (int i = 0; i < 16; i++)
+            x->dw[i] = e8m0_half_to_f32(head[i]);
+        break;
+    case QT_Q4_1: case QT_Q5_1: {
+        v16u dm = mm_word(words, 0);
+        x->dw = mm_f32_of_halves(dm & 0xffff);
+        x->mw = mm_f32_of_halves(dm >> 16);
+        break;
+    }
+    case QT_Q4_K: case QT_Q5_K: {
+        v16u dm = mm_word(words, 0), s[3] = { mm_word(words, 1), mm_word(words, 2), mm_word(words, 3) };
+        x->dw = mm_f32_of_halves(dm & 0xffff) * mm_f32_of(mm_k_scale(s, b, 0));
+        x->mw = -(mm_f32_of_halves(dm >> 16) * mm_f32_of(mm_k_scale(s, b, 1)));
+        break;
+    }
+    case QT_IQ4_XS: {
+        v16u d = mm_word(words, 0);
+        v16u ls = (mm_word(words, 1) >> 4 * b & 15) | (d >> (16 + 2 * b) & 3) << 4;
+        x->dw = mm_f32_of_halves(d & 0xffff) * mm_f32_of(ls - 32);
+        break;
+    }
+    case QT_Q6_K: {
+        v16i s = (v16i)mm_word(words, 48 + b / 2);
+        x->dw = mm_f32_of_halves(mm_load_u16(head));
+        x->s0 = mm_f32_of((v16u)(s << (24 - 16 * (b & 1)) >> 24));
+        x->s1 = mm_f32_of((v16u)(s << (16 - 16 * (b & 1)) >> 24));
+        break;
+    }
+    case QT_Q3_K: {
+        uint32_t r = 2 * b, at = r % 4;
+        v16u s = mm_nibble(mm_word(words, 24 + r % 8 / 4), r / 8) |
+                 (mm_word(words, 26) >> 2 * (r / 4) & MM_B(3)) << 4;
+        x->dw = mm_f32_of_halves(mm_load_u16(head));
+        x->s0 = mm_f32_of(mm_byte(s, at) - 32);
+        x->s1 = mm_f32_of(mm_byte(s, at + 1) - 32);
+        break;
+    }
+    case QT_Q2_K: {
+        uint32_t r = 2 * b;
+        v16u dm = mm_word(words, 20), s = mm_word(words, r / 4);
+        x->dw = mm_f32_of_halves(dm & 0xffff);
+        x->mw = mm_f32_of_halves(dm >> 16);
+        x->s0 = mm_f32_of(s >> 8 * (r % 4) & 15);
+        x->s1 = mm_f32_of(s >> (8 * (r % 4) + 8) & 15);
+        x->m0 = mm_f32_of(s >> (8 * (r % 4) + 4) & 15);
+        x->m1 = mm_f32_of(s >> (8 * (r % 4) + 12) & 15);
+        break;
+    }
+    default: break;
+    }
+}
+
+enum { MM_RANGE = 16 /* runs of 32 opened at a time: they stay in the first cache beside the rows of x */ };
+
+MM_INLINE void mm_prefetch(const uint8_t *p, size_t bytes)
+{
+    enum { AHEAD = 2048 };
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(p + AHEAD + i);
+}
+
+/* Runs [k0, k0 + n) of a panel; n_runs is the panel's number of them, k0 starts a block. */
+MM_INLINE void mm_open(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint32_t k0, uint32_t n, int flip,
+                       struct mm_xblk *x)
+{
+    uint32_t per = qtype_block(t) / QK, nb = n_runs / per;
+    for (uint32_t ib = k0 / per; ib < (k0 + n) / per; ib++, x += per) {
+        struct mm_where at = mm_where(t, nb, ib);
+        const uint8_t *head = panel + at.head, *words = panel + at.words;
+        mm_prefetch(words, 64 * (size_t)mm_words(t));
+#pragma GCC unroll 8
+        for (uint32_t b = 0; b < per; b++) {
+            v16u w[8];
+            mm_open_quants(t, words, b, w);
+            for (int g = 0; g < 8; g++)
+                x[b].w[g] = flip ? (v16u)((v64b)w[g] - (uint8_t)flip) : w[g];
+            mm_open_scales(t, head, words, b, &x[b]);
+        }
+    }
+}
+
+/* ---- activations ---- */
+
+/* Bit-equal everywhere: the maximum is taken over the bits of |x|, rounding is to nearest even by the sum with 1.5 2^23,
+ * whose low bits are the integer. */
+MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
+{
+    int8_t *q = a->q + (size_t)row * a->ldq;
+    float *d = a->d + (size_t)row * (n_in / QK), *dx = a->dx + (size_t)row * (n_in / QK);
+    int16_t *s16 = a->s16 + (size_t)row * (n_in / 16);
+    for (uint32_t b = 0; b < n_in / QK; b++, x += QK, q += QK, s16 += 2) {
+        int32_t top = 0, code[QK], sum[2] = { 0, 0 };
+        for (int i = 0; i < QK; i++) {
+            int32_t abs = (int32_t)(f32_bits(x[i]) & 0x7fffffff);
+            top = abs > top ? abs : top;
+        }
+        float amax = f32_from_bits((uint32_t)top);
+        if (top >= 0x7f800000 || amax < 1e-30f) {
+            memset(q, 0, QK);
+            d[b] = dx[b] = top >= 0x7f800000 ? f32_from_bits(0x7fc00000) : 0;
+            s16[0] = s16[1] = 0;
+            continue;
+        }
+        float inv = 127.0f / amax;
+        for (int i = 0; i < QK; i++)
+            code[i] = (int32_t)f32_bits(x[i] * inv + 12582912.0f) - 0x4b400000;
+        for (int i = 0; i < QK; i++)
+            q[i] = (int8_t)code[i];
+        for (int i = 0; i < 16; i++) {
+            sum[0] += code[i];
+            sum[1] += code[i + 16];
+        }
+        s16[0] = (int16_t)sum[0];
+        s16[1] = (int16_t)sum[1];
+        d[b] = amax / 127.0f;
+        dx[b] = d[b] * (float)(sum[0] + sum[1]);
+    }
+}
+
+/* Rows of x as a kernel sees them from run k0 on. */
+struct mm_rows {
+    const int8_t *q;
+    const float *d, *dx;
+    const int16_t *s16;
+    size_t ldq, ldd; /* distance between rows: bytes of q; elements of d and dx, half of s16's */
+};
+
+MM_INLINE struct mm_rows mm_rows(const struct mm_act *a, uint32_t row, uint32_t k0)
+{
+    size_t ldd = a->n_in / QK, at = row * ldd + k0;
+    return (struct mm_rows){ a->q + (size_t)row * a->ldq + (size_t)k0 * QK, a->d + at, a->dx + at, a->s16 + 2 * at,
+                             a->ldq, ldd };
+}
+
+/* Rows [0, n_rows) of x by n opened runs, onto the accumulators in y (or, first, onto zero). off: mm_offset, for
+ * kernels that take u; the others have it subtracted when a run is opened ("flip" below). */
+typedef void mm_runs_fn(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y,
+                        size_t ldy, bool first);
+
+/* The walk that every set shares: a range of a panel is opened once, then every row passes over it. */
+MM_INLINE void mm_walk(enum qtype t, mm_runs_fn *runs, int flip, uint32_t n_in, const uint8_t *panels,
+                       uint32_t n_panels, const struct mm_act *a, uint32_t row0, uint32_t n_rows, float *y, size_t ldy,
+                       void *scratch)
+{
+    uint32_t n_runs = n_in / QK;
+    for (uint32_t p = 0; p < n_panels; p++, panels += mm_panel_bytes(t, n_in), y += MM_ROWS)
+        for (uint32_t k = 0; k < n_runs; k += MM_RANGE) {
+            uint32_t n = n_runs - k < MM_RANGE ? n_runs - k : MM_RANGE;
+            struct mm_rows x = mm_rows(a, row0, k);
+            mm_open(t, panels, n_runs, k, n, flip, scratch);
+            runs(scratch, n, mm_offset(t), &x, n_rows, y, ldy, k == 0);
+        }
+}
+
+#define MM_BLOCK_TYPES(X)                                                                                              \
+    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
+
+/* The sets, NULL in a build for another machine. */
+extern const struct mm_kernels mm_plain;
+extern const struct mm_kernels *const mm_avx2, *const mm_avx512, *const mm_amx;
+
+#endif
