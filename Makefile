@@ -57,10 +57,11 @@ PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS)
 TEST_SRC  := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/stream/test_*.c tests/e2e/test_*.c)
 TEST_BINS := $(TEST_SRC:%.c=$(B)/%)
 TEST_LIB_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/lib/*.c))
+PEER_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/peer/*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all check tests fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
+.PHONY: all check tests peer fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -97,6 +98,14 @@ $(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(LIB)
 check: all tests ## build and run the tests (config=debug, config=sanitize for the other builds)
 	@tests/run $(B) $(SUITES)
 
+$(PEER_BINS): $(B)/tests/peer/%: $(B)/obj/tests/peer/%.o $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+peer: all $(PEER_BINS) ## compare tokens, logits and formats with llama.cpp (its npm package, or ZINC_PEER_DIR)
+	@tests/peer/run $(B)
+
 $(FUZZ_BINS): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
@@ -106,7 +115,7 @@ fuzz: $(FUZZ_BINS) ## build the fuzz targets (needs config=fuzz)
 fuzz-run: fuzz ## run each fuzz target for FUZZ_SECONDS (default 60)
 	@tests/fuzz/run $(B) $(or $(FUZZ_SECONDS),60)
 
-bench: all ## measure decode and prefill beside the memory roof, on synthetic models
+bench: all $(PEER_BINS) ## measure decode and prefill beside the memory roof, on synthetic models
 	@tests/bench $(B)
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' | grep -v '/gen/')

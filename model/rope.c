@@ -27,7 +27,8 @@ void rope_inv_freq(const struct rope_params *p, const float *freq_factors, float
     if (p->ext_factor != 0)
         rope_yarn_bounds(p, &low, &high);
     for (uint32_t i = 0; i < p->n_rot / 2; i++) {
-        double freq = pow((double)p->base, -2.0 * i / p->n_rot) / (freq_factors ? (double)freq_factors[i] : 1.0);
+        double freq =
+            pow((double)p->base, -2.0 * i / p->n_rot) / (freq_factors ? (double)freq_factors[i] : 1.0);
         double mix = 0;
         if (p->ext_factor != 0) {
             double t = (i - low) / MAX(0.001, high - low);

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "base/ckd.h"
 #include "base/progress.h"
+#include "model/quant_out.h"
 #include "model/quant_par.h"
 #include "tools/mkmodel/mkmodel.h"
 
@@ -110,38 +110,22 @@ static int write_tensor(const struct mk_model *m, const struct mk_tensor *t, uin
     return 0;
 }
 
-/* Better to say it now than after twenty gigabytes; the writer still reports a disk that fills up meanwhile. */
-static int check_space(const char *path, uint64_t bytes, struct err *e)
-{
-    char dir[4096];
-    struct statvfs s;
-    const char *slash = strrchr(path, '/');
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    if (statvfs(dir, &s) != 0)
-        return err_set(e, -errno, "%s: %s", dir, strerror(errno));
-    uint64_t free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
-    if (free_bytes < bytes)
-        return err_set(e, -ENOSPC, "%s: the file takes %.1f GiB, %.1f GiB are free there; fewer --layers, or another disk",
-                       path, (double)bytes / 0x1p30, (double)free_bytes / 0x1p30);
-    return 0;
-}
-
 static int write_model(const struct mk_model *m, const struct options *o, struct err *e)
 {
     struct gguf_writer *w = NULL;
     struct progress p = progress_terminal();
     uint64_t done = 0, total = mk_model_bytes(m);
     uint8_t *buf = malloc(PIECE_BYTES);
-    int rc = buf ? gguf_writer_create(o->out, &w, e) : err_set(e, -ENOMEM, "no memory");
+    int rc = buf ? quant_check_output(o->out, total, e) : err_set(e, -ENOMEM, "no memory");
+    if (!rc)
+        rc = gguf_writer_create(o->out, &w, e);
     if (!rc && !(rc = mk_write_keys(m, w, e)))
         rc = mk_write_vocab(m, !o->no_vocab, w, e);
     if (!rc) {
         for (size_t i = 0; i < m->n; i++)
             gguf_put_tensor(w, m->t[i].name, m->t[i].type, m->t[i].n_dims, m->t[i].ne);
-        rc = check_space(o->out, gguf_writer_total(w), e);
-    }
-    if (!rc)
         rc = gguf_writer_begin(w, e);
+    }
     for (size_t i = 0; !rc && i < m->n; i++)
         rc = write_tensor(m, &m->t[i], o->threads, buf, w, &done, total, &p, e);
     if (!rc)

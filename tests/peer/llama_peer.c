@@ -1,0 +1,393 @@
+/* tests/peer/llama_peer.c
+ * Drives llama.cpp's CPU build, loaded at run time from the npm package @node-llama-cpp/linux-x64 (its folder of
+ * libraries is $LLAMA_PEER_LIBS or --libs DIR), so that zinc can be compared with it. KV cache f16.
+ *
+ *     llama_peer tokens MODEL --prompt-tokens 1,2,3 [-n N] [--force 4,5,..] [--dump-logits FILE] [options]
+ *     llama_peer tokenize MODEL [--no-special]        text on stdin
+ *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
+ *     llama_peer probe                                the libraries load and their layout is the known one
+ *
+ * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed; with --force those ids are fed
+ * instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
+ * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
+ * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
+ * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), -v (its log).
+ * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/peer/llama_abi.h"
+
+struct opts {
+    const char *command, *model, *libs, *variant, *prompt, *force, *dump;
+    int n, p, d, reps, threads, chunk, fa;
+    bool no_special;
+};
+
+static bool verbose;
+
+static void on_log(int level, const char *text, void *data)
+{
+    enum { ERROR_LEVEL = 4 };
+    if (verbose || level == ERROR_LEVEL)
+        fputs(text, stderr);
+}
+
+static __attribute__((noreturn, format(printf, 2, 3))) void die(int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("llama_peer: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(code);
+}
+
+/* ---- loading ---------------------------------------------------------------------------------------------------- */
+
+/* The file in `dir` whose name starts with `prefix` and ends in .so; the result is the caller's. */
+static char *find_lib(const char *dir, const char *prefix)
+{
+    DIR *d = opendir(dir);
+    char *found = NULL;
+    for (struct dirent *f; d && (f = readdir(d));) {
+        size_t len = strlen(f->d_name);
+        if (!found && strncmp(f->d_name, prefix, strlen(prefix)) == 0 && len > 3 &&
+            strcmp(f->d_name + len - 3, ".so") == 0 && asprintf(&found, "%s/%s", dir, f->d_name) < 0)
+            found = NULL;
+    }
+    if (d)
+        closedir(d);
+    if (!found)
+        die(77, "no %s*.so in %s (set LLAMA_PEER_LIBS)", prefix, dir);
+    return found;
+}
+
+static void *open_lib(const char *dir, const char *prefix)
+{
+    char *path = find_lib(dir, prefix);
+    void *lib = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!lib)
+        die(77, "%s", dlerror());
+    free(path);
+    return lib;
+}
+
+static void *symbol(void *lib, const char *name)
+{
+    void *p = dlsym(lib, name);
+    if (!p)
+        die(77, "the library lacks %s: not the release that tests/peer/llama_abi.h describes", name);
+    return p;
+}
+
+static void load_peer(struct lm *lm, const struct opts *o)
+{
+    if (!o->libs)
+        die(77, "no libraries: set LLAMA_PEER_LIBS or give --libs DIR");
+    open_lib(o->libs, "libggml-base.");
+    void *ggml = open_lib(o->libs, "libggml.");
+    void *llama = open_lib(o->libs, "libllama.");
+#define X(ret, name, sym, params) lm->name = (ret(*) params)symbol(llama, sym);
+    LM_FUNCS(X)
+#undef X
+    lm->backend_load = (void *(*)(const char *))symbol(ggml, "ggml_backend_load");
+    lm->backend_load_all = (void (*)(const char *))symbol(ggml, "ggml_backend_load_all_from_path");
+    lm->log_set(on_log, NULL);
+    const char *bad = abi_check(lm);
+    if (bad)
+        die(77, "%s returns other values than release v0.5.0 does: its structs may have another layout", bad);
+    lm->backend_init();
+    if (o->variant) {
+        char prefix[96];
+        snprintf(prefix, sizeof prefix, "libggml-cpu-%s.", o->variant);
+        char *path = find_lib(o->libs, prefix);
+        if (!lm->backend_load(path))
+            die(1, "%s does not load", path);
+        free(path);
+    } else {
+        lm->backend_load_all(o->libs);
+    }
+}
+
+static void *load_model(const struct lm *lm, const struct opts *o, bool vocab_only)
+{
+    struct lm_model_params p = lm->model_defaults();
+    p.n_gpu_layers = 0;
+    p.vocab_only = vocab_only;
+    void *m = lm->model_load(o->model, p);
+    if (!m)
+        die(1, "llama.cpp does not load %s (its reasons with -v)", o->model);
+    return m;
+}
+
+static void *create_context(const struct lm *lm, const struct opts *o, void *model, int n_ctx)
+{
+    struct lm_context_params p = lm->context_defaults();
+    p.n_ctx = (uint32_t)n_ctx;
+    p.n_batch = p.n_ubatch = (uint32_t)o->chunk;
+    p.n_threads = p.n_threads_batch = o->threads;
+    p.flash_attn_type = o->fa;
+    void *c = lm->context_create(model, p);
+    if (!c)
+        die(1, "llama.cpp makes no context of %d tokens for %s", n_ctx, o->model);
+    return c;
+}
+
+static void eval(const struct lm *lm, const struct opts *o, void *ctx, int32_t *tok, int n)
+{
+    for (int i = 0; i < n; i += o->chunk) {
+        int m = n - i < o->chunk ? n - i : o->chunk;
+        int rc = lm->decode(ctx, lm->batch_one(tok + i, m));
+        if (rc)
+            die(1, "llama_decode of %d tokens from %d: %d", m, i, rc);
+    }
+}
+
+/* ---- commands --------------------------------------------------------------------------------------------------- */
+
+/* "1,2,3" (or spaces) to ids; the array is the caller's. */
+static int32_t *parse_ids(const char *s, int *n)
+{
+    int32_t *ids = malloc((strlen(s) + 1) * sizeof *ids);
+    *n = 0;
+    while (*s) {
+        char *end;
+        long v = strtol(s, &end, 10);
+        if (end == s || v < 0 || v > INT32_MAX)
+            die(2, "not a list of token ids: '%s'", s);
+        ids[(*n)++] = (int32_t)v;
+        for (s = end; *s == ',' || *s == ' ' || *s == '\n'; s++)
+            ;
+    }
+    return ids;
+}
+
+static int32_t argmax(const float *x, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}
+
+static int cmd_tokens(const struct lm *lm, const struct opts *o)
+{
+    int n_prompt = 0, n_force = 0;
+    if (!o->prompt)
+        die(2, "tokens needs --prompt-tokens");
+    int32_t *prompt = parse_ids(o->prompt, &n_prompt);
+    int32_t *force = o->force ? parse_ids(o->force, &n_force) : NULL;
+    if (n_prompt == 0)
+        die(2, "--prompt-tokens is empty");
+    void *model = load_model(lm, o, false);
+    void *ctx = create_context(lm, o, model, n_prompt + o->n + 8);
+    int n_vocab = lm->n_tokens(lm->vocab(model));
+    FILE *dump = o->dump ? fopen(o->dump, "wb") : NULL;
+    if (o->dump && !dump)
+        die(1, "%s: %s", o->dump, strerror(errno));
+    eval(lm, o, ctx, prompt, n_prompt);
+    for (int i = 0; i < o->n; i++) {
+        const float *logits = lm->logits_ith(ctx, -1);
+        if (!logits)
+            die(1, "no logits at step %d", i);
+        int32_t tok = argmax(logits, n_vocab);
+        if (dump && fwrite(logits, sizeof *logits, (size_t)n_vocab, dump) != (size_t)n_vocab)
+            die(1, "%s: %s", o->dump, strerror(errno));
+        printf("%s%d", i ? " " : "", tok);
+        if (i < n_force)
+            tok = force[i];
+        if (i + 1 < o->n)
+            eval(lm, o, ctx, &tok, 1);
+    }
+    printf("\n");
+    if (dump && fclose(dump))
+        die(1, "%s: %s", o->dump, strerror(errno));
+    lm->context_free(ctx);
+    lm->model_free(model);
+    free(prompt);
+    free(force);
+    return 0;
+}
+
+static int cmd_tokenize(const struct lm *lm, const struct opts *o)
+{
+    size_t cap = 1 << 20, n = 0;
+    char *text = malloc(cap);
+    for (size_t got; text && (got = fread(text + n, 1, cap - n, stdin)) > 0;) {
+        n += got;
+        if (n == cap)
+            text = realloc(text, cap *= 2);
+    }
+    int32_t *ids = malloc((n + 16) * sizeof *ids);
+    if (!text || !ids)
+        die(1, "out of memory");
+    void *model = load_model(lm, o, true);
+    int count = lm->tokenize(lm->vocab(model), text, (int32_t)n, ids, (int32_t)n + 16, !o->no_special, !o->no_special);
+    if (count < 0)
+        die(1, "llama_tokenize: %d", count);
+    for (int i = 0; i < count; i++)
+        printf("%s%d", i ? " " : "", ids[i]);
+    printf("\n");
+    lm->model_free(model);
+    free(ids);
+    free(text);
+    return 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds for the prompt of p tokens at depth 0, and for n single tokens after it or after d tokens. */
+static void bench_once(const struct lm *lm, const struct opts *o, void *ctx, int32_t *tok, double *pp, double *tg)
+{
+    double t0;
+    lm->memory_clear(lm->memory(ctx), true);
+    if (o->p) {
+        t0 = now();
+        eval(lm, o, ctx, tok, o->p);
+        lm->synchronize(ctx);
+        *pp = now() - t0;
+    }
+    if (o->n) {
+        lm->memory_clear(lm->memory(ctx), true);
+        eval(lm, o, ctx, tok, o->d ? o->d : 1);
+        lm->synchronize(ctx);
+        t0 = now();
+        for (int i = 0; i < o->n; i++) {
+            eval(lm, o, ctx, &tok[i], 1);
+            lm->synchronize(ctx);
+        }
+        *tg = now() - t0;
+    }
+}
+
+static int cmd_bench(const struct lm *lm, const struct opts *o)
+{
+    int need = o->p > o->d + o->n ? o->p : o->d + o->n;
+    void *model = load_model(lm, o, false);
+    void *ctx = create_context(lm, o, model, need + 8);
+    int n_vocab = lm->n_tokens(lm->vocab(model));
+    int32_t *tok = malloc((size_t)(need + 1) * sizeof *tok);
+    double *pp = calloc((size_t)o->reps + 1, sizeof *pp), *tg = calloc((size_t)o->reps + 1, sizeof *tg);
+    if (!tok || !pp || !tg)
+        die(1, "out of memory");
+    uint32_t seed = 1;
+    for (int i = 0; i <= need; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        tok[i] = (int32_t)((seed >> 8) % (uint32_t)n_vocab);
+    }
+    for (int r = 0; r <= o->reps; r++) /* the first one warms up */
+        bench_once(lm, o, ctx, tok, &pp[r], &tg[r]);
+    if (o->p) {
+        printf("pp%d", o->p);
+        for (int r = 1; r <= o->reps; r++)
+            printf(" %.3f", o->p / pp[r]);
+        printf("\n");
+    }
+    if (o->n) {
+        printf(o->d ? "tg%d@d%d" : "tg%d", o->n, o->d);
+        for (int r = 1; r <= o->reps; r++)
+            printf(" %.3f", o->n / tg[r]);
+        printf("\n");
+    }
+    lm->context_free(ctx);
+    lm->model_free(model);
+    free(pp);
+    free(tg);
+    free(tok);
+    return 0;
+}
+
+/* ---- command line ----------------------------------------------------------------------------------------------- */
+
+static int to_int(const char *flag, const char *s, int min)
+{
+    char *end;
+    long v = strtol(s, &end, 10);
+    if (end == s || *end || v < min || v > 1 << 24)
+        die(2, "%s: '%s' is not a number from %d", flag, s, min);
+    return (int)v;
+}
+
+static void parse(struct opts *o, int argc, char **argv)
+{
+    static const struct { const char *flag; size_t off; int min; } ints[] = {
+        { "-n", offsetof(struct opts, n), 0 },       { "-p", offsetof(struct opts, p), 0 },
+        { "-d", offsetof(struct opts, d), 0 },       { "-r", offsetof(struct opts, reps), 1 },
+        { "--threads", offsetof(struct opts, threads), 1 }, { "-t", offsetof(struct opts, threads), 1 },
+        { "--chunk", offsetof(struct opts, chunk), 1 },
+    };
+    static const struct { const char *flag; size_t off; } strs[] = {
+        { "--prompt-tokens", offsetof(struct opts, prompt) }, { "--force", offsetof(struct opts, force) },
+        { "--dump-logits", offsetof(struct opts, dump) },     { "--libs", offsetof(struct opts, libs) },
+        { "--cpu-variant", offsetof(struct opts, variant) },
+    };
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool known = false;
+        for (size_t k = 0; k < sizeof ints / sizeof *ints && value; k++)
+            if (strcmp(a, ints[k].flag) == 0) {
+                *(int *)((char *)o + ints[k].off) = to_int(a, value, ints[k].min);
+                known = ++i;
+            }
+        for (size_t k = 0; k < sizeof strs / sizeof *strs && value && !known; k++)
+            if (strcmp(a, strs[k].flag) == 0) {
+                *(const char **)((char *)o + strs[k].off) = value;
+                known = ++i;
+            }
+        if (known)
+            continue;
+        if (strcmp(a, "--fa") == 0)
+            o->fa = 1;
+        else if (strcmp(a, "--no-fa") == 0)
+            o->fa = 0;
+        else if (strcmp(a, "--no-special") == 0)
+            o->no_special = true;
+        else if (strcmp(a, "-v") == 0)
+            verbose = true;
+        else if (a[0] == '-')
+            die(2, "unknown option or no value: %s", a);
+        else if (!o->command)
+            o->command = a;
+        else if (!o->model)
+            o->model = a;
+        else
+            die(2, "one model at a time: %s", a);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct opts o = { .libs = getenv("LLAMA_PEER_LIBS"), .n = -1, .p = 128, .reps = 3, .threads = 2, .chunk = 512,
+                      .fa = -2 };
+    parse(&o, argc, argv);
+    static const struct { const char *name; int (*run)(const struct lm *, const struct opts *); int n, fa; } cmds[] = {
+        { "tokens", cmd_tokens, 64, 0 }, { "tokenize", cmd_tokenize, 0, 0 }, { "bench", cmd_bench, 32, 1 },
+    };
+    struct lm lm;
+    if (o.command && strcmp(o.command, "probe") == 0) {
+        load_peer(&lm, &o);
+        return 0;
+    }
+    for (size_t i = 0; o.model && i < sizeof cmds / sizeof *cmds; i++)
+        if (strcmp(o.command, cmds[i].name) == 0) {
+            o.n = o.n < 0 ? cmds[i].n : o.n;
+            o.fa = o.fa == -2 ? cmds[i].fa : o.fa;
+            load_peer(&lm, &o);
+            return cmds[i].run(&lm, &o);
+        }
+    die(2, "usage: llama_peer tokens|tokenize|bench MODEL [options], llama_peer probe; see tests/peer/llama_peer.c");
+}

@@ -1,0 +1,365 @@
+/* quantize: rewrites a model with smaller tensor types. See usage(). */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "base/progress.h"
+#include "kernels/dequant.h"
+#include "model/gguf.h"
+#include "model/gguf_write.h"
+#include "model/quant.h"
+#include "model/quant_mix.h"
+#include "model/quant_out.h"
+#include "model/quant_par.h"
+
+enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, NAME_BYTES = 64 };
+
+struct options {
+    const char *in, *out, *type;
+    uint32_t threads;
+    bool pure, dry_run;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+static void usage(FILE *f)
+{
+    fputs("usage: quantize IN.gguf OUT.gguf TYPE [options]\n"
+          "\n"
+          "Writes the model IN again with its matrices in other types. IN may hold any type that zinc reads; for the\n"
+          "best result start from F16, BF16 or F32, because quantising twice loses twice. Metadata is kept, vectors,\n"
+          "norms and routers stay as they are, the parts of a split model become one file. OUT appears when it is\n"
+          "complete.\n"
+          "\n"
+          "TYPE is a recipe:\n",
+          f);
+    static const char *const lines[][2] = {
+#define X(name, file_type, base, help) { #name, help },
+        QUANT_RECIPES(X)
+#undef X
+    };
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+        fprintf(f, "  %-12s %s\n", lines[i][0], lines[i][1]);
+    fputs("or a tensor type that is no recipe (Q3_K, Q4_K, Q5_K, MXFP4): then every matrix gets it.\n"
+          "Rows that are no multiple of 256 elements cannot take a K type or IQ4_XS; they get the nearest type with\n"
+          "blocks of 32 instead (Q4_K: Q5_0, Q5_K: Q5_1, Q6_K: Q8_0, Q2_K and Q3_K: Q4_0, IQ4_XS: IQ4_NL).\n"
+          "\n"
+          "  --pure         TYPE for every matrix, embedding and head included\n"
+          "  --dry-run      write nothing, print what each tensor would become\n"
+          "  --threads N    default: one per core; does not change the file\n"
+          "\n"
+          "  quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M\n",
+          f);
+}
+
+/* ---- the plan ---- */
+
+struct plan {
+    const struct gguf *g;
+    struct quant_recipe recipe;
+    char (*names)[NAME_BYTES];
+    struct quant_item *items; /* [g->n_tensors], types as wanted */
+};
+
+static uint32_t key_u32(const struct gguf *g, const char *arch, const char *name)
+{
+    char key[160];
+    snprintf(key, sizeof key, "%s.%s", arch, name);
+    const struct gguf_kv *kv = gguf_find(g, key);
+    uint64_t v = 0;
+    for (uint64_t i = 0; kv && i < kv->n && v == 0; i++) /* an array by layers: its first entry that is not 0 */
+        if (!gguf_kv_u64(kv, i, &v))
+            return 0;
+    return v > UINT32_MAX ? 0 : (uint32_t)v;
+}
+
+static int plan_init(struct plan *p, const struct gguf *g, const struct options *o, struct err *e)
+{
+    struct gguf_str arch = { "", 0 };
+    char arch_name[64];
+    *p = (struct plan){ .g = g };
+    int rc = quant_recipe_parse(o->type, o->pure, &p->recipe, e);
+    if (rc || (rc = gguf_get_str(g, "general.architecture", &arch, e)))
+        return rc;
+    snprintf(arch_name, sizeof arch_name, "%.*s", (int)MIN(arch.len, 63), arch.s);
+    p->names = calloc(g->n_tensors, sizeof *p->names);
+    p->items = calloc(g->n_tensors, sizeof *p->items);
+    if (!p->names || !p->items)
+        return err_set(e, -ENOMEM, "%s: no memory for %llu tensors", o->in, (unsigned long long)g->n_tensors);
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const struct gguf_tensor *t = &g->tensors[i];
+        if (t->name.len >= NAME_BYTES)
+            return err_set(e, -EINVAL, "%s: a tensor's name has %llu bytes, at most %d are possible", o->in,
+                           (unsigned long long)t->name.len, NAME_BYTES - 1);
+        memcpy(p->names[i], t->name.s, t->name.len);
+        p->items[i] = (struct quant_item){ p->names[i], t->n_dims, { 0 }, t->type };
+        memcpy(p->items[i].ne, t->ne, sizeof t->ne);
+    }
+    struct quant_shape s = { arch_name, key_u32(g, arch_name, "block_count"), key_u32(g, arch_name, "expert_count"),
+                             key_u32(g, arch_name, "attention.head_count"),
+                             key_u32(g, arch_name, "attention.head_count_kv") };
+    quant_recipe_types(&p->recipe, &s, p->items, g->n_tensors);
+    return 0;
+}
+
+static void plan_finish(struct plan *p)
+{
+    free(p->names);
+    free(p->items);
+}
+
+static uint64_t rows_of(const struct gguf_tensor *t)
+{
+    return t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+static uint64_t new_bytes(const struct plan *p, uint64_t i)
+{
+    return qtype_row_bytes(p->items[i].type, p->g->tensors[i].ne[0]) * rows_of(&p->g->tensors[i]);
+}
+
+static void plan_print(const struct plan *p)
+{
+    uint64_t from = 0, to = 0;
+    for (uint64_t i = 0; i < p->g->n_tensors; i++) {
+        const struct gguf_tensor *t = &p->g->tensors[i];
+        char shape[96];
+        int n = 0;
+        for (uint32_t d = 0; d < t->n_dims; d++)
+            n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", d ? " x " : "", (unsigned long long)t->ne[d]);
+        printf("%-44s %-24s %-7s %s\n", p->names[i], shape, qtype_name(t->type),
+               t->type == p->items[i].type ? "=" : qtype_name(p->items[i].type));
+        from += t->bytes;
+        to += new_bytes(p, i);
+    }
+    printf("%llu tensors, %.1f MiB -> %.1f MiB\n", (unsigned long long)p->g->n_tensors, (double)from / 0x1p20,
+           (double)to / 0x1p20);
+}
+
+/* ---- converting ---- */
+
+struct convert_job {
+    const struct gguf_tensor *t;
+    enum qtype to;
+    uint64_t first, n, slice; /* rows */
+    uint8_t *dst;
+};
+
+static int convert_slice(void *user, uint64_t i, struct err *e)
+{
+    struct convert_job *j = user;
+    uint64_t ne0 = j->t->ne[0], from_bytes = qtype_row_bytes(j->t->type, ne0), to_bytes = qtype_row_bytes(j->to, ne0);
+    uint64_t at = i * j->slice, end = MIN(at + j->slice, j->n);
+    float *row = malloc(ne0 * sizeof *row);
+    int rc = row ? 0 : err_set(e, -ENOMEM, "no memory for a row of %llu elements", (unsigned long long)ne0);
+    for (; !rc && at < end; at++) {
+        dequant_row(j->t->type, j->t->data + (j->first + at) * from_bytes, row, ne0);
+        rc = quant_row(j->to, row, j->dst + at * to_bytes, ne0, e);
+        if (rc)
+            err_context(e, "tensor '%.*s', row %llu", (int)j->t->name.len, j->t->name.s,
+                        (unsigned long long)(j->first + at));
+    }
+    free(row);
+    return rc;
+}
+
+struct output {
+    struct gguf_writer *w;
+    uint8_t *buf;
+    uint64_t buf_bytes;
+    uint32_t threads;
+    uint64_t done, total; /* bytes of the new file's data */
+    struct progress progress;
+};
+
+static int write_bytes(struct output *out, const void *p, uint64_t bytes, struct err *e)
+{
+    int rc = gguf_writer_data(out->w, p, bytes, e);
+    if (rc)
+        return rc;
+    out->done += bytes;
+    if (interrupted || !progress_report(&out->progress, "quantising", out->done, out->total))
+        return err_set(e, -ECANCELED, "interrupted; nothing was left behind");
+    return 0;
+}
+
+static int write_tensor(struct output *out, const struct gguf_tensor *t, enum qtype to, struct err *e)
+{
+    uint64_t ne0 = t->ne[0], rows = rows_of(t), piece = MAX(PIECE_ELEMS / ne0, 1), to_bytes = qtype_row_bytes(to, ne0);
+    if (t->type == to) { /* as it is, in pieces for the progress bar */
+        int rc = 0;
+        for (uint64_t at = 0, n; !rc && at < t->bytes; at += n) {
+            n = MIN(t->bytes - at, 4u * PIECE_ELEMS);
+            rc = write_bytes(out, t->data + at, n, e);
+        }
+        return rc;
+    }
+    if (piece * to_bytes > out->buf_bytes) {
+        free(out->buf);
+        out->buf_bytes = piece * to_bytes;
+        out->buf = malloc(out->buf_bytes);
+        if (!out->buf)
+            return err_set(e, -ENOMEM, "no memory for %llu bytes", (unsigned long long)out->buf_bytes);
+    }
+    for (uint64_t at = 0; at < rows; at += piece) {
+        struct convert_job j = { t, to, at, MIN(piece, rows - at), MAX(SLICE_ELEMS / ne0, 1), out->buf };
+        int rc = quant_parallel(out->threads, (j.n + j.slice - 1) / j.slice, convert_slice, &j, e);
+        if (rc || (rc = write_bytes(out, out->buf, j.n * to_bytes, e)))
+            return rc;
+    }
+    return 0;
+}
+
+static bool key_is(const struct gguf_kv *kv, const char *name)
+{
+    return kv->key.len == strlen(name) && memcmp(kv->key.s, name, kv->key.len) == 0;
+}
+
+/* All metadata, but for the file type and what describes the parts of a split model. */
+static void put_metadata(struct gguf_writer *w, const struct gguf *g, uint32_t file_type)
+{
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const struct gguf_kv *kv = &g->kv[i];
+        bool split = kv->key.len > 6 && memcmp(kv->key.s, "split.", 6) == 0;
+        if (!split && !key_is(kv, "general.file_type") && !key_is(kv, "general.quantization_version"))
+            gguf_put_kv(w, kv);
+    }
+    gguf_put_u32(w, "general.file_type", file_type);
+    gguf_put_u32(w, "general.quantization_version", 2);
+}
+
+/* Writing over the file that is being read would destroy the only copy. */
+static int check_not_input(const struct gguf *g, const char *out, struct err *e)
+{
+    struct stat a, b;
+    if (stat(out, &b) != 0)
+        return 0;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (stat(g->parts[i].path, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return err_set(e, -EINVAL, "%s is the file that is read; name another one to write", out);
+    return 0;
+}
+
+static int write_file(const struct plan *p, const struct options *o, struct err *e)
+{
+    const struct gguf *g = p->g;
+    struct output out = { .threads = o->threads, .progress = progress_terminal() };
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        out.total += new_bytes(p, i);
+    int rc = quant_check_output(o->out, out.total, e);
+    if (!rc)
+        rc = gguf_writer_create(o->out, &out.w, e);
+    if (!rc) {
+        put_metadata(out.w, g, p->recipe.file_type);
+        for (uint64_t i = 0; i < g->n_tensors; i++)
+            gguf_put_tensor(out.w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
+        rc = gguf_writer_begin(out.w, e);
+    }
+    for (uint64_t i = 0; !rc && i < g->n_tensors; i++)
+        rc = write_tensor(&out, &g->tensors[i], p->items[i].type, e);
+    if (!rc)
+        rc = gguf_writer_finish(out.w, e);
+    gguf_writer_destroy(out.w);
+    free(out.buf);
+    return rc;
+}
+
+static void report(const struct plan *p, uint64_t start_ns)
+{
+    uint64_t from = 0, to = 0, changed = 0, twice = 0;
+    for (uint64_t i = 0; i < p->g->n_tensors; i++) {
+        enum qtype t = p->g->tensors[i].type, want = p->items[i].type;
+        from += p->g->tensors[i].bytes;
+        to += new_bytes(p, i);
+        changed += t != want;
+        twice += t != want && qtype_block(t) > 1 && qtype_block(want) > 1;
+    }
+    if (twice)
+        fprintf(stderr, "quantize: note: %llu tensors were quantised already; from F16 or BF16 the result is better\n",
+                (unsigned long long)twice);
+    fprintf(stderr, "quantize: %.1f MiB -> %.1f MiB, %llu of %llu tensors converted, %.1f s\n", (double)from / 0x1p20,
+            (double)to / 0x1p20, (unsigned long long)changed, (unsigned long long)p->g->n_tensors,
+            (double)(clock_ns() - start_ns) * 1e-9);
+}
+
+static int run(const struct options *o, struct err *e)
+{
+    struct gguf *g = NULL;
+    struct plan p = { 0 };
+    uint64_t start = clock_ns();
+    int rc = gguf_open(o->in, &g, e);
+    if (!rc && !(rc = check_not_input(g, o->out, e)))
+        rc = plan_init(&p, g, o, e);
+    if (!rc && o->dry_run)
+        plan_print(&p);
+    else if (!rc && !(rc = write_file(&p, o, e)))
+        report(&p, start);
+    plan_finish(&p);
+    gguf_close(g);
+    return rc;
+}
+
+/* 0: run; -1: done, exit 0; 2: usage error, told. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    enum { OPT_PURE = 1, OPT_DRY_RUN, OPT_THREADS };
+    static const struct option longs[] = { { "pure", 0, 0, OPT_PURE }, { "dry-run", 0, 0, OPT_DRY_RUN },
+                                           { "threads", 1, 0, OPT_THREADS }, { "help", 0, 0, 'h' }, { 0, 0, 0, 0 } };
+    for (int c; (c = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
+        char *end;
+        switch (c) {
+        case OPT_PURE: o->pure = true; break;
+        case OPT_DRY_RUN: o->dry_run = true; break;
+        case OPT_THREADS:
+            o->threads = (uint32_t)strtoul(optarg, &end, 10);
+            if (*optarg < '0' || *optarg > '9' || *end || o->threads > 256) {
+                fprintf(stderr, "quantize: --threads takes a number up to 256, not '%s'\n", optarg);
+                return 2;
+            }
+            break;
+        case 'h': usage(stdout); return -1;
+        default: fputs("quantize: see quantize --help\n", stderr); return 2;
+        }
+    }
+    if (argc - optind != 3) {
+        usage(stderr);
+        return 2;
+    }
+    o->in = argv[optind];
+    o->out = argv[optind + 1];
+    o->type = argv[optind + 2];
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = { 0 };
+    struct quant_recipe r;
+    struct err e;
+    int rc = parse_options(argc, argv, &o);
+    if (rc)
+        return rc < 0 ? 0 : rc;
+    if (quant_recipe_parse(o.type, o.pure, &r, &e)) {
+        fprintf(stderr, "quantize: %s\n", e.msg);
+        return 2;
+    }
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    if (run(&o, &e)) {
+        fprintf(stderr, "quantize: %s\n", e.msg);
+        return 1;
+    }
+    return 0;
+}
