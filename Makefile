@@ -88,7 +88,7 @@ $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) 
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
-tests: $(TEST_BINS) ## build the test programs
+tests: $(TEST_BINS) $(PEER_BINS) ## build the test programs
 $(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(shell pkg-config --libs check)
 $(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(LIB)
 	@mkdir -p $(@D)

@@ -1,0 +1,86 @@
+# tests/e2e/lib.sh: what the tests of whole programs share; sourced from the repository's root with ZINC_BUILD set.
+# A test reports each miss with `miss`, and ends with `finish`. Files go into $work, which is removed.
+set -u
+build=${ZINC_BUILD:-build}
+zinc=$build/zinc
+mkmodel=$build/mkmodel
+compare=$build/tests/peer/compare_logits
+work=$(mktemp -d "${TMPDIR:-/tmp}/zinc-e2e.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+misses=0
+
+# The families that this release runs; `types FAMILY` are weight types beside F32 that fit it.
+families="llama llama-moe llama3 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gpt-oss"
+types()
+{
+    case $1 in
+    gpt-oss) echo MXFP4_MOE Q8_0 ;;
+    qwen35moe) echo UD_Q4_K_XL Q8_0 ;;
+    *) echo Q4_K_M Q8_0 ;;
+    esac
+}
+
+skip()
+{
+    echo "$*"
+    exit 77
+}
+miss()
+{
+    misses=$((misses + 1))
+    echo "MISS: $*"
+}
+finish()
+{
+    [ $misses -eq 0 ] && exit 0
+    echo "$misses misses"
+    exit 1
+}
+
+for p in "$zinc" "$mkmodel"; do
+    [ -x "$p" ] || { echo "no $p"; exit 1; }
+done
+
+# make_model FAMILY TYPE FILE [mkmodel options]
+make_model()
+{
+    local family=$1 type=$2 file=$3
+    shift 3
+    "$mkmodel" "tiny-$family" "$file" --type "$type" "$@" >"$work/mkmodel.log" 2>&1 || {
+        miss "mkmodel tiny-$family --type $type: $(tail -n 1 "$work/mkmodel.log")"
+        return 1
+    }
+}
+
+# ids COUNT SEED: token ids of a tiny model's vocabulary, separated by commas
+ids()
+{
+    awk -v n="$1" -v s="$2" 'BEGIN { for (i = 0; i < n; i++) { s = (s * 1103515245 + 12345) % 2147483648
+        printf "%s%d", i ? "," : "", int(s / 65536) % 640 } }'
+}
+
+# greedy NAME MODEL PROMPT N [options]: $work/NAME.ids and $work/NAME.f32
+greedy()
+{
+    local name=$1 model=$2 prompt=$3 n=$4
+    shift 4
+    "$zinc" run -m "$model" --prompt-tokens "$prompt" -n "$n" --ignore-eos --temp 0 --print-tokens \
+        --dump-logits "$work/$name.f32" "$@" >"$work/$name.ids" 2>"$work/$name.log" || {
+        miss "$name: zinc run $*: exit $?: $(tail -n 1 "$work/$name.log")"
+        return 1
+    }
+    [ "$(wc -w <"$work/$name.ids")" -eq "$n" ] || {
+        miss "$name: $(wc -w <"$work/$name.ids") tokens of $n"
+        return 1
+    }
+}
+
+# same_run A B WHAT: equal tokens and equal bits
+same_run()
+{
+    if ! cmp -s "$work/$1.ids" "$work/$2.ids"; then
+        miss "$3: tokens $(cut -c 1-60 "$work/$2.ids") instead of $(cut -c 1-60 "$work/$1.ids")"
+    elif ! cmp -s "$work/$1.f32" "$work/$2.f32"; then
+        miss "$3: logits: $(cmp "$work/$1.f32" "$work/$2.f32" 2>&1 | sed 's/.*differ: //')"
+    fi
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The canonical int8 arithmetic stays within NMSE 1e-3 of --exact on quantised files, on the same history.
+. tests/e2e/lib.sh
+[ -x "$compare" ] || { echo "no $compare"; exit 1; }
+n=16
+
+for f in $families; do
+    for t in $(types "$f"); do
+        make_model "$f" "$t" "$work/m.gguf" || continue
+        for seed in 3 8; do
+            prompt=$(ids 60 $seed)
+            greedy exact "$work/m.gguf" "$prompt" $n --exact || continue
+            greedy int8 "$work/m.gguf" "$prompt" $n || continue
+            line=$("$compare" 1e-3 "$work/int8.ids" "$work/int8.f32" "$work/exact.ids" "$work/exact.f32" --free 2>&1) ||
+                miss "$f $t, prompt $seed: $line"
+            printf '%-14s %-11s %s\n' "$f" "$t" "$line"
+        done
+    done
+done
+finish
