@@ -7,8 +7,8 @@
  *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
  *     llama_peer probe                                the libraries load and their layout is the known one
  *
- * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed; with --force those ids are fed
- * instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
+ * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed (with --no-eog: not chosen); with
+ * --force those ids are fed instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
  * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
  * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), -v (its log).
@@ -27,7 +27,7 @@
 struct opts {
     const char *command, *model, *libs, *variant, *prompt, *force, *dump;
     int n, p, d, reps, threads, chunk, fa;
-    bool no_special;
+    bool no_special, no_eog;
 };
 
 static bool verbose;
@@ -170,11 +170,11 @@ static int32_t *parse_ids(const char *s, int *n)
     return ids;
 }
 
-static int32_t argmax(const float *x, int n)
+static int32_t choose(const struct lm *lm, const void *vocab, const float *x, bool no_eog)
 {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[best])
+    int best = -1, n = lm->n_tokens(vocab);
+    for (int i = 0; i < n; i++)
+        if ((best < 0 || x[i] > x[best]) && !(no_eog && lm->is_eog(vocab, i)))
             best = i;
     return best;
 }
@@ -190,7 +190,8 @@ static int cmd_tokens(const struct lm *lm, const struct opts *o)
         die(2, "--prompt-tokens is empty");
     void *model = load_model(lm, o, false);
     void *ctx = create_context(lm, o, model, n_prompt + o->n + 8);
-    int n_vocab = lm->n_tokens(lm->vocab(model));
+    const void *vocab = lm->vocab(model);
+    size_t n_vocab = (size_t)lm->n_tokens(vocab);
     FILE *dump = o->dump ? fopen(o->dump, "wb") : NULL;
     if (o->dump && !dump)
         die(1, "%s: %s", o->dump, strerror(errno));
@@ -199,8 +200,8 @@ static int cmd_tokens(const struct lm *lm, const struct opts *o)
         const float *logits = lm->logits_ith(ctx, -1);
         if (!logits)
             die(1, "no logits at step %d", i);
-        int32_t tok = argmax(logits, n_vocab);
-        if (dump && fwrite(logits, sizeof *logits, (size_t)n_vocab, dump) != (size_t)n_vocab)
+        int32_t tok = choose(lm, vocab, logits, o->no_eog);
+        if (dump && fwrite(logits, sizeof *logits, n_vocab, dump) != n_vocab)
             die(1, "%s: %s", o->dump, strerror(errno));
         printf("%s%d", i ? " " : "", tok);
         if (i < n_force)
@@ -356,6 +357,8 @@ static void parse(struct opts *o, int argc, char **argv)
             o->fa = 0;
         else if (strcmp(a, "--no-special") == 0)
             o->no_special = true;
+        else if (strcmp(a, "--no-eog") == 0)
+            o->no_eog = true;
         else if (strcmp(a, "-v") == 0)
             verbose = true;
         else if (a[0] == '-')
