@@ -1,0 +1,330 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <xxhash.h>
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "engine/priv.h"
+#include "model/tok.h"
+
+enum { DECODE_ROWS = ENGINE_MAX_BATCH, DEFAULT_CTX = 4096, DEFAULT_CHUNK = 512, DEFAULT_OUT = 8 };
+
+static int set_word(struct engine_spec *sp, const char *word, size_t n, struct err *e)
+{
+    static const struct {
+        const char *word;
+        int what;
+    } words[] = { { "exact", 0 }, { "check", 1 }, { "nofuse", 2 }, { "replay", 3 }, { "persistent", 4 },
+                  { "auto", 5 },  { "f32", 6 },   { "f16", 7 } };
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strlen(words[i].word) != n || memcmp(words[i].word, word, n) != 0)
+            continue;
+        switch (words[i].what) {
+        case 0: sp->exact = true; break;
+        case 1: sp->check = true; break;
+        case 2: sp->no_fuse = true; break;
+        case 3: sp->plan = PLAN_REPLAY; break;
+        case 4: sp->plan = PLAN_PERSISTENT; break;
+        case 5: sp->plan = PLAN_AUTO; break;
+        case 6: sp->kv = KA_KV_F32; break;
+        case 7: sp->kv = KA_KV_F16; break;
+        }
+        return 0;
+    }
+    return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, f16, f32)",
+                   (int)n, word);
+}
+
+int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e)
+{
+    *sp = (struct engine_spec){ .exact = o->exact, .check = o->check, .no_fuse = o->no_fuse, .kv = KA_KV_F16 };
+    const char *spec = o->tier ? o->tier : env_get()->tier ? env_get()->tier : "auto";
+    size_t n = strcspn(spec, ":");
+    if (!n || n >= sizeof sp->tier)
+        return err_set(e, -EINVAL, "engine: '%s' is not a tier (see zinc check)", spec);
+    memcpy(sp->tier, spec, n);
+    if (o->plan && strcmp(o->plan, "auto") != 0 && strcmp(o->plan, "replay") != 0 && strcmp(o->plan, "persistent") != 0)
+        return err_set(e, -EINVAL, "engine: '%s' is not a kind of plan (auto, replay, persistent)", o->plan);
+    if (o->kv && strcmp(o->kv, "f16") != 0 && strcmp(o->kv, "f32") != 0)
+        return err_set(e, -EINVAL, "engine: '%s' is not a type for the KV cache (f16, f32)", o->kv);
+    int rc = 0;
+    if ((o->plan && (rc = set_word(sp, o->plan, strlen(o->plan), e))) ||
+        (o->kv && (rc = set_word(sp, o->kv, strlen(o->kv), e))))
+        return rc;
+    for (spec += n; *spec == ':'; spec += n) {
+        n = strcspn(++spec, ":");
+        if ((rc = set_word(sp, spec, n, e)))
+            return rc;
+    }
+    return 0;
+}
+
+/* The type that holds the most weight bytes. */
+static void name_weights(struct engine *eng)
+{
+    uint64_t bytes[256] = { 0 };
+    uint32_t best = 0;
+    for (uint64_t i = 0; i < eng->gguf->n_tensors; i++) {
+        uint32_t t = (uint32_t)eng->gguf->tensors[i].type & 255;
+        bytes[t] += eng->gguf->tensors[i].bytes;
+        best = bytes[t] > bytes[best] ? t : best;
+    }
+    snprintf(eng->weights_name, sizeof eng->weights_name, "%s", qtype_name((enum qtype)best));
+}
+
+static void name_model(struct engine *eng, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    size_t n = strlen(base);
+    if (n > 5 && strcasecmp(base + n - 5, ".gguf") == 0)
+        n -= 5;
+    n = MIN(n, sizeof eng->label - 1);
+    for (size_t i = 0; i < n; i++)
+        eng->label[i] = (unsigned char)base[i] <= ' ' ? '_' : base[i];
+    eng->info.label = eng->label;
+    eng->info.path = gguf_path(eng->gguf);
+    eng->info.file_bytes = eng->gguf->total_bytes;
+    name_weights(eng);
+    eng->info.weights = eng->weights_name;
+}
+
+static int open_file(struct engine *eng, const char *path, struct err *e)
+{
+    if (!path)
+        return err_set(e, -EINVAL, "engine: no model given (-m FILE)");
+    int rc = gguf_open(path, &eng->gguf, e);
+    if (rc)
+        return rc;
+    name_model(eng, path);
+    if (tok_create(eng->gguf, &eng->tok, &eng->tok_err))
+        log_info(ENGINE, "no text: %s", eng->tok_err.msg);
+    eng->info.has_vocab = eng->tok != NULL;
+    return 0;
+}
+
+static void describe_model(struct engine *eng)
+{
+    const struct model *m = eng->model;
+    struct engine_info *in = &eng->info;
+    in->model_name = m->name;
+    in->family = model_family_name(m->family);
+    in->n_layer = m->n_layer;
+    in->n_embd = m->n_embd;
+    in->n_vocab = m->n_vocab;
+    in->n_ctx_train = m->n_ctx_train;
+    in->n_params = m->n_params;
+    for (uint32_t il = 0; il < m->n_layer; il++)
+        in->recurrent |= m->layers[il].kind == LAYER_GDN;
+}
+
+/* Both streams: 1..8 rows for decoding, a chunk of rows for prompts. */
+static int compile_streams(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp,
+                           struct err *e)
+{
+    if (o->stream_path) {
+        int rc = stream_load(o->stream_path, &eng->decode.s, e);
+        eng->prefill.s = eng->decode.s;
+        return rc;
+    }
+    uint32_t def_ctx = MAX((uint32_t)DEFAULT_CTX, o->ctx_wanted);
+    if (eng->info.n_ctx_train)
+        def_ctx = MIN(def_ctx, eng->info.n_ctx_train);
+    struct graph_opts go = { .n_ctx = o->n_ctx ? o->n_ctx : def_ctx,
+                             .n_slots = o->n_slots ? o->n_slots : 1,
+                             .row_cap = DECODE_ROWS,
+                             .out_cap = DECODE_ROWS,
+                             .kv_type = sp->kv,
+                             .no_fuse = sp->no_fuse };
+    int rc = graph_compile(eng->model, &go, &eng->decode.s, e);
+    if (rc)
+        return rc;
+    go.row_cap = MAX(o->chunk ? o->chunk : (uint32_t)DEFAULT_CHUNK, (uint32_t)DECODE_ROWS);
+    go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)DECODE_ROWS));
+    go.out_cap = MIN(o->score_rows ? o->score_rows : (uint32_t)DEFAULT_OUT, go.row_cap);
+    return graph_compile(eng->model, &go, &eng->prefill.s, e);
+}
+
+static void describe_plan(struct engine *eng)
+{
+    const struct stream_head *d = &eng->decode.s->h, *p = &eng->prefill.s->h;
+    struct engine_info *in = &eng->info;
+    in->n_ctx = d->n_ctx;
+    in->n_slots = d->n_slots;
+    in->n_vocab = d->n_vocab;
+    in->chunk = p->row_cap;
+    in->n_cmds = d->n_cmds;
+    in->weight_bytes = d->arena_bytes[ARENA_WEIGHTS];
+    in->const_bytes = MAX(d->arena_bytes[ARENA_CONST], p->arena_bytes[ARENA_CONST]);
+    in->kv_bytes = d->arena_bytes[ARENA_KV];
+    in->state_bytes = d->arena_bytes[ARENA_STATE];
+    in->scratch_bytes = MAX(d->arena_bytes[ARENA_SCRATCH], p->arena_bytes[ARENA_SCRATCH]);
+    in->io_bytes = MAX(d->arena_bytes[ARENA_IO], p->arena_bytes[ARENA_IO]);
+    in->recurrent |= in->state_bytes > 0;
+}
+
+static int open_tier(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp, struct err *e)
+{
+    struct tier_opts to = { .device = o->device_set || o->device ? o->device : -1,
+                            .device_name = o->device_name,
+                            .threads = o->threads ? o->threads : env_get()->threads,
+                            .exact = sp->exact,
+                            .check = sp->check,
+                            .trace = o->trace };
+#ifdef ZINC_DEBUG_CHECKS
+    to.check = true;
+#endif
+    int rc = tier_open(sp->tier, &to, &eng->tier, e);
+    if (rc)
+        return rc;
+    snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
+    snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
+    eng->info.tier = eng->tier->impl->name;
+    eng->info.device = eng->device;
+    eng->info.why = eng->why;
+    eng->info.exact = sp->exact;
+    return 0;
+}
+
+static int prepare_tier(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp, struct err *e)
+{
+    static const char *const plan_name[] = { "auto", "replay", "persistent" };
+    uint64_t bytes[ARENA_COUNT];
+    for (uint32_t a = 0; a < ARENA_COUNT; a++)
+        bytes[a] = MAX(eng->decode.s->h.arena_bytes[a], eng->prefill.s->h.arena_bytes[a]);
+    eng->weights = calloc(MAX(eng->decode.s->h.n_weights, 1), sizeof *eng->weights);
+    if (!eng->weights)
+        return err_set(e, -ENOMEM, "engine: out of memory");
+    struct tier_weights w = { eng->decode.s, eng->weights };
+    int rc;
+    if ((rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e)) ||
+        (rc = tier_load(eng->tier, &w, o->progress, e)) || (rc = tier_alloc(eng->tier, bytes, e)) ||
+        (rc = tier_prepare(eng->tier, eng->decode.s, sp->plan, &eng->decode.native, e)))
+        return rc;
+    eng->info.plan = plan_name[eng->decode.native->kind];
+    if (eng->prefill.s == eng->decode.s)
+        eng->prefill.native = eng->decode.native;
+    else if ((rc = tier_prepare(eng->tier, eng->prefill.s, sp->plan, &eng->prefill.native, e)))
+        return rc;
+    return 0;
+}
+
+static int alloc_host(struct engine *eng, struct err *e)
+{
+    uint32_t rows = MAX(eng->decode.s->h.row_cap, eng->prefill.s->h.row_cap);
+    uint32_t out = MAX(eng->decode.s->h.out_cap, eng->prefill.s->h.out_cap);
+    bool mapped = tier_map(eng->tier, ARENA_IO, 0) != NULL;
+    eng->slots = calloc(eng->info.n_slots, sizeof *eng->slots);
+    eng->rows = calloc(rows, sizeof *eng->rows);
+    eng->out_row = calloc(out, sizeof *eng->out_row);
+    if (!mapped)
+        eng->logits = calloc((size_t)out * eng->info.n_vocab, sizeof *eng->logits);
+    if (!eng->slots || !eng->rows || !eng->out_row || (!mapped && !eng->logits))
+        return err_set(e, -ENOMEM, "engine: out of memory for %u rows of logits", out);
+    return 0;
+}
+
+static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
+{
+    struct engine_spec sp;
+    int rc;
+    if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)))
+        return rc;
+    describe_model(eng);
+    if ((rc = compile_streams(eng, o, &sp, e)))
+        return rc;
+    describe_plan(eng);
+    if ((rc = open_tier(eng, o, &sp, e)) || (!o->ignore_memory && (rc = engine_check_memory(eng, e))) ||
+        (rc = prepare_tier(eng, o, &sp, e)))
+        return rc;
+    return alloc_host(eng, e);
+}
+
+int engine_open_vocab(const char *path, struct engine **out, struct err *e)
+{
+    uint64_t start_ns = clock_ns();
+    struct engine *eng = calloc(1, sizeof *eng);
+    if (!eng)
+        return err_set(e, -ENOMEM, "engine: out of memory");
+    int rc = open_file(eng, path, e);
+    if (rc) {
+        engine_close(eng);
+        return rc;
+    }
+    if (eng->tok)
+        eng->info.n_vocab = tok_n_vocab(eng->tok);
+    eng->info.load_ns = clock_ns() - start_ns;
+    *out = eng;
+    return 0;
+}
+
+int engine_start(struct engine *eng, const struct engine_opts *o, struct err *e)
+{
+    CHECK(!eng->model && !eng->tier);
+    uint64_t start_ns = clock_ns();
+    int rc = start(eng, o, e);
+    if (rc)
+        return rc;
+    eng->info.load_ns += clock_ns() - start_ns;
+    log_info(ENGINE, "%s on %s (%s), plan %s, %u commands, context %u", eng->label, eng->info.tier, eng->device,
+             eng->info.plan, eng->info.n_cmds, eng->info.n_ctx);
+    return 0;
+}
+
+int engine_open(const struct engine_opts *o, struct engine **out, struct err *e)
+{
+    struct engine *eng;
+    int rc = engine_open_vocab(o->path, &eng, e);
+    if (rc)
+        return rc;
+    if ((rc = engine_start(eng, o, e))) {
+        engine_close(eng);
+        return rc;
+    }
+    *out = eng;
+    return 0;
+}
+
+void engine_close(struct engine *eng)
+{
+    if (!eng)
+        return;
+    if (eng->prefill.native != eng->decode.native)
+        tier_plan_destroy(eng->prefill.native);
+    tier_plan_destroy(eng->decode.native);
+    tier_close(eng->tier);
+    if (eng->prefill.s != eng->decode.s)
+        stream_free(eng->prefill.s);
+    stream_free(eng->decode.s);
+    free(eng->weights);
+    free(eng->slots);
+    free(eng->rows);
+    free(eng->out_row);
+    free(eng->logits);
+    tok_destroy(eng->tok);
+    model_free(eng->model);
+    gguf_close(eng->gguf);
+    free(eng);
+}
+
+const struct engine_info *engine_info(const struct engine *eng)
+{
+    return &eng->info;
+}
+
+struct engine_stats engine_stats(const struct engine *eng)
+{
+    const struct tier_stats *t = &eng->tier->stats;
+    return (struct engine_stats){ t->steps, t->rows, t->busy_ns, t->bytes };
+}
+
+uint32_t engine_fingerprint(const struct engine *eng, const float *logits)
+{
+    return XXH32(logits, (size_t)eng->info.n_vocab * sizeof *logits, 0);
+}

@@ -1,0 +1,154 @@
+/* engine/engine.h
+ * All that programs see. An engine is a loaded model on one tier; a session is one timeline of tokens over it. The
+ * engine joins the file (model/), its command streams (graph/) and the tier that runs them (rt/); programs see none of
+ * the three.
+ *
+ *     struct engine_opts o = { .path = "model.gguf", .n_ctx = 4096 };
+ *     engine_open(&o, &eng, &e);
+ *     session_create(eng, &s, &e);
+ *     session_eval(s, prompt, n, &logits, &e);      logits of the last token, f32 [n_vocab]
+ *     ... sampler_choose, session_eval(s, &id, 1, ...)          or generate() of engine/generate.h
+ *     session_destroy(s);
+ *     engine_close(eng);
+ *
+ * Not thread-safe: one thread at a time drives an engine and its sessions. Text functions (engine_encode and the like)
+ * only read and may run on any thread. */
+#ifndef ZINC_ENGINE_ENGINE_H
+#define ZINC_ENGINE_ENGINE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "engine/sampler.h"
+
+/* Zero is the default everywhere but in `device`. */
+struct engine_opts {
+    const char *path;        /* GGUF file; the first part of a split model                                   */
+    const char *stream_path; /* replay this saved stream instead of compiling one; sets the context          */
+    const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
+                                persistent, nofuse, f32 (KV)                                                 */
+    const char *plan;        /* auto, replay, persistent                                                     */
+    const char *kv;          /* f16 (default), f32                                                           */
+    const char *device_name; /* part of the device's name                                                    */
+    int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
+    bool device_set;
+    bool exact;              /* cpu: dequantise and accumulate in double                                     */
+    bool check;              /* verify hazards while running, where the tier can                             */
+    bool trace;              /* time stamps per command                                                      */
+    bool no_fuse;            /* one command per operation where the catalogue has one                        */
+    bool ignore_memory;      /* do not compare the plan with the memory that is free                         */
+    uint32_t n_ctx;          /* positions of a session; 0: 4096, or ctx_wanted if that is more, but not more
+                                than the model was trained for                                               */
+    uint32_t ctx_wanted;     /* what the caller expects to need                                              */
+    uint32_t n_slots;        /* sessions at the same time; 0: 1                                              */
+    uint32_t chunk;          /* prompt tokens per step; 0: 512                                               */
+    uint32_t score_rows;     /* rows of a step that may return logits, for session_score; 0: 8               */
+    int threads;             /* cpu: 0: $ZINC_THREADS, else one per core                                     */
+    const struct progress *progress; /* loading; must live through engine_open only                          */
+};
+
+struct engine_info {
+    const char *path, *label;       /* label: the file's name without folder and extension                   */
+    const char *model_name, *family;
+    const char *weights;            /* the type that most weights have, "Q4_K"                               */
+    const char *tier, *plan;        /* names as in --tier and --plan                                         */
+    const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
+    bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */
+    uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
+    uint64_t n_params, file_bytes;
+    uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */
+    uint64_t load_ns;
+};
+
+struct engine_stats {
+    uint64_t steps, rows;    /* submissions and the rows in them                              */
+    uint64_t busy_ns;        /* from submit to completion                                     */
+    uint64_t bytes;          /* weights, state and cache moved, by the streams' cost          */
+};
+
+struct engine;
+struct session;
+
+/* -ENOENT and the like: the file; -EINVAL, -ENOTSUP: the file or the options, by name; -ENODEV: no such tier here;
+ * -ENOMEM: the plan does not fit, with figures and a remedy; -ECANCELED: by the progress function. */
+int engine_open(const struct engine_opts *o, struct engine **out, struct err *e);
+void engine_close(struct engine *eng); /* NULL is fine; sessions must be gone */
+
+/* In two steps: the file and its vocabulary, enough for the text functions and for the part of engine_info that the
+ * file tells; then, when sessions are wanted, the model on its tier (o->path is not looked at). After a failed start
+ * the engine can only be closed. */
+int engine_open_vocab(const char *path, struct engine **out, struct err *e);
+int engine_start(struct engine *eng, const struct engine_opts *o, struct err *e);
+
+const struct engine_info *engine_info(const struct engine *eng);
+struct engine_stats engine_stats(const struct engine *eng); /* since the engine was opened */
+
+/* ---- text ---- */
+
+enum {
+    ENGINE_ADD_SPECIAL = 1,   /* BOS and EOS where the file asks for them            */
+    ENGINE_PARSE_SPECIAL = 2, /* control tokens written in the text become tokens    */
+    ENGINE_SHOW_SPECIAL = 4,  /* print control tokens as their text                  */
+};
+
+/* *ids [*n] is malloc'ed, the caller frees it. -ENOENT: the model has no vocabulary. */
+int engine_encode(const struct engine *eng, const char *text, size_t len, unsigned flags, int32_t **ids, uint32_t *n,
+                  struct err *e);
+/* *text [*len] is malloc'ed and NUL-terminated. */
+int engine_decode(const struct engine *eng, const int32_t *ids, uint32_t n, unsigned flags, char **text, size_t *len,
+                  struct err *e);
+bool engine_is_eog(const struct engine *eng, int32_t id);
+
+/* Puts the file's general.sampling.* values where p->set does not say that the user chose. */
+void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p);
+
+/* A sampler for this vocabulary: what the file wants suppressed is never chosen, with no_eog nor are the tokens that
+ * end a generation. */
+int engine_sampler(const struct engine *eng, const struct sampler_params *p, bool no_eog, struct sampler **out,
+                   struct err *e);
+
+/* ---- sessions ---- */
+
+/* -EAGAIN: all slots are in use. */
+int session_create(struct engine *eng, struct session **out, struct err *e);
+void session_destroy(struct session *s); /* NULL is fine */
+
+/* Evaluates n >= 1 tokens after the current position, in chunks. On success *logits (logits may be NULL) points to
+ * those of the last token, f32 [n_vocab], valid until the next evaluation of any session of the engine.
+ * -E2BIG: does not fit the context (nothing was evaluated); -EINVAL: a token outside the vocabulary (nothing was
+ * evaluated); -ECANCELED: by the cancel flag or the progress function, what was evaluated stays; -EIO: device fault. */
+int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e);
+
+/* The same, and calls fn for every token in order with its logits, valid during the call. fn returns 0 or a negative
+ * errno, which ends the evaluation. */
+typedef int (*session_score_fn)(void *user, uint32_t i, const float *logits);
+int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e);
+
+/* One token for each of n sessions (no session twice) of one engine, together where the tier gains from it. logits
+ * [n] receives a pointer for each; the pointers of one call are valid until the next evaluation. n <= ENGINE_MAX_BATCH.
+ * On failure no position has moved. */
+enum { ENGINE_MAX_BATCH = 8 };
+int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e);
+
+uint32_t session_pos(const struct session *s);            /* tokens evaluated                           */
+const int32_t *session_tokens(const struct session *s);   /* [session_pos]                              */
+void session_reset(struct session *s);                    /* back to position 0                         */
+/* Forgets what comes after `pos`. -ENOTSUP: the model is recurrent and pos is neither 0 nor the current position. */
+int session_truncate(struct session *s, uint32_t pos, struct err *e);
+/* Keeps the longest usable beginning that the session has in common with tok[0..n), at most n - 1 tokens, so that the
+ * rest can be evaluated; returns its length. Recurrent models keep all or nothing. */
+uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n);
+
+/* Looked at between chunks and tokens; nonzero cancels. NULL: none. Both must live as long as the session. */
+void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag);
+void session_set_progress(struct session *s, const struct progress *p);
+
+/* 32 bits of the hash of f32 logits [n_vocab]: equal logits, equal fingerprint. */
+uint32_t engine_fingerprint(const struct engine *eng, const float *logits);
+
+#endif

@@ -1,0 +1,250 @@
+#include "engine/generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "engine/priv.h"
+#include "model/tok.h"
+
+enum { TEXT_RESERVE = 4096 };
+
+struct gen {
+    const struct engine *eng;
+    struct gen_opts o;
+    struct sampler *sampler;
+    struct tok_stream text;
+    struct tok_buf held;   /* text that may be the start of a stop string, then the newest piece */
+    char **stop;
+    size_t *stop_len;
+    uint32_t n_stop;
+    struct gen_result r;
+};
+
+const char *gen_reason_json(enum gen_reason r)
+{
+    static const char *const name[] = {
+#define X(name, json, text) json,
+        GEN_REASONS(X)
+#undef X
+    };
+    return name[r];
+}
+
+const char *gen_reason_text(enum gen_reason r)
+{
+    static const char *const name[] = {
+#define X(name, json, text) text,
+        GEN_REASONS(X)
+#undef X
+    };
+    return name[r];
+}
+
+static int copy_stops(struct gen *g, const struct gen_opts *o)
+{
+    g->stop = calloc(o->n_stop + 1, sizeof *g->stop);
+    g->stop_len = calloc(o->n_stop + 1, sizeof *g->stop_len);
+    if (!g->stop || !g->stop_len)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < o->n_stop; i++) {
+        if (!o->stop[i][0])
+            continue;
+        if (!(g->stop[g->n_stop] = strdup(o->stop[i])))
+            return -ENOMEM;
+        g->stop_len[g->n_stop] = strlen(o->stop[i]);
+        g->n_stop++;
+    }
+    return 0;
+}
+
+int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **out, struct err *e)
+{
+    struct gen *g = calloc(1, sizeof *g);
+    if (!g)
+        return err_set(e, -ENOMEM, "engine: out of memory");
+    g->eng = eng;
+    g->o = *o;
+    int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
+    if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE)))
+        rc = err_set(e, -ENOMEM, "engine: out of memory");
+    if (rc) {
+        gen_destroy(g);
+        return rc;
+    }
+    if (eng->tok)
+        tok_stream_init(&g->text, eng->tok, o->show_special ? TOK_SHOW_SPECIAL : 0);
+    *out = g;
+    return 0;
+}
+
+void gen_destroy(struct gen *g)
+{
+    if (!g)
+        return;
+    sampler_destroy(g->sampler);
+    tok_buf_finish(&g->held);
+    for (uint32_t i = 0; i < g->n_stop; i++)
+        free(g->stop[i]);
+    free(g->stop);
+    free(g->stop_len);
+    free(g);
+}
+
+void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n)
+{
+    g->r.n_prompt += n;
+    for (uint32_t i = 0; i < n; i++)
+        sampler_accept(g->sampler, tok[i]);
+}
+
+const struct gen_result *gen_result(const struct gen *g)
+{
+    return &g->r;
+}
+
+const struct sampler *gen_sampler(const struct gen *g)
+{
+    return g->sampler;
+}
+
+static int emit(struct gen *g, size_t n, struct err *e)
+{
+    int rc = 0;
+    if (n && g->o.on_text && (rc = g->o.on_text(g->o.user, g->held.s, n)))
+        return err_set(e, rc, "output: %s", strerror(-rc));
+    memmove(g->held.s, g->held.s + n, g->held.n - n);
+    g->held.n -= n;
+    return 0;
+}
+
+/* Looks for the first stop string in the held text. When there is none, *keep is how many bytes at the end may be the
+ * beginning of one. */
+static bool find_stop(const struct gen *g, size_t *at, uint32_t *which, size_t *keep)
+{
+    bool found = false;
+    *keep = 0;
+    for (uint32_t i = 0; i < g->n_stop; i++) {
+        const char *hit = g->held.n ? memmem(g->held.s, g->held.n, g->stop[i], g->stop_len[i]) : NULL;
+        if (hit && (!found || (size_t)(hit - g->held.s) < *at)) {
+            found = true;
+            *at = (size_t)(hit - g->held.s);
+            *which = i;
+        }
+        for (size_t n = MIN(g->stop_len[i] - 1, g->held.n); n > *keep; n--)
+            if (memcmp(g->held.s + g->held.n - n, g->stop[i], n) == 0)
+                *keep = n;
+    }
+    return found;
+}
+
+/* Appends the token's text and passes on what is certain. */
+static int put_text(struct gen *g, int32_t id, struct err *e)
+{
+    int rc = tok_stream_put(&g->text, id, &g->held, e);
+    if (rc)
+        return rc;
+    size_t at, keep;
+    uint32_t which;
+    if (find_stop(g, &at, &which, &keep)) {
+        rc = emit(g, at, e);
+        g->held.n = 0;
+        g->r.reason = GEN_STOP_STRING;
+        g->r.stop_index = which;
+        return rc;
+    }
+    return emit(g, g->held.n - keep, e);
+}
+
+int gen_end(struct gen *g, enum gen_reason why, struct err *e)
+{
+    if (g->r.reason == GEN_RUNNING)
+        g->r.reason = why;
+    if (!g->eng->tok || g->r.reason == GEN_STOP_STRING)
+        return 0;
+    int rc = tok_stream_finish(&g->text, &g->held, e);
+    return rc ? rc : emit(g, g->held.n, e);
+}
+
+int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
+{
+    if (g->r.reason != GEN_RUNNING)
+        return 0;
+    int32_t t = sampler_choose(g->sampler, logits);
+    if (t < 0) {
+        g->r.reason = GEN_FAILED;
+        return err_set(e, -EDOM, "engine: token %u: no logit is a finite number (tier %s, model %s): the file may be "
+                       "damaged; compare with --tier cpu --exact", g->r.n_prompt + g->r.n_tokens, g->eng->info.tier,
+                       g->eng->label);
+    }
+    sampler_accept(g->sampler, t);
+    g->r.n_tokens++;
+    *id = t;
+    int rc = g->o.on_token ? g->o.on_token(g->o.user, t, logits) : 0;
+    if (rc)
+        return err_set(e, rc, "output: %s", strerror(-rc));
+    if (engine_is_eog(g->eng, t))
+        return gen_end(g, GEN_EOG, e);
+    if (g->eng->tok && (rc = put_text(g, t, e)))
+        return rc;
+    if (g->r.reason == GEN_RUNNING && g->o.n_max && g->r.n_tokens >= g->o.n_max)
+        return gen_end(g, GEN_LENGTH, e);
+    return g->r.reason == GEN_RUNNING;
+}
+
+/* The token loop: choose, evaluate, until an end. `logits` are those of the prompt's last token. */
+static int decode(struct session *s, struct gen *g, const float *logits, struct err *e)
+{
+    struct engine *eng = s->eng;
+    int32_t id;
+    const float *last = logits;
+    uint64_t bytes = eng->tier->stats.bytes;
+    int rc;
+    while ((rc = gen_next(g, logits, &id, e)) == 1) {
+        if (s->pos >= eng->info.n_ctx) {
+            rc = gen_end(g, GEN_CONTEXT, e);
+            break;
+        }
+        if (s->cancel && *s->cancel) {
+            rc = gen_end(g, GEN_CANCELLED, e);
+            break;
+        }
+        uint64_t t0 = clock_ns();
+        if ((rc = session_eval(s, &id, 1, &logits, e)))
+            break;
+        g->r.decode_ns += clock_ns() - t0;
+        g->r.n_decoded++;
+        last = logits;
+    }
+    g->r.decode_bytes = eng->tier->stats.bytes - bytes;
+    if (g->r.reason == GEN_RUNNING)
+        g->r.reason = GEN_FAILED;
+    if (rc >= 0)
+        g->r.fingerprint = engine_fingerprint(eng, last);
+    return rc;
+}
+
+int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n, struct gen_result *r,
+             struct err *e)
+{
+    *r = (struct gen_result){ 0 };
+    struct gen *g;
+    int rc = gen_create(s->eng, o, &g, e);
+    if (rc)
+        return rc;
+    gen_prompt(g, prompt, n);
+    uint32_t kept = session_keep_common(s, prompt, n);
+    const float *logits;
+    uint64_t t0 = clock_ns();
+    rc = session_eval(s, prompt + kept, n - kept, &logits, e);
+    g->r.prompt_ns = clock_ns() - t0;
+    g->r.n_reused = kept;
+    if (!rc)
+        rc = decode(s, g, logits, e);
+    else
+        g->r.reason = rc == -ECANCELED ? GEN_CANCELLED : GEN_FAILED;
+    *r = g->r;
+    gen_destroy(g);
+    return rc < 0 ? rc : 0;
+}

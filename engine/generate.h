@@ -1,0 +1,81 @@
+/* engine/generate.h
+ * From a prompt to a stream of text. A `struct gen` is one answer in the making: it chooses tokens, turns them into
+ * text that never ends inside a character, and finds its end. Whoever drives the model asks it for the next token:
+ *
+ *     gen_create(eng, &o, &g, &e);
+ *     gen_prompt(g, prompt, n);                            the sampler's penalties see the prompt
+ *     session_eval(s, prompt, n, &logits, &e);
+ *     while (gen_next(g, logits, &id, &e) == 1)            text goes to o.on_text meanwhile
+ *         session_eval(s, &id, 1, &logits, &e);
+ *     gen_result(g) ...
+ *
+ * generate() is that loop for one session. Nothing is allocated between the prompt and the end of the answer. */
+#ifndef ZINC_ENGINE_GENERATE_H
+#define ZINC_ENGINE_GENERATE_H
+
+#include "engine/engine.h"
+
+/* X(name, text in JSON, for people) */
+#define GEN_REASONS(X)                                                                                                 \
+    X(RUNNING, "running", "still running")                                                                             \
+    X(EOG, "stop", "the model ended its answer")                                                                       \
+    X(STOP_STRING, "stop_string", "a stop string appeared")                                                            \
+    X(LENGTH, "length", "the limit of -n was reached")                                                                 \
+    X(CONTEXT, "context", "the context is full")                                                                       \
+    X(CANCELLED, "cancelled", "interrupted")                                                                           \
+    X(FAILED, "error", "an error")
+
+enum gen_reason {
+#define X(name, json, text) GEN_##name,
+    GEN_REASONS(X)
+#undef X
+};
+
+struct gen_opts {
+    struct sampler_params sampling;
+    uint32_t n_max;          /* tokens at most; 0: until the end of the answer or of the context      */
+    bool ignore_eos;         /* tokens that end the answer are never chosen                           */
+    bool show_special;       /* print control tokens as text                                          */
+    const char *const *stop; /* [n_stop] strings that end the answer and are not part of it           */
+    uint32_t n_stop;
+    /* Each may be NULL. Text is whole UTF-8 characters. on_token comes before the token's text; a token that ended the
+     * answer (EOG) is reported too, its text never. They return 0, or a negative errno that ends the generation. */
+    int (*on_text)(void *user, const char *text, size_t n);
+    int (*on_token)(void *user, int32_t id, const float *logits);
+    void *user;
+};
+
+struct gen_result {
+    enum gen_reason reason;
+    uint32_t n_prompt, n_tokens; /* n_tokens: chosen, the ending one included                             */
+    uint32_t n_reused;           /* generate: prompt tokens that the session already held                 */
+    uint64_t prompt_ns, decode_ns; /* generate: decode_ns is the time of n_tokens - 1 evaluations         */
+    uint64_t decode_bytes;       /* generate: moved in decode_ns, by the streams' cost                    */
+    uint32_t n_decoded;          /* evaluations in decode_ns                                              */
+    uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from         */
+    uint32_t stop_index;         /* GEN_STOP_STRING: which                                                */
+};
+
+struct gen;
+
+int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **out, struct err *e);
+void gen_destroy(struct gen *g); /* NULL is fine */
+void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
+
+/* 1: *id is the next token to evaluate; 0: the answer ended, see gen_result; negative: failed. */
+int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);
+
+/* Ends the answer from outside: what was held back as the possible start of a stop string is printed. */
+int gen_end(struct gen *g, enum gen_reason why, struct err *e);
+const struct gen_result *gen_result(const struct gen *g);
+const struct sampler *gen_sampler(const struct gen *g);
+
+/* Evaluates the prompt (only what `s` does not hold already) and generates. On failure and on -ECANCELED during the
+ * prompt returns a negative errno, *r is still filled; an interruption while generating is a result, not a failure. */
+int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n, struct gen_result *r,
+             struct err *e);
+
+const char *gen_reason_json(enum gen_reason r);
+const char *gen_reason_text(enum gen_reason r);
+
+#endif

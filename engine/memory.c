@@ -1,0 +1,63 @@
+/* Does the plan fit? Asked before anything is allocated, so that the answer has figures and a remedy. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/env.h"
+#include "engine/priv.h"
+
+static uint64_t read_u64(const char *path, const char *key)
+{
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return 0;
+    char line[256];
+    uint64_t v = 0;
+    size_t n = key ? strlen(key) : 0;
+    while (fgets(line, sizeof line, f))
+        if (!key || strncmp(line, key, n) == 0) {
+            v = strtoull(line + n, NULL, 10); /* "max" reads as 0: no limit */
+            break;
+        }
+    fclose(f);
+    return v;
+}
+
+uint64_t host_memory_available(void)
+{
+    uint64_t free_bytes = read_u64("/proc/meminfo", "MemAvailable:") * 1024;
+    uint64_t limit = read_u64("/sys/fs/cgroup/memory.max", NULL);
+    if (limit) {
+        uint64_t used = read_u64("/sys/fs/cgroup/memory.current", NULL);
+        uint64_t cache = read_u64("/sys/fs/cgroup/memory.stat", "file ");
+        used = used > cache ? used - cache : 0;
+        free_bytes = MIN(free_bytes, limit > used ? limit - used : 0);
+    }
+    return free_bytes;
+}
+
+int engine_check_memory(const struct engine *eng, struct err *e)
+{
+    const struct engine_info *in = &eng->info;
+    if (strcmp(in->tier, "null") == 0)
+        return 0;
+    bool cpu = strcmp(in->tier, "cpu") == 0;
+    const char *how = env_get()->cpu_weights;
+    bool mapped = cpu && how && strcmp(how, "mapped") == 0; /* the file's pages are the weights */
+    uint64_t weights = mapped ? 0 : in->weight_bytes;
+    uint64_t rest = in->const_bytes + in->state_bytes + in->scratch_bytes + in->io_bytes;
+    uint64_t need = weights + in->kv_bytes + rest;
+    uint64_t have = cpu || !eng->tier->info.mem_bytes ? host_memory_available() : eng->tier->info.mem_free_bytes;
+    if (!have || need <= have)
+        return 0;
+    const double gib = 1.0 / (1 << 30);
+    const char *remedy = in->weight_bytes > have ? "take a smaller quantisation of the model"
+                         : in->kv_bytes > in->weight_bytes / 4 ? "try a smaller --ctx"
+                                                               : "close other programs or try a smaller --ctx";
+    return err_set(e, -ENOMEM,
+                   "engine: %s needs %.2f GiB (weights %.2f, kv %.2f for a context of %u x %u, other %.2f), %s has %.2f "
+                   "GiB free: %s", eng->label, (double)need * gib, (double)weights * gib, (double)in->kv_bytes * gib,
+                   in->n_ctx, in->n_slots, (double)rest * gib, cpu ? "this machine" : eng->device, (double)have * gib,
+                   remedy);
+}

@@ -1,0 +1,68 @@
+/* engine/priv.h: the objects behind engine.h, for the files of this folder and for tools. */
+#ifndef ZINC_ENGINE_PRIV_H
+#define ZINC_ENGINE_PRIV_H
+
+#include "engine/engine.h"
+#include "graph/graph.h"
+#include "graph/stream.h"
+#include "model/gguf.h"
+#include "model/model.h"
+#include "rt/tier.h"
+
+struct tok;
+
+/* A stream and its native form. */
+struct engine_plan {
+    struct stream *s;
+    struct tier_plan *native;
+};
+
+struct engine {
+    struct gguf *gguf;
+    struct model *model;      /* NULL: opened for its vocabulary only           */
+    struct tok *tok;          /* NULL: none, see tok_err                        */
+    struct err tok_err;
+    struct tier *tier;
+    struct engine_plan decode, prefill; /* a replayed stream serves as both: prefill.s == decode.s */
+    const uint8_t **weights;  /* [n_weights] where they lie in the file         */
+    struct session **slots;   /* [n_slots]                                      */
+    ka_row *rows;             /* [row capacity of the larger stream]            */
+    uint32_t *out_row;        /* [out capacity of the larger stream]            */
+    float *logits;            /* f32 [out capacity, n_vocab] when not mappable  */
+    struct engine_info info;
+    char label[96], weights_name[16], device[96], why[160];
+    bool faulted;
+};
+
+struct session {
+    struct engine *eng;
+    uint32_t slot, pos;
+    int32_t *tok;             /* [n_ctx]                                        */
+    const volatile sig_atomic_t *cancel;
+    const struct progress *progress;
+};
+
+/* What NAME:WORD... and the options ask of a tier. */
+struct engine_spec {
+    char tier[32];
+    bool exact, check, no_fuse;
+    enum plan_kind plan;
+    enum ka_kv kv;
+};
+int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e);
+
+/* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */
+int engine_check_memory(const struct engine *eng, struct err *e);
+uint64_t host_memory_available(void); /* bytes; 0: unknown */
+
+/* Runs one step: rows and outputs were written into eng->rows and eng->out_row. *logits: f32 [n_out, n_vocab]. */
+int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const float **logits,
+                struct err *e);
+
+/* Fills eng->rows with n tokens of a session from its position on. */
+void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n);
+
+/* The plan that evaluates n rows and how many of them fit in one step. */
+struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_step);
+
+#endif

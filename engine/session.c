@@ -1,0 +1,234 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "engine/priv.h"
+
+#define WAIT_NS 1000000000u
+
+int session_create(struct engine *eng, struct session **out, struct err *e)
+{
+    uint32_t slot = 0;
+    while (slot < eng->info.n_slots && eng->slots[slot])
+        slot++;
+    if (slot == eng->info.n_slots)
+        return err_set(e, -EAGAIN, "engine: all %u sessions are in use", eng->info.n_slots);
+    struct session *s = calloc(1, sizeof *s);
+    if (!s || !(s->tok = calloc(eng->info.n_ctx, sizeof *s->tok))) {
+        free(s);
+        return err_set(e, -ENOMEM, "engine: out of memory for a session of %u tokens", eng->info.n_ctx);
+    }
+    s->eng = eng;
+    s->slot = slot;
+    eng->slots[slot] = s;
+    *out = s;
+    return 0;
+}
+
+void session_destroy(struct session *s)
+{
+    if (!s)
+        return;
+    s->eng->slots[s->slot] = NULL;
+    free(s->tok);
+    free(s);
+}
+
+uint32_t session_pos(const struct session *s)
+{
+    return s->pos;
+}
+
+const int32_t *session_tokens(const struct session *s)
+{
+    return s->tok;
+}
+
+void session_reset(struct session *s)
+{
+    s->pos = 0;
+}
+
+int session_truncate(struct session *s, uint32_t pos, struct err *e)
+{
+    if (pos > s->pos)
+        return err_set(e, -EINVAL, "engine: cannot cut a session of %u tokens at %u", s->pos, pos);
+    if (s->eng->info.recurrent && pos && pos != s->pos)
+        return err_set(e, -ENOTSUP, "engine: the state of %s models cannot be rewound to token %u of %u",
+                       s->eng->info.family, pos, s->pos);
+    s->pos = pos;
+    return 0;
+}
+
+uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n)
+{
+    uint32_t same = 0;
+    while (same < s->pos && same + 1 < n && s->tok[same] == tok[same])
+        same++;
+    s->pos = s->eng->info.recurrent && same < s->pos ? 0 : same;
+    return s->pos;
+}
+
+void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag)
+{
+    s->cancel = flag;
+}
+
+void session_set_progress(struct session *s, const struct progress *p)
+{
+    s->progress = p;
+}
+
+/* The tier's own story, kept for everyone who comes after. */
+static int device_fault(struct engine *eng, int rc, struct err *e)
+{
+    eng->faulted = true;
+    struct err story = { 0 };
+    if (eng->tier->impl->fault && eng->tier->impl->fault(eng->tier, &story) == 0 && story.msg[0])
+        return err_set(e, rc, "%s", story.msg);
+    return err_set(e, rc, "engine: the %s tier failed: %s", eng->info.tier, strerror(-rc));
+}
+
+int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const float **logits,
+                struct err *e)
+{
+    struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row };
+    for (uint32_t i = 0; i < n_rows; i++)
+        st.kv_len = MAX(st.kv_len, eng->rows[i].pos + 1);
+    uint64_t point;
+    int rc = tier_submit(eng->tier, p->native, &st, &point);
+    if (rc)
+        return device_fault(eng, rc, e);
+    do
+        rc = tier_wait(eng->tier, point, WAIT_NS);
+    while (rc == -ETIME);
+    if (rc)
+        return device_fault(eng, rc, e);
+    if (!n_out || !logits)
+        return 0;
+    *logits = tier_map(eng->tier, ARENA_IO, p->s->h.logits_off);
+    if (*logits)
+        return 0;
+    uint64_t bytes = (uint64_t)n_out * p->s->h.n_vocab * sizeof(float);
+    *logits = eng->logits;
+    return tier_read(eng->tier, ARENA_IO, p->s->h.logits_off, eng->logits, bytes, e);
+}
+
+void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        eng->rows[i] = (ka_row){ .token = tok[i], .pos = s->pos + i, .slot = s->slot };
+}
+
+struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_step)
+{
+    struct engine_plan *p = n <= eng->decode.s->h.row_cap ? &eng->decode : &eng->prefill;
+    *n_step = MIN(n, p->s->h.row_cap);
+    return p;
+}
+
+static int check_tokens(const struct session *s, const int32_t *tok, uint32_t n, struct err *e)
+{
+    const struct engine_info *in = &s->eng->info;
+    if (!n)
+        return err_set(e, -EINVAL, "engine: nothing to evaluate: the prompt has no tokens");
+    for (uint32_t i = 0; i < n; i++)
+        if (tok[i] < 0 || (uint32_t)tok[i] >= in->n_vocab)
+            return err_set(e, -EINVAL, "engine: token %d at %u is not in the vocabulary of %u", tok[i], s->pos + i,
+                           in->n_vocab);
+    if (n > in->n_ctx - s->pos)
+        return err_set(e, -E2BIG, "engine: %u tokens after %u do not fit the context of %u: raise --ctx to %u or more%s",
+                       n, s->pos, in->n_ctx, s->pos + n,
+                       in->n_ctx_train && s->pos + n > in->n_ctx_train ? " (beyond what the model was trained for)" : "");
+    return 0;
+}
+
+static int may_go_on(const struct session *s, uint32_t done, uint32_t n, struct err *e)
+{
+    if ((s->cancel && *s->cancel) || !progress_report(s->progress, "prompt", done, n))
+        return err_set(e, -ECANCELED, "engine: cancelled after %u of %u tokens", done, n);
+    return 0;
+}
+
+/* One step of a session; `out` of its last rows get logits. */
+static int eval_rows(struct session *s, struct engine_plan *p, const int32_t *tok, uint32_t n, uint32_t out,
+                     const float **logits, struct err *e)
+{
+    struct engine *eng = s->eng;
+    engine_fill_rows(eng, s, tok, n);
+    for (uint32_t i = 0; i < out; i++)
+        eng->out_row[i] = n - out + i;
+    int rc = engine_step(eng, p, n, out, logits, e);
+    if (rc)
+        return rc;
+    memcpy(s->tok + s->pos, tok, n * sizeof *tok);
+    s->pos += n;
+    return 0;
+}
+
+int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
+{
+    int rc = check_tokens(s, tok, n, e);
+    for (uint32_t done = 0; !rc && done < n;) {
+        uint32_t rows;
+        struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
+        bool last = done + rows == n;
+        if ((n > 1 && (rc = may_go_on(s, done, n, e))) ||
+            (rc = eval_rows(s, p, tok + done, rows, last, logits, e)))
+            break;
+        done += rows;
+        if (last && n > 1)
+            progress_report(s->progress, "prompt", n, n);
+    }
+    return rc;
+}
+
+int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e)
+{
+    int rc = check_tokens(s, tok, n, e);
+    for (uint32_t done = 0; !rc && done < n;) {
+        uint32_t rows;
+        struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
+        rows = MIN(rows, p->s->h.out_cap);
+        const float *logits;
+        if ((rc = may_go_on(s, done, n, e)) || (rc = eval_rows(s, p, tok + done, rows, rows, &logits, e)))
+            break;
+        for (uint32_t i = 0; i < rows && !rc; i++)
+            rc = fn(user, done + i, logits + (size_t)i * s->eng->info.n_vocab);
+        if (rc)
+            return err_set(e, rc, "engine: evaluation stopped at token %u", done);
+        done += rows;
+    }
+    if (!rc)
+        progress_report(s->progress, "prompt", n, n);
+    return rc;
+}
+
+int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
+{
+    if (!n || n > ENGINE_MAX_BATCH)
+        return err_set(e, -EINVAL, "engine: a batch of %u sessions, expected 1 to %d", n, ENGINE_MAX_BATCH);
+    struct engine *eng = s[0]->eng;
+    int rc;
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK(s[i]->eng == eng);
+        for (uint32_t j = 0; j < i; j++)
+            CHECK(s[i] != s[j]);
+        if ((rc = check_tokens(s[i], &tok[i], 1, e)))
+            return rc;
+        eng->rows[i] = (ka_row){ .token = tok[i], .pos = s[i]->pos, .slot = s[i]->slot };
+        eng->out_row[i] = i;
+    }
+    const float *l;
+    if (eng->decode.s->h.row_cap < n || eng->decode.s->h.out_cap < n)
+        return err_set(e, -EINVAL, "engine: a batch of %u sessions, the stream has %u rows and %u outputs", n,
+                       eng->decode.s->h.row_cap, eng->decode.s->h.out_cap);
+    if ((rc = engine_step(eng, &eng->decode, n, n, &l, e)))
+        return rc;
+    for (uint32_t i = 0; i < n; i++) {
+        s[i]->tok[s[i]->pos++] = tok[i];
+        logits[i] = l + (size_t)i * eng->info.n_vocab;
+    }
+    return 0;
+}
