@@ -11,32 +11,43 @@ static size_t up64(size_t n)
     return (n + 63) & ~(size_t)63;
 }
 
+enum { ROOM = 16 /* rows past cap that a kernel may touch */ };
+
 static uint32_t act_ldq(uint32_t n_in)
 {
-    return (uint32_t)up64(n_in) + 64;
+    return (uint32_t)up64(n_in) + 64; /* not a power of two: rows of a tile fall into different cache sets */
+}
+
+static uint32_t act_ldd(uint32_t cap)
+{
+    return (cap + 15) / 16 * 16 + ROOM;
+}
+
+static size_t act_q_bytes(uint32_t cap, uint32_t n_in)
+{
+    return ((size_t)cap + ROOM) * act_ldq(n_in);
+}
+
+/* d, dx and s16 take 4 bytes a row and block each. */
+static size_t act_scale_bytes(uint32_t cap, uint32_t n_in)
+{
+    return (size_t)act_ldd(cap) * (n_in / QK) * 4;
 }
 
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in)
 {
-    size_t nb = n_in / QK;
-    return up64((size_t)cap * act_ldq(n_in)) + 2 * up64(cap * nb * sizeof(float)) +
-           up64(cap * nb * 2 * sizeof(int16_t));
+    return act_q_bytes(cap, n_in) + 3 * act_scale_bytes(cap, n_in);
 }
 
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
 {
-    size_t nb = n_in / QK;
     uint8_t *p = mem;
-    a->n_in = n_in;
-    a->cap = cap;
-    a->ldq = act_ldq(n_in);
-    a->q = (int8_t *)p;
-    p += up64((size_t)cap * a->ldq);
+    size_t scale = act_scale_bytes(cap, n_in);
+    *a = (struct mm_act){ .n_in = n_in, .cap = cap, .ldq = act_ldq(n_in), .ldd = act_ldd(cap), .q = mem };
+    p += act_q_bytes(cap, n_in);
     a->d = (float *)p;
-    p += up64(cap * nb * sizeof(float));
-    a->dx = (float *)p;
-    p += up64(cap * nb * sizeof(float));
-    a->s16 = (int16_t *)p;
+    a->dx = (float *)(p + scale);
+    a->s16 = (int16_t *)(p + 2 * scale);
 }
 
 size_t mm_panel_bytes(enum qtype t, uint32_t n_in)

@@ -20,14 +20,15 @@
 enum { MM_ROWS = 16 /* weight rows of a panel */ };
 
 /* Activations of up to `cap` rows, quantised: views into caller memory of mm_act_bytes(cap, n_in) bytes, 64-aligned.
- * A block of 32 with an infinity or a NaN gets d = NaN and all q = 0, so that its product is NaN and nothing traps. */
+ * A block of 32 with an infinity or a NaN gets d = NaN and all q = 0, so that its product is NaN and nothing traps.
+ * Scales of one block of all rows lie together: threads that quantise runs of 16 rows do not share cache lines. */
 struct mm_act {
     uint32_t n_in, cap;
-    uint32_t ldq; /* bytes between rows of q: n_in and some room, so that rows do not share a cache set */
-    int8_t *q;    /* [cap, ldq]                                              */
-    float *d;     /* [cap, n_in / 32] scales                                 */
-    float *dx;    /* [cap, n_in / 32] d * sum of q, for types with a minimum */
-    int16_t *s16; /* [cap, n_in / 16] sums of q over runs of 16              */
+    uint32_t ldq, ldd; /* bytes between rows of q; rows that d, dx and s16 have room for */
+    int8_t *q;         /* [cap + some, ldq]; kernels may read, and ignore, rows past cap  */
+    float *d;          /* [n_in / 32, ldd] scales                                         */
+    float *dx;         /* [n_in / 32, ldd] d * sum of q, for types with a minimum         */
+    int16_t *s16;      /* [n_in / 32, ldd, 2] sums of q over runs of 16                   */
 };
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in);
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem);

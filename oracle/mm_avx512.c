@@ -25,20 +25,20 @@ MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, ui
 {
     const int8_t *q = x->q + row * x->ldq;
     size_t ldq = x->ldq, ldd = x->ldd;
-    const float *d = x->d + row * ldd, *dx = x->dx + row * ldd;
-    const int16_t *s16 = x->s16 + 2 * row * ldd;
+    const float *d = x->d + row, *dx = x->dx + row;
+    const int16_t *s16 = x->s16 + 2 * row;
     __m512i both = _mm512_set1_epi16((int16_t)-off), zero = _mm512_setzero_si512();
     __m512i run0 = _mm512_set1_epi32(-off & 0xffff), run1 = _mm512_set1_epi32((int32_t)((uint32_t)-off << 16));
     __m512 acc[8];
     y += row * ldy;
     for (uint32_t r = 0; r < R; r++)
         acc[r] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * ldy);
-    for (uint32_t i = 0; i < n; i++, w++, q += QK, d++, dx++, s16 += 2) {
+    for (uint32_t i = 0; i < n; i++, w++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
         __m512 dw = (__m512)w->dw;
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < R; r++) {
-            __m512i pair = word4(s16 + 2 * r * ldd);
-            __m512 dr = _mm512_set1_ps(d[r * ldd]), sum;
+            __m512i pair = word4(s16 + 2 * r);
+            __m512 dr = _mm512_set1_ps(d[r]), sum;
             if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
                 __m512i s = kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, both, pair) : zero;
                 sum = _mm512_cvtepi32_ps(dot4(s, w, 0, 8, q + r * ldq));
@@ -51,10 +51,10 @@ MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, ui
             }
             acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, dr), sum, acc[r]);
             if (kind == MM_SCALE_MIN)
-                acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r * ldd]), acc[r]);
+                acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r]), acc[r]);
             if (kind == MM_RUNS_MIN) {
-                __m512 m = _mm512_mul_ps((__m512)w->m0, _mm512_set1_ps((float)s16[2 * r * ldd]));
-                m = _mm512_fmadd_ps((__m512)w->m1, _mm512_set1_ps((float)s16[2 * r * ldd + 1]), m);
+                __m512 m = _mm512_mul_ps((__m512)w->m0, _mm512_set1_ps((float)s16[2 * r]));
+                m = _mm512_fmadd_ps((__m512)w->m1, _mm512_set1_ps((float)s16[2 * r + 1]), m);
                 acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps((__m512)w->mw, dr), m, acc[r]);
             }
         }

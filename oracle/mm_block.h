@@ -341,9 +341,9 @@ MM_INLINE void mm_open(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint
 MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
     int8_t *q = a->q + (size_t)row * a->ldq;
-    float *d = a->d + (size_t)row * (n_in / QK), *dx = a->dx + (size_t)row * (n_in / QK);
-    int16_t *s16 = a->s16 + (size_t)row * (n_in / 16);
-    for (uint32_t b = 0; b < n_in / QK; b++, x += QK, q += QK, s16 += 2) {
+    for (uint32_t b = 0; b < n_in / QK; b++, x += QK, q += QK) {
+        size_t at = (size_t)b * a->ldd + row;
+        int16_t *s16 = a->s16 + 2 * at;
         int32_t top = 0, code[QK], sum[2] = { 0, 0 };
         for (int i = 0; i < QK; i++) {
             int32_t abs = (int32_t)(f32_bits(x[i]) & 0x7fffffff);
@@ -352,7 +352,7 @@ MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *
         float amax = f32_from_bits((uint32_t)top);
         if (top >= 0x7f800000 || amax < 1e-30f) {
             memset(q, 0, QK);
-            d[b] = dx[b] = top >= 0x7f800000 ? f32_from_bits(0x7fc00000) : 0;
+            a->d[at] = a->dx[at] = top >= 0x7f800000 ? f32_from_bits(0x7fc00000) : 0;
             s16[0] = s16[1] = 0;
             continue;
         }
@@ -367,24 +367,25 @@ MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *
         }
         s16[0] = (int16_t)sum[0];
         s16[1] = (int16_t)sum[1];
-        d[b] = amax / 127.0f;
-        dx[b] = d[b] * (float)(sum[0] + sum[1]);
+        a->d[at] = amax / 127.0f;
+        a->dx[at] = a->d[at] * (float)(sum[0] + sum[1]);
     }
 }
 
-/* Rows of x as a kernel sees them from run k0 on. */
+/* Rows of x as a kernel sees them from run k0 on: row r, run i has q + r * ldq + 32 * i and element i * ldd + r of d, dx
+ * and s16 (there a pair). */
 struct mm_rows {
     const int8_t *q;
     const float *d, *dx;
     const int16_t *s16;
-    size_t ldq, ldd; /* distance between rows: bytes of q; elements of d and dx, half of s16's */
+    size_t ldq, ldd;
 };
 
 MM_INLINE struct mm_rows mm_rows(const struct mm_act *a, uint32_t row, uint32_t k0)
 {
-    size_t ldd = a->n_in / QK, at = row * ldd + k0;
+    size_t at = (size_t)k0 * a->ldd + row;
     return (struct mm_rows){ a->q + (size_t)row * a->ldq + (size_t)k0 * QK, a->d + at, a->dx + at, a->s16 + 2 * at,
-                             a->ldq, ldd };
+                             a->ldq, a->ldd };
 }
 
 /* Rows [0, n_rows) of x by n opened runs, onto the accumulators in y (or, first, onto zero). off: mm_offset, for

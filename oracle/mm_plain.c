@@ -38,7 +38,7 @@ MM_INLINE void dot_run(enum mm_kind kind, const struct mm_xblk *b, const struct 
                        v16f *acc)
 {
     const int8_t *q = x->q + row * x->ldq + 32 * (size_t)k;
-    size_t at = row * x->ldd + k;
+    size_t at = k * x->ldd + row;
     v16i lo = isum4(b->w, q), hi = isum4(b->w + 4, q + 16);
     v16f sum = __builtin_convertvector(lo + hi, v16f);
     if (kind == MM_RUNS || kind == MM_RUNS_MIN) /* integers below 2^24: exact */

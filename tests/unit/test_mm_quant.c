@@ -41,8 +41,9 @@ static void expect_row(const float *x, const struct mm_act *a, uint32_t row, con
 {
     for (uint32_t b = 0; b < N_IN / 32; b++, x += 32) {
         const int8_t *q = a->q + (size_t)row * a->ldq + 32 * b;
-        float d = a->d[row * (N_IN / 32) + b], dx = a->dx[row * (N_IN / 32) + b], amax = 0;
-        const int16_t *s16 = a->s16 + row * (N_IN / 16) + 2 * b;
+        size_t at = (size_t)b * a->ldd + row;
+        float d = a->d[at], dx = a->dx[at], amax = 0;
+        const int16_t *s16 = a->s16 + 2 * at;
         bool finite = true;
         int sum[2] = { 0, 0 };
         for (int i = 0; i < 32; i++) {
