@@ -36,6 +36,8 @@ const struct preset presets[] = {
     { TINY("tiny-gpt-oss", GPT_OSS), .n_layer = 4, .n_embd = 256, .n_head = 8, .n_head_kv = 2, .head_dim = 64,
       .n_ff = 256, EXPERTS(8, 4, 256), .window = 32, .rope_base = 150000 },
 
+    { REAL("small-qwen3moe-q4_k_m", QWEN3MOE, "Q4_K_M"), .n_layer = 4, .n_embd = 1024, .n_head = 8, .n_head_kv = 2,
+      .head_dim = 128, .n_ff = 2048, EXPERTS(32, 4, 512), .n_vocab = 4096, .n_ctx = 8192, .rope_base = 1e6f },
     { REAL("qwen3-0.6b-q8_0", QWEN3, "Q8_0"), .n_layer = 28, .n_embd = 1024, .n_head = 16, .n_head_kv = 8,
       .head_dim = 128, .n_ff = 3072, .n_vocab = 151936, .n_ctx = 40960, .rope_base = 1e6f, .tied = true },
     { REAL("qwen3-8b-q4_k_m", QWEN3, "Q4_K_M"), .n_layer = 36, .n_embd = 4096, .n_head = 32, .n_head_kv = 8,
