@@ -14,6 +14,7 @@
 #include "kernels/dequant.h"
 #include "model/gguf.h"
 #include "model/gguf_write.h"
+#include "model/model.h"
 
 static char build[PATH_MAX], dir[] = "/tmp/test_mkmodel-XXXXXX";
 static struct err e;
@@ -143,6 +144,9 @@ START_TEST(every_tiny_model_is_complete)
         ck_assert_int_eq(gguf_get_u32(g, "tokenizer.ggml.eos_token_id", &eos, &e), 0);
         ck_assert_uint_lt(eos, tokens->n);
         check_merges(g, tokens);
+        struct model *m = NULL;
+        ck_assert_msg(model_read(g, &m, &e) == 0, "%s: %s", names[i], e.msg);
+        model_free(m);
         gguf_close(g);
     }
 }

@@ -17,14 +17,14 @@ static const enum qtype all_types[] = {
 enum { N_TYPES = sizeof all_types / sizeof *all_types };
 
 static float x[N], y[N];
-static _Alignas(64) uint8_t q[N * 4];
+static _Alignas(64) uint8_t q[N * 4 + 1];
 static struct err e;
 
 static void round_trip(enum qtype t, int n)
 {
     memset(q, 0xee, sizeof q);
     ck_assert_msg(quant_row(t, x, q, (uint64_t)n, &e) == 0, "%s: %s", qtype_name(t), e.msg);
-    ck_assert_msg(q[qtype_row_bytes(t, (uint64_t)n)] == 0xee || n == N, "%s wrote too much", qtype_name(t));
+    ck_assert_msg(q[qtype_row_bytes(t, (uint64_t)n)] == 0xee, "%s wrote too much", qtype_name(t));
     dequant_row(t, q, y, (uint64_t)n);
 }
 
