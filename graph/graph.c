@@ -8,13 +8,12 @@
 
 static int check_opts(const struct graph_opts *o, struct err *e)
 {
-    enum { MOST_ROWS = 1 << 16, MOST_SLOTS = 1 << 16, MOST_CTX = 1 << 28 };
-    if (o->n_ctx == 0 || o->n_ctx > MOST_CTX)
-        return err_set(e, -EINVAL, "graph: a context of %u positions, expected 1..%d", o->n_ctx, MOST_CTX);
-    if (o->n_slots == 0 || o->n_slots > MOST_SLOTS)
-        return err_set(e, -EINVAL, "graph: %u slots, expected 1..%d", o->n_slots, MOST_SLOTS);
-    if (o->row_cap == 0 || o->row_cap > MOST_ROWS)
-        return err_set(e, -EINVAL, "graph: %u rows per submission, expected 1..%d", o->row_cap, MOST_ROWS);
+    if (o->n_ctx == 0 || o->n_ctx > STREAM_MAX_CTX)
+        return err_set(e, -EINVAL, "graph: a context of %u positions, expected 1..%d", o->n_ctx, STREAM_MAX_CTX);
+    if (o->n_slots == 0 || o->n_slots > STREAM_MAX_SLOTS)
+        return err_set(e, -EINVAL, "graph: %u slots, expected 1..%d", o->n_slots, STREAM_MAX_SLOTS);
+    if (o->row_cap == 0 || o->row_cap > STREAM_MAX_ROWS)
+        return err_set(e, -EINVAL, "graph: %u rows per submission, expected 1..%d", o->row_cap, STREAM_MAX_ROWS);
     if (o->out_cap == 0 || o->out_cap > o->row_cap)
         return err_set(e, -EINVAL, "graph: %u output rows, expected 1..%u, the rows", o->out_cap, o->row_cap);
     if (o->kv_type != KA_KV_F32 && o->kv_type != KA_KV_F16)

@@ -190,6 +190,17 @@ static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
 
 #define STREAM_MAGIC "ZSTREAM\001" /* 8 bytes: the name, the version */
 
+/* The arrays behind the head, in the order of the file. */
+enum { STREAM_SECTIONS = 8 };
+struct section {
+    void *bytes_at;
+    uint64_t bytes;
+};
+void stream_sections(const struct stream *s, struct section out[STREAM_SECTIONS]);
+
+/* One zeroed allocation with room for everything that the head counts; NULL: no memory. */
+struct stream *stream_alloc(const struct stream_head *h);
+
 /* Copies the parts that `parts` points to into one allocation; the counts are in parts->h. */
 struct stream *stream_pack(const struct stream *parts);
 uint64_t stream_hash(const void *bytes, uint64_t n, uint64_t seed); /* FNV-1a, 64 bits */

@@ -193,10 +193,12 @@ static void emit_matmul(struct lower *l, const struct gop *op)
     PUT(l, *a, norm, weight(l, op->norm));
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
     PUT(l, *a, scale, value(l, op->in[IN_SCALE]));
+    for (uint32_t i = 0; i < op->n_mats; i++)
+        PUT(l, *a, y[i], value(l, op->out[i]));
+    for (uint32_t i = 0; i < op->n_mats; i++)
+        PUT(l, *a, w[i], weight(l, op->mat[i].w));
     for (uint32_t i = 0; i < op->n_mats; i++) {
         const struct gguf_tensor *w = op->mat[i].w;
-        PUT(l, *a, y[i], value(l, op->out[i]));
-        PUT(l, *a, w[i], weight(l, w));
         PUT(l, *a, b[i], weight(l, op->mat[i].b));
         a->n_out[i] = (uint32_t)w->ne[1];
         a->type[i] = w->type;

@@ -16,8 +16,6 @@
 #include "base/ckd.h"
 #include "model/rope.h"
 
-#define ARENA_MAX (1ull << 48)
-
 static uint64_t sat_mul(uint64_t a, uint64_t b)
 {
     uint64_t r;
@@ -66,7 +64,7 @@ static uint64_t take(struct graph *g, struct gplan *p, enum arena a, uint64_t by
     uint64_t off = p->arena_bytes[a], end;
     if (g->rc)
         return 0;
-    if (!ckd_add_u64(off, bytes, &end) || !ckd_align_u64(end, STREAM_ALIGN, &end) || end > ARENA_MAX) {
+    if (!ckd_add_u64(off, bytes, &end) || !ckd_align_u64(end, STREAM_ALIGN, &end) || end > STREAM_MAX_ARENA) {
         graph_fail(g, -E2BIG, "the %s arena would pass 2^48 bytes (fewer positions, slots or rows)", names[a]);
         return 0;
     }
@@ -165,7 +163,7 @@ static void plan_consts(struct graph *g, struct gplan *p)
 uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l)
 {
     uint64_t b = sat_mul(sat_mul((uint64_t)l->n_head_kv * o->n_ctx, l->head_dim), o->kv_type == KA_KV_F16 ? 2 : 4);
-    return b > ARENA_MAX ? ARENA_MAX : align_up(b, STREAM_ALIGN);
+    return b > STREAM_MAX_ARENA ? STREAM_MAX_ARENA : align_up(b, STREAM_ALIGN);
 }
 uint64_t conv_slot_bytes(const struct model *m)
 {
@@ -311,9 +309,9 @@ static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uin
             uint64_t n = sat_mul(4ull * val->n, rows);
             gref m = s->store[v];
             if (m == v) {
-                bytes[v] = n > ARENA_MAX ? ARENA_MAX : align_up(n, STREAM_ALIGN);
+                bytes[v] = n > STREAM_MAX_ARENA ? STREAM_MAX_ARENA : align_up(n, STREAM_ALIGN);
                 s->off[v] = first_fit(s, bytes, live, &n_live, v);
-                if (s->off[v] > ARENA_MAX) {
+                if (s->off[v] > STREAM_MAX_ARENA) {
                     graph_fail(g, -E2BIG, "the scratch arena would pass 2^48 bytes (fewer rows)");
                     return;
                 }
@@ -322,7 +320,7 @@ static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uin
             val->buf = put_buf(g, p, val->name, val->layer, ARENA_SCRATCH, s->off[m], n, val->ints ? 0 : val->n);
         }
     }
-    if (p->arena_bytes[ARENA_SCRATCH] > ARENA_MAX)
+    if (p->arena_bytes[ARENA_SCRATCH] > STREAM_MAX_ARENA)
         graph_fail(g, -E2BIG, "the scratch arena would pass 2^48 bytes (fewer rows)");
 }
 

@@ -9,16 +9,10 @@
 
 /* ---- one allocation ---- */
 
-struct section {
-    const void *src;
-    uint64_t bytes;
-};
-enum { N_SECTIONS = 8 };
-
-static void list_sections(const struct stream *s, struct section *out)
+void stream_sections(const struct stream *s, struct section out[STREAM_SECTIONS])
 {
     const struct stream_head *h = &s->h;
-    const struct section all[N_SECTIONS] = {
+    const struct section all[STREAM_SECTIONS] = {
         {s->cmds, (uint64_t)h->n_cmds * sizeof *s->cmds},
         {s->uses, (uint64_t)h->n_uses * sizeof *s->uses},
         {s->bufs, (uint64_t)h->n_bufs * sizeof *s->bufs},
@@ -31,24 +25,22 @@ static void list_sections(const struct stream *s, struct section *out)
     memcpy(out, all, sizeof all);
 }
 
-struct stream *stream_pack(const struct stream *parts)
+struct stream *stream_alloc(const struct stream_head *h)
 {
-    struct section sec[N_SECTIONS];
-    uint64_t off[N_SECTIONS], total = align_up(sizeof(struct stream), 64);
-    list_sections(parts, sec);
-    for (int i = 0; i < N_SECTIONS; i++) {
+    enum { LINE = 64 };
+    struct section sec[STREAM_SECTIONS];
+    uint64_t off[STREAM_SECTIONS], total = align_up(sizeof(struct stream), LINE);
+    stream_sections(&(struct stream){.h = *h}, sec);
+    for (int i = 0; i < STREAM_SECTIONS; i++) {
         off[i] = total;
-        total += align_up(sec[i].bytes, 64);
+        total += align_up(sec[i].bytes, LINE);
     }
-    uint8_t *mem = aligned_alloc(64, total);
+    uint8_t *mem = aligned_alloc(LINE, total);
     if (!mem)
         return NULL;
     memset(mem, 0, total);
-    for (int i = 0; i < N_SECTIONS; i++)
-        if (sec[i].bytes)
-            memcpy(mem + off[i], sec[i].src, sec[i].bytes);
     struct stream *s = (struct stream *)mem;
-    *s = (struct stream){.h = parts->h,
+    *s = (struct stream){.h = *h,
                          .cmds = (struct cmd *)(mem + off[0]),
                          .uses = (struct stream_use *)(mem + off[1]),
                          .bufs = (struct stream_buf *)(mem + off[2]),
@@ -57,6 +49,20 @@ struct stream *stream_pack(const struct stream *parts)
                          .args = mem + off[5],
                          .consts = mem + off[6],
                          .strs = (char *)(mem + off[7])};
+    return s;
+}
+
+struct stream *stream_pack(const struct stream *parts)
+{
+    struct section from[STREAM_SECTIONS], to[STREAM_SECTIONS];
+    struct stream *s = stream_alloc(&parts->h);
+    if (!s)
+        return NULL;
+    stream_sections(parts, from);
+    stream_sections(s, to);
+    for (int i = 0; i < STREAM_SECTIONS; i++)
+        if (from[i].bytes)
+            memcpy(to[i].bytes_at, from[i].bytes_at, from[i].bytes);
     return s;
 }
 

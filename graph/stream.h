@@ -78,6 +78,17 @@ struct stream_buf {
 
 enum { STREAM_ALIGN = 256 };
 
+/* What a verified stream keeps, so that executors may size fixed arrays by it. Every count is below 2^31. */
+enum {
+    STREAM_MAX_ROWS = 1 << 16,
+    STREAM_MAX_SLOTS = 1 << 16,
+    STREAM_MAX_CTX = 1 << 28,
+    STREAM_MAX_EXPERTS = 1024,
+    STREAM_MAX_HEAD_DIM = 4096,
+    STREAM_MAX_CONV_KERNEL = 16,
+};
+#define STREAM_MAX_ARENA (1ull << 48)
+
 struct stream_weight {
     uint32_t name;     /* the tensor's name, offset into the string table                      */
     uint32_t type;     /* enum qtype                                                           */
