@@ -140,6 +140,13 @@ static void read_gemma4_experts(struct reading *r, uint32_t il)
     const struct model *m = r->m;
     struct model_layer *l = &r->m->layers[il];
     int b = (int)il;
+    if (!m->n_expert) {
+        read_fail(r, -EINVAL,
+                  "key 'gemma4.expert_count' is missing or 0, but block %u has a router: expected 1 to %d (convert "
+                  "the model again)",
+                  il, MODEL_MAX_EXPERTS);
+        return;
+    }
     read_expert_ffn(r, il);
     l->router_scale = read_vec(r, b, "ffn_gate_inp.scale", REQUIRED, m->n_embd);
     l->exp_down_scale = read_vec(r, b, "ffn_down_exps.scale", OPTIONAL, m->n_expert);
@@ -156,7 +163,7 @@ static void read_gemma4_layer(struct reading *r, uint32_t il, uint32_t n_own)
     read_gemma4_attention(r, il, n_own);
     read_sandwich_norms(r, il);
     read_dense_ffn(r, il);
-    if (m->n_expert && has_tensor(r, b, "ffn_gate_inp.weight"))
+    if (has_tensor(r, b, "ffn_gate_inp.weight"))
         read_gemma4_experts(r, il);
     if (m->n_embd_ple) {
         l->ple_gate = read_mat(r, b, "inp_gate.weight", REQUIRED, m->n_embd, m->n_embd_ple);

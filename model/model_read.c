@@ -381,6 +381,19 @@ void read_qk_norms(struct reading *r, uint32_t il)
 
 enum { MAX_FF = 1 << 24 };
 
+/* Without a key of their own: llama's experts are as wide as its dense FFN, the Qwen families share that width out. */
+static uint32_t default_expert_width(struct reading *r, uint32_t il)
+{
+    uint32_t n_ff = key_u32_at(r, "feed_forward_length", il, 0, 0, MAX_FF);
+    switch (r->m->family) {
+    case FAMILY_LLAMA: return n_ff;
+    case FAMILY_QWEN3MOE:
+    case FAMILY_QWEN3NEXT:
+    case FAMILY_QWEN35MOE: return n_ff / MAX(r->m->layers[il].n_expert_used, 1);
+    default: return 0;
+    }
+}
+
 void read_expert_counts(struct reading *r, enum need need)
 {
     struct model *m = r->m;
@@ -392,10 +405,8 @@ void read_expert_counts(struct reading *r, enum need need)
     for (uint32_t il = 0; il < m->n_layer && m->n_expert && !r->rc; il++) {
         struct model_layer *l = &m->layers[il];
         l->n_expert_used = key_u32_at(r, "expert_used_count", il, KEY_REQUIRED, 1, m->n_expert);
-        uint32_t n_ff = key_u32_at(r, "feed_forward_length", il, 0, 0, MAX_FF);
-        bool shares = m->family == FAMILY_LLAMA; /* whose experts have the width of the dense FFN */
         uint32_t n_ff_exp = key_u32_at(r, "expert_feed_forward_length", il, 0, 0, MAX_FF);
-        l->n_ff_exp = n_ff_exp ? n_ff_exp : shares ? n_ff : n_ff / MAX(l->n_expert_used, 1);
+        l->n_ff_exp = n_ff_exp ? n_ff_exp : default_expert_width(r, il);
         if (!l->n_ff_exp)
             read_fail(r, -EINVAL, "key '%s' is missing or 0: expected 1 to %d (convert the model again)",
                       full_key(r, "expert_feed_forward_length").s, MAX_FF);
