@@ -1,7 +1,7 @@
 /* kernels/dequant.h
- * One block of each quantised type to floats, in exactly the order of roundings that the format's reference uses: every
- * product and sum below is one f32 rounding, and the results are bit-equal to ggml's (tests/peer/ggml_types.c). Build
- * with -ffp-contract=off: a fused multiply-add would change bits. Freestanding: hosts and kernels include it.
+ * One block of each quantised type to floats, in exactly the order of roundings that the format's reference uses:
+ * every product and sum below is one f32 rounding, and the results are bit-equal to ggml's (tests/peer/ggml_types.c).
+ * Build with -ffp-contract=off: a fused multiply-add would change bits. Freestanding: hosts and kernels include it.
  *
  *     dequant_row(QT_Q4_K, tensor->data, row, 4096);
  *
@@ -207,9 +207,9 @@ static inline void dequant_iq4_xs(const blk_iq4_xs *b, float *y)
  * A type that zinc does not read writes nothing. */
 static inline void dequant_row(enum qtype t, const void *src, float *dst, uint64_t n)
 {
-#define DEQUANT_BLOCKS(type, elems, fn)                                                                                \
-    for (uint64_t i = 0; i < n / (elems); i++)                                                                         \
-        fn((const type *)src + i, dst + i * (elems));                                                                  \
+#define DEQUANT_BLOCKS(type, elems, fn)                                                                              \
+    for (uint64_t i = 0; i < n / (elems); i++)                                                                       \
+        fn((const type *)src + i, dst + i * (elems));                                                                \
     break
     switch (t) {
     case QT_F32:

@@ -68,7 +68,8 @@ static void quant_q4_1(const float *x, blk_q4_1 *b)
     b->d = f16_from_f32(d);
     b->m = f16_from_f32(mn);
     for (int j = 0; j < 16; j++)
-        b->qs[j] = (uint8_t)(clamp_code((x[j] - mn) * id + 0.5f, 15) | clamp_code((x[j + 16] - mn) * id + 0.5f, 15) << 4);
+        b->qs[j] = (uint8_t)(clamp_code((x[j] - mn) * id + 0.5f, 15) |
+                             clamp_code((x[j + 16] - mn) * id + 0.5f, 15) << 4);
 }
 
 static void quant_q5_1(const float *x, blk_q5_1 *b)
@@ -157,8 +158,8 @@ static int check_values(enum qtype t, const float *x, uint64_t n, struct err *e)
         if (!isfinite(x[i]))
             return err_set(e, -EINVAL, "quantise to %s: element %llu is %s; the weights are damaged", qtype_name(t),
                            (unsigned long long)i, isnan(x[i]) ? "NaN" : "infinite");
-        return err_set(e, -EINVAL, "quantise to %s: element %llu is %g, the type holds magnitudes up to %g; keep F32 or BF16",
-                       qtype_name(t), (unsigned long long)i, (double)x[i], (double)limit);
+        return err_set(e, -EINVAL, "quantise to %s: element %llu is %g, the type holds magnitudes up to %g; "
+                       "keep F32 or BF16", qtype_name(t), (unsigned long long)i, (double)x[i], (double)limit);
     }
     return 0;
 }
@@ -174,9 +175,9 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
     int rc = check_values(t, src, n, e);
     if (rc)
         return rc;
-#define QUANT_BLOCKS(type, elems, fn)                                                                                  \
-    for (uint64_t i = 0; i < n / (elems); i++)                                                                         \
-        fn(src + i * (elems), (type *)dst + i);                                                                        \
+#define QUANT_BLOCKS(type, elems, fn)                                                                                \
+    for (uint64_t i = 0; i < n / (elems); i++)                                                                       \
+        fn(src + i * (elems), (type *)dst + i);                                                                      \
     break
     switch (t) {
     case QT_F32: memcpy(dst, src, n * sizeof *src); break;
@@ -209,10 +210,10 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
 
 int quant_type_parse(const char *name, enum qtype *out, struct err *e)
 {
-#define X(id_name, id, elems, bytes, kname)                                                                            \
-    if (strcasecmp(name, #id_name) == 0) {                                                                             \
-        *out = QT_##id_name;                                                                                           \
-        return 0;                                                                                                      \
+#define X(id_name, id, elems, bytes, kname)                                                                          \
+    if (strcasecmp(name, #id_name) == 0) {                                                                           \
+        *out = QT_##id_name;                                                                                         \
+        return 0;                                                                                                    \
     }
 #include "kernels/qtypes.def"
 #undef X

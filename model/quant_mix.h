@@ -18,24 +18,24 @@
 #include "kernels/qtypes.h"
 
 /* X(name, general.file_type, type of an ordinary matrix, help) */
-#define QUANT_RECIPES(X)                                                                                               \
-    X(F32, 0, F32, "every matrix f32")                                                                                 \
-    X(F16, 1, F16, "every matrix f16")                                                                                 \
-    X(BF16, 32, BF16, "every matrix bf16")                                                                             \
-    X(Q8_0, 7, Q8_0, "8.5 bits a weight, hardly distinguishable from f16")                                             \
-    X(Q6_K, 18, Q6_K, "6.6 bits")                                                                                      \
-    X(Q5_K_M, 17, Q5_K, "Q5_K, the sensitive half of attn_v and ffn_down Q6_K")                                        \
-    X(Q4_K_M, 15, Q4_K, "Q4_K, the sensitive half of attn_v and ffn_down Q6_K: the usual choice")                      \
-    X(Q4_K_S, 14, Q4_K, "Q4_K, the first attn_v and ffn_down Q5_K")                                                    \
-    X(IQ4_XS, 30, IQ4_XS, "4.25 bits, non-linear codes")                                                               \
-    X(IQ4_NL, 25, IQ4_NL, "4.5 bits, non-linear codes, rows of any multiple of 32")                                    \
-    X(Q3_K_M, 12, Q3_K, "Q3_K, attn_v, attn_output and ffn_down Q4_K or Q5_K")                                         \
-    X(Q2_K, 10, Q2_K, "Q2_K, attention and ffn_down Q3_K or Q4_K")                                                     \
-    X(Q4_0, 2, Q4_0, "the oldest 4-bit type")                                                                          \
-    X(Q4_1, 3, Q4_1, "Q4_0 with a minimum")                                                                            \
-    X(Q5_0, 8, Q5_0, "5.5 bits, rows of any multiple of 32")                                                           \
-    X(Q5_1, 9, Q5_1, "Q5_0 with a minimum")                                                                            \
-    X(MXFP4_MOE, 38, Q8_0, "expert matrices MXFP4, the rest Q8_0")                                                     \
+#define QUANT_RECIPES(X)                                                                                             \
+    X(F32, 0, F32, "every matrix f32")                                                                               \
+    X(F16, 1, F16, "every matrix f16")                                                                               \
+    X(BF16, 32, BF16, "every matrix bf16")                                                                           \
+    X(Q8_0, 7, Q8_0, "8.5 bits a weight, hardly distinguishable from f16")                                           \
+    X(Q6_K, 18, Q6_K, "6.6 bits")                                                                                    \
+    X(Q5_K_M, 17, Q5_K, "Q5_K, the sensitive half of attn_v and ffn_down Q6_K")                                      \
+    X(Q4_K_M, 15, Q4_K, "Q4_K, the sensitive half of attn_v and ffn_down Q6_K: the usual choice")                    \
+    X(Q4_K_S, 14, Q4_K, "Q4_K, the first attn_v and ffn_down Q5_K")                                                  \
+    X(IQ4_XS, 30, IQ4_XS, "4.25 bits, non-linear codes")                                                             \
+    X(IQ4_NL, 25, IQ4_NL, "4.5 bits, non-linear codes, rows of any multiple of 32")                                  \
+    X(Q3_K_M, 12, Q3_K, "Q3_K, attn_v, attn_output and ffn_down Q4_K or Q5_K")                                       \
+    X(Q2_K, 10, Q2_K, "Q2_K, attention and ffn_down Q3_K or Q4_K")                                                   \
+    X(Q4_0, 2, Q4_0, "the oldest 4-bit type")                                                                        \
+    X(Q4_1, 3, Q4_1, "Q4_0 with a minimum")                                                                          \
+    X(Q5_0, 8, Q5_0, "5.5 bits, rows of any multiple of 32")                                                         \
+    X(Q5_1, 9, Q5_1, "Q5_0 with a minimum")                                                                          \
+    X(MXFP4_MOE, 38, Q8_0, "expert matrices MXFP4, the rest Q8_0")                                                   \
     X(UD_Q4_K_XL, 15, Q4_K, "experts Q4_K, their down projections Q5_K, everything else Q8_0, head Q6_K")
 
 enum quant_recipe_id {
@@ -68,17 +68,19 @@ struct quant_item {
     enum qtype type;     /* in: as it is; out: as the recipe wants it                  */
 };
 
-/* A recipe's name, in any case; with `pure`, or for a type that is no recipe (Q4_K, Q5_K, Q3_K, MXFP4), a type's name:
- * then every matrix gets that type. -EINVAL with the list of names. */
+/* A recipe's name, in any case; with `pure`, or for a type that is no recipe (Q4_K, Q5_K, Q3_K, MXFP4), a type's
+ * name: then every matrix gets that type. -EINVAL with the list of names. */
 int quant_recipe_parse(const char *name, bool pure, struct quant_recipe *out, struct err *e);
 
 /* True for matrices that recipes may change; vectors, norms, routers, convolutions and the like stay as they are. */
 bool quant_is_matrix(const struct quant_item *it);
 
 /* Fills `type` of all items, which must be all tensors of the model, in any order. */
-void quant_recipe_types(const struct quant_recipe *r, const struct quant_shape *s, struct quant_item *items, size_t n);
+void quant_recipe_types(const struct quant_recipe *r, const struct quant_shape *s, struct quant_item *items,
+                        size_t n);
 
-/* `want`, or what takes its place when rows have `ne0` elements: a K type needs a multiple of 256, the others of 32. */
+/* `want`, or what takes its place when rows have `ne0` elements: a K type needs a multiple
+ * of 256, the others of 32. */
 enum qtype quant_fallback(enum qtype want, uint64_t ne0);
 
 #endif

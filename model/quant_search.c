@@ -3,9 +3,9 @@
  *   x ~ s q        symmetric: Q3_K, Q6_K (integer codes), IQ4_NL, IQ4_XS (codes are table values)
  *   x ~ s q - m    q and m not negative: Q2_K, Q4_K, Q5_K
  *
- * Each tries a ladder of scales around the one that maps the extreme element to the end of the code range, gives every
- * element its nearest code, solves the weighted least squares for s (and m) in closed form, and keeps the best. The
- * fitted scales of a block's runs are then rounded to their small integers; with those and the codes fixed, the
+ * Each tries a ladder of scales around the one that maps the extreme element to the end of the code range, gives
+ * every element its nearest code, solves the weighted least squares for s (and m) in closed form, and keeps the best.
+ * The fitted scales of a block's runs are then rounded to their small integers; with those and the codes fixed, the
  * block's f16 factors are solved for again over all 256 elements, and the codes rounded anew. The weights of the
  * squared errors are rms(x) + |x|: large weights matter more, small ones still count. */
 #include "model/quant_search.h"
@@ -206,7 +206,8 @@ static struct affine fit_affine(const float *x, const float *w, int n, float hi,
     float W = lanes_sum(sw), X = lanes_sum(swx), best_err = INFINITY;
     for (int k = -steps; k <= steps + 2; k++) {
         bool polish = k > steps;
-        float inv = polish ? 1 / best.s : (hi + span * (float)k / (float)steps) / (mx - mn), off = polish ? best.m : -mn;
+        float inv = polish ? 1 / best.s : (hi + span * (float)k / (float)steps) / (mx - mn);
+        float off = polish ? best.m : -mn;
         float aq[LANES] = { 0 }, aqq[LANES] = { 0 }, aqx[LANES] = { 0 };
         for (int i = 0; i < n; i += LANES)
             for (int l = 0; l < LANES; l++) {

@@ -61,8 +61,8 @@ static int compare(enum qtype t, const struct peer_traits *tr)
     static _Alignas(64) uint8_t raw[N * 4];
     static float ours[N], theirs[N];
     if ((uint64_t)tr->blck_size != qtype_block(t) || tr->type_size != qtype_block_bytes(t)) {
-        printf("%-7s FAIL: block %lld elements of %zu bytes, zinc has %u of %u\n", qtype_name(t), (long long)tr->blck_size,
-               tr->type_size, qtype_block(t), qtype_block_bytes(t));
+        printf("%-7s FAIL: block %lld elements of %zu bytes, zinc has %u of %u\n", qtype_name(t),
+               (long long)tr->blck_size, tr->type_size, qtype_block(t), qtype_block_bytes(t));
         return 1;
     }
     if (t == QT_F32)

@@ -1,5 +1,6 @@
 /* The programs mkmodel and quantize: synthetic models are deterministic, complete and of the promised statistics;
- * quantising a file gives what mkmodel writes in that type; wrong use ends with exit codes and nothing left behind. */
+ * quantising a file gives what mkmodel writes in that type; wrong use ends with exit codes and nothing left
+ * behind. */
 #include <check.h>
 #include <dirent.h>
 #include <limits.h>

@@ -15,7 +15,8 @@ static double half_value(uint32_t h)
 static void expect_narrow(float f, uint16_t want)
 {
     ck_assert_msg(f16_from_f32(f) == want, "%a: got %04x, want %04x", (double)f, f16_from_f32(f), want);
-    ck_assert_msg(f16_from_f32_soft(f) == want, "soft %a: got %04x, want %04x", (double)f, f16_from_f32_soft(f), want);
+    ck_assert_msg(f16_from_f32_soft(f) == want, "soft %a: got %04x, want %04x", (double)f,
+                  f16_from_f32_soft(f), want);
     uint16_t neg = want | 0x8000;
     ck_assert_msg(f16_from_f32(-f) == neg, "%a: got %04x, want %04x", (double)-f, f16_from_f32(-f), neg);
     ck_assert_msg(f16_from_f32_soft(-f) == neg, "soft %a: got %04x", (double)-f, f16_from_f32_soft(-f));

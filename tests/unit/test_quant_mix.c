@@ -1,4 +1,5 @@
-/* Recipes: the types that released files have, by the rules of their quantiser (ggml-org/llama.cpp, tests/snapshots). */
+/* Recipes: the types that released files have, by the rules of their quantiser (ggml-org/llama.cpp,
+ * tests/snapshots). */
 #include <check.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -110,7 +110,8 @@ START_TEST(constant_rows_and_shifted_rows_stay_close)
             x[i] = -0.75f;
         round_trip(all_types[k], QK_K);
         for (int i = 0; i < QK_K; i++)
-            ck_assert_msg(fabsf(y[i] + 0.75f) < 0.011f, "%s: -0.75 became %g", qtype_name(all_types[k]), (double)y[i]);
+            ck_assert_msg(fabsf(y[i] + 0.75f) < 0.011f, "%s: -0.75 became %g", qtype_name(all_types[k]),
+                          (double)y[i]);
         fill_gauss(0.1f);
         for (int i = 0; i < N; i++)
             x[i] += 5; /* the hard direction: Q2_K, Q4_K and Q5_K only store offsets below zero */

@@ -1,6 +1,6 @@
-/* Tensor contents. A counter-based generator: word i of a tensor is a hash of (seed, tensor name, i), so any range can
- * be made by any thread at any time. Tiny models draw floats and quantise them, so that files of different types hold
- * the same weights; big ones draw the blocks themselves, with scales that give the wanted standard deviation. */
+/* Tensor contents. A counter-based generator: word i of a tensor is a hash of (seed, tensor name, i), so any range
+ * can be made by any thread at any time. Tiny models draw floats and quantise them, so that files of different types
+ * hold the same weights; big ones draw the blocks themselves, with scales that give the wanted standard deviation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +177,8 @@ static void put_u16(uint8_t *p, uint16_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* MXFP4 has only powers of two: the one below the wanted scale or the one above, such that the mean square is right. */
+/* MXFP4 has only powers of two: the one below the wanted scale or the one above, such that the mean square is
+ * right. */
 static uint8_t mxfp4_exponent(float d, float u)
 {
     int e;

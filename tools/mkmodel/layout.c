@@ -1,10 +1,10 @@
 /* Which tensors a model of each family has, and how their values are drawn.
  *
- * The scales keep a random model lively. Matrices have standard deviation gain/sqrt(n_in): with gain 1 activations keep
- * their size. The head makes logits with a standard deviation near 3, far apart compared with rounding noise. What a
- * layer adds to the residual stream outweighs the embedding, and attention is peaked, so that the next token depends
- * on the whole context and greedy decoding does not fall into a short cycle at once. A tied head would favour the
- * token that was just read; random signs in output_norm break that. */
+ * The scales keep a random model lively. Matrices have standard deviation gain/sqrt(n_in): with gain 1 activations
+ * keep their size. The head makes logits with a standard deviation near 3, far apart compared with rounding noise.
+ * What a layer adds to the residual stream outweighs the embedding, and attention is peaked, so that the next token
+ * depends on the whole context and greedy decoding does not fall into a short cycle at once. A tied head would favour
+ * the token that was just read; random signs in output_norm break that. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,8 +26,7 @@ static const char *const arch_names[] = {
 #undef X
 };
 
-static struct mk_tensor *add(struct mk_model *m, enum fill f, float a, float b, const uint64_t ne[3], const char *fmt,
-                             va_list ap)
+static void add(struct mk_model *m, enum fill f, float a, float b, const uint64_t ne[3], const char *fmt, va_list ap)
 {
     if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 256;
@@ -40,12 +39,11 @@ static struct mk_tensor *add(struct mk_model *m, enum fill f, float a, float b, 
     *t = (struct mk_tensor){ .type = QT_F32, .fill = f, .a = a, .b = b, .ne = { ne[0], ne[1], ne[2], 1 } };
     t->n_dims = ne[2] > 1 ? 3 : ne[1] > 1 ? 2 : 1;
     vsnprintf(t->name, sizeof t->name, fmt, ap);
-    return t;
 }
 
 /* A matrix [n_in, n_out] whose products keep the size of their input times `gain`. */
-__attribute__((format(printf, 5, 6))) static void matrix(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out,
-                                                         const char *fmt, ...)
+__attribute__((format(printf, 5, 6)))
+static void matrix(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -53,8 +51,8 @@ __attribute__((format(printf, 5, 6))) static void matrix(struct mk_model *m, flo
     va_end(ap);
 }
 
-__attribute__((format(printf, 5, 6))) static void experts(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out,
-                                                          const char *fmt, ...)
+__attribute__((format(printf, 5, 6)))
+static void experts(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -62,8 +60,8 @@ __attribute__((format(printf, 5, 6))) static void experts(struct mk_model *m, fl
     va_end(ap);
 }
 
-__attribute__((format(printf, 7, 8))) static void drawn(struct mk_model *m, enum fill f, float a, float b, uint64_t n0,
-                                                        uint64_t n1, const char *fmt, ...)
+__attribute__((format(printf, 7, 8)))
+static void drawn(struct mk_model *m, enum fill f, float a, float b, uint64_t n0, uint64_t n1, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -90,7 +88,8 @@ static void add_attention(struct mk_model *m, uint32_t il)
     bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
     bool q_norm = p->family != FAMILY_LLAMA && !oss;
     uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
-    matrix(m, q_norm ? 1 : QUERY_GAIN, d, (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd, "blk.%u.attn_q.weight", il);
+    uint64_t q_rows = (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd; /* hybrids: query and gate */
+    matrix(m, q_norm ? 1 : QUERY_GAIN, d, q_rows, "blk.%u.attn_q.weight", il);
     matrix(m, 1, d, kv * hd, "blk.%u.attn_k.weight", il);
     if (!full)
         matrix(m, 1, d, kv * hd, "blk.%u.attn_v.weight", il);

@@ -34,13 +34,13 @@ static void usage(FILE *f)
     fputs("usage: mkmodel PRESET OUT.gguf [options]\n"
           "       mkmodel --list\n"
           "\n"
-          "Writes a model with random weights: the shape, tensor types, vocabulary and chat format of a real family,\n"
-          "small enough for a test (tiny-*) or as large as the real one, for measuring speed. The file depends on the\n"
-          "preset, the options and the seed alone. tiny-* models draw floats and quantise them; the others draw the\n"
-          "quantised blocks themselves, which is fast and measures the same.\n"
+          "Writes a model with random weights: the shape, tensor types, vocabulary and chat format of a real\n"
+          "family, small enough for a test (tiny-*) or as large as the real one, for measuring speed. The file\n"
+          "depends on the preset, the options and the seed alone. tiny-* models draw floats and quantise them; the\n"
+          "others draw the quantised blocks themselves, which is fast and measures the same.\n"
           "\n"
-          "  --type T       tensor types: a recipe (Q4_K_M, UD_Q4_K_XL, ...), or a type (Q8_0, IQ4_NL, ...) for every\n"
-          "                 matrix. tiny-* models hold the same weights in every type. Default: as the list says\n"
+          "  --type T       tensor types: a recipe (Q4_K_M, UD_Q4_K_XL, ...), or a type (Q8_0, IQ4_NL, ...) for\n"
+          "                 every matrix. tiny-* models hold the same weights in every type. Default: see the list\n"
           "  --layers N     only N layers: 1 or 2 of a large model are enough to measure its kernels\n"
           "  --seed N       other weights (default 1)\n"
           "  --no-vocab     leave the vocabulary out (token ids only)\n"
@@ -54,8 +54,8 @@ static void usage(FILE *f)
 
 static int list(void)
 {
-    printf("%-27s %-10s %-11s %6s %6s %9s %6s %8s %7s %9s\n", "preset", "family", "type", "layers", "embd", "heads/kv",
-           "ff", "experts", "vocab", "size");
+    printf("%-27s %-10s %-11s %6s %6s %9s %6s %8s %7s %9s\n", "preset", "family", "type", "layers", "embd",
+           "heads/kv", "ff", "experts", "vocab", "size");
     for (size_t i = 0; i < n_presets; i++) {
         const struct preset *p = &presets[i];
         struct mk_model m;
@@ -69,9 +69,9 @@ static int list(void)
         if (p->n_expert)
             snprintf(experts, sizeof experts, "%u/%u", p->n_used, p->n_expert);
         double mib = (double)mk_model_bytes(&m) / (1 << 20);
-        printf("%-27s %-10s %-11s %6u %6u %9s %6u %8s %7u %5.*f %s\n", p->name, m.arch, p->recipe, p->n_layer, p->n_embd,
-               heads, p->n_expert ? p->n_ff_exp : p->n_ff, experts, p->n_vocab, 1, mib < 1024 ? mib : mib / 1024,
-               mib < 1024 ? "MiB" : "GiB");
+        printf("%-27s %-10s %-11s %6u %6u %9s %6u %8s %7u %5.1f %s\n", p->name, m.arch, p->recipe, p->n_layer,
+               p->n_embd, heads, p->n_expert ? p->n_ff_exp : p->n_ff, experts, p->n_vocab,
+               mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
         mk_model_finish(&m);
     }
     return 0;
@@ -92,7 +92,8 @@ static int fill_slice(void *user, uint64_t i, struct err *e)
 }
 
 static int write_tensor(const struct mk_model *m, const struct mk_tensor *t, uint32_t threads, uint8_t *buf,
-                        struct gguf_writer *w, uint64_t *done, uint64_t total, const struct progress *p, struct err *e)
+                        struct gguf_writer *w, uint64_t *done, uint64_t total, const struct progress *p,
+                        struct err *e)
 {
     uint32_t block = qtype_block(t->type), block_bytes = qtype_block_bytes(t->type);
     uint64_t n = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], piece = (uint64_t)PIECE_BYTES / block_bytes * block;

@@ -78,6 +78,7 @@ int mk_write_vocab(const struct mk_model *m, bool vocab, struct gguf_writer *w, 
 const char *chat_template(enum model_family f);
 
 /* Writes elements [first, first + n) of the tensor, whole blocks, to `dst`. Threads may fill different ranges. */
-int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first, uint64_t n, void *dst, struct err *e);
+int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first, uint64_t n, void *dst,
+            struct err *e);
 
 #endif

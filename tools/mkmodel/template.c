@@ -1,4 +1,5 @@
-/* Short chat templates: the frame of each family's format (system, user, assistant, generation prompt), nothing else. */
+/* Short chat templates: the frame of each family's format (system, user, assistant, generation prompt), nothing
+ * else. */
 #include "tools/mkmodel/mkmodel.h"
 
 static const char chatml[] =
@@ -6,7 +7,8 @@ static const char chatml[] =
     "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}"
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
-    "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+    "{%- if enable_thinking is defined and enable_thinking is false %}"
+    "{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
     "{%- endif %}";
 
 static const char chatml_thinking[] =

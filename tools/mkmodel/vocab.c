@@ -282,9 +282,11 @@ int vocab_init(struct vocab *v, enum model_family f, uint32_t n_vocab, struct er
     struct family_vocab fv = family_vocab(f);
     bool byte_level = strcmp(fv.model, "gpt2") == 0, gemma = !byte_level;
     uint32_t n_chars = gemma ? 95 : 0, fixed = 256 + count_specials(fv.specials) + n_chars; /* printable ASCII */
-    *v = (struct vocab){ .model = fv.model, .pre = fv.pre, .cap = n_vocab, .add_bos = fv.add_bos, .has_scores = gemma };
+    *v = (struct vocab){ .model = fv.model, .pre = fv.pre, .cap = n_vocab, .add_bos = fv.add_bos,
+                         .has_scores = gemma };
     if (n_vocab < fixed)
-        return err_set(e, -EINVAL, "a vocabulary of %u tokens is too small, the bytes and specials take %u", n_vocab, fixed);
+        return err_set(e, -EINVAL, "a vocabulary of %u tokens is too small, the bytes and specials take %u", n_vocab,
+                       fixed);
     v->text = calloc(n_vocab, sizeof *v->text);
     v->type = calloc(n_vocab, sizeof *v->type);
     v->score = calloc(n_vocab, sizeof *v->score);

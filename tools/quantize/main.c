@@ -38,10 +38,10 @@ static void usage(FILE *f)
 {
     fputs("usage: quantize IN.gguf OUT.gguf TYPE [options]\n"
           "\n"
-          "Writes the model IN again with its matrices in other types. IN may hold any type that zinc reads; for the\n"
-          "best result start from F16, BF16 or F32, because quantising twice loses twice. Metadata is kept, vectors,\n"
-          "norms and routers stay as they are, the parts of a split model become one file. OUT appears when it is\n"
-          "complete.\n"
+          "Writes the model IN again with its matrices in other types. IN may hold any type that zinc reads; for\n"
+          "the best result start from F16, BF16 or F32, because quantising twice loses twice. Metadata is kept,\n"
+          "vectors, norms and routers stay as they are, the parts of a split model become one file. OUT appears\n"
+          "when it is complete.\n"
           "\n"
           "TYPE is a recipe:\n",
           f);
@@ -138,7 +138,8 @@ static void plan_print(const struct plan *p)
         char shape[96];
         int n = 0;
         for (uint32_t d = 0; d < t->n_dims; d++)
-            n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", d ? " x " : "", (unsigned long long)t->ne[d]);
+            n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", d ? " x " : "",
+                          (unsigned long long)t->ne[d]);
         printf("%-44s %-24s %-7s %s\n", p->names[i], shape, qtype_name(t->type),
                t->type == p->items[i].type ? "=" : qtype_name(p->items[i].type));
         from += t->bytes;
@@ -197,7 +198,8 @@ static int write_bytes(struct output *out, const void *p, uint64_t bytes, struct
 
 static int write_tensor(struct output *out, const struct gguf_tensor *t, enum qtype to, struct err *e)
 {
-    uint64_t ne0 = t->ne[0], rows = rows_of(t), piece = MAX(PIECE_ELEMS / ne0, 1), to_bytes = qtype_row_bytes(to, ne0);
+    uint64_t ne0 = t->ne[0], rows = rows_of(t), piece = MAX(PIECE_ELEMS / ne0, 1);
+    uint64_t to_bytes = qtype_row_bytes(to, ne0);
     if (t->type == to) { /* as it is, in pieces for the progress bar */
         int rc = 0;
         for (uint64_t at = 0, n; !rc && at < t->bytes; at += n) {
@@ -287,8 +289,8 @@ static void report(const struct plan *p, uint64_t start_ns)
         twice += t != want && qtype_block(t) > 1 && qtype_block(want) > 1;
     }
     if (twice)
-        fprintf(stderr, "quantize: note: %llu tensors were quantised already; from F16 or BF16 the result is better\n",
-                (unsigned long long)twice);
+        fprintf(stderr, "quantize: note: %llu tensors were quantised already; the result from F16 or BF16 is "
+                "better\n", (unsigned long long)twice);
     fprintf(stderr, "quantize: %.1f MiB -> %.1f MiB, %llu of %llu tensors converted, %.1f s\n", (double)from / 0x1p20,
             (double)to / 0x1p20, (unsigned long long)changed, (unsigned long long)p->g->n_tensors,
             (double)(clock_ns() - start_ns) * 1e-9);
