@@ -18,7 +18,7 @@ int quant_check_output(const char *path, uint64_t bytes, struct err *e)
         return err_set(e, -errno, "%s: %s", dir, strerror(errno));
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (room < bytes)
-        return err_set(e, -ENOSPC, "%s: the file takes %.1f GiB, %.1f GiB are free there; name another disk", path,
-                       (double)bytes / 0x1p30, (double)room / 0x1p30);
+        return err_set(e, -ENOSPC, "%s: the file takes %.1f MiB, %.1f MiB are free there; name another disk", path,
+                       (double)bytes / 0x1p20, (double)room / 0x1p20);
     return 0;
 }
