@@ -272,12 +272,18 @@ static void check_matmul(struct check *k, const ka_matmul *a)
         acts(k, AT(ka_matmul, resid), true, rows, a->ldr, a->n_out[0]);
         acts(k, AT(ka_matmul, scale), true, rows, 1, 1);
     }
+    if (!a->resid)
+        want(k, "ldr without a residual", a->ldr, 0);
+    for (uint32_t i = a->n_mats; i < 4; i++)
+        want(k, "n_out, type or ld behind n_mats", a->n_out[i] | a->type[i] | a->ld[i], 0);
     for (uint32_t i = 0; i < a->n_mats; i++) {
         count(k, "n_out", a->n_out[i]);
         if (op != CMD_GATE_UP || i == 0)
             acts(k, AT(ka_matmul, y) + 8 * i, false, rows, a->ld[i], a->n_out[i]);
         else
-            want(k, "n_out of up", a->n_out[i], a->n_out[0]);
+            want(k, "ld of up", a->ld[i], 0);
+        if (op == CMD_GATE_UP)
+            want(k, "n_out", a->n_out[i], a->n_out[0]);
         matrices(k, AT(ka_matmul, w) + 8 * i, 1, 0, a->type[i], a->n_in, a->n_out[i]);
         vec(k, AT(ka_matmul, b) + 8 * i, true, a->n_out[i]);
     }
@@ -319,8 +325,10 @@ static void check_rope_kv(struct check *k, const ka_rope_kv *a)
     acts(k, AT(ka_rope_kv, q), false, rows, a->ldq, (uint64_t)(a->n_head - 1) * a->q_hs + a->head_dim);
     vec(k, AT(ka_rope_kv, q_norm), true, a->head_dim);
     vec(k, AT(ka_rope_kv, inv_freq), false, a->n_rot / 2);
-    if (!a->k && !a->v) /* reads another layer's cache: kc, vc and k_norm must be 0 */
+    if (!a->k && !a->v) { /* reads another layer's cache: kc, vc and k_norm must be 0 */
+        want(k, "ldk, ldv or slot_bytes without k and v", a->ldk | a->ldv | a->slot_bytes, 0);
         return;
+    }
     acts(k, AT(ka_rope_kv, k), false, rows, a->ldk, kv_dim);
     acts(k, AT(ka_rope_kv, v), false, rows, a->ldv, kv_dim);
     slots(k, AT(ka_rope_kv, kc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim));

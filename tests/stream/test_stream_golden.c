@@ -1,0 +1,63 @@
+/* The dumps of every family against tests/stream/golden/: what graph/ makes of a model changes on purpose only.
+ * UPDATE_GOLDEN=1 rewrites the files; review the diff. */
+#include "tests/stream/compile.h"
+
+static void compare(const char *file, const struct stream *s)
+{
+    char path[256];
+    char *got = fake_dump(s), *want = NULL;
+    size_t n = 0, got_n = strlen(got);
+    snprintf(path, sizeof path, "tests/stream/golden/%s.txt", file);
+    if (getenv("UPDATE_GOLDEN")) {
+        FILE *f = fopen(path, "w");
+        ck_assert_msg(f && fwrite(got, 1, got_n, f) == got_n && fclose(f) == 0, "cannot write %s", path);
+        free(got);
+        return;
+    }
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f, "no %s: make it with UPDATE_GOLDEN=1", path);
+    ck_assert(getdelim(&want, &n, 0, f) > 0);
+    fclose(f);
+    if (strcmp(got, want) != 0) {
+        uint32_t line = 1;
+        size_t i = 0, start = 0;
+        for (; got[i] && got[i] == want[i]; i++)
+            if (got[i] == '\n') {
+                line++;
+                start = i + 1;
+            }
+        ck_abort_msg("%s line %u differs:\n  want %.*s\n  got  %.*s", path, line, (int)strcspn(want + start, "\n"),
+                     want + start, (int)strcspn(got + start, "\n"), got + start);
+    }
+    free(got);
+    free(want);
+}
+
+START_TEST(every_family_lowers_to_its_golden_dump)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, FAKE_DECODE);
+        compare(fake_models[i].name, s);
+        stream_free(s);
+    }
+}
+END_TEST
+
+START_TEST(prefill_and_unfused_lower_to_their_golden_dumps)
+{
+    struct graph_opts o = FAKE_DECODE;
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_PREFILL);
+    compare("qwen3_prefill", s);
+    stream_free(s);
+    o.no_fuse = true;
+    s = fake_compile(fake_index("qwen35moe"), o);
+    compare("qwen35moe_unfused", s);
+    stream_free(s);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("golden dumps", every_family_lowers_to_its_golden_dump,
+                     prefill_and_unfused_lower_to_their_golden_dumps);
+}
