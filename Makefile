@@ -23,7 +23,7 @@ $(error config=$(config): choose release, debug, sanitize or fuzz)
 endif
 
 # -ffp-contract=off: the canonical arithmetic writes fma where it means fma, so that every build gives the same bits.
-CFLAGS  := -std=gnu17 $(WARN) $(CFLAGS_$(config)) -ffp-contract=off -fno-math-errno -fno-strict-aliasing -pthread \
+CFLAGS  := -std=gnu17 $(WARN) $(CFLAGS_$(config)) -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -pthread \
            -I. -I$(B)/gen -D_GNU_SOURCE -DZINC_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS)) $(EXTRA_CFLAGS)
 LDFLAGS := $(filter -fsanitize=%,$(subst fuzzer-no-link,,$(CFLAGS_$(config)))) -pthread $(EXTRA_LDFLAGS)
 ifeq ($(config),fuzz)

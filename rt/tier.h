@@ -4,7 +4,9 @@
  *
  * A tier object holds one model: its weights, its KV, state, scratch and IO arenas, and any number of plans (streams
  * prepared into the tier's native form). Life: open, load (weights), alloc (arenas), prepare (streams), then per token
- * submit and wait. Not thread-safe: one thread drives a tier. */
+ * submit and wait. Not thread-safe: one thread drives a tier. Arenas are allocated once, for the largest of the streams.
+ *
+ * tier_submit checks the step against the stream before it reaches a tier: -EINVAL, with the reason in the log. */
 #ifndef ZINC_RT_TIER_H
 #define ZINC_RT_TIER_H
 
@@ -84,7 +86,8 @@ struct tier {
     struct tier_info info;
     struct tier_stats stats;
     uint64_t arena_bytes[ARENA_COUNT];
-    bool loaded, faulted;
+    bool loaded, allocated, faulted;
+    uint64_t last_point, busy_since_ns; /* the newest submission, and when the tier last became busy; 0: idle */
 };
 
 /* Embedded first in each tier's own plan. */

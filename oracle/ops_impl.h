@@ -1,0 +1,339 @@
+/* oracle/ops_impl.h: the body of oracle/ops_<isa>.c; see oracle/ops.h. Defines `OPS`, the table.
+ * Sums run over 16 lanes (element k in lane k % 16, k ascending, fma), lanes are added as a tree: oracle/v16.h. */
+#include <math.h>
+
+#include "kernels/dequant.h"
+#include "oracle/ops.h"
+#include "oracle/v16.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The last n % 16 elements, zeros behind them. */
+INLINE v16 load_tail(const float *p, uint32_t n)
+{
+    float t[16] = { 0 };
+    memcpy(t, p, n * sizeof *t);
+    return v16_load(t);
+}
+
+INLINE void store_tail(float *p, v16 a, uint32_t n)
+{
+    float t[16];
+    v16_store(t, a);
+    memcpy(p, t, n * sizeof *t);
+}
+
+/* y[i] = expr of 16 lanes at i, for i < n: `EACH16(n, i, load, store) { ... }` would hide too much; this does the split. */
+#define FOR16(n, i, full, tail)                                                                                        \
+    do {                                                                                                               \
+        uint32_t i = 0;                                                                                                \
+        for (; i + 16 <= (n); i += 16)                                                                                 \
+            full;                                                                                                      \
+        if (i < (n))                                                                                                   \
+            tail;                                                                                                      \
+    } while (0)
+
+INLINE float sum_sq(const float *x, uint32_t n)
+{
+    v16 acc = v16_set(0.0f);
+    FOR16(n, i, { v16 a = v16_load(x + i); acc = v16_fma(a, a, acc); },
+          { v16 a = load_tail(x + i, n - i); acc = v16_fma(a, a, acc); });
+    return v16_sum(acc);
+}
+
+INLINE float rms_scale(const float *x, uint32_t n, float eps)
+{
+    return 1.0f / sqrtf(sum_sq(x, n) / (float)n + eps);
+}
+
+INLINE v16 norm_lanes(v16 x, v16 s, v16 w, bool has_w, v16 resid, bool has_resid)
+{
+    v16 y = v16_mul(x, s);
+    if (has_w)
+        y = v16_mul(y, w);
+    return has_resid ? v16_add(resid, y) : y;
+}
+
+static void op_norm(float *y, const float *x, const float *w, const float *resid, uint32_t n, float eps)
+{
+    v16 s = v16_set(rms_scale(x, n, eps)), none = v16_set(0.0f);
+    FOR16(n, i, {
+        v16 wv = w ? v16_load(w + i) : none;
+        v16 rv = resid ? v16_load(resid + i) : none;
+        v16_store(y + i, norm_lanes(v16_load(x + i), s, wv, w, rv, resid));
+    }, {
+        v16 wv = w ? load_tail(w + i, n - i) : none;
+        v16 rv = resid ? load_tail(resid + i, n - i) : none;
+        store_tail(y + i, norm_lanes(load_tail(x + i, n - i), s, wv, w, rv, resid), n - i);
+    });
+}
+
+static void op_add(float *y, const float *a, const float *b, uint32_t n)
+{
+    FOR16(n, i, v16_store(y + i, v16_add(v16_load(a + i), v16_load(b + i))),
+          store_tail(y + i, v16_add(load_tail(a + i, n - i), load_tail(b + i, n - i)), n - i));
+}
+
+static void op_embed(enum qtype t, const void *row, float *y, uint32_t n, float scale)
+{
+    dequant_row(t, row, y, n);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] *= scale;
+}
+
+/* ---- what follows a product ---- */
+
+INLINE v16 finish_lanes(v16 y, v16 b, v16 resid, float scale, const struct op_finish *f)
+{
+    if (f->b)
+        y = v16_add(y, b);
+    if (f->scale)
+        y = v16_mul(y, v16_set(scale));
+    if (f->resid)
+        y = v16_add(y, resid);
+    if (f->softcap > 0.0f) {
+        v16 cap = v16_set(f->softcap);
+        y = v16_mul(cap, v16_tanh(v16_div(y, cap)));
+    }
+    return y;
+}
+
+static void op_finish(float *y, size_t ldy, const float *t, size_t ldt, uint32_t rows, uint32_t n,
+                      const struct op_finish *f)
+{
+    v16 none = v16_set(0.0f);
+    for (uint32_t r = 0; r < rows; r++) {
+        float *yr = y + r * ldy, scale = f->scale ? f->scale[r] : 0.0f;
+        const float *tr = t + r * ldt, *res = f->resid ? f->resid + r * f->ldr : NULL;
+        FOR16(n, i, {
+            v16 b = f->b ? v16_load(f->b + i) : none;
+            v16 rv = res ? v16_load(res + i) : none;
+            v16_store(yr + i, finish_lanes(v16_load(tr + i), b, rv, scale, f));
+        }, {
+            v16 b = f->b ? load_tail(f->b + i, n - i) : none;
+            v16 rv = res ? load_tail(res + i, n - i) : none;
+            store_tail(yr + i, finish_lanes(load_tail(tr + i, n - i), b, rv, scale, f), n - i);
+        });
+    }
+}
+
+INLINE float act_one(float g, float u, enum ka_act act)
+{
+    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
+}
+
+INLINE void gate_rows(float *y, size_t ldy, const float *g, const float *u, size_t ldt, uint32_t rows, uint32_t n,
+                      const float *bg, const float *bu, enum ka_act act)
+{
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = 0; i < n; i += 16) {
+            uint32_t m = n - i < 16 ? n - i : 16;
+            float t[16], tb[16], ub[16];
+            /* tiles are padded to panels of 16: the lanes behind n may be read */
+            v16_store(tb, bg ? v16_add(v16_load(g + r * ldt + i), load_tail(bg + i, m)) : v16_load(g + r * ldt + i));
+            v16_store(ub, bu ? v16_add(v16_load(u + r * ldt + i), load_tail(bu + i, m)) : v16_load(u + r * ldt + i));
+            for (int l = 0; l < 16; l++)
+                t[l] = act_one(tb[l], ub[l], act);
+            if (m == 16)
+                v16_store(y + r * ldy + i, v16_load(t));
+            else
+                memcpy(y + r * ldy + i, t, m * sizeof *t);
+        }
+}
+
+static void op_gate(float *y, size_t ldy, const float *g, const float *u, size_t ldt, uint32_t rows, uint32_t n,
+                    const float *bg, const float *bu, enum ka_act act)
+{
+    if (act == KA_SILU)
+        gate_rows(y, ldy, g, u, ldt, rows, n, bg, bu, KA_SILU);
+    else if (act == KA_GELU_TANH)
+        gate_rows(y, ldy, g, u, ldt, rows, n, bg, bu, KA_GELU_TANH);
+    else
+        gate_rows(y, ldy, g, u, ldt, rows, n, bg, bu, KA_SWIGLU_OAI);
+}
+
+static void op_mix(float *y, const float *o, size_t ldo, const uint32_t *idx, const uint32_t *ids, const float *w,
+                   uint32_t k, const float *b, size_t ldb, const float *resid, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t m = n - i < 16 ? n - i : 16;
+        v16 s = v16_set(0.0f);
+        for (uint32_t j = 0; j < k; j++) {
+            v16 x = v16_load(o + idx[j] * ldo + i); /* a tile: padded */
+            if (b)
+                x = v16_add(x, load_tail(b + ids[j] * ldb + i, m));
+            s = j ? v16_fma(v16_set(w[j]), x, s) : v16_mul(v16_set(w[j]), x);
+        }
+        if (resid)
+            s = v16_add(s, load_tail(resid + i, m));
+        store_tail(y + i, s, m);
+    }
+}
+
+/* ---- rotary embedding and the KV cache ---- */
+
+INLINE void rotate(float *x, const float *cs, uint32_t n_rot, enum ka_rope kind)
+{
+    uint32_t half = n_rot / 2, step = kind == KA_ROPE_NORM ? 2 : 1, apart = kind == KA_ROPE_NORM ? 1 : half;
+    for (uint32_t i = 0; i < half; i++) {
+        float c = cs[2 * i], s = cs[2 * i + 1], x0 = x[step * i], x1 = x[step * i + apart];
+        x[step * i] = x0 * c - x1 * s;
+        x[step * i + apart] = x0 * s + x1 * c;
+    }
+}
+
+/* K: [n_kv, n_ctx / 16, head_dim, 16], a lane is a position. V: [n_kv, n_ctx, head_dim]. */
+INLINE size_t k_index(uint32_t h, uint32_t pos, uint32_t n_ctx, uint32_t head_dim)
+{
+    return ((size_t)h * (n_ctx / 16) + pos / 16) * head_dim * 16 + pos % 16;
+}
+
+static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const float *cs)
+{
+    uint32_t hd = a->head_dim;
+    float t[ATTN_MAX_DIM];
+    const float *q_norm = (const float *)(uintptr_t)a->q_norm, *k_norm = (const float *)(uintptr_t)a->k_norm;
+    for (uint32_t h = 0; h < a->n_head; h++) {
+        float *q = (float *)(uintptr_t)a->q + (size_t)r * a->ldq + (size_t)h * a->q_hs;
+        if (q_norm)
+            op_norm(q, q, q_norm, NULL, hd, a->eps);
+        rotate(q, cs, a->n_rot, a->rope);
+    }
+    if (!a->k)
+        return;
+    uint8_t *kc = (uint8_t *)(uintptr_t)a->kc + row->slot * a->slot_bytes;
+    uint8_t *vc = (uint8_t *)(uintptr_t)a->vc + row->slot * a->slot_bytes;
+    for (uint32_t h = 0; h < a->n_kv; h++) {
+        const float *k = (const float *)(uintptr_t)a->k + (size_t)r * a->ldk + (size_t)h * hd;
+        const float *v = (const float *)(uintptr_t)a->v + (size_t)r * a->ldv + (size_t)h * hd;
+        size_t ki = k_index(h, row->pos, a->n_ctx, hd), vi = ((size_t)h * a->n_ctx + row->pos) * hd;
+        if (k_norm)
+            op_norm(t, k, k_norm, NULL, hd, a->eps);
+        else
+            memcpy(t, k, hd * sizeof *t);
+        rotate(t, cs, a->n_rot, a->rope);
+        if (a->kv_type == KA_KV_F16)
+            for (uint32_t i = 0; i < hd; i++)
+                ((uint16_t *)kc)[ki + (size_t)i * 16] = f16_from_f32(t[i]);
+        else
+            for (uint32_t i = 0; i < hd; i++)
+                ((float *)kc)[ki + (size_t)i * 16] = t[i];
+        if (a->v_norm)
+            op_norm(t, v, NULL, NULL, hd, a->eps);
+        else
+            memcpy(t, v, hd * sizeof *t);
+        if (a->kv_type == KA_KV_F16)
+            for (uint32_t i = 0; i < hd; i += 16)
+                v16_store_h((uint16_t *)vc + vi + i, v16_load(t + i));
+        else
+            memcpy((float *)vc + vi, t, hd * sizeof *t);
+    }
+}
+
+#include "oracle/ops_attn.h"
+#include "oracle/ops_gdn.h"
+
+/* ---- choosing ---- */
+
+/* The k largest of x, ties to the lowest id; a NaN is never larger. */
+INLINE void select_top(const float *x, uint32_t n, uint32_t k, uint32_t *ids)
+{
+    uint8_t taken[1024] = { 0 };
+    for (uint32_t j = 0; j < k; j++) {
+        uint32_t best = n;
+        for (uint32_t i = 0; i < n; i++)
+            if (!taken[i] && (best == n || x[i] > x[best]))
+                best = i;
+        taken[best] = 1;
+        ids[j] = best;
+    }
+}
+
+/* x = exp(x - max x); returns the sum, 16 lanes and the tree. */
+INLINE float exp_sum(float *x, uint32_t n)
+{
+    float m = x[0];
+    for (uint32_t i = 1; i < n; i++)
+        m = x[i] > m ? x[i] : m;
+    v16 acc = v16_set(0.0f), mv = v16_set(m);
+    FOR16(n, i, {
+        v16 p = v16_exp(v16_sub(v16_load(x + i), mv));
+        v16_store(x + i, p);
+        acc = v16_add(acc, p);
+    }, {
+        v16 p = v16_exp(v16_sub(load_tail(x + i, n - i), mv));
+        store_tail(x + i, p, n - i);
+        acc = v16_add(acc, load_tail(x + i, n - i));
+    });
+    return v16_sum(acc);
+}
+
+static void op_topk(float *logits, uint32_t n, uint32_t k, enum ka_gating gating, float scale, uint32_t *ids,
+                    float *weights)
+{
+    float sum;
+    if (gating == KA_SOFTMAX_TOPK) {
+        float total = exp_sum(logits, n);
+        for (uint32_t i = 0; i < n; i++)
+            logits[i] /= total;
+    }
+    select_top(logits, n, k, ids);
+    for (uint32_t j = 0; j < k; j++)
+        weights[j] = logits[ids[j]];
+    if (gating == KA_SOFTMAX_TOPK) {
+        sum = 0.0f;
+        for (uint32_t j = 0; j < k; j++)
+            sum += weights[j];
+        sum = sum > 0x1p-14f ? sum : 0x1p-14f;
+    } else {
+        sum = exp_sum(weights, k);
+    }
+    for (uint32_t j = 0; j < k; j++)
+        weights[j] = weights[j] / sum * scale;
+}
+
+static uint32_t op_argmax(const float *x, uint32_t n, float *best)
+{
+    uint32_t at = 0;
+    float m = -INFINITY;
+    for (uint32_t i = 0; i < n; i += 16) { /* blocks that hold nothing larger are passed over */
+        uint32_t end = n - i < 16 ? n : i + 16;
+        int larger = 0;
+        if (end - i == 16)
+            for (uint32_t j = 0; j < 16; j++)
+                larger |= x[i + j] > m;
+        else
+            larger = 1;
+        for (uint32_t j = i; larger && j < end; j++)
+            if (x[j] > m) {
+                m = x[j];
+                at = j;
+            }
+    }
+    *best = m;
+    return at;
+}
+
+static float op_sigmoid(float x)
+{
+    return k_sigmoid(x);
+}
+
+const struct cpu_ops OPS = {
+    .norm = op_norm,
+    .add = op_add,
+    .embed = op_embed,
+    .finish = op_finish,
+    .gate = op_gate,
+    .rope_kv = op_rope_kv,
+    .attn = op_attn,
+    .attn_merge = op_attn_merge,
+    .gdn_conv = op_gdn_conv,
+    .gdn_step = op_gdn_step,
+    .gdn_gate = op_gdn_gate,
+    .topk = op_topk,
+    .mix = op_mix,
+    .argmax = op_argmax,
+    .sigmoid = op_sigmoid,
+    .isa = OPS_ISA,
+};

@@ -1,0 +1,251 @@
+#include "rt/tier.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "rt/drivers.h"
+
+const struct tier_driver *const tier_drivers[] = {
+    &tier_driver_cpu,
+    &tier_driver_null,
+    NULL,
+};
+
+static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    char why[400] = "";
+    for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
+        if (*d == &tier_driver_null)
+            continue;
+        struct tier_info info = { 0 };
+        struct err first = { 0 };
+        const char *reason = info.note;
+        if ((*d)->probe(o, &info) == 0) {
+            if ((*d)->open(o, out, &first) == 0) {
+                log_info(RT, "tier %s: %s", (*d)->name, (*out)->info.device);
+                return 0;
+            }
+            reason = first.msg;
+            log_warn(RT, "tier %s probed well but did not open: %s", (*d)->name, first.msg);
+        }
+        size_t n = strlen(why);
+        snprintf(why + n, sizeof why - n, "%s%s: %.180s", n ? "; " : "", (*d)->name, reason);
+    }
+    return err_set(e, -ENODEV, "tier: none can run here: %s", why);
+}
+
+int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    static const struct tier_opts defaults = { .device = -1 };
+    if (!o)
+        o = &defaults;
+    if (!name)
+        name = env_get()->tier;
+    *out = NULL;
+    if (!name || strcmp(name, "auto") == 0)
+        return open_auto(o, out, e);
+    char known[128] = "";
+    for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
+        if (strcmp((*d)->name, name) == 0) {
+            struct tier_info info = { 0 };
+            int rc = (*d)->probe(o, &info);
+            if (rc)
+                return err_set(e, rc, "tier %s: %s", name, info.note);
+            return (*d)->open(o, out, e);
+        }
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*d)->name);
+    }
+    return err_set(e, -ENODEV, "tier '%s': unknown; this binary has auto, %s", name, known);
+}
+
+void tier_close(struct tier *t)
+{
+    if (t)
+        t->impl->destroy(t);
+}
+
+int tier_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
+{
+    CHECK(!t->loaded);
+    int rc = t->impl->load(t, w, p, e);
+    t->loaded = rc == 0;
+    return rc;
+}
+
+int tier_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
+{
+    CHECK(!t->allocated);
+    int rc = t->impl->alloc(t, bytes, e);
+    if (rc)
+        return rc;
+    for (int a = 0; a < ARENA_COUNT; a++)
+        t->arena_bytes[a] = a == ARENA_WEIGHTS || a == ARENA_CONST ? 0 : bytes[a];
+    t->allocated = true;
+    return 0;
+}
+
+int tier_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
+{
+    static const char *const arena_names[ARENA_COUNT] = { "weights", "const", "kv", "state", "scratch", "io" };
+    CHECK(t->loaded && t->allocated);
+    *out = NULL;
+    for (int a = ARENA_KV; a < ARENA_COUNT; a++)
+        if (s->h.arena_bytes[a] > t->arena_bytes[a])
+            return err_set(e, -EINVAL, "tier %s: the stream's %s arena has %llu bytes, tier_alloc gave %llu",
+                           t->impl->name, arena_names[a], (unsigned long long)s->h.arena_bytes[a],
+                           (unsigned long long)t->arena_bytes[a]);
+    if (t->impl->supports)
+        for (uint32_t i = 0; i < s->h.n_cmds; i++)
+            if (!t->impl->supports(t, s, i))
+                return err_set(e, -ENOTSUP, "tier %s: command %u (%s, layer %d) is not supported; try --tier=cpu",
+                               t->impl->name, i, cmd_name(s->cmds[i].op), (int)s->cmds[i].layer);
+    return t->impl->prepare(t, s, k, out, e);
+}
+
+void tier_plan_destroy(struct tier_plan *p)
+{
+    if (p)
+        p->tier->impl->plan_destroy(p);
+}
+
+/* What a step may say. Everything that a command reads from the step block is bounded here, for every tier. */
+static int check_step(const struct stream *s, const struct step *st)
+{
+    const struct stream_head *h = &s->h;
+    if (st->n_rows == 0 || st->n_rows > h->row_cap || st->n_out > h->out_cap || !st->rows ||
+        (st->n_out && !st->out_row)) {
+        log_err(RT, "step: %u rows, %u outputs; the stream takes 1..%u and 0..%u", st->n_rows, st->n_out, h->row_cap,
+                h->out_cap);
+        return -EINVAL;
+    }
+    uint32_t kv_len = 0;
+    for (uint32_t r = 0; r < st->n_rows; r++) {
+        const ka_row *w = &st->rows[r], *before = r ? w - 1 : NULL;
+        bool token_ok = w->token >= 0 ? (uint32_t)w->token < h->n_vocab : (uint32_t)(-1 - w->token) < h->out_cap;
+        if (!token_ok || w->pos >= h->n_ctx || w->slot >= h->n_slots) {
+            log_err(RT, "step: row %u: token %d of %u, position %u of %u, slot %u of %u", r, w->token, h->n_vocab,
+                    w->pos, h->n_ctx, w->slot, h->n_slots);
+            return -EINVAL;
+        }
+        if (before && before->slot == w->slot && before->pos >= w->pos) {
+            log_err(RT, "step: row %u: position %u of slot %u after position %u", r, w->pos, w->slot, before->pos);
+            return -EINVAL;
+        }
+        if (w->pos + 1 > kv_len)
+            kv_len = w->pos + 1;
+    }
+    if (st->kv_len != kv_len) {
+        log_err(RT, "step: kv_len %u, the rows say %u", st->kv_len, kv_len);
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < st->n_out; i++)
+        if (st->out_row[i] >= st->n_rows || (i && st->out_row[i] <= st->out_row[i - 1])) {
+            log_err(RT, "step: output %u is row %u of %u; ascending is expected", i, st->out_row[i], st->n_rows);
+            return -EINVAL;
+        }
+    return 0;
+}
+
+static void count_step(struct tier *t, const struct stream *s, const struct step *st)
+{
+    t->stats.steps++;
+    t->stats.rows += st->n_rows;
+    t->stats.commands += s->h.n_cmds;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        uint64_t bytes, flops;
+        stream_cmd_cost(s, i, st->n_rows, st->kv_len, &bytes, &flops);
+        t->stats.bytes += bytes;
+    }
+}
+
+int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
+{
+    CHECK(p->tier == t);
+    if (t->faulted)
+        return -EIO;
+    int rc = check_step(p->s, step);
+    if (rc)
+        return rc;
+    uint64_t start = clock_ns();
+    rc = t->impl->submit(t, p, step, point);
+    t->stats.host_ns += clock_ns() - start;
+    if (rc) {
+        t->faulted |= rc == -EIO;
+        return rc;
+    }
+    if (!t->busy_since_ns)
+        t->busy_since_ns = start;
+    t->last_point = *point;
+    count_step(t, p->s, step);
+    return 0;
+}
+
+int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
+{
+    if (t->faulted)
+        return -EIO;
+    int rc = t->impl->wait(t, point, timeout_ns);
+    if (rc == 0 && point == t->last_point && t->busy_since_ns) {
+        t->stats.busy_ns += clock_ns() - t->busy_since_ns;
+        t->busy_since_ns = 0;
+    }
+    t->faulted |= rc == -EIO;
+    return rc;
+}
+
+static int check_range(const struct tier *t, enum arena a, uint64_t off, uint64_t n, struct err *e)
+{
+    if ((unsigned)a < ARENA_COUNT && off <= t->arena_bytes[a] && n <= t->arena_bytes[a] - off)
+        return 0;
+    return err_set(e, -EINVAL, "tier %s: %llu bytes at %llu are outside arena %u of %llu bytes", t->impl->name,
+                   (unsigned long long)n, (unsigned long long)off, (unsigned)a,
+                   (unsigned long long)((unsigned)a < ARENA_COUNT ? t->arena_bytes[a] : 0));
+}
+
+int tier_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
+{
+    int rc = check_range(t, a, off, n, e);
+    return rc ? rc : t->impl->read(t, a, off, dst, n, e);
+}
+
+int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
+{
+    int rc = check_range(t, a, off, n, e);
+    return rc ? rc : t->impl->write(t, a, off, src, n, e);
+}
+
+const void *tier_map(struct tier *t, enum arena a, uint64_t off)
+{
+    return t->impl->map && !check_range(t, a, off, 0, NULL) ? t->impl->map(t, a, off) : NULL;
+}
+
+int tier_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds, struct err *e)
+{
+    CHECK(p->tier == t);
+    if (!t->impl->submit_prefix)
+        return err_set(e, -ENOTSUP, "tier %s: cannot run a part of a stream", t->impl->name);
+    if (t->faulted)
+        return err_set(e, -EIO, "tier %s: has faulted before", t->impl->name);
+    if (n_cmds > p->s->h.n_cmds)
+        return err_set(e, -EINVAL, "tier %s: %u commands of %u", t->impl->name, n_cmds, p->s->h.n_cmds);
+    int rc = check_step(p->s, step);
+    if (rc)
+        return err_set(e, rc, "tier %s: the step does not fit the stream, see the log", t->impl->name);
+    rc = t->impl->submit_prefix(t, p, step, n_cmds);
+    if (rc == 0)
+        return 0;
+    t->faulted |= rc == -EIO;
+    if (!t->impl->fault || t->impl->fault(t, e))
+        err_set(e, rc, "tier %s: commands 0..%u failed (%d)", t->impl->name, n_cmds, rc);
+    return rc;
+}
+
+void tier_stats_reset(struct tier *t)
+{
+    memset(&t->stats, 0, sizeof t->stats);
+}
