@@ -81,7 +81,7 @@ static void areas_of_attention(struct areas *l, const struct stream *s, uint16_t
 static void areas_of_gdn(struct areas *l, const struct stream *s, const ka_gdn *a)
 {
     uint64_t rows = s->h.row_cap, n = (uint64_t)(2 * a->n_k + a->n_v) * a->head_dim, v = (uint64_t)a->n_v * a->head_dim;
-    uint64_t ab = a->ab_group ? 2ull * a->n_v : a->n_v;
+    uint64_t ab = a->ab_group ? 2ull * a->n_v - a->ab_group : a->n_v;
     READ(a->qkv, n, n, rows);
     READ(a->z, v, v, rows);
     READ(a->alpha, ab, a->ab_ld, rows);

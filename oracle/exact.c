@@ -427,16 +427,16 @@ static void exact_delta(const struct cpu *c, const ka_gdn *a, uint32_t h, double
 {
     uint32_t hd = a->head_dim, n = (2 * a->n_k + a->n_v) * hd, g = a->ab_group;
     uint32_t hk = a->heads == KA_GDN_MODULO ? h % a->n_k : h / (a->n_v / a->n_k);
-    size_t ib = g ? (size_t)(h / g) * 2 * g + h % g : h, ia = g ? ib + g : h;
+    size_t ab = g ? (size_t)(h / g) * 2 * g + h % g : h; /* grouped: alpha points behind the first betas */
     double *k = q + hd, *o = k + hd;
     for (uint32_t r = 0; r < c->io->n_rows; r++) {
         const float *row = CPU_F32(a->c) + (size_t)r * n, *v = row + (size_t)(2 * a->n_k + h) * hd;
         float *S = slot_f32(a->state, a->state_slot_bytes, c->rows[r].slot) + (size_t)h * hd * hd;
         exact_l2(q, row + (size_t)hk * hd, hd, a->eps);
         exact_l2(k, row + (size_t)(a->n_k + hk) * hd, hd, a->eps);
-        double alpha = CPU_F32(a->alpha)[(size_t)r * a->ab_ld + ia] + CPU_F32(a->dt)[h];
+        double alpha = CPU_F32(a->alpha)[(size_t)r * a->ab_ld + ab] + CPU_F32(a->dt)[h];
         double decay = exp(CPU_F32(a->a)[h] * softplus(alpha));
-        double beta = sigmoid(CPU_F32(a->beta)[(size_t)r * a->ab_ld + ib]), sum = 0.0;
+        double beta = sigmoid(CPU_F32(a->beta)[(size_t)r * a->ab_ld + ab]), sum = 0.0;
         if (c->rows[r].pos == 0)
             memset(S, 0, (size_t)hd * hd * sizeof *S);
         for (uint32_t j = 0; j < hd; j++) {

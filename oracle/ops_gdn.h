@@ -85,9 +85,9 @@ static void op_gdn_step(const struct op_gdn *u)
     const ka_gdn *a = u->a;
     uint32_t hd = a->head_dim, n = gdn_channels(a), h = u->head, g = a->ab_group;
     uint32_t hk = a->heads == KA_GDN_MODULO ? h % a->n_k : h / (a->n_v / a->n_k);
-    size_t ib = g ? (size_t)(h / g) * 2 * g + h % g : h, ia = g ? ib + g : h;
+    size_t ab = g ? (size_t)(h / g) * 2 * g + h % g : h; /* grouped: alpha points behind the first betas */
     const float *c = (const float *)(uintptr_t)a->c;
-    const float *alpha = (const float *)(uintptr_t)a->alpha + ia, *beta = (const float *)(uintptr_t)a->beta + ib;
+    const float *alpha = (const float *)(uintptr_t)a->alpha + ab, *beta = (const float *)(uintptr_t)a->beta + ab;
     float av = ((const float *)(uintptr_t)a->a)[h], dt = ((const float *)(uintptr_t)a->dt)[h];
     float *qk = u->scratch, *eb = qk + 2 * (size_t)u->n_rows * hd;
     for (uint32_t r = 0; r < u->n_rows; r++) {
