@@ -10,7 +10,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "oracle/cpu.h"
-#include "rt/drivers.h"
 
 enum { MAX_EXPERTS = 1024, MAX_CHOSEN = 64 };
 

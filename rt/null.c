@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt/drivers.h"
+#include "rt/tier.h"
+
 
 enum { WINNER = 8 }; /* the winner's logit; the noise stays in (-1, 0] */
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
-#include "rt/drivers.h"
 
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cpu,

@@ -104,6 +104,8 @@ struct tier_driver {
     int (*probe)(const struct tier_opts *o, struct tier_info *info);
     int (*open)(const struct tier_opts *o, struct tier **out, struct err *e);
 };
+extern const struct tier_driver tier_driver_cpu;       /* oracle/tier.c */
+extern const struct tier_driver tier_driver_null;      /* rt/null.c     */
 extern const struct tier_driver *const tier_drivers[]; /* NULL-terminated; cpu and null are always there */
 
 /* name NULL or "auto": the first that probes well (never null). -ENODEV: none; the message says why and what to do. */
