@@ -1,0 +1,204 @@
+/* The memory plan: who shares memory with whom, and what every stream of a model has in common. */
+#include "tests/stream/compile.h"
+
+static bool shared(uint32_t arena)
+{
+    return arena == ARENA_WEIGHTS || arena == ARENA_CONST || arena == ARENA_KV || arena == ARENA_STATE;
+}
+
+/* Every buffer of a's that tier objects share lies at the same place in b. */
+static void check_same_layout(const struct stream *a, const struct stream *b)
+{
+    uint32_t j = 0;
+    for (uint32_t i = 0; i < a->h.n_bufs; i++) {
+        const struct stream_buf *x = &a->bufs[i];
+        if (!shared(x->arena))
+            continue;
+        while (j < b->h.n_bufs && !shared(b->bufs[j].arena))
+            j++;
+        ck_assert_uint_lt(j, b->h.n_bufs);
+        const struct stream_buf *y = &b->bufs[j++];
+        ck_assert_str_eq(stream_str(a, x->name), stream_str(b, y->name));
+        ck_assert(x->arena == y->arena && x->off == y->off && x->bytes == y->bytes && x->weight == y->weight);
+    }
+    for (uint32_t arena = 0; arena < ARENA_COUNT; arena++)
+        if (shared(arena))
+            ck_assert_uint_eq(a->h.arena_bytes[arena], b->h.arena_bytes[arena]);
+    ck_assert_uint_eq(a->h.weights_hash, b->h.weights_hash);
+    ck_assert_uint_eq(a->h.const_bytes, b->h.const_bytes);
+    ck_assert_mem_eq(a->consts, b->consts, a->h.const_bytes);
+}
+
+START_TEST(decode_prefill_and_unfused_share_one_layout)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct graph_opts o = FAKE_DECODE;
+        o.no_fuse = true;
+        struct stream *a = fake_compile(i, FAKE_DECODE), *b = fake_compile(i, FAKE_PREFILL), *c = fake_compile(i, o);
+        check_same_layout(a, b);
+        check_same_layout(a, c);
+        stream_free(a);
+        stream_free(b);
+        stream_free(c);
+    }
+}
+END_TEST
+
+/* Runs the stream on names: a command that writes a buffer owns its memory, a reader must find itself the owner. */
+static void check_lives(const struct stream *s)
+{
+    uint64_t n = s->h.arena_bytes[ARENA_SCRATCH] / STREAM_ALIGN;
+    uint32_t *owner = malloc((n + 1) * sizeof *owner);
+    memset(owner, 0xff, (n + 1) * sizeof *owner);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        for (int pass = 0; pass < 2; pass++) /* all reads, then all writes */
+            for (uint32_t u = s->cmds[i].first_use; u < s->cmds[i].first_use + s->cmds[i].n_uses; u++) {
+                const struct stream_buf *b = &s->bufs[s->uses[u].buf];
+                uint64_t first = b->off / STREAM_ALIGN, last = (b->off + b->bytes - 1) / STREAM_ALIGN;
+                if (b->arena != ARENA_SCRATCH)
+                    continue;
+                for (uint64_t k = first; k <= last; k++) {
+                    if (pass == 0 && s->uses[u].dir & USE_READ)
+                        ck_assert_msg(owner[k] == s->uses[u].buf, "command %u reads %s, overwritten", i,
+                                      stream_str(s, b->name));
+                    if (pass == 1 && s->uses[u].dir & USE_WRITE)
+                        owner[k] = s->uses[u].buf;
+                }
+            }
+    free(owner);
+}
+
+START_TEST(nobody_overwrites_a_value_that_is_still_read)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++)
+        for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
+            struct graph_opts o = FAKE_PREFILL;
+            o.no_fuse = no_fuse;
+            struct stream *s = fake_compile(i, o);
+            check_lives(s);
+            stream_free(s);
+        }
+}
+END_TEST
+
+START_TEST(sizes_are_what_the_shapes_say)
+{
+    struct graph_opts o = FAKE_DECODE;
+    struct stream *s = fake_compile(fake_index("qwen35"), o);
+    ck_assert_uint_eq(s->h.n_ctx, 64); /* 50, rounded up */
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV],
+                      2 /* layers */ * 2 /* k, v */ * o.n_slots * FAKE_KV * 64 * FAKE_HEAD * 2u);
+    /* rings f32 [4, (2 * 2 + 4) * 16] and states f32 [4, 16, 16] of two layers and two slots */
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_STATE], 2 * 2 * (4 * 128 * 4 + 4 * 16 * 16 * 4));
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_IO], 256 + 8 * FAKE_VOCAB * 4);
+    stream_free(s);
+    o.kv_type = KA_KV_F32;
+    s = fake_compile(fake_index("qwen3"), o);
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV], 2 * 2 * o.n_slots * FAKE_KV * 64 * FAKE_HEAD * 4u);
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_STATE], 0);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(scratch_is_reused_from_layer_to_layer)
+{
+    struct stream *s = fake_compile(fake_index("llama"), FAKE_DECODE);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->h.n_bufs; i++)
+        if (s->bufs[i].arena == ARENA_SCRATCH)
+            sum += s->bufs[i].bytes;
+    ck_assert_uint_lt(s->h.arena_bytes[ARENA_SCRATCH] * 2, sum);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(tables_of_equal_rotations_are_shared)
+{
+    static const struct {
+        const char *model;
+        uint32_t tables;
+    } want[] = {{"llama", 1}, {"gemma3", 2}, {"qwen35", 1}};
+    for (size_t i = 0; i < 3; i++) {
+        struct stream *s = fake_compile(fake_index(want[i].model), FAKE_DECODE);
+        uint32_t n = 0;
+        for (uint32_t b = 0; b < s->h.n_bufs; b++)
+            n += s->bufs[b].arena == ARENA_CONST;
+        ck_assert_uint_eq(n, want[i].tables);
+        stream_free(s);
+    }
+}
+END_TEST
+
+START_TEST(frequencies_are_divided_by_the_models_factors)
+{
+    struct stream *s = fake_compile(fake_index("llama"), FAKE_DECODE);
+    const float *f = (const float *)s->consts;
+    for (int i = 0; i < FAKE_HEAD / 2; i++) { /* base 10000, factors 1, 2, 3, .. */
+        double want = __builtin_pow(10000, -2.0 * i / FAKE_HEAD) / (1 + i);
+        ck_assert_double_eq_tol(f[i], want, want * 1e-6);
+    }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(the_plan_reads_as_a_sentence)
+{
+    char *text = NULL;
+    size_t n = 0;
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
+    FILE *f = open_memstream(&text, &n);
+    s->h.arena_bytes[ARENA_WEIGHTS] = 633502925;
+    s->h.arena_bytes[ARENA_KV] = 3ull << 30;
+    graph_print_plan(f, s);
+    fclose(f);
+    ck_assert_ptr_eq(strstr(text, "weights 604.2 MiB, kv 3.00 GiB, state 0, scratch "), text);
+    free(text);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(compiling_twice_gives_the_same_stream)
+{
+    struct stream *a = fake_compile(fake_index("qwen35moe"), FAKE_DECODE);
+    struct stream *b = fake_compile(fake_index("qwen35moe"), FAKE_DECODE);
+    char *x = fake_dump(a), *y = fake_dump(b);
+    ck_assert_str_eq(x, y);
+    ck_assert_mem_eq(&a->h, &b->h, sizeof a->h);
+    ck_assert_mem_eq(a->args, b->args, a->h.args_bytes);
+    free(x);
+    free(y);
+    stream_free(a);
+    stream_free(b);
+}
+END_TEST
+
+START_TEST(options_out_of_range_are_named)
+{
+    struct fake_model f;
+    struct stream *s = NULL;
+    struct err e = {0};
+    fake_llama(&f);
+    struct graph_opts o = FAKE_DECODE;
+    o.out_cap = 9;
+    ck_assert_int_eq(graph_compile(&f.m, &o, &s, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.msg, "9 output rows"));
+    o = FAKE_DECODE;
+    o.n_ctx = 0;
+    ck_assert_int_eq(graph_compile(&f.m, &o, &s, &e), -EINVAL);
+    o = FAKE_DECODE;
+    o.n_slots = 0;
+    ck_assert_int_eq(graph_compile(&f.m, &o, &s, &e), -EINVAL);
+    o = FAKE_DECODE;
+    o.row_cap = 1 << 17;
+    ck_assert_int_eq(graph_compile(&f.m, &o, &s, &e), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("graph plan", decode_prefill_and_unfused_share_one_layout,
+                     nobody_overwrites_a_value_that_is_still_read, sizes_are_what_the_shapes_say,
+                     scratch_is_reused_from_layer_to_layer, tables_of_equal_rotations_are_shared,
+                     frequencies_are_divided_by_the_models_factors, the_plan_reads_as_a_sentence,
+                     compiling_twice_gives_the_same_stream, options_out_of_range_are_named);
+}
