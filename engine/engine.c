@@ -124,6 +124,14 @@ static void describe_model(struct engine *eng)
         in->recurrent |= m->layers[il].kind == LAYER_GDN;
 }
 
+uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train)
+{
+    if (o->n_ctx)
+        return o->n_ctx;
+    uint32_t n = MAX((uint32_t)DEFAULT_CTX, o->ctx_wanted);
+    return n_ctx_train ? MIN(n, n_ctx_train) : n;
+}
+
 /* Both streams: 1..8 rows for decoding, a chunk of rows for prompts. */
 static int compile_streams(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp,
                            struct err *e)
@@ -133,10 +141,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
         eng->prefill.s = eng->decode.s;
         return rc;
     }
-    uint32_t def_ctx = MAX((uint32_t)DEFAULT_CTX, o->ctx_wanted);
-    if (eng->info.n_ctx_train)
-        def_ctx = MIN(def_ctx, eng->info.n_ctx_train);
-    struct graph_opts go = { .n_ctx = o->n_ctx ? o->n_ctx : def_ctx,
+    struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
                              .n_slots = o->n_slots ? o->n_slots : 1,
                              .row_cap = DECODE_ROWS,
                              .out_cap = DECODE_ROWS,

@@ -135,6 +135,9 @@ int session_score(struct session *s, const int32_t *tok, uint32_t n, session_sco
 enum { ENGINE_MAX_BATCH = 8 };
 int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e);
 
+/* 0, or what session_eval would refuse n tokens for, without evaluating them. */
+int session_check(const struct session *s, const int32_t *tok, uint32_t n, struct err *e);
+
 uint32_t session_pos(const struct session *s);            /* tokens evaluated                           */
 const int32_t *session_tokens(const struct session *s);   /* [session_pos]                              */
 void session_reset(struct session *s);                    /* back to position 0                         */

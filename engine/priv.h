@@ -50,6 +50,7 @@ struct engine_spec {
     enum ka_kv kv;
 };
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e);
+uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 
 /* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */
 int engine_check_memory(const struct engine *eng, struct err *e);

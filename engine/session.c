@@ -128,7 +128,7 @@ struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_
     return p;
 }
 
-static int check_tokens(const struct session *s, const int32_t *tok, uint32_t n, struct err *e)
+int session_check(const struct session *s, const int32_t *tok, uint32_t n, struct err *e)
 {
     const struct engine_info *in = &s->eng->info;
     if (!n)
@@ -169,7 +169,7 @@ static int eval_rows(struct session *s, struct engine_plan *p, const int32_t *to
 
 int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
 {
-    int rc = check_tokens(s, tok, n, e);
+    int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
         uint32_t rows;
         struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
@@ -186,7 +186,7 @@ int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float 
 
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e)
 {
-    int rc = check_tokens(s, tok, n, e);
+    int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
         uint32_t rows;
         struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
@@ -215,7 +215,7 @@ int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n,
         CHECK(s[i]->eng == eng);
         for (uint32_t j = 0; j < i; j++)
             CHECK(s[i] != s[j]);
-        if ((rc = check_tokens(s[i], &tok[i], 1, e)))
+        if ((rc = session_check(s[i], &tok[i], 1, e)))
             return rc;
         eng->rows[i] = (ka_row){ .token = tok[i], .pos = s[i]->pos, .slot = s[i]->slot };
         eng->out_row[i] = i;

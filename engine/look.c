@@ -1,0 +1,130 @@
+#include "engine/look.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "engine/priv.h"
+#include "model/inspect.h"
+
+int engine_inspect(const char *path, bool tensors, bool json, FILE *f, struct err *e)
+{
+    struct gguf *g;
+    int rc = gguf_open(path, &g, e);
+    if (rc)
+        return rc;
+    rc = json ? inspect_json(f, g, tensors) : inspect_print(f, g, tensors);
+    gguf_close(g);
+    return rc ? err_set(e, rc, "%s: the description could not be written: %s", path, strerror(-rc)) : 0;
+}
+
+static int print_graph(const struct graph_request *r, const struct stream *s, FILE *f, struct err *e)
+{
+    struct graph_view v = { .n_rows = r->rows ? r->rows : 1,
+                            .kv_len = MIN(r->kv_len ? r->kv_len : 1024, s->h.n_ctx),
+                            .gbs = r->gbs,
+                            .gflops = r->gflops };
+    int rc = 0;
+    switch (r->format) {
+    case GRAPH_PLAN: graph_print_plan(f, s); break;
+    case GRAPH_JSON: rc = graph_print_json(f, s, &v); break;
+    case GRAPH_DOT: rc = graph_print_dot(f, s, &v); break;
+    case GRAPH_STREAM: stream_dump(f, s); break;
+    }
+    return rc ? err_set(e, rc, "graph: the output could not be written: %s", strerror(-rc)) : 0;
+}
+
+int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
+{
+    struct engine_spec sp;
+    struct gguf *g = NULL;
+    struct model *m = NULL;
+    struct stream *s = NULL;
+    int rc;
+    if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = model_read(g, &m, e)))
+        goto out;
+    struct graph_opts go = { .n_ctx = engine_default_ctx(&r->o, m->n_ctx_train),
+                             .n_slots = MAX(r->o.n_slots, 1u),
+                             .row_cap = MAX(r->rows, (uint32_t)ENGINE_MAX_BATCH),
+                             .out_cap = ENGINE_MAX_BATCH,
+                             .kv_type = sp.kv,
+                             .no_fuse = sp.no_fuse };
+    if ((rc = graph_compile(m, &go, &s, e)) || (rc = print_graph(r, s, f, e)))
+        goto out;
+    rc = r->save ? stream_save(s, r->save, e) : 0;
+out:
+    stream_free(s);
+    model_free(m);
+    gguf_close(g);
+    return rc;
+}
+
+void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user)
+{
+    const struct tier_opts o = { .device = -1 };
+    for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
+        struct tier_info info = { 0 };
+        bool works = (*d)->probe(&o, &info) == 0;
+        struct tier_look l = { (*d)->name, info.device, info.note, works, info.mem_bytes, info.mem_free_bytes };
+        fn(user, &l);
+    }
+}
+
+/* The rest of the first line of a file that starts with `key`, without ": "; "" when there is none. */
+static void first_line(const char *path, const char *key, char *out, size_t n)
+{
+    char line[512];
+    FILE *f = fopen(path, "r");
+    out[0] = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) {
+            const char *v = line + strlen(key);
+            v += strspn(v, " \t:");
+            snprintf(out, n, "%.*s", (int)strcspn(v, "\n"), v);
+            break;
+        }
+    if (f)
+        fclose(f);
+}
+
+static void name_isa(char *out, size_t n)
+{
+    out[0] = 0;
+#if defined(__x86_64__)
+    const struct {
+        const char *name;
+        int have;
+    } isa[] = {
+        { "avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") },
+        { "avx512", __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") },
+        { "vnni", __builtin_cpu_supports("avx512vnni") },
+#if defined(__clang__) || __GNUC__ >= 13
+        { "amx", __builtin_cpu_supports("amx-int8") },
+#endif
+    };
+    for (size_t i = 0; i < ARRAY_LEN(isa); i++)
+        if (isa[i].have) {
+            size_t len = strlen(out);
+            snprintf(out + len, n - len, "%s%s", len ? " " : "", isa[i].name);
+        }
+#endif
+}
+
+void engine_host(struct host_look *h)
+{
+    *h = (struct host_look){ 0 };
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        h->n_cores = (uint32_t)CPU_COUNT(&set);
+    first_line("/proc/cpuinfo", "model name", h->cpu, sizeof h->cpu);
+    name_isa(h->isa, sizeof h->isa);
+    char text[128];
+    first_line("/proc/meminfo", "MemTotal", text, sizeof text);
+    h->mem_bytes = strtoull(text, NULL, 10) * 1024;
+    h->mem_free_bytes = host_memory_available();
+    first_line("/sys/kernel/mm/transparent_hugepage/enabled", "", text, sizeof text);
+    const char *open = strchr(text, '[');
+    snprintf(h->huge_pages, sizeof h->huge_pages, "%.*s", open ? (int)strcspn(open + 1, "]") : 7,
+             open ? open + 1 : "unknown");
+}
