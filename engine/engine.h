@@ -104,6 +104,15 @@ int engine_decode(const struct engine *eng, const int32_t *ids, uint32_t n, unsi
                   struct err *e);
 bool engine_is_eog(const struct engine *eng, int32_t id);
 
+/* A conversation in the model's chat format, ready for the assistant's answer, as ids (malloc'ed). think: 1 and 0 ask a
+ * thinking model to think or not, -1 leaves it its default. -ENOTSUP: the file has no chat format that zinc knows. */
+struct engine_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *text;
+};
+int engine_chat(const struct engine *eng, const struct engine_message *m, uint32_t n_messages, int think, int32_t **ids,
+                uint32_t *n, struct err *e);
+
 /* Puts the file's general.sampling.* values where p->set does not say that the user chose. */
 void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p);
 

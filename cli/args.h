@@ -1,0 +1,65 @@
+/* cli/args.h
+ * Command lines by table. A command lists its options once; parsing, --help, "did you mean" and the messages fall out
+ * of the table. Both --name VALUE and --name=VALUE parse; flags also as --no-name where the table says so. */
+#ifndef ZINC_CLI_ARGS_H
+#define ZINC_CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum opt_kind {
+    OPT_FLAG,  /* bool                                                    */
+    OPT_STR,   /* const char *                                            */
+    OPT_I32, OPT_U32, OPT_F32, /* int32_t, uint32_t, float                */
+    OPT_LIST,  /* struct str_list: may be given more than once            */
+    OPT_TRI,   /* int: --name is 1, --no-name 0; the default is -1        */
+};
+
+struct str_list {
+    const char **s;
+    uint32_t n;
+};
+
+struct opt {
+    const char *name;  /* without dashes                                       */
+    char letter;       /* 0: none                                              */
+    enum opt_kind kind;
+    void *dest;
+    const char *value; /* what stands for the value in help; NULL for flags    */
+    const char *help;
+    uint32_t *set_bits; /* when given, bit `set_bit` is set by the option       */
+    uint32_t set_bit;
+};
+
+#define OPT(...) { __VA_ARGS__, NULL, 0 } /* name to help */
+
+struct opt_group {
+    const char *title;
+    const struct opt *opts; /* ends with name NULL */
+};
+
+struct command {
+    const char *name;
+    const char *summary;            /* one line                                      */
+    const char *usage;              /* after "zinc NAME "                            */
+    const char *about;              /* paragraphs and examples, before the options   */
+    const struct opt_group *groups; /* ends with title NULL                          */
+    const char *const *operands;    /* names of positional arguments, ends with NULL; NULL: none */
+    int (*main)(int argc, char **argv); /* gets what is left after the options       */
+};
+
+enum { ARGS_RUN = -1 }; /* go on */
+
+/* Parses argv[1..argc) for `c`. ARGS_RUN: go on, *argc and argv[1..] are the operands; else the exit status: 0 after
+ * --help, 2 after a message about the command line. */
+int args_parse(const struct command *c, int *argc, char **argv);
+void args_help(FILE *f, const struct command *c);
+
+/* The nearest of the names to `word`, NULL when none is near. next(user, i) gives the i-th name, NULL at the end. */
+const char *args_nearest(const char *word, const char *(*next)(const void *user, size_t i), const void *user);
+
+/* "zinc: ..." on stderr, for usage errors; returns 2. */
+__attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);
+
+#endif

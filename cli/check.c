@@ -1,0 +1,105 @@
+/* zinc check: what can run here, and whether a model fits. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "engine/look.h"
+
+static const struct opt opts[] = {
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check this model: does it fit, does it run"),
+    OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
+    OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
+    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32"),
+    { 0 },
+};
+
+struct found {
+    uint32_t n; /* tiers that compute something */
+};
+
+static void print_tier(void *user, const struct tier_look *t)
+{
+    struct found *f = user;
+    char mem[32];
+    bool computes = t->works && strcmp(t->name, "null") != 0;
+    f->n += computes;
+    printf("tier      %-8s %-4s %s%s%s", t->name, t->works ? "yes" : "no", t->device, t->device[0] && t->note[0] ? ": " : "",
+           t->note);
+    if (t->mem_free_bytes)
+        printf(" (%s free)", cli_bytes(t->mem_free_bytes, mem));
+    putchar('\n');
+}
+
+static void print_host(void)
+{
+    struct host_look h;
+    char total[32], free_mem[32];
+    engine_host(&h);
+    printf("host      %s, %u core%s, %s\n", h.cpu[0] ? h.cpu : "unknown processor", h.n_cores, h.n_cores == 1 ? "" : "s",
+           h.isa[0] ? h.isa : "no vector instructions that zinc knows");
+    printf("memory    %s, %s free; huge pages: %s%s\n", cli_bytes(h.mem_bytes, total), cli_bytes(h.mem_free_bytes, free_mem),
+           h.huge_pages, strcmp(h.huge_pages, "never") == 0 ? " (madvise or always makes decoding faster)" : "");
+}
+
+/* Opens the model and evaluates one token: everything that can go wrong at the start has then been tried. */
+static int try_model(struct err *e)
+{
+    struct engine *eng;
+    struct session *s = NULL;
+    const int32_t first = 0;
+    const float *logits;
+    struct progress bar = progress_terminal();
+    cli_model.o.progress = &bar;
+    int rc = engine_open(&cli_model.o, &eng, e);
+    if (rc)
+        return rc;
+    const struct engine_info *in = engine_info(eng);
+    char w[32], kv[32], other[32], need[32];
+    uint64_t rest = in->const_bytes + in->scratch_bytes + in->io_bytes;
+    printf("model     %s: %s, %s parameters, %s, trained for a context of %u\n", in->label, in->family,
+           cli_count(in->n_params, need), in->weights, in->n_ctx_train);
+    printf("plan      %s: weights %s, kv and state %s for a context of %u, other %s\n",
+           cli_bytes(in->weight_bytes + in->kv_bytes + in->state_bytes + rest, need), cli_bytes(in->weight_bytes, w),
+           cli_bytes(in->kv_bytes + in->state_bytes, kv), in->n_ctx, cli_bytes(rest, other));
+    printf("runs on   %s, %s, plan %s, %u commands per token%s\n", in->tier, in->device, in->plan, in->n_cmds,
+           in->has_vocab ? "" : "; no vocabulary: token ids only");
+    if (!(rc = session_create(eng, &s, e)) && !(rc = session_eval(s, &first, 1, &logits, e)) &&
+        strcmp(in->tier, "null") != 0)
+        for (uint32_t i = 0; i < in->n_vocab && !rc; i++)
+            if (logits[i] != logits[i])
+                rc = err_set(e, -EDOM, "logit %u of the first token is not a number: the file may be damaged", i);
+    session_destroy(s);
+    engine_close(eng);
+    return rc;
+}
+
+static int check_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct err e = { 0 };
+    struct found f = { 0 };
+    print_host();
+    engine_tiers(print_tier, &f);
+    if (cli_model.o.path && try_model(&e)) {
+        printf("verdict   this model does not run here\n");
+        return cli_fail(&e);
+    }
+    if (!f.n && !cli_model.o.path) {
+        printf("verdict   no tier can run here\n");
+        err_set(&e, -ENODEV, "no tier can run here (see above)");
+        return cli_fail(&e);
+    }
+    printf("verdict   ready%s\n", cli_model.o.path ? "" : "; zinc check -m MODEL.gguf also checks a model");
+    return EXIT_OK;
+}
+
+static const struct opt_group groups[] = { { "options", opts }, { 0 } };
+
+const struct command cmd_check = {
+    .name = "check",
+    .summary = "what can run here, and whether a model fits",
+    .usage = "[-m MODEL.gguf] [--tier T] [--ctx N]",
+    .about = "Looks at the machine, at every tier and, given a model, at its memory plan; then runs one token. Exit status\n"
+             "0 when all is well.",
+    .groups = groups,
+    .main = check_main,
+};

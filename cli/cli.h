@@ -1,0 +1,66 @@
+/* cli/cli.h: what the commands share. */
+#ifndef ZINC_CLI_CLI_H
+#define ZINC_CLI_CLI_H
+
+#include "cli/args.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+
+/* Exit statuses. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+extern const struct command cmd_run, cmd_chat, cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_graph, cmd_bench,
+    cmd_validate, cmd_check;
+
+/* Options that several commands take. */
+struct cli_model {
+    struct engine_opts o;
+    int32_t device;
+    bool quiet;
+};
+extern struct cli_model cli_model;
+extern const struct opt cli_model_opts[];
+
+struct cli_sampling {
+    struct sampler_params p;
+    struct str_list bias, dry_breakers;
+};
+extern struct cli_sampling cli_sampling;
+extern const struct opt cli_sampling_opts[];
+
+/* What --logit-bias and the like said, with the file's defaults. ARGS_RUN or an exit status. */
+int cli_sampling_params(const struct engine *eng, struct sampler_params *p);
+
+/* One line on stderr, "zinc: message"; returns EXIT_FAILED. */
+int cli_fail(const struct err *e);
+
+/* Opens the file, and starts the engine, with a bar for long loads. 0 or an exit status, after a message. */
+int cli_open_vocab(struct engine **out);
+int cli_start(struct engine *eng);
+
+/* The line about model, tier and plan, on stderr, unless quiet. */
+void cli_print_header(const struct engine *eng);
+
+/* "1,2 3" to ids; malloc'ed. 0 or EXIT_USAGE after a message. */
+int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n);
+
+/* All of a file or, for "-", of standard input; malloc'ed and NUL-terminated. */
+int cli_read_file(const char *path, char **text, size_t *n, struct err *e);
+
+/* The first SIGINT sets the flag, the second one ends the process. */
+const volatile sig_atomic_t *cli_catch_interrupt(void);
+void cli_clear_interrupt(void);
+
+/* Colours: stderr or stdout is a terminal and NO_COLOR is not set. */
+bool cli_colour(FILE *f);
+
+/* fwrite and fflush; 0 or -errno. */
+int cli_put(FILE *f, const char *s, size_t n);
+
+/* Writes s[0..n) as a JSON string, with quotes. Bytes that are not UTF-8 must not be in it. */
+void cli_json_string(FILE *f, const char *s, size_t n);
+
+const char *cli_bytes(uint64_t n, char buf[32]); /* "4.68 GiB" */
+const char *cli_count(uint64_t n, char buf[32]); /* "8.2 G"    */
+
+#endif

@@ -1,0 +1,66 @@
+/* zinc graph: the command stream that a model becomes. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "engine/look.h"
+
+static struct {
+    bool json, dot, stream, plan_only;
+    const char *save;
+    uint32_t rows, kv_len, slots;
+    float gbs, gflops;
+} args;
+
+static const struct opt opts[] = {
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file"),
+    OPT("json", 0, OPT_FLAG, &args.json, NULL, "commands with bytes, flops and bottleneck as JSON (default)"),
+    OPT("dot", 0, OPT_FLAG, &args.dot, NULL, "the graph for Graphviz"),
+    OPT("stream", 0, OPT_FLAG, &args.stream, NULL, "the stream as text, a line per command"),
+    OPT("plan-only", 0, OPT_FLAG, &args.plan_only, NULL, "the memory plan in one line"),
+    OPT("save", 0, OPT_STR, &args.save, "FILE", "save the stream, for zinc run --stream; prints the plan"),
+    OPT("rows", 0, OPT_U32, &args.rows, "N", "rows of a step that the costs are for (default: 1)"),
+    OPT("kv-len", 0, OPT_U32, &args.kv_len, "N", "cached positions that the costs are for (default: 1024)"),
+    OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096)"),
+    OPT("slots", 0, OPT_U32, &args.slots, "N", "sequences at the same time (default: 1)"),
+    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32"),
+    OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
+    OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory roof in GB/s that decides the bottleneck"),
+    OPT("gflops", 0, OPT_F32, &args.gflops, "N", "compute roof in Gflop/s that decides the bottleneck"),
+    { 0 },
+};
+
+static int graph_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct err e = { 0 };
+    if (!cli_model.o.path)
+        return usage_error("no model given: -m FILE");
+    if (args.json + args.dot + args.stream + args.plan_only > 1)
+        return usage_error("choose one of --json, --dot, --stream, --plan-only");
+    struct graph_request r = { .o = cli_model.o,
+                               .format = args.dot                                 ? GRAPH_DOT
+                                         : args.stream                            ? GRAPH_STREAM
+                                         : args.plan_only || (args.save && !args.json) ? GRAPH_PLAN
+                                                                                  : GRAPH_JSON,
+                               .save = args.save,
+                               .rows = args.rows,
+                               .kv_len = args.kv_len,
+                               .gbs = (double)args.gbs,
+                               .gflops = (double)args.gflops };
+    r.o.n_slots = args.slots;
+    return engine_graph(&r, stdout, &e) ? cli_fail(&e) : EXIT_OK;
+}
+
+static const struct opt_group groups[] = { { "options", opts }, { 0 } };
+
+const struct command cmd_graph = {
+    .name = "graph",
+    .summary = "the command stream that a model becomes",
+    .usage = "-m MODEL.gguf [--json | --dot | --stream | --plan-only] [--save FILE] [options]",
+    .about = "Lowers the model to its decode stream and shows it, with what every command moves and computes.\n"
+             "\n"
+             "  zinc graph -m model.gguf --dot | dot -Tsvg > model.svg\n"
+             "  zinc graph -m model.gguf --save model.zstream && zinc run -m model.gguf --stream model.zstream ...",
+    .groups = groups,
+    .main = graph_main,
+};

@@ -1,0 +1,275 @@
+/* zinc run: one prompt, one answer. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "cli/cli.h"
+
+enum { DEFAULT_N = 128, ANSWER_ROOM = 1024 };
+
+static struct {
+    const char *prompt, *prompt_file, *prompt_tokens, *system, *dump_logits;
+    int32_t n;
+    int think;
+    bool chat, print_tokens, json, ignore_eos, special;
+    struct str_list stop;
+} args = { .n = -1, .think = -1 };
+
+static const struct opt run_opts[] = {
+    OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "the text to continue"),
+    OPT("prompt-file", 'f', OPT_STR, &args.prompt_file, "FILE", "the text is in a file; - is standard input"),
+    OPT("prompt-tokens", 0, OPT_STR, &args.prompt_tokens, "IDS", "token ids, 1,2,3: nothing is added to them"),
+    OPT("n", 'n', OPT_I32, &args.n, "N",
+      "at most N tokens; 0: until the end of the answer (default: 128, with --chat 0)"),
+    OPT("chat", 0, OPT_FLAG, &args.chat, NULL, "the prompt is a message: put it into the model's chat format"),
+    OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message (means --chat)"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "with --chat: let a thinking model think, or not (default: its own)"),
+    OPT("stop", 0, OPT_LIST, &args.stop, "S", "end before this text; may be given more than once"),
+    OPT("ignore-eos", 0, OPT_FLAG, &args.ignore_eos, NULL, "never choose a token that ends the answer"),
+    OPT("special", 0, OPT_FLAG, &args.special, NULL, "print control tokens as text"),
+    { 0 },
+};
+
+static const struct opt output_opts[] = {
+    OPT("print-tokens", 0, OPT_FLAG, &args.print_tokens, NULL,
+      "standard output gets the ids of the generated tokens on one line instead of text"),
+    OPT("dump-logits", 0, OPT_STR, &args.dump_logits, "FILE",
+      "write f32 [generated, vocabulary]: the logits that each token was chosen from"),
+    OPT("json", 0, OPT_FLAG, &args.json, NULL, "standard output gets one JSON object at the end"),
+    { 0 },
+};
+
+static const struct opt replay_opts[] = {
+    OPT("stream", 0, OPT_STR, &cli_model.o.stream_path, "FILE",
+      "run a stream saved by zinc graph --save instead of compiling the model; it sets the context"),
+    { 0 },
+};
+
+struct run {
+    struct engine *eng;
+    struct session *s;
+    int32_t *prompt;
+    uint32_t n_prompt;
+    FILE *dump;
+    bool text_out;
+    int32_t *ids;      /* generated */
+    uint32_t n_ids, cap;
+    char *text;
+    size_t n_text, cap_text;
+};
+
+static int collect_text(struct run *r, const char *s, size_t n)
+{
+    if (r->n_text + n > r->cap_text) {
+        size_t cap = 2 * (r->n_text + n) + 4096;
+        char *t = realloc(r->text, cap);
+        if (!t)
+            return -ENOMEM;
+        r->text = t;
+        r->cap_text = cap;
+    }
+    memcpy(r->text + r->n_text, s, n);
+    r->n_text += n;
+    return 0;
+}
+
+static int on_text(void *user, const char *s, size_t n)
+{
+    struct run *r = user;
+    if (args.json)
+        return collect_text(r, s, n);
+    return r->text_out ? cli_put(stdout, s, n) : 0;
+}
+
+static int on_token(void *user, int32_t id, const float *logits)
+{
+    struct run *r = user;
+    uint32_t n_vocab = engine_info(r->eng)->n_vocab;
+    if (r->dump && fwrite(logits, sizeof *logits, n_vocab, r->dump) != n_vocab)
+        return errno ? -errno : -EIO;
+    if (r->n_ids < r->cap)
+        r->ids[r->n_ids++] = id;
+    if (r->text_out || args.json)
+        return 0;
+    char s[16];
+    return cli_put(stdout, s, (size_t)snprintf(s, sizeof s, r->n_ids > 1 ? " %d" : "%d", id));
+}
+
+/* The prompt as ids. 0 or an exit status. */
+static int read_prompt(struct run *r)
+{
+    struct err e = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    if (args.prompt_tokens)
+        return cli_parse_ids(args.prompt_tokens, &r->prompt, &r->n_prompt);
+    int rc = args.prompt ? (text = strdup(args.prompt)) ? n = strlen(text), 0 : err_set(&e, -ENOMEM, "out of memory")
+                         : cli_read_file(args.prompt_file, &text, &n, &e);
+    if (!rc && args.chat) {
+        struct engine_message m[2] = { { "system", args.system }, { "user", text } };
+        uint32_t skip = args.system ? 0 : 1;
+        rc = engine_chat(r->eng, m + skip, 2 - skip, args.think, &r->prompt, &r->n_prompt, &e);
+    } else if (!rc) {
+        rc = engine_encode(r->eng, text, n, ENGINE_ADD_SPECIAL | ENGINE_PARSE_SPECIAL, &r->prompt, &r->n_prompt, &e);
+    }
+    free(text);
+    if (!rc && !r->n_prompt)
+        rc = err_set(&e, -EINVAL, "the prompt is empty");
+    return rc ? cli_fail(&e) : 0;
+}
+
+static void print_stats(const struct run *r, const struct gen_result *g)
+{
+    const struct engine_info *in = engine_info(r->eng);
+    double prompt_s = (double)g->prompt_ns * 1e-9, s = (double)g->decode_ns * 1e-9;
+    uint32_t n = g->n_decoded, np = g->n_prompt - g->n_reused;
+    fprintf(stderr, "prompt tok=%u tps=%.1f ms=%.1f\n", np, prompt_s > 0 ? np / prompt_s : 0, prompt_s * 1e3);
+    fprintf(stderr, "decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s tier=%s%s plan=%s model=%s\n", g->n_tokens,
+            s > 0 ? n / s : 0, n ? s * 1e3 / n : 0, s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0, g->fingerprint,
+            gen_reason_json(g->reason), in->tier, in->exact ? ":exact" : "", in->plan, in->label);
+}
+
+static void print_json(const struct run *r, const struct gen_result *g, uint32_t seed)
+{
+    const struct engine_info *in = engine_info(r->eng);
+    double prompt_s = (double)g->prompt_ns * 1e-9, s = (double)g->decode_ns * 1e-9;
+    printf("{\"model\": ");
+    cli_json_string(stdout, in->label, strlen(in->label));
+    printf(", \"tier\": \"%s\", \"plan\": \"%s\", \"exact\": %s, \"prompt_tokens\": %u, \"tokens\": [", in->tier,
+           in->plan, in->exact ? "true" : "false", g->n_prompt);
+    for (uint32_t i = 0; i < r->n_ids; i++)
+        printf(i ? ", %d" : "%d", r->ids[i]);
+    printf("], \"text\": ");
+    cli_json_string(stdout, r->text, r->n_text);
+    printf(", \"end\": \"%s\", \"seed\": %u, \"logits\": \"%08x\", \"prompt_tps\": %.3f, \"decode_tps\": %.3f, "
+           "\"decode_gbs\": %.3f}\n", gen_reason_json(g->reason), seed, g->fingerprint,
+           prompt_s > 0 ? (g->n_prompt - g->n_reused) / prompt_s : 0, s > 0 ? g->n_decoded / s : 0,
+           s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0);
+}
+
+static int finish_output(struct run *r, const struct gen_result *g, uint32_t seed, struct err *e)
+{
+    if (args.json)
+        print_json(r, g, seed);
+    else if (g->n_tokens)
+        putchar('\n');
+    if (fflush(stdout) && errno != EPIPE)
+        return err_set(e, -errno, "standard output: %s", strerror(errno));
+    if (r->dump && (fflush(r->dump) || ferror(r->dump)))
+        return err_set(e, -EIO, "%s: cannot be written: %s", args.dump_logits, strerror(errno));
+    return 0;
+}
+
+static int answer(struct run *r)
+{
+    struct err e = { 0 };
+    struct gen_opts o = { .n_max = args.n >= 0 ? (uint32_t)args.n : args.chat ? 0 : DEFAULT_N,
+                          .ignore_eos = args.ignore_eos,
+                          .show_special = args.special,
+                          .stop = args.stop.s,
+                          .n_stop = args.stop.n,
+                          .on_text = on_text,
+                          .on_token = on_token,
+                          .user = r };
+    int rc = cli_sampling_params(r->eng, &o.sampling);
+    if (rc != ARGS_RUN)
+        return rc;
+    if (o.sampling.seed == SAMPLER_SEED_RANDOM) /* drawn here, so that it can be told */
+        o.sampling.seed = sampler_draw_seed();
+    const struct engine_info *in = engine_info(r->eng);
+    r->cap = o.n_max ? MIN(o.n_max, in->n_ctx + 1) : in->n_ctx + 1;
+    r->ids = calloc(r->cap, sizeof *r->ids);
+    r->text_out = in->has_vocab && !args.print_tokens && !args.json;
+    if (!r->ids)
+        return usage_error("out of memory");
+    struct progress bar = progress_terminal();
+    struct gen_result g = { 0 };
+    if ((rc = session_create(r->eng, &r->s, &e)) || (rc = session_check(r->s, r->prompt, r->n_prompt, &e)))
+        return cli_fail(&e);
+    cli_print_header(r->eng);
+    session_set_cancel(r->s, cli_catch_interrupt());
+    session_set_progress(r->s, cli_model.quiet ? NULL : &bar);
+    rc = generate(r->s, &o, r->prompt, r->n_prompt, &g, &e);
+    if (rc == -EPIPE) /* nobody reads any more: not our failure */
+        return EXIT_OK;
+    if (rc && g.reason != GEN_CANCELLED) {
+        if (g.n_tokens)
+            putchar('\n');
+        return cli_fail(&e);
+    }
+    if (finish_output(r, &g, o.sampling.seed, &e))
+        return cli_fail(&e);
+    if (!cli_model.quiet)
+        print_stats(r, &g);
+    return g.reason == GEN_CANCELLED ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+static int check_args(void)
+{
+    int prompts = !!args.prompt + !!args.prompt_file + !!args.prompt_tokens;
+    if (prompts != 1)
+        return usage_error(prompts ? "more than one prompt: choose one of --prompt, --prompt-file, --prompt-tokens"
+                                   : "no prompt: --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
+    args.chat |= args.system != NULL;
+    if (args.chat && args.prompt_tokens)
+        return usage_error("--chat needs a text, not --prompt-tokens");
+    if (args.think >= 0 && !args.chat)
+        return usage_error("--%sthink needs --chat", args.think ? "" : "no-");
+    return 0;
+}
+
+static int run_all(struct run *r)
+{
+    int rc = check_args();
+    if (rc)
+        return rc;
+    if (args.dump_logits && !(r->dump = fopen(args.dump_logits, "wb"))) {
+        struct err e = { 0 };
+        err_set(&e, -errno, "%s: cannot be written: %s", args.dump_logits, strerror(errno));
+        return cli_fail(&e);
+    }
+    if ((rc = cli_open_vocab(&r->eng)) || (rc = read_prompt(r)))
+        return rc;
+    cli_model.o.ctx_wanted = r->n_prompt + (args.n > 0 ? (uint32_t)args.n : ANSWER_ROOM);
+    if ((rc = cli_start(r->eng)))
+        return rc;
+    return answer(r);
+}
+
+static int run_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct run r = { 0 };
+    int rc = run_all(&r);
+    session_destroy(r.s);
+    engine_close(r.eng);
+    if (r.dump)
+        fclose(r.dump);
+    free(r.prompt);
+    free(r.ids);
+    free(r.text);
+    return rc;
+}
+
+static const struct opt_group groups[] = {
+    { "prompt and answer", run_opts }, { "output", output_opts },     { "model and hardware", cli_model_opts },
+    { "sampling", cli_sampling_opts }, { "for engineers", replay_opts }, { 0 },
+};
+
+const struct command cmd_run = {
+    .name = "run",
+    .summary = "continue a text or answer one message",
+    .usage = "-m MODEL.gguf (--prompt TEXT | --prompt-file FILE | --prompt-tokens IDS) [options]",
+    .about =
+        "Prints the model's continuation of a prompt as it is generated. The prompt is taken as it is, after the\n"
+        "model's own begin-of-text token; --chat puts it into the model's chat format first. Tokens are sampled at a\n"
+        "temperature of 0.8 unless the model's file says otherwise; --temp 0 always takes the most likely one.\n"
+        "Standard output holds the text only; the speed and a fingerprint of the last logits go to stderr.\n"
+        "\n"
+        "  zinc run -m qwen3-8b-q4_k_m.gguf --chat --prompt \"What is a noble gas?\"\n"
+        "  zinc run -m base.gguf --prompt \"Once upon a time\" -n 200 --seed 1\n"
+        "  zinc run -m any.gguf --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens --tier cpu:exact",
+    .groups = groups,
+    .main = run_main,
+};

@@ -1,0 +1,130 @@
+/* zinc tokenize, zinc detokenize: text to token ids and back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static struct {
+    bool no_special, pieces, show_special;
+} args;
+
+static const struct opt model_opts[] = {
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model or vocabulary, a GGUF file"),
+    { 0 },
+};
+static const struct opt tokenize_opts[] = {
+    OPT("no-special", 0, OPT_FLAG, &args.no_special, NULL,
+      "the text alone: no begin-of-text token, and control tokens written in it stay text"),
+    OPT("pieces", 0, OPT_FLAG, &args.pieces, NULL, "one token per line: its id and its text as JSON"),
+    { 0 },
+};
+static const struct opt detokenize_opts[] = {
+    OPT("special", 0, OPT_FLAG, &args.show_special, NULL, "print control tokens as text"),
+    { 0 },
+};
+
+static int print_ids(const struct engine *eng, const int32_t *ids, uint32_t n, struct err *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        char *text;
+        size_t len;
+        if (!args.pieces) {
+            printf(i ? " %d" : "%d", ids[i]);
+            continue;
+        }
+        int rc = engine_decode(eng, &ids[i], 1, ENGINE_SHOW_SPECIAL, &text, &len, e);
+        if (rc)
+            return rc;
+        printf("%d ", ids[i]);
+        cli_json_string(stdout, text, len);
+        putchar('\n');
+        free(text);
+    }
+    if (!args.pieces)
+        putchar('\n');
+    return 0;
+}
+
+static int tokenize(struct engine *eng, const char *text, size_t n, struct err *e)
+{
+    int32_t *ids;
+    uint32_t n_ids;
+    unsigned flags = args.no_special ? 0 : ENGINE_ADD_SPECIAL | ENGINE_PARSE_SPECIAL;
+    int rc = engine_encode(eng, text, n, flags, &ids, &n_ids, e);
+    if (rc)
+        return rc;
+    rc = print_ids(eng, ids, n_ids, e);
+    free(ids);
+    return rc;
+}
+
+static int tokenize_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct engine *eng;
+    struct err e = { 0 };
+    int rc = cli_open_vocab(&eng);
+    if (rc)
+        return rc;
+    char *text = NULL;
+    size_t n;
+    if (!engine_info(eng)->has_vocab)
+        rc = engine_encode(eng, "", 0, 0, NULL, NULL, &e); /* says why */
+    else if (!(rc = cli_read_file("-", &text, &n, &e)))
+        rc = tokenize(eng, text, n, &e);
+    free(text);
+    engine_close(eng);
+    return rc ? cli_fail(&e) : EXIT_OK;
+}
+
+static int detokenize_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct engine *eng;
+    struct err e = { 0 };
+    char *in = NULL, *text = NULL;
+    int32_t *ids = NULL;
+    uint32_t n_ids;
+    size_t n;
+    int rc = cli_open_vocab(&eng);
+    if (rc)
+        return rc;
+    if (cli_read_file("-", &in, &n, &e))
+        rc = cli_fail(&e);
+    else if (!(rc = cli_parse_ids(in, &ids, &n_ids))) {
+        rc = engine_decode(eng, ids, n_ids, args.show_special ? ENGINE_SHOW_SPECIAL : 0, &text, &n, &e);
+        rc = rc ? cli_fail(&e) : EXIT_OK;
+        if (!rc)
+            cli_put(stdout, text, n);
+    }
+    free(in);
+    free(ids);
+    free(text);
+    engine_close(eng);
+    return rc;
+}
+
+static const struct opt_group tokenize_groups[] = { { "options", model_opts }, { "text", tokenize_opts }, { 0 } };
+static const struct opt_group detokenize_groups[] = { { "options", model_opts }, { "text", detokenize_opts }, { 0 } };
+
+const struct command cmd_tokenize = {
+    .name = "tokenize",
+    .summary = "text on standard input to token ids",
+    .usage = "-m MODEL.gguf [--no-special] [--pieces] < TEXT",
+    .about = "Prints the token ids of the text on standard input, on one line.\n"
+             "\n"
+             "  printf 'Hello world' | zinc tokenize -m model.gguf",
+    .groups = tokenize_groups,
+    .main = tokenize_main,
+};
+
+const struct command cmd_detokenize = {
+    .name = "detokenize",
+    .summary = "token ids on standard input to text",
+    .usage = "-m MODEL.gguf [--special] < IDS",
+    .about = "Prints the text of the token ids on standard input, byte by byte as the vocabulary has it.\n"
+             "\n"
+             "  echo 9906 1917 | zinc detokenize -m model.gguf",
+    .groups = detokenize_groups,
+    .main = detokenize_main,
+};

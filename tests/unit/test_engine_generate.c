@@ -1,0 +1,233 @@
+/* The end of an answer: stop strings never leak, text is whole characters, limits and interruptions. The logits are
+ * made by hand, so that the model says what the test wants. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/generate.h"
+#include "tests/unit/tiny_model.h"
+
+static struct engine *eng;
+static char text[4096]; /* what came out   */
+static size_t n_text, n_pieces;
+static uint32_t n_tokens;
+static char path[] = "/tmp/zinc-gen-XXXXXX";
+
+static int on_text(void *user, const char *s, size_t n)
+{
+    (void)user;
+    ck_assert_uint_gt(n, 0);
+    ck_assert_uint_lt(n_text + n, sizeof text);
+    ck_assert_msg((s[0] & 0xc0) != 0x80, "a piece starts inside a character: %02x", (unsigned char)s[0]);
+    memcpy(text + n_text, s, n);
+    n_text += n;
+    text[n_text] = 0;
+    n_pieces++;
+    return 0;
+}
+
+static int on_token(void *user, int32_t id, const float *logits)
+{
+    (void)user, (void)id, (void)logits;
+    n_tokens++;
+    return 0;
+}
+
+static void setup(void)
+{
+    struct err e = { 0 };
+    tiny_model(path, "tiny-qwen3");
+    ck_assert_msg(engine_open_vocab(path, &eng, &e) == 0, "%s", e.msg);
+}
+
+static void teardown(void)
+{
+    engine_close(eng);
+    unlink(path);
+}
+
+static struct gen_opts greedy(void)
+{
+    struct gen_opts o = { .sampling = sampler_defaults(), .on_text = on_text, .on_token = on_token };
+    o.sampling.temp = 0;
+    n_text = n_pieces = n_tokens = 0;
+    text[0] = 0;
+    return o;
+}
+
+/* Makes the model say `words`, byte by byte where `bytes`, else as the tokenizer cuts them; then whatever. */
+static struct gen_result say(const struct gen_opts *o, const char *words, bool bytes)
+{
+    struct err e = { 0 };
+    struct gen *g;
+    int32_t all[512], id;
+    uint32_t n = 0, n_vocab = engine_info(eng)->n_vocab;
+    float *logits = calloc(n_vocab, sizeof *logits);
+    for (size_t i = 0, step = bytes ? 1 : strlen(words); i < strlen(words); i += step) {
+        int32_t *ids;
+        uint32_t k;
+        ck_assert_int_eq(engine_encode(eng, words + i, step, ENGINE_PARSE_SPECIAL, &ids, &k, &e), 0);
+        ck_assert_uint_le(n + k, 512);
+        memcpy(all + n, ids, k * sizeof *ids);
+        n += k;
+        free(ids);
+    }
+    ck_assert_msg(gen_create(eng, o, &g, &e) == 0, "%s", e.msg);
+    int rc = 1;
+    for (uint32_t i = 0; i < n && rc == 1; i++) {
+        logits[all[i]] = 1;
+        rc = gen_next(g, logits, &id, &e);
+        logits[all[i]] = 0;
+        ck_assert_msg(rc >= 0, "%s", e.msg);
+        ck_assert_int_eq(id, all[i]);
+    }
+    if (rc == 1)
+        ck_assert_int_eq(gen_end(g, GEN_CONTEXT, &e), 0);
+    struct gen_result r = *gen_result(g);
+    gen_destroy(g);
+    free(logits);
+    return r;
+}
+
+START_TEST(text_comes_out_as_it_was_said)
+{
+    struct gen_opts o = greedy();
+    struct gen_result r = say(&o, "Hello, world. Two lines\nand more", false);
+    ck_assert_str_eq(text, "Hello, world. Two lines\nand more");
+    ck_assert_int_eq(r.reason, GEN_CONTEXT);
+    ck_assert_uint_eq(r.n_tokens, n_tokens);
+}
+END_TEST
+
+START_TEST(characters_are_never_cut)
+{
+    struct gen_opts o = greedy();
+    say(&o, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82!", true); /* one byte a token; on_text checks each piece */
+    ck_assert_str_eq(text, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82!");
+    o = greedy();
+    say(&o, "ab\xe2\x82", true); /* an unfinished one at the end */
+    ck_assert_str_eq(text, "ab\xef\xbf\xbd");
+}
+END_TEST
+
+START_TEST(a_stop_string_across_tokens_does_not_leak)
+{
+    struct gen_opts o = greedy();
+    const char *stop[] = { "nothing", "<END>" };
+    o.stop = stop;
+    o.n_stop = 2;
+    struct gen_result r = say(&o, "some text<END>hidden", true);
+    ck_assert_str_eq(text, "some text");
+    ck_assert_int_eq(r.reason, GEN_STOP_STRING);
+    ck_assert_uint_eq(r.stop_index, 1);
+    ck_assert_uint_eq(r.n_tokens, 14);
+    o = (greedy)();
+    o.stop = stop;
+    o.n_stop = 2;
+    say(&o, "some text<END>hidden", false);
+    ck_assert_str_eq(text, "some text");
+}
+END_TEST
+
+START_TEST(what_only_looks_like_a_stop_string_comes_out)
+{
+    struct gen_opts o = greedy();
+    const char *stop[] = { "<END>" };
+    o.stop = stop;
+    o.n_stop = 1;
+    struct gen_result r = say(&o, "a<EN b<E<ENd <END", true);
+    ck_assert_str_eq(text, "a<EN b<E<ENd <END"); /* the last one when the answer ends */
+    ck_assert_int_eq(r.reason, GEN_CONTEXT);
+}
+END_TEST
+
+START_TEST(the_first_of_two_stop_strings_counts)
+{
+    struct gen_opts o = greedy();
+    const char *stop[] = { "def", "cd" };
+    o.stop = stop;
+    o.n_stop = 2;
+    struct gen_result r = say(&o, "abcdefg", false);
+    ck_assert_str_eq(text, "ab");
+    ck_assert_uint_eq(r.stop_index, 1);
+}
+END_TEST
+
+START_TEST(the_limit_ends_the_answer)
+{
+    struct gen_opts o = greedy();
+    o.n_max = 3;
+    struct gen_result r = say(&o, "abcdef", true);
+    ck_assert_str_eq(text, "abc");
+    ck_assert_int_eq(r.reason, GEN_LENGTH);
+    ck_assert_uint_eq(r.n_tokens, 3);
+}
+END_TEST
+
+START_TEST(an_end_token_ends_the_answer_unless_ignored)
+{
+    struct gen_opts o = greedy();
+    struct gen_result r = say(&o, "ab<|im_end|>cd", false);
+    ck_assert_str_eq(text, "ab");
+    ck_assert_int_eq(r.reason, GEN_EOG);
+    o = greedy();
+    o.ignore_eos = true;
+    struct err e = { 0 };
+    struct gen *g;
+    int32_t *ids, id;
+    uint32_t n;
+    ck_assert_int_eq(engine_encode(eng, "<|im_end|>", 10, ENGINE_PARSE_SPECIAL, &ids, &n, &e), 0);
+    ck_assert_uint_eq(n, 1);
+    float *logits = calloc(engine_info(eng)->n_vocab, sizeof *logits);
+    logits[ids[0]] = 5;
+    logits[7] = 4;
+    ck_assert_int_eq(gen_create(eng, &o, &g, &e), 0);
+    ck_assert_int_eq(gen_next(g, logits, &id, &e), 1);
+    ck_assert_int_eq(id, 7); /* it is never chosen */
+    gen_destroy(g);
+    free(ids);
+    free(logits);
+}
+END_TEST
+
+START_TEST(broken_logits_are_an_error)
+{
+    struct gen_opts o = greedy();
+    struct err e = { 0 };
+    struct gen *g;
+    int32_t id;
+    uint32_t n = engine_info(eng)->n_vocab;
+    float *logits = calloc(n, sizeof *logits);
+    for (uint32_t i = 0; i < n; i++)
+        logits[i] = 0.0f / 0.0f;
+    ck_assert_int_eq(gen_create(eng, &o, &g, &e), 0);
+    ck_assert_int_eq(gen_next(g, logits, &id, &e), -EDOM);
+    ck_assert_int_eq(gen_result(g)->reason, GEN_FAILED);
+    gen_destroy(g);
+    free(logits);
+}
+END_TEST
+
+int main(void)
+{
+    tiny_model_or_skip();
+    Suite *s = suite_create("generate");
+    TCase *t = tcase_create("generate");
+    tcase_add_unchecked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, text_comes_out_as_it_was_said);
+    tcase_add_test(t, characters_are_never_cut);
+    tcase_add_test(t, a_stop_string_across_tokens_does_not_leak);
+    tcase_add_test(t, what_only_looks_like_a_stop_string_comes_out);
+    tcase_add_test(t, the_first_of_two_stop_strings_counts);
+    tcase_add_test(t, the_limit_ends_the_answer);
+    tcase_add_test(t, an_end_token_ends_the_answer_unless_ignored);
+    tcase_add_test(t, broken_logits_are_an_error);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

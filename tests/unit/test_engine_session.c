@@ -1,0 +1,319 @@
+/* Sessions: positions, limits, slots, prefixes, scores, batches, interruption. On the null tier, whose logits tell the
+ * token and position they are for: the winner is (31 token + position) mod n_vocab. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "engine/generate.h"
+#include "tests/unit/tiny_model.h"
+
+enum { N_CTX = 64, CHUNK = 16 };
+
+static struct engine *eng, *recurrent;
+static char path[] = "/tmp/zinc-ses-XXXXXX", path_r[] = "/tmp/zinc-ser-XXXXXX";
+
+static struct engine *open_null(const char *file, uint32_t n_slots)
+{
+    struct engine_opts o = { .path = file, .tier = "null", .n_ctx = N_CTX, .chunk = CHUNK, .n_slots = n_slots };
+    struct engine *g;
+    struct err e = { 0 };
+    ck_assert_msg(engine_open(&o, &g, &e) == 0, "%s", e.msg);
+    return g;
+}
+
+static void setup(void)
+{
+    tiny_model(path, "tiny-qwen3");
+    tiny_model(path_r, "tiny-qwen35");
+    eng = open_null(path, 3);
+    recurrent = open_null(path_r, 1);
+}
+
+static void teardown(void)
+{
+    engine_close(eng);
+    engine_close(recurrent);
+    unlink(path);
+    unlink(path_r);
+}
+
+static struct session *new_session(struct engine *g)
+{
+    struct session *s;
+    struct err e = { 0 };
+    ck_assert_msg(session_create(g, &s, &e) == 0, "%s", e.msg);
+    return s;
+}
+
+static int32_t winner(const float *l)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < engine_info(eng)->n_vocab; i++)
+        if (l[i] > l[best])
+            best = i;
+    return (int32_t)best;
+}
+
+static int32_t expected(int32_t token, uint32_t pos)
+{
+    return (int32_t)((31u * (uint32_t)token + pos) % engine_info(eng)->n_vocab);
+}
+
+static const int32_t some[80] = { 5,  9,  2, 7, 1, 8, 3, 3, 4, 6, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
+                                  24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41 };
+
+START_TEST(logits_are_those_of_the_last_token)
+{
+    struct session *s = new_session(eng);
+    const float *l;
+    static const uint32_t lengths[] = { 1, 2, 8, 9, 16, 17, 40 }; /* around a decode step and a chunk */
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        uint32_t n = lengths[i];
+        session_reset(s);
+        ck_assert_int_eq(session_eval(s, some, n, &l, NULL), 0);
+        ck_assert_int_eq(winner(l), expected(some[n - 1], n - 1));
+        ck_assert_uint_eq(session_pos(s), n);
+        ck_assert_int_eq(memcmp(session_tokens(s), some, n * sizeof *some), 0);
+    }
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused_with_figures)
+{
+    struct session *s = new_session(eng);
+    struct err e = { 0 };
+    const float *l;
+    ck_assert_int_eq(session_eval(s, some, 60, &l, &e), 0);
+    ck_assert_int_eq(session_eval(s, some, 5, &l, &e), -E2BIG);
+    ck_assert_msg(strstr(e.msg, "5 tokens after 60") && strstr(e.msg, "64") && strstr(e.msg, "--ctx to 65"), "%s", e.msg);
+    ck_assert_uint_eq(session_pos(s), 60);
+    int32_t bad[] = { 1, 640 };
+    ck_assert_int_eq(session_eval(s, bad, 2, &l, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "640"), "%s", e.msg);
+    bad[1] = -1;
+    ck_assert_int_eq(session_eval(s, bad, 2, &l, &e), -EINVAL);
+    ck_assert_int_eq(session_eval(s, bad, 0, &l, &e), -EINVAL);
+    ck_assert_uint_eq(session_pos(s), 60);
+    ck_assert_int_eq(session_eval(s, some, 4, &l, &e), 0);
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(slots_are_limited_and_come_back)
+{
+    struct session *s[3], *more;
+    struct err e = { 0 };
+    for (int i = 0; i < 3; i++)
+        s[i] = new_session(eng);
+    ck_assert_int_eq(session_create(eng, &more, &e), -EAGAIN);
+    ck_assert_str_eq(e.msg, "engine: all 3 sessions are in use");
+    session_destroy(s[1]);
+    more = new_session(eng);
+    session_destroy(s[0]);
+    session_destroy(s[2]);
+    session_destroy(more);
+    session_destroy(NULL);
+}
+END_TEST
+
+START_TEST(a_common_beginning_is_kept)
+{
+    struct session *s = new_session(eng);
+    int32_t other[20];
+    memcpy(other, some, sizeof other);
+    other[12] = 600;
+    session_eval(s, some, 20, NULL, NULL);
+    ck_assert_uint_eq(session_keep_common(s, other, 20), 12);
+    ck_assert_uint_eq(session_pos(s), 12);
+    session_eval(s, some + 12, 8, NULL, NULL);
+    ck_assert_uint_eq(session_keep_common(s, some, 20), 19); /* one is left to evaluate */
+    ck_assert_uint_eq(session_keep_common(s, some, 40), 19);
+    ck_assert_int_eq(session_truncate(s, 7, NULL), 0);
+    ck_assert_int_eq(session_truncate(s, 8, NULL), -EINVAL);
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(recurrent_state_cannot_be_rewound)
+{
+    struct session *s = new_session(recurrent);
+    struct err e = { 0 };
+    ck_assert(engine_info(recurrent)->recurrent);
+    session_eval(s, some, 20, NULL, NULL);
+    ck_assert_int_eq(session_truncate(s, 12, &e), -ENOTSUP);
+    ck_assert_int_eq(session_truncate(s, 20, &e), 0);
+    ck_assert_uint_eq(session_keep_common(s, some, 30), 20); /* appending is fine */
+    ck_assert_uint_eq(session_keep_common(s, some, 15), 0);  /* anything else starts again */
+    session_eval(s, some, 20, NULL, NULL);
+    ck_assert_int_eq(session_truncate(s, 0, &e), 0);
+    session_destroy(s);
+}
+END_TEST
+
+struct scored {
+    uint32_t n;
+};
+
+static int score(void *user, uint32_t i, const float *l)
+{
+    struct scored *c = user;
+    ck_assert_uint_eq(i, c->n);
+    ck_assert_int_eq(winner(l), expected(some[i], i));
+    c->n++;
+    return i == 50 ? -ECANCELED : 0;
+}
+
+START_TEST(every_token_is_scored_in_order)
+{
+    struct session *s = new_session(eng);
+    struct scored c = { 0 };
+    ck_assert_int_eq(session_score(s, some, 37, score, &c, NULL), 0);
+    ck_assert_uint_eq(c.n, 37);
+    ck_assert_uint_eq(session_pos(s), 37);
+    session_reset(s);
+    c.n = 0;
+    ck_assert_int_eq(session_score(s, some, 60, score, &c, NULL), -ECANCELED);
+    ck_assert_uint_eq(c.n, 51);
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(a_batch_gives_each_session_its_own)
+{
+    struct session *s[3];
+    const float *l[3];
+    int32_t tok[] = { 100, 200, 300 };
+    for (uint32_t i = 0; i < 3; i++) {
+        s[i] = new_session(eng);
+        session_eval(s[i], some, 3 + i, NULL, NULL);
+    }
+    struct session *turned[] = { s[2], s[0], s[1] };
+    ck_assert_int_eq(session_eval_batch(turned, tok, 3, l, NULL), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(winner(l[i]), expected(tok[i], session_pos(turned[i]) - 1));
+    ck_assert_uint_eq(session_pos(s[0]), 4);
+    ck_assert_uint_eq(session_pos(s[2]), 6);
+    tok[1] = 9999;
+    ck_assert_int_eq(session_eval_batch(turned, tok, 3, l, NULL), -EINVAL);
+    ck_assert_uint_eq(session_pos(s[2]), 6);
+    for (uint32_t i = 0; i < 3; i++)
+        session_destroy(s[i]);
+}
+END_TEST
+
+static bool stop_at_32(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)user;
+    ck_assert_str_eq(what, "prompt");
+    ck_assert_uint_eq(total, 60);
+    return done < 32;
+}
+
+START_TEST(a_prompt_can_be_interrupted)
+{
+    struct session *s = new_session(eng);
+    struct progress p = { stop_at_32, NULL };
+    volatile sig_atomic_t flag = 1;
+    session_set_progress(s, &p);
+    ck_assert_int_eq(session_eval(s, some, 60, NULL, NULL), -ECANCELED);
+    ck_assert_uint_eq(session_pos(s), 32);
+    session_set_progress(s, NULL);
+    session_set_cancel(s, &flag);
+    ck_assert_int_eq(session_eval(s, some, 20, NULL, NULL), -ECANCELED);
+    ck_assert_uint_eq(session_pos(s), 32);
+    flag = 0;
+    ck_assert_int_eq(session_eval(s, some, 20, NULL, NULL), 0);
+    session_destroy(s);
+}
+END_TEST
+
+static int cancel_at_5(void *user, int32_t id, const float *logits)
+{
+    static int n;
+    (void)id, (void)logits;
+    *(volatile sig_atomic_t *)user = ++n == 5;
+    return 0;
+}
+
+START_TEST(generation_ends_by_context_length_or_interruption)
+{
+    struct session *s = new_session(eng);
+    struct gen_opts o = { .sampling = sampler_defaults(), .ignore_eos = true };
+    struct gen_result r;
+    struct err e = { 0 };
+    volatile sig_atomic_t flag = 0;
+    o.sampling.temp = 0;
+    ck_assert_msg(generate(s, &o, some, 10, &r, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(r.reason, GEN_CONTEXT);
+    ck_assert_uint_eq(r.n_tokens, N_CTX - 10 + 1); /* the last one was chosen, but has no room */
+    ck_assert_uint_eq(session_pos(s), N_CTX);
+    o.n_max = 7;
+    ck_assert_int_eq(generate(s, &o, some, 12, &r, &e), 0); /* the prompt differs from what was generated */
+    ck_assert_int_eq(r.reason, GEN_LENGTH);
+    ck_assert_uint_eq(r.n_tokens, 7);
+    ck_assert_uint_eq(r.n_decoded, 6);
+    ck_assert_uint_eq(r.n_reused, 10);
+    ck_assert_uint_gt(r.decode_bytes, 0);
+    o.n_max = 0;
+    o.user = (void *)&flag;
+    o.on_token = cancel_at_5;
+    session_set_cancel(s, &flag);
+    ck_assert_int_eq(generate(s, &o, some, 12, &r, &e), 0);
+    ck_assert_int_eq(r.reason, GEN_CANCELLED);
+    ck_assert_uint_eq(r.n_tokens, 5);
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(bad_options_are_named)
+{
+    static const struct {
+        struct engine_opts o;
+        const char *word;
+    } cases[] = {
+        { { .tier = "null:quick" }, "quick" },       { { .tier = "nosuch" }, "nosuch" },
+        { { .tier = "null", .plan = "x" }, "'x'" },  { { .tier = "null", .kv = "f8" }, "f8" },
+        { { .tier = ":exact" }, "not a tier" },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct engine_opts o = cases[i].o;
+        struct engine *g = NULL;
+        struct err e = { 0 };
+        o.path = path;
+        ck_assert_int_lt(engine_open(&o, &g, &e), 0);
+        ck_assert_msg(strstr(e.msg, cases[i].word), "%s", e.msg);
+    }
+    struct engine_opts o = { .path = "/nonexistent/model.gguf" };
+    struct engine *g;
+    struct err e = { 0 };
+    ck_assert_int_eq(engine_open(&o, &g, &e), -ENOENT);
+    ck_assert_msg(strstr(e.msg, "/nonexistent/model.gguf"), "%s", e.msg);
+}
+END_TEST
+
+int main(void)
+{
+    tiny_model_or_skip();
+    Suite *s = suite_create("session");
+    TCase *t = tcase_create("session");
+    tcase_add_unchecked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, logits_are_those_of_the_last_token);
+    tcase_add_test(t, what_does_not_fit_is_refused_with_figures);
+    tcase_add_test(t, slots_are_limited_and_come_back);
+    tcase_add_test(t, a_common_beginning_is_kept);
+    tcase_add_test(t, recurrent_state_cannot_be_rewound);
+    tcase_add_test(t, every_token_is_scored_in_order);
+    tcase_add_test(t, a_batch_gives_each_session_its_own);
+    tcase_add_test(t, a_prompt_can_be_interrupted);
+    tcase_add_test(t, generation_ends_by_context_length_or_interruption);
+    tcase_add_test(t, bad_options_are_named);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
