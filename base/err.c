@@ -29,14 +29,18 @@ void err_context(struct err *e, const char *fmt, ...)
 {
     if (!e)
         return;
-    char head[sizeof e->msg], tail[sizeof e->msg];
+    char head[sizeof e->msg];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(head, sizeof head, fmt, ap);
+    vsnprintf(head, sizeof head - 2, fmt, ap);
     va_end(ap);
     make_printable(head);
-    memcpy(tail, e->msg, sizeof tail);
-    size_t n = strnlen(head, sizeof head - 1);
+    strcat(head, ": ");
+    /* What does not fit behind the context is cut from the end of the message. */
+    size_t n = strlen(head), tail = strlen(e->msg);
+    if (tail > sizeof e->msg - 1 - n)
+        tail = sizeof e->msg - 1 - n;
+    memmove(e->msg + n, e->msg, tail);
     memcpy(e->msg, head, n);
-    snprintf(e->msg + n, sizeof e->msg - n, ": %s", tail);
+    e->msg[n + tail] = 0;
 }
