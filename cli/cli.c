@@ -149,7 +149,8 @@ int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n)
         errno = 0;
         long id = strtol(p, &end, 10);
         if (end == p || errno || id < 0 || id > INT32_MAX || (*end && !strchr(", \t\r\n", *end))) {
-            int rc = usage_error("'%.*s' is not a token id", (int)MIN(strcspn(p, ", \t\r\n"), (size_t)40), p);
+            int rc = usage_error("'%.*s' is not a token id (in '%.40s%s')", (int)MIN(strcspn(p, ", \t\r\n"), (size_t)40),
+                                 p, text, strlen(text) > 40 ? "..." : "");
             free(v);
             return rc;
         }

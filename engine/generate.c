@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "engine/priv.h"
@@ -15,6 +16,7 @@ struct gen {
     struct gen_opts o;
     struct sampler *sampler;
     struct tok_stream text;
+    struct tok_buf piece;  /* bytes of the newest token                                          */
     struct tok_buf held;   /* text that may be the start of a stop string, then the newest piece */
     char **stop;
     size_t *stop_len;
@@ -67,7 +69,7 @@ int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **
     g->eng = eng;
     g->o = *o;
     int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
-    if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE)))
+    if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE) || tok_buf_reserve(&g->piece, TEXT_RESERVE)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
     if (rc) {
         gen_destroy(g);
@@ -85,6 +87,7 @@ void gen_destroy(struct gen *g)
         return;
     sampler_destroy(g->sampler);
     tok_buf_finish(&g->held);
+    tok_buf_finish(&g->piece);
     for (uint32_t i = 0; i < g->n_stop; i++)
         free(g->stop[i]);
     free(g->stop);
@@ -142,8 +145,9 @@ static bool find_stop(const struct gen *g, size_t *at, uint32_t *which, size_t *
 /* Appends the token's text and passes on what is certain. */
 static int put_text(struct gen *g, int32_t id, struct err *e)
 {
-    int rc = tok_stream_put(&g->text, id, &g->held, e);
-    if (rc)
+    g->piece.n = 0;
+    int rc = tok_piece(g->eng->tok, id, g->text.flags, &g->piece, e);
+    if (rc || (rc = tok_stream_bytes(&g->text, g->piece.s, g->piece.n, &g->held, e)))
         return rc;
     size_t at, keep;
     uint32_t which;
@@ -171,7 +175,9 @@ int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
 {
     if (g->r.reason != GEN_RUNNING)
         return 0;
+    alloc_guard_begin("sample");
     int32_t t = sampler_choose(g->sampler, logits);
+    alloc_guard_end();
     if (t < 0) {
         g->r.reason = GEN_FAILED;
         return err_set(e, -EDOM, "engine: token %u: no logit is a finite number (tier %s, model %s): the file may be "
@@ -211,7 +217,10 @@ static int decode(struct session *s, struct gen *g, const float *logits, struct 
             break;
         }
         uint64_t t0 = clock_ns();
-        if ((rc = session_eval(s, &id, 1, &logits, e)))
+        alloc_guard_begin("decode");
+        rc = session_eval(s, &id, 1, &logits, e);
+        alloc_guard_end();
+        if (rc)
             break;
         g->r.decode_ns += clock_ns() - t0;
         g->r.n_decoded++;

@@ -57,9 +57,11 @@ static void count(struct validate_result *r, const struct validate_step *s)
     r->worst_err = MAX(r->worst_err, s->max_err);
 }
 
-static void name_side(const struct engine *eng, char *out, size_t n)
+/* As it was asked for, or what auto turned out to be. */
+static void name_side(const struct engine *eng, const struct engine_opts *o, char *out, size_t n)
 {
-    snprintf(out, n, "%s%s", eng->info.tier, eng->info.exact ? ":exact" : "");
+    const char *words = o->tier ? strchr(o->tier, ':') : NULL;
+    snprintf(out, n, "%s%s", eng->info.tier, words ? words : eng->info.exact ? ":exact" : "");
 }
 
 static int open_pair(struct pair *p, const struct validate_opts *o, struct validate_result *r, struct err *e)
@@ -76,8 +78,8 @@ static int open_pair(struct pair *p, const struct validate_opts *o, struct valid
         return rc;
     session_set_cancel(p->a, o->cancel);
     session_set_cancel(p->b, o->cancel);
-    name_side(p->ea, r->name_a, sizeof r->name_a);
-    name_side(p->eb, r->name_b, sizeof r->name_b);
+    name_side(p->ea, o->a, r->name_a, sizeof r->name_a);
+    name_side(p->eb, o->b, r->name_b, sizeof r->name_b);
     r->tol = o->tol > 0 ? o->tol : p->ea->info.exact != p->eb->info.exact ? 1e-2 : 1e-5;
     p->tok = calloc(need + 1u, sizeof *p->tok);
     if (!p->tok)

@@ -135,10 +135,16 @@ void tok_stream_init(struct tok_stream *st, const struct tok *t, unsigned flags)
 int tok_stream_bytes(struct tok_stream *st, const char *s, size_t n, struct tok_buf *out, struct err *e)
 {
     struct tok_buf joined = {0};
+    char small[256]; /* a token's text nearly always fits: generation allocates nothing */
     int rc;
 
     if (st->n_held == 0) {
         rc = put_strict(st, s, n, false, out);
+    } else if (st->n_held + n <= sizeof small) {
+        memcpy(small, st->held, st->n_held);
+        if (n)
+            memcpy(small + st->n_held, s, n);
+        rc = put_strict(st, small, st->n_held + n, false, out);
     } else {
         rc = tok_buf_add(&joined, st->held, st->n_held) || tok_buf_add(&joined, s, n)
                  ? -ENOMEM
