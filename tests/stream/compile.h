@@ -11,7 +11,7 @@
 #define FAKE_DECODE  ((struct graph_opts){.n_ctx = 50, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16})
 #define FAKE_PREFILL ((struct graph_opts){.n_ctx = 50, .n_slots = 2, .row_cap = 32, .out_cap = 4, .kv_type = KA_KV_F16})
 
-static struct stream *fake_compile(uint32_t model, struct graph_opts o)
+static inline struct stream *fake_compile(uint32_t model, struct graph_opts o)
 {
     static struct fake_model fake;
     struct stream *s = NULL;

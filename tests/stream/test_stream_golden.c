@@ -1,5 +1,7 @@
 /* The dumps of every family against tests/stream/golden/: what graph/ makes of a model changes on purpose only.
- * UPDATE_GOLDEN=1 rewrites the files; review the diff. */
+ * UPDATE_GOLDEN=1 rewrites the files, and the seeds of the stream fuzzer; review the diff. */
+#include <unistd.h>
+
 #include "tests/stream/compile.h"
 
 static void compare(const char *file, const struct stream *s)
@@ -56,8 +58,30 @@ START_TEST(prefill_and_unfused_lower_to_their_golden_dumps)
 }
 END_TEST
 
+/* A saved stream without the hash that closes it: tests/fuzz/fuzz_stream.c puts it there. */
+static void write_seed(const char *model)
+{
+    char path[256];
+    struct err e = {0};
+    struct stream *s = fake_compile(fake_index(model), FAKE_DECODE);
+    snprintf(path, sizeof path, "tests/fuzz/corpus/fuzz_stream/%s.zstream", model);
+    ck_assert_msg(stream_save(s, path, &e) == 0, "%s", e.msg);
+    FILE *f = fopen(path, "r+");
+    ck_assert(f && fseek(f, 0, SEEK_END) == 0 && ftruncate(fileno(f), ftell(f) - 8) == 0);
+    fclose(f);
+    stream_free(s);
+}
+
+START_TEST(seeds_of_the_fuzzer_are_rewritten_on_demand)
+{
+    static const char *const models[] = {"llama", "gpt_oss", "qwen35moe", "qwen3next"};
+    for (size_t i = 0; getenv("UPDATE_GOLDEN") && i < 4; i++)
+        write_seed(models[i]);
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("golden dumps", every_family_lowers_to_its_golden_dump,
-                     prefill_and_unfused_lower_to_their_golden_dumps);
+                     prefill_and_unfused_lower_to_their_golden_dumps, seeds_of_the_fuzzer_are_rewritten_on_demand);
 }
