@@ -403,12 +403,6 @@ static size_t rule_cjk_kana(const tok_cp *c, size_t i, size_t n)
     return i;
 }
 
-/* llama.cpp's ASCII symbols leave out the tilde. */
-static inline bool punct_or_symbol(tok_cp c)
-{
-    return is(c, UC_P | UC_S) && !is_ch(c, '~');
-}
-
 static inline bool ascii_letter(tok_cp c)
 {
     return (TOK_CP(c) | 0x20) >= 'a' && (TOK_CP(c) | 0x20) <= 'z';
@@ -425,14 +419,11 @@ static size_t rule_deepseek3(const tok_cp *c, size_t i, size_t n)
     }
     if (is(c[i], UC_L | UC_M))
         return run_of(c, i, n, UC_L | UC_M);
-    if (!is_nl(c[i]) && !punct_or_symbol(c[i]) && j < n && is(c[j], UC_L | UC_M))
+    if (!is_nl(c[i]) && !is(c[i], UC_P | UC_S) && j < n && is(c[j], UC_L | UC_M))
         return run_of(c, j, n, UC_L | UC_M);
     j = i + (is_ch(c[i], ' ') ? 1 : 0);
-    if (j < n && punct_or_symbol(c[j])) {
-        while (j < n && punct_or_symbol(c[j]))
-            j++;
-        return newline_tail(c, j, n, false);
-    }
+    if (j < n && is(c[j], UC_P | UC_S))
+        return newline_tail(c, run_of(c, j, n, UC_P | UC_S), n, false);
     return white(c, i, n, true);
 }
 
