@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/ckd.h"
 #include "cli/cli.h"
@@ -55,31 +56,64 @@ struct run {
     bool text_out;
     int32_t *ids;      /* generated */
     uint32_t n_ids, cap;
-    char *text;
-    size_t n_text, cap_text;
+    struct text {
+        char *s;
+        size_t n, cap;
+    } text[2];         /* by enum reply_part, for JSON */
+    struct reply reply;
+    bool dim;          /* the terminal is in the middle of dimmed text */
 };
 
-static int collect_text(struct run *r, const char *s, size_t n)
+static int collect_text(struct text *t, const char *s, size_t n)
 {
-    if (r->n_text + n > r->cap_text) {
-        size_t cap = 2 * (r->n_text + n) + 4096;
-        char *t = realloc(r->text, cap);
-        if (!t)
+    if (t->n + n > t->cap) {
+        size_t cap = 2 * (t->n + n) + 4096;
+        char *more = realloc(t->s, cap);
+        if (!more)
             return -ENOMEM;
-        r->text = t;
-        r->cap_text = cap;
+        t->s = more;
+        t->cap = cap;
     }
-    memcpy(r->text + r->n_text, s, n);
-    r->n_text += n;
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
     return 0;
+}
+
+/* Dimmed on stderr, where a person may be watching; standard output is for the answer. */
+static void show_reasoning(struct run *r, const char *s, size_t n)
+{
+    if (cli_model.quiet || !r->text_out || !isatty(STDERR_FILENO))
+        return;
+    if (!r->dim && cli_colour(stderr))
+        fputs("\033[2m", stderr);
+    r->dim = true;
+    cli_put(stderr, s, n);
+}
+
+static void end_reasoning(struct run *r)
+{
+    if (r->dim)
+        fputs(cli_colour(stderr) ? "\033[0m\n" : "\n", stderr);
+    r->dim = false;
+}
+
+static int on_part(void *user, enum reply_part part, const char *s, size_t n)
+{
+    struct run *r = user;
+    if (args.json)
+        return collect_text(&r->text[part], s, n);
+    if (part == REPLY_REASONING) {
+        show_reasoning(r, s, n);
+        return 0;
+    }
+    end_reasoning(r);
+    return r->text_out ? cli_put(stdout, s, n) : 0;
 }
 
 static int on_text(void *user, const char *s, size_t n)
 {
     struct run *r = user;
-    if (args.json)
-        return collect_text(r, s, n);
-    return r->text_out ? cli_put(stdout, s, n) : 0;
+    return args.chat ? reply_put(&r->reply, s, n) : on_part(r, REPLY_ANSWER, s, n);
 }
 
 static int on_token(void *user, int32_t id, const float *logits)
@@ -107,7 +141,7 @@ static int read_prompt(struct run *r)
     int rc = args.prompt ? (text = strdup(args.prompt)) ? n = strlen(text), 0 : err_set(&e, -ENOMEM, "out of memory")
                          : cli_read_file(args.prompt_file, &text, &n, &e);
     if (!rc && args.chat) {
-        struct engine_message m[2] = { { "system", args.system }, { "user", text } };
+        struct engine_message m[2] = { { "system", args.system, NULL }, { "user", text, NULL } };
         uint32_t skip = args.system ? 0 : 1;
         rc = engine_chat(r->eng, m + skip, 2 - skip, args.think, &r->prompt, &r->n_prompt, &e);
     } else if (!rc) {
@@ -141,7 +175,11 @@ static void print_json(const struct run *r, const struct gen_result *g, uint32_t
     for (uint32_t i = 0; i < r->n_ids; i++)
         printf(i ? ", %d" : "%d", r->ids[i]);
     printf("], \"text\": ");
-    cli_json_string(stdout, r->text, r->n_text);
+    cli_json_string(stdout, r->text[REPLY_ANSWER].s, r->text[REPLY_ANSWER].n);
+    if (r->text[REPLY_REASONING].n) {
+        printf(", \"reasoning\": ");
+        cli_json_string(stdout, r->text[REPLY_REASONING].s, r->text[REPLY_REASONING].n);
+    }
     printf(", \"end\": \"%s\", \"seed\": %u, \"logits\": \"%08x\", \"prompt_tps\": %.3f, \"decode_tps\": %.3f, "
            "\"decode_gbs\": %.3f}\n", gen_reason_json(g->reason), seed, g->fingerprint,
            prompt_s > 0 ? (g->n_prompt - g->n_reused) / prompt_s : 0, s > 0 ? g->n_decoded / s : 0,
@@ -166,7 +204,7 @@ static int answer(struct run *r)
     struct err e = { 0 };
     struct gen_opts o = { .n_max = args.n >= 0 ? (uint32_t)args.n : args.chat ? 0 : DEFAULT_N,
                           .ignore_eos = args.ignore_eos,
-                          .show_special = args.special,
+                          .show_special = args.special || args.chat, /* its marks may be control tokens */
                           .stop = args.stop.s,
                           .n_stop = args.stop.n,
                           .on_text = on_text,
@@ -181,7 +219,8 @@ static int answer(struct run *r)
     r->cap = o.n_max ? MIN(o.n_max, in->n_ctx + 1) : in->n_ctx + 1;
     r->ids = calloc(r->cap, sizeof *r->ids);
     r->text_out = in->has_vocab && !args.print_tokens && !args.json;
-    if (!r->ids)
+    struct reply_marks marks = engine_chat_marks(r->eng, args.think);
+    if (!r->ids || reply_init(&r->reply, &marks, on_part, r))
         return usage_error("out of memory");
     struct progress bar = progress_terminal();
     struct gen_result g = { 0 };
@@ -191,6 +230,9 @@ static int answer(struct run *r)
     session_set_cancel(r->s, cli_catch_interrupt());
     session_set_progress(r->s, cli_model.quiet ? NULL : &bar);
     rc = generate(r->s, &o, r->prompt, r->n_prompt, &g, &e);
+    if (args.chat && !rc && (rc = reply_end(&r->reply)))
+        err_set(&e, rc, "output: %s", strerror(-rc));
+    end_reasoning(r);
     if (rc == -EPIPE) /* nobody reads any more: not our failure */
         return EXIT_OK;
     if (rc && g.reason != GEN_CANCELLED) {
@@ -248,7 +290,9 @@ static int run_main(int argc, char **argv)
         fclose(r.dump);
     free(r.prompt);
     free(r.ids);
-    free(r.text);
+    free(r.text[0].s);
+    free(r.text[1].s);
+    reply_finish(&r.reply);
     return rc;
 }
 

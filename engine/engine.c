@@ -87,7 +87,7 @@ static void name_model(struct engine *eng, const char *path)
         n -= 5;
     n = MIN(n, sizeof eng->label - 1);
     for (size_t i = 0; i < n; i++)
-        eng->label[i] = (unsigned char)base[i] <= ' ' ? '_' : base[i];
+        eng->label[i] = base[i] > ' ' && base[i] < 0x7f ? base[i] : '_'; /* one word, printable everywhere */
     eng->info.label = eng->label;
     eng->info.path = gguf_path(eng->gguf);
     eng->info.file_bytes = eng->gguf->total_bytes;

@@ -24,6 +24,7 @@
 
 #include "base/err.h"
 #include "base/progress.h"
+#include "engine/reply.h"
 #include "engine/sampler.h"
 
 /* Zero is the default everywhere but in `device`. */
@@ -104,14 +105,25 @@ int engine_decode(const struct engine *eng, const int32_t *ids, uint32_t n, unsi
                   struct err *e);
 bool engine_is_eog(const struct engine *eng, int32_t id);
 
-/* A conversation in the model's chat format, ready for the assistant's answer, as ids (malloc'ed). think: 1 and 0 ask a
- * thinking model to think or not, -1 leaves it its default. -ENOTSUP: the file has no chat format that zinc knows. */
+/* ---- conversations ---- */
+
 struct engine_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role;      /* "system", "user", "assistant"                       */
     const char *text;
+    const char *reasoning; /* assistant: what was thought before; NULL: nothing   */
 };
+
+/* The conversation in the model's chat format, ready for the assistant's answer, as ids (malloc'ed). think: 1 and 0 ask
+ * a thinking model to think or not, -1 leaves it its default. -EINVAL: the format cannot express it, with the reason;
+ * -ENOENT: no vocabulary. */
 int engine_chat(const struct engine *eng, const struct engine_message *m, uint32_t n_messages, int think, int32_t **ids,
                 uint32_t *n, struct err *e);
+
+/* The format's name, and whether it is a guess because the file has no template that zinc knows. */
+const char *engine_chat_format(const struct engine *eng, bool *guessed);
+
+/* How the answer to such a prompt separates reasoning from answer: for reply_init. Generate with show_special then. */
+struct reply_marks engine_chat_marks(const struct engine *eng, int think);
 
 /* Puts the file's general.sampling.* values where p->set does not say that the user chose. */
 void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p);

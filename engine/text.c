@@ -5,6 +5,7 @@
 
 #include "base/ckd.h"
 #include "base/log.h"
+#include "engine/chat_text.h"
 #include "engine/priv.h"
 #include "model/tok.h"
 
@@ -13,7 +14,7 @@ _Static_assert((int)ENGINE_ADD_SPECIAL == (int)TOK_ADD_SPECIAL &&
                    (int)ENGINE_SHOW_SPECIAL == (int)TOK_SHOW_SPECIAL,
                "flags are passed through");
 
-static int need_vocab(const struct engine *eng, struct err *e)
+int engine_need_vocab(const struct engine *eng, struct err *e)
 {
     if (eng->tok)
         return 0;
@@ -24,7 +25,7 @@ int engine_encode(const struct engine *eng, const char *text, size_t len, unsign
                   struct err *e)
 {
     struct tok_ids v = { 0 };
-    int rc = need_vocab(eng, e);
+    int rc = engine_need_vocab(eng, e);
     if (!rc)
         rc = tok_encode(eng->tok, text, len, flags, &v, e);
     if (!rc && v.n > INT32_MAX)
@@ -44,7 +45,7 @@ int engine_decode(const struct engine *eng, const int32_t *ids, uint32_t n, unsi
                   struct err *e)
 {
     struct tok_buf b = { 0 };
-    int rc = need_vocab(eng, e);
+    int rc = engine_need_vocab(eng, e);
     if (!rc)
         rc = tok_decode(eng->tok, ids, n, flags, &b, e);
     if (!rc && tok_buf_add(&b, "", 1))

@@ -1,0 +1,299 @@
+/* zinc chat: a conversation on the terminal, or line by line from a pipe. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/ckd.h"
+#include "cli/cli.h"
+#include "engine/dialog.h"
+
+static struct {
+    const char *system;
+    int32_t n;
+    int think;
+    bool hide_thinking;
+} args = { .think = -1 };
+
+static const struct opt opts[] = {
+    OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not (default: its own)"),
+    OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show what it thinks"),
+    OPT("n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
+    { 0 },
+};
+
+#define DIM   "\033[2m"
+#define PLAIN "\033[0m"
+
+struct chat {
+    struct engine *eng;
+    struct session *s;
+    struct dialog *d;
+    struct gen_opts o;
+    bool tty_in, colour;
+    bool dim;         /* the terminal is in the middle of dimmed text */
+    bool said;        /* the answer has begun                         */
+    char *line;       /* getline's                                    */
+    size_t cap;
+    char *text;       /* a message of several lines                   */
+    size_t n_text, cap_text;
+};
+
+/* ---- output ---- */
+
+static int on_part(void *user, enum reply_part part, const char *text, size_t n)
+{
+    struct chat *c = user;
+    bool thinks = part == REPLY_REASONING;
+    if (thinks && (args.hide_thinking || !isatty(STDOUT_FILENO)))
+        return 0; /* a pipe gets answers */
+    if (thinks != c->dim) {
+        if (c->colour)
+            fputs(thinks ? DIM : PLAIN, stdout);
+        if (!thinks)
+            fputs("\n\n", stdout);
+        c->dim = thinks;
+    }
+    c->said = true;
+    return cli_put(stdout, text, n);
+}
+
+static void print_note(const struct chat *c, const struct gen_result *r)
+{
+    double s = (double)r->decode_ns * 1e-9, p = (double)r->prompt_ns * 1e-9;
+    if (cli_model.quiet || !c->tty_in)
+        return;
+    if (r->reason != GEN_EOG)
+        fprintf(stderr, "(%s) ", gen_reason_text(r->reason));
+    fprintf(stderr, "%s[%u tokens, %.1f tok/s; prompt %u + %u reused, %.1f s; context %u of %u]%s\n", c->colour ? DIM : "",
+            r->n_tokens, s > 0 ? r->n_decoded / s : 0, r->n_prompt - r->n_reused, r->n_reused, p, session_pos(c->s),
+            engine_info(c->eng)->n_ctx, c->colour ? PLAIN : "");
+}
+
+/* One turn. 0, or an exit status that ends the program. */
+static int say(struct chat *c, const char *text)
+{
+    struct err e = { 0 };
+    struct gen_result r;
+    cli_clear_interrupt();
+    c->dim = c->said = false;
+    int rc = dialog_say(c->d, text, &c->o, on_part, c, &r, &e);
+    if (c->dim && c->colour)
+        fputs(PLAIN, stdout);
+    c->dim = false;
+    if (rc == -EPIPE)
+        return EXIT_FAILED;
+    if (c->said || !rc)
+        putchar('\n');
+    fflush(stdout);
+    if (rc == -ECANCELED) {
+        fprintf(stderr, "(interrupted; the message was taken back)\n");
+        return 0;
+    }
+    if (rc) {
+        cli_fail(&e);
+        if (rc == -E2BIG)
+            fprintf(stderr, "zinc: /reset starts a new conversation\n");
+        return c->tty_in && (rc == -E2BIG || rc == -EINVAL) ? 0 : EXIT_FAILED;
+    }
+    print_note(c, &r);
+    return 0;
+}
+
+/* ---- input ---- */
+
+static int add_text(struct chat *c, const char *s, size_t n)
+{
+    if (c->n_text + n + 1 > c->cap_text) {
+        size_t cap = 2 * (c->n_text + n) + 256;
+        char *t = realloc(c->text, cap);
+        if (!t)
+            return usage_error("out of memory");
+        c->text = t;
+        c->cap_text = cap;
+    }
+    memcpy(c->text + c->n_text, s, n);
+    c->n_text += n;
+    c->text[c->n_text] = 0;
+    return 0;
+}
+
+/* One line without its end. -1: no more; 0: read; 1: interrupted. */
+static ssize_t read_line(struct chat *c, const char *prompt, size_t *n)
+{
+    if (c->tty_in) {
+        fputs(prompt, stderr);
+        fflush(stderr);
+    }
+    errno = 0;
+    ssize_t len = getline(&c->line, &c->cap, stdin);
+    if (len < 0) {
+        if (errno != EINTR)
+            return -1;
+        clearerr(stdin);
+        cli_clear_interrupt();
+        fputs("\n(/exit or Ctrl-D ends)\n", stderr);
+        return 1;
+    }
+    if (len && c->line[len - 1] == '\n')
+        c->line[--len] = 0;
+    *n = (size_t)len;
+    return 0;
+}
+
+/* One message into c->text: a line, lines that end in a backslash, or what stands between lines of """.
+ * -1: no more; 0: a message. */
+static int read_message(struct chat *c)
+{
+    static const char quote[] = "\"\"\"";
+    bool quoted = false, more = true, first = true;
+    c->n_text = 0;
+    while (more) {
+        size_t n;
+        ssize_t rc = read_line(c, first ? "> " : ". ", &n);
+        if (rc < 0)
+            return c->n_text ? 0 : -1;
+        if (rc > 0) {
+            c->n_text = 0;
+            quoted = false;
+            first = true;
+            continue;
+        }
+        const char *s = c->line;
+        if (first && strncmp(s, quote, 3) == 0) {
+            quoted = true;
+            s += 3;
+            n -= 3;
+            first = false;
+            if (!n)
+                continue;
+        }
+        first = false;
+        more = quoted;
+        if (quoted && n >= 3 && strcmp(s + n - 3, quote) == 0) {
+            n -= 3;
+            more = false;
+        } else if (!quoted && n && s[n - 1] == '\\') {
+            n--;
+            more = true;
+        }
+        if (add_text(c, s, n) || (more && add_text(c, "\n", 1)))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- commands ---- */
+
+static const char *const help =
+    "/reset            start a new conversation\n"
+    "/system [TEXT]    show or replace the system message (starts anew)\n"
+    "/help             this\n"
+    "/exit             end (also Ctrl-D)\n"
+    "A line that ends in \\ goes on in the next one; \"\"\" before and after encloses several lines. Ctrl-C ends an answer.\n";
+
+/* 0: go on; -1: end. */
+static int command(struct chat *c, const char *line)
+{
+    struct err e = { 0 };
+    size_t n = strcspn(line, " ");
+    const char *rest = line + n + strspn(line + n, " ");
+    int rc = 0;
+    if (!strncmp(line, "/exit", n) || !strncmp(line, "/quit", n) || !strcmp(line, "/bye"))
+        return -1;
+    if (!strncmp(line, "/help", n) || !strcmp(line, "/?"))
+        fputs(help, stderr);
+    else if (!strncmp(line, "/reset", n) || !strncmp(line, "/clear", n))
+        rc = dialog_reset(c->d, dialog_system(c->d), &e);
+    else if (!strncmp(line, "/system", n)) {
+        if (*rest)
+            rc = dialog_reset(c->d, rest, &e);
+        else
+            fprintf(stderr, "%s\n", dialog_system(c->d) ? dialog_system(c->d) : "(no system message)");
+    } else
+        fprintf(stderr, "unknown command %.*s; /help lists all\n", (int)n, line);
+    if (rc)
+        cli_fail(&e);
+    return 0;
+}
+
+static int converse(struct chat *c)
+{
+    int rc = 0;
+    while (!rc && read_message(c) == 0) {
+        const char *s = c->text;
+        size_t blank = strspn(s, " \t\r\n");
+        if (!s[blank])
+            continue;
+        if (s[0] == '/' && !strchr(s, '\n')) {
+            if (command(c, s))
+                break;
+            continue;
+        }
+        rc = say(c, s);
+    }
+    if (c->tty_in)
+        fputc('\n', stderr);
+    return rc;
+}
+
+static int chat_all(struct chat *c)
+{
+    struct err e = { 0 };
+    int rc = cli_open_vocab(&c->eng);
+    if (rc)
+        return rc;
+    if (!engine_info(c->eng)->has_vocab)
+        return engine_chat(c->eng, NULL, 0, -1, NULL, NULL, &e), cli_fail(&e);
+    cli_model.o.ctx_wanted = 8192;
+    if ((rc = cli_start(c->eng)) || (rc = cli_sampling_params(c->eng, &c->o.sampling)) != ARGS_RUN)
+        return rc;
+    c->o.n_max = args.n > 0 ? (uint32_t)args.n : 0;
+    c->tty_in = isatty(STDIN_FILENO);
+    c->colour = cli_colour(stdout);
+    if ((rc = session_create(c->eng, &c->s, &e)) || (rc = dialog_create(c->s, args.system, args.think, &c->d, &e)))
+        return cli_fail(&e);
+    session_set_cancel(c->s, cli_catch_interrupt());
+    struct progress bar = progress_terminal();
+    session_set_progress(c->s, cli_model.quiet ? NULL : &bar);
+    bool guessed;
+    const char *format = engine_chat_format(c->eng, &guessed);
+    cli_print_header(c->eng);
+    if (!cli_model.quiet && (c->tty_in || guessed))
+        fprintf(stderr, "chat format %s%s%s\n", format,
+                guessed ? ": a guess, the file has no template that zinc knows" : "", c->tty_in ? "; /help, /exit" : "");
+    return converse(c);
+}
+
+static int chat_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct chat c = { 0 };
+    int rc = chat_all(&c);
+    dialog_destroy(c.d);
+    session_destroy(c.s);
+    engine_close(c.eng);
+    free(c.line);
+    free(c.text);
+    return rc;
+}
+
+static const struct opt_group groups[] = {
+    { "conversation", opts }, { "model and hardware", cli_model_opts }, { "sampling", cli_sampling_opts }, { 0 },
+};
+
+const struct command cmd_chat = {
+    .name = "chat",
+    .summary = "talk to a model",
+    .usage = "-m MODEL.gguf [--system TEXT] [options]",
+    .about =
+        "A conversation in the model's own chat format. On a terminal, type a message and press return; /help lists\n"
+        "the commands, Ctrl-C ends an answer, Ctrl-D the conversation. From a pipe every line is a message, and the\n"
+        "answers, without what the model thinks, go to standard output.\n"
+        "\n"
+        "  zinc chat -m qwen3-8b-q4_k_m.gguf --system \"Answer in one sentence.\"\n"
+        "  printf 'Hello\\nAnd in French?\\n' | zinc chat -m model.gguf",
+    .groups = groups,
+    .main = chat_main,
+};

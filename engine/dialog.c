@@ -1,0 +1,249 @@
+#include "engine/dialog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "engine/chat_text.h"
+#include "engine/priv.h"
+#include "model/tok.h"
+
+struct dialog {
+    struct session *s;
+    struct engine_message *m;  /* texts are owned                                    */
+    uint32_t n, cap;
+    int think;
+    int32_t pending;           /* chosen, but not evaluated, and no end token; or -1 */
+    /* The turn in progress. */
+    struct reply reply;
+    struct tok_buf part[2];    /* by enum reply_part */
+    reply_fn fn;
+    void *user;
+    const struct gen_opts *o;
+    int32_t last;
+};
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, -ENOMEM, "engine: out of memory for the conversation");
+}
+
+static int add_message(struct dialog *d, const char *role, const char *text, const char *reasoning, struct err *e)
+{
+    if (d->n == d->cap) {
+        uint32_t cap = d->cap ? 2 * d->cap : 8;
+        struct engine_message *m = realloc(d->m, cap * sizeof *m);
+        if (!m)
+            return no_memory(e);
+        d->m = m;
+        d->cap = cap;
+    }
+    char *t = strdup(text), *r = reasoning ? strdup(reasoning) : NULL;
+    if (!t || (reasoning && !r)) {
+        free(t);
+        free(r);
+        return no_memory(e);
+    }
+    d->m[d->n++] = (struct engine_message){ role, t, r };
+    return 0;
+}
+
+static void drop_messages(struct dialog *d, uint32_t keep)
+{
+    while (d->n > keep) {
+        d->n--;
+        free((char *)d->m[d->n].text);
+        free((char *)d->m[d->n].reasoning);
+    }
+}
+
+int dialog_create(struct session *s, const char *system, int think, struct dialog **out, struct err *e)
+{
+    struct dialog *d = calloc(1, sizeof *d);
+    if (!d)
+        return no_memory(e);
+    d->s = s;
+    d->think = think;
+    int rc = dialog_reset(d, system, e);
+    if (rc) {
+        dialog_destroy(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+void dialog_destroy(struct dialog *d)
+{
+    if (!d)
+        return;
+    drop_messages(d, 0);
+    free(d->m);
+    tok_buf_finish(&d->part[0]);
+    tok_buf_finish(&d->part[1]);
+    free(d);
+}
+
+int dialog_reset(struct dialog *d, const char *system, struct err *e)
+{
+    char *copy = system ? strdup(system) : NULL; /* it may be one of our own texts */
+    if (system && !copy)
+        return no_memory(e);
+    drop_messages(d, 0);
+    session_reset(d->s);
+    d->pending = -1;
+    int rc = copy ? add_message(d, "system", copy, NULL, e) : 0;
+    free(copy);
+    return rc;
+}
+
+const char *dialog_system(const struct dialog *d)
+{
+    return d->n && strcmp(d->m[0].role, "system") == 0 ? d->m[0].text : NULL;
+}
+
+uint32_t dialog_n_messages(const struct dialog *d)
+{
+    return d->n;
+}
+
+const char *dialog_answer(const struct dialog *d)
+{
+    return d->n && strcmp(d->m[d->n - 1].role, "assistant") == 0 ? d->m[d->n - 1].text : "";
+}
+
+/* The last place of a needle, NULL when there is none. */
+static const char *find_last(const char *hay, size_t n, const char *needle, size_t k)
+{
+    for (size_t i = n >= k ? n - k + 1 : 0; k && i-- > 0;)
+        if (memcmp(hay + i, needle, k) == 0)
+            return hay + i;
+    return NULL;
+}
+
+static void trim(const char **s, size_t *n)
+{
+    while (*n && strchr(" \t\r\n", **s))
+        (*s)++, (*n)--;
+    while (*n && strchr(" \t\r\n", (*s)[*n - 1]))
+        (*n)--;
+}
+
+/* For recurrent models: what the session holds, then the text of the conversation from the end of the last answer on.
+ * *n stays 0 where that cannot be told. */
+static int prompt_by_appending(struct dialog *d, int32_t **ids, uint32_t *n, struct err *e)
+{
+    struct tok_buf text = { 0 };
+    struct tok_ids v = { 0 };
+    int rc = engine_chat_text(d->s->eng, d->m, d->n, d->think, &text, e);
+    if (rc)
+        return rc;
+    const char *user = d->m[d->n - 1].text, *answer = d->m[d->n - 2].text;
+    size_t n_user = strlen(user), n_answer = strlen(answer);
+    trim(&user, &n_user);
+    trim(&answer, &n_answer);
+    const char *u = find_last(text.s, text.n, user, n_user);
+    const char *a = u ? find_last(text.s, (size_t)(u - text.s), answer, n_answer) : NULL;
+    if (a) {
+        a += n_answer;
+        for (uint32_t i = 0; i < d->s->pos && !rc; i++)
+            rc = tok_ids_push(&v, d->s->tok[i]);
+        if (!rc && d->pending >= 0)
+            rc = tok_ids_push(&v, d->pending);
+        rc = rc ? no_memory(e)
+                : tok_encode(d->s->eng->tok, a, (size_t)(text.s + text.n - a), TOK_PARSE_SPECIAL, &v, e);
+    }
+    tok_buf_finish(&text);
+    if (rc) {
+        tok_ids_finish(&v);
+        return rc;
+    }
+    *ids = v.id;
+    *n = (uint32_t)v.n;
+    return 0;
+}
+
+static int make_prompt(struct dialog *d, int32_t **ids, uint32_t *n, struct err *e)
+{
+    *ids = NULL;
+    *n = 0;
+    if (d->s->eng->info.recurrent && d->n >= 2 && d->s->pos) {
+        int rc = prompt_by_appending(d, ids, n, e);
+        if (rc || *n)
+            return rc;
+    }
+    return engine_chat(d->s->eng, d->m, d->n, d->think, ids, n, e);
+}
+
+static int keep_part(void *user, enum reply_part part, const char *text, size_t n)
+{
+    struct dialog *d = user;
+    if (tok_buf_add(&d->part[part], text, n))
+        return -ENOMEM;
+    return d->fn ? d->fn(d->user, part, text, n) : 0;
+}
+
+static int on_text(void *user, const char *text, size_t n)
+{
+    return reply_put(&((struct dialog *)user)->reply, text, n);
+}
+
+static int on_token(void *user, int32_t id, const float *logits)
+{
+    struct dialog *d = user;
+    d->last = id;
+    return d->o->on_token ? d->o->on_token(d->o->user, id, logits) : 0;
+}
+
+/* The last token of the answer, when the model has not seen it and it belongs to the text. */
+static int32_t pending_token(const struct dialog *d, const struct gen_result *r)
+{
+    return r->n_tokens > r->n_decoded && !engine_is_eog(d->s->eng, d->last) ? d->last : -1;
+}
+
+static int answer(struct dialog *d, const int32_t *ids, uint32_t n, const struct gen_opts *o, struct gen_result *r,
+                  struct err *e)
+{
+    struct gen_opts own = *o;
+    struct reply_marks marks = engine_chat_marks(d->s->eng, d->think);
+    own.show_special = true; /* the marks may be control tokens */
+    own.on_text = on_text;
+    own.on_token = on_token;
+    own.user = d;
+    d->o = o;
+    d->part[0].n = d->part[1].n = 0;
+    if (reply_init(&d->reply, &marks, keep_part, d))
+        return no_memory(e);
+    int rc = generate(d->s, &own, ids, n, r, e);
+    int rc_end = rc ? 0 : reply_end(&d->reply);
+    if (rc_end)
+        rc = err_set(e, rc_end, "output: %s", strerror(-rc_end));
+    reply_finish(&d->reply);
+    d->pending = rc ? -1 : pending_token(d, r);
+    return rc;
+}
+
+int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, reply_fn fn, void *user,
+               struct gen_result *r, struct err *e)
+{
+    uint32_t before = d->n, n;
+    int32_t *ids;
+    *r = (struct gen_result){ 0 };
+    d->fn = fn;
+    d->user = user;
+    int rc = add_message(d, "user", text, NULL, e);
+    if (rc)
+        return rc;
+    if (!(rc = make_prompt(d, &ids, &n, e))) {
+        rc = answer(d, ids, n, o, r, e);
+        free(ids);
+    }
+    if (!rc && (tok_buf_add(&d->part[0], "", 1) || tok_buf_add(&d->part[1], "", 1)))
+        rc = no_memory(e);
+    if (!rc)
+        rc = add_message(d, "assistant", d->part[REPLY_ANSWER].s,
+                         d->part[REPLY_REASONING].s[0] ? d->part[REPLY_REASONING].s : NULL, e);
+    if (rc)
+        drop_messages(d, before);
+    return rc;
+}

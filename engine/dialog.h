@@ -1,0 +1,34 @@
+/* engine/dialog.h
+ * A conversation over one session. Every turn evaluates only what the session does not hold already: attention models
+ * go back to where the new prompt differs from what they hold (chat formats drop old reasoning); recurrent models,
+ * which cannot go back, keep everything and append the new turn.
+ *
+ *     dialog_create(s, "Be brief.", -1, &d, &e);
+ *     dialog_say(d, "Hello", &opts, on_part, user, &result, &e);
+ *     dialog_say(d, "And now?", ...);
+ *     dialog_destroy(d); */
+#ifndef ZINC_ENGINE_DIALOG_H
+#define ZINC_ENGINE_DIALOG_H
+
+#include "engine/generate.h"
+
+struct dialog;
+
+/* system may be NULL; think as in engine_chat. */
+int dialog_create(struct session *s, const char *system, int think, struct dialog **out, struct err *e);
+void dialog_destroy(struct dialog *d); /* NULL is fine; the session stays */
+
+/* Forgets all turns; `system` replaces the system message, NULL: none. */
+int dialog_reset(struct dialog *d, const char *system, struct err *e);
+const char *dialog_system(const struct dialog *d);
+uint32_t dialog_n_messages(const struct dialog *d);
+
+/* Adds the user's message, generates the answer and adds it. o->on_text and o->show_special are not used: the answer
+ * goes to fn in parts. On failure the message is taken back; an interrupted answer stays. */
+int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, reply_fn fn, void *user,
+               struct gen_result *r, struct err *e);
+
+/* The answer and the reasoning of the last turn; "" when there is none. */
+const char *dialog_answer(const struct dialog *d);
+
+#endif
