@@ -44,7 +44,7 @@ MACHINE := $(shell $(CC) -dumpmachine)
 ifneq ($(findstring x86_64,$(MACHINE)),)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-ISA_amx    := $(ISA_avx512) -mamx-tile -mamx-int8
+ISA_amx    := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
 

@@ -36,7 +36,7 @@ static size_t act_scale_bytes(uint32_t cap, uint32_t n_in)
 
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in)
 {
-    return act_q_bytes(cap, n_in) + 3 * act_scale_bytes(cap, n_in);
+    return 3 * act_q_bytes(cap, n_in) + 3 * act_scale_bytes(cap, n_in);
 }
 
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
@@ -48,6 +48,7 @@ void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
     a->d = (float *)p;
     a->dx = (float *)(p + scale);
     a->s16 = (int16_t *)(p + 2 * scale);
+    a->b = (uint16_t *)(p + 3 * scale);
 }
 
 size_t mm_panel_bytes(enum qtype t, uint32_t n_in)
@@ -58,7 +59,7 @@ size_t mm_panel_bytes(enum qtype t, uint32_t n_in)
 size_t mm_scratch_bytes(uint32_t n_in)
 {
     (void)n_in;
-    return 64 * 1024;
+    return 128 * 1024;
 }
 
 /* Element 4 g + j of a Q5_0 word of fifth bits goes to bit 8 j + g. */

@@ -1,12 +1,22 @@
-/* oracle/mm_amx.c: AMX-INT8 for several rows at once. A tile of 16 rows of x by 32, a tile of 32 by 16 weight rows: the
- * product is the exact sums of one run, 16 x 16, which AVX-512 scales onto accumulators in registers. Storing a tile
- * costs 16 cycles however few its rows are, hence full tiles; the store of run i follows the product of run i + 1, and
- * its scaling comes after that, so that nothing waits. Fewer rows take the AVX-512 kernels. */
+/* oracle/mm_amx.c: AMX for several rows at once. A tile of 16 rows of x by 32, a tile of 32 by 16 weight rows: the
+ * product is the exact sums of one run, 16 x 16, which AVX-512 scales onto accumulators in registers. Fewer rows take
+ * the AVX-512 kernels.
+ *
+ * Types with one scale per run use INT8 tiles. Runs of 16 have their integer scales multiplied into the weights, which
+ * then need up to 13 bits: bfloat16 tiles, split for Q6_K into a multiple of 64 and a rest, both onto the same sums.
+ * That is exact too: every factor has at most 8 significant bits and |64 h| + |l| <= 4128, times 127 times 32, is below
+ * 2^24, so no step of TDPBF16PS rounds.
+ *
+ * What costs, as measured on Emerald Rapids: near a tile instruction 512-bit floating point issues on one port only, so
+ * the scaling (convert, multiply, multiply-add per vector) is the bound, not the tiles. Storing a tile costs 16 cycles
+ * however few its rows are, hence full tiles. The store of run i follows the product of run i + 1, and its scaling
+ * comes after that, so that nothing waits. */
 #include "oracle/mm_block.h"
 
-#ifdef __AMX_INT8__
+#if defined(__AMX_BF16__)
 
 enum { ROWS = 16, LAG = 2 /* runs between tile product and scaling */, RING = 4 };
+enum form { INT8, BF16, BF16_SPLIT };
 
 /* Tile registers: 0, 1: sums; 4, 5: x; 6, 7: weights. */
 struct tile_config {
@@ -15,56 +25,143 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-static const struct tile_config config = {
-    .palette = 1,
-    .row_bytes = { 64, 64, 64, 64, 32, 32, 64, 64 },
-    .rows = { ROWS, ROWS, ROWS, ROWS, ROWS, ROWS, 8, 8 },
+static const struct tile_config config[] = {
+    { .palette = 1, .row_bytes = { 64, 64, 0, 0, 32, 32, 64, 64 }, .rows = { ROWS, ROWS, 0, 0, ROWS, ROWS, 8, 8 } },
+    { .palette = 1, .row_bytes = { 64, 64, 0, 0, 64, 64, 64, 64 }, .rows = { ROWS, ROWS, 0, 0, ROWS, ROWS, 16, 16 } },
 };
+
+MM_INLINE enum form form_of(enum qtype t)
+{
+    return t == QT_Q6_K ? BF16_SPLIT : mm_kind(t) == MM_RUNS ? BF16 : INT8;
+}
+
+/* An opened run: scales, and tiles of weights: INT8 [k / 4][row][4], or [part][k / 2][row][2] times 2^24. */
+struct run {
+    v16f dw, mw;
+    v16u w[];
+};
+
+MM_INLINE struct run *run_at(const void *runs, enum form f, size_t i)
+{
+    const size_t tile = f == INT8 ? 8 : f == BF16 ? 16 : 32;
+    return (struct run *)((uintptr_t)runs + i * (sizeof(struct run) + tile * sizeof(v16u)));
+}
 
 struct sums {
-    int32_t v[RING][ROWS][16];
+    int32_t v[RING][ROWS][16]; /* or floats */
 };
 
-/* The product of run i; the sums of run i - 1 to memory. Odd and even runs take turns with the registers. */
-MM_INLINE void tiles(const struct mm_xblk *w, const int8_t *q, size_t ldq, uint32_t i, struct sums *ring)
+/* ---- opening ---- */
+
+/* Byte j of each word, as a float of 2^24 times its signed value. */
+MM_INLINE __m512 byte_2e24(__m512i w, int j)
 {
-    int32_t(*out)[16] = ring->v[(i + RING - 1) % RING];
-    if (i & 1) {
-        _tile_loadd(5, q + (size_t)QK * i, (long)ldq);
-        _tile_loadd(7, w[i].w, 64);
-        _tile_zero(1);
-        _tile_dpbssd(1, 5, 7);
-        _tile_stored(0, out, 64);
-    } else {
-        _tile_loadd(4, q + (size_t)QK * i, (long)ldq);
-        _tile_loadd(6, w[i].w, 64);
-        _tile_zero(0);
-        _tile_dpbssd(0, 4, 6);
-        _tile_stored(1, out, 64);
+    const int8_t z = -1, p = (int8_t)j;
+    const __m512i pick = _mm512_broadcast_i32x4(_mm_setr_epi8(z, z, z, p, z, z, z, p + 4, z, z, z, p + 8, z, z, z, p + 12));
+    return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(w, pick));
+}
+
+/* The upper halves of two vectors of floats, lane by lane: lo, hi. */
+MM_INLINE v16u pair(__m512 lo, __m512 hi)
+{
+    __m512i l = _mm512_srli_epi32(_mm512_castps_si512(lo), 16);
+    return (v16u)_mm512_mask_blend_epi16(0xaaaaaaaa, l, _mm512_castps_si512(hi));
+}
+
+/* Weights times the scale of their run of 16, in one tile or two. */
+MM_INLINE void tiles_of_runs(bool split, const struct mm_xblk *x, v16u *out)
+{
+    for (int g = 0; g < 8; g++) {
+        __m512 s = (__m512)(g < 4 ? x->s0 : x->s1);
+        __m512 hi[4], lo[4];
+        for (int j = 0; j < 4; j++) {
+            __m512 p = _mm512_mul_ps(byte_2e24((__m512i)x->w[g], j), s);
+            lo[j] = hi[j] = p;
+            if (split) { /* to a multiple of 64 * 2^24; the rest is exact */
+                const __m512 round = _mm512_set1_ps(0x1.8p53f);
+                hi[j] = _mm512_sub_ps(_mm512_add_ps(p, round), round);
+                lo[j] = _mm512_sub_ps(p, hi[j]);
+            }
+        }
+        for (int h = 0; h < 2; h++) {
+            out[2 * g + h] = pair(hi[2 * h], hi[2 * h + 1]);
+            if (split)
+                out[16 + 2 * g + h] = pair(lo[2 * h], lo[2 * h + 1]);
+        }
     }
 }
 
-MM_INLINE void scale(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, int32_t (*sums)[16], const float *d,
+MM_INLINE void open_runs(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint32_t k0, uint32_t n, void *out)
+{
+    const enum form f = form_of(t);
+    const uint32_t per = qtype_block(t) / QK;
+    struct mm_xblk x[QK_K / QK];
+    for (uint32_t k = 0; k < n; k += per) {
+        mm_open(t, panel, n_runs, k0 + k, per, mm_offset(t), x);
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < per; i++) {
+            struct run *run = run_at(out, f, k + i);
+            if (f == INT8)
+                memcpy(run->w, x[i].w, sizeof x[i].w);
+            else
+                tiles_of_runs(f == BF16_SPLIT, &x[i], run->w);
+            run->dw = x[i].dw;
+            if (mm_kind(t) == MM_SCALE_MIN)
+                run->mw = x[i].mw;
+        }
+    }
+}
+
+/* ---- products ---- */
+
+#define PRODUCT(c, tx, tw, last)                                                                                       \
+    do {                                                                                                               \
+        _tile_loadd(tx, a, (long)lda);                                                                                 \
+        _tile_loadd(tw, run->w, 64);                                                                                   \
+        _tile_zero(c);                                                                                                 \
+        if (f == INT8)                                                                                                 \
+            _tile_dpbssd(c, tx, tw);                                                                                   \
+        else                                                                                                           \
+            _tile_dpbf16ps(c, tx, tw);                                                                                 \
+        if (f == BF16_SPLIT) {                                                                                         \
+            _tile_loadd(tw, run->w + 16, 64);                                                                          \
+            _tile_dpbf16ps(c, tx, tw);                                                                                 \
+        }                                                                                                              \
+        _tile_stored(last, out, 64);                                                                                   \
+    } while (0)
+
+/* The product of run i with the rows at a; the sums of run i - 1 to memory. Odd and even runs take turns. */
+MM_INLINE void product(enum form f, const struct run *run, const void *a, size_t lda, uint32_t i, struct sums *ring)
+{
+    int32_t(*out)[16] = ring->v[(i + RING - 1) % RING];
+    if (i & 1)
+        PRODUCT(1, 5, 7, 0);
+    else
+        PRODUCT(0, 4, 6, 1);
+}
+
+MM_INLINE void scale(enum form f, bool min, uint32_t R, const struct run *w, int32_t (*sums)[16], const float *d,
                      const float *dx, __m512 acc[ROWS])
 {
     __m512 dw = (__m512)w->dw;
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < R; r++) {
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[r]));
+        __m512i bits = _mm512_load_si512(sums[r]);
+        __m512 sum = f == INT8 ? _mm512_cvtepi32_ps(bits) : _mm512_castsi512_ps(bits);
         acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(d[r])), sum, acc[r]);
-        if (kind == MM_SCALE_MIN)
+        if (min)
             acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r]), acc[r]);
     }
 }
 
-/* 16 rows from `row` on (the first `valid` of them count, and that is at most R) by a panel. */
-MM_INLINE void group(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, uint32_t n, const struct mm_rows *x,
+/* 16 rows from `row` on (the first `valid` of them count, and that is at most R) by n runs of a panel. */
+MM_INLINE void group(enum form f, bool min, uint32_t R, const void *runs, uint32_t n, const struct mm_rows *x,
                      uint32_t row, uint32_t valid, float *y, size_t ldy, bool first)
 {
     struct sums ring __attribute__((aligned(64)));
-    const int8_t *q = x->q + row * x->ldq;
+    const size_t size = f == INT8 ? sizeof *x->q : sizeof *x->b, lda = x->ldq * size, ldd = x->ldd;
+    const uint8_t *a = (f == INT8 ? (const uint8_t *)x->q : (const uint8_t *)x->b) + row * lda;
     const float *d = x->d + row, *dx = x->dx + row;
-    size_t ldq = x->ldq, ldd = x->ldd;
     __m512 acc[ROWS];
     y += row * ldy;
 #pragma GCC unroll 16
@@ -72,60 +169,83 @@ MM_INLINE void group(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, uin
         acc[r] = first || r >= valid ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * ldy);
     uint32_t i = 0;
     for (; i < LAG && i < n; i++)
-        tiles(w, q, ldq, i, &ring);
+        product(f, run_at(runs, f, i), a + QK * size * i, lda, i, &ring);
     for (; i < n; i++, d += ldd, dx += ldd) {
-        tiles(w, q, ldq, i, &ring);
-        scale(kind, R, w + i - LAG, ring.v[(i - LAG) % RING], d, dx, acc);
+        product(f, run_at(runs, f, i), a + QK * size * i, lda, i, &ring);
+        scale(f, min, R, run_at(runs, f, i - LAG), ring.v[(i - LAG) % RING], d, dx, acc);
     }
     if (n & 1)
         _tile_stored(0, ring.v[(n - 1) % RING], 64);
     else
         _tile_stored(1, ring.v[(n - 1) % RING], 64);
     for (i = n < LAG ? 0 : n - LAG; i < n; i++, d += ldd, dx += ldd)
-        scale(kind, R, w + i, ring.v[i % RING], d, dx, acc);
+        scale(f, min, R, run_at(runs, f, i), ring.v[i % RING], d, dx, acc);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < R; r++)
         if (r < valid)
             _mm512_storeu_ps(y + r * ldy, acc[r]);
 }
 
-#define GROUPS(name, kind)                                                                                             \
-    static void name(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y, \
+typedef void group_fn(const void *runs, uint32_t n, const struct mm_rows *x, uint32_t row, uint32_t valid, float *y,
+                      size_t ldy, bool first);
+
+#define GROUP(name, form, min)                                                                                         \
+    static void name(const void *runs, uint32_t n, const struct mm_rows *x, uint32_t row, uint32_t valid, float *y,    \
                      size_t ldy, bool first)                                                                           \
     {                                                                                                                  \
-        uint32_t r = 0;                                                                                                \
-        for (; n_rows - r > ROWS / 2; r += ROWS) {                                                                     \
-            uint32_t left = n_rows - r;                                                                                \
-            group(kind, ROWS, w, n, x, r, left < ROWS ? left : ROWS, y, ldy, first);                                   \
-            if (left <= ROWS)                                                                                          \
-                return;                                                                                                \
-        }                                                                                                              \
-        if (r < n_rows)                                                                                                \
-            group(kind, ROWS / 2, w, n, x, r, n_rows - r, y, ldy, first);                                              \
+        if (valid > ROWS / 2)                                                                                          \
+            group(form, min, ROWS, runs, n, x, row, valid, y, ldy, first);                                             \
+        else                                                                                                           \
+            group(form, min, ROWS / 2, runs, n, x, row, valid, y, ldy, first);                                         \
     }
-GROUPS(groups_scale, MM_SCALE)
-GROUPS(groups_scale_min, MM_SCALE_MIN)
+GROUP(group_int8, INT8, false)
+GROUP(group_int8_min, INT8, true)
+GROUP(group_bf16, BF16, false)
+GROUP(group_split, BF16_SPLIT, false)
 
-static mm_runs_fn *const groups_of[] = { groups_scale, groups_scale_min };
+/* Opened at a time: these and the tiles of x of a group, used for each of the panels, fit the first cache. */
+enum { PANELS = 2, RANGE_INT8 = 16, RANGE_BF16 = 8 };
 
-#define AMX_TYPES(X) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
+MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
+                    uint32_t row0, uint32_t n_rows, float *y, size_t ldy, void *scratch)
+{
+    const enum form f = form_of(t);
+    const uint32_t range = f == INT8 ? RANGE_INT8 : RANGE_BF16;
+    group_fn *const fn = mm_kind(t) == MM_SCALE_MIN ? group_int8_min : f == INT8 ? group_int8
+                         : f == BF16 ? group_bf16 : group_split;
+    uint32_t n_runs = n_in / QK;
+    size_t bytes = mm_panel_bytes(t, n_in);
+    _tile_loadconfig(&config[f != INT8]);
+    for (uint32_t p = 0; p < n_panels; p += PANELS, panels += PANELS * bytes, y += PANELS * MM_ROWS)
+        for (uint32_t k = 0; k < n_runs; k += range) {
+            uint32_t np = n_panels - p < PANELS ? n_panels - p : PANELS, n = n_runs - k < range ? n_runs - k : range;
+            struct mm_rows x = mm_rows(a, row0, k);
+            for (uint32_t i = 0; i < np; i++)
+                open_runs(t, panels + i * bytes, n_runs, k, n, run_at(scratch, f, i * range));
+            for (uint32_t r = 0; r < n_rows; r += ROWS)
+                for (uint32_t i = 0; i < np; i++)
+                    fn(run_at(scratch, f, i * range), n, &x, r, n_rows - r < ROWS ? n_rows - r : ROWS, y + 16 * i, ldy,
+                       k == 0);
+        }
+    _tile_release();
+}
+
+#define AMX_TYPES(X)                                                                                                   \
+    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
 
 #define X(T)                                                                                                           \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
-        _tile_loadconfig(&config);                                                                                     \
-        mm_walk(QT_##T, groups_of[mm_kind(QT_##T)], mm_offset(QT_##T), n_in, panels, n_panels, a, row0, n_rows, y,     \
-                ldy, scratch);                                                                                         \
-        _tile_release();                                                                                               \
+        walk(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                        \
     }
 AMX_TYPES(X)
 #undef X
 
 static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
-    mm_avx512->quant(x, n_in, a, row);
+    mm_quant_row_512(x, n_in, a, row, true);
 }
 
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)

@@ -168,7 +168,7 @@ X(F32) X(F16) X(BF16)
 
 static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
-    mm_quant_row(x, n_in, a, row);
+    mm_quant_row_512(x, n_in, a, row, false);
 }
 
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)

@@ -372,10 +372,11 @@ MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *
     }
 }
 
-/* Rows of x as a kernel sees them from run k0 on: row r, run i has q + r * ldq + 32 * i and element i * ldd + r of d, dx
- * and s16 (there a pair). */
+/* Rows of x as a kernel sees them from run k0 on: row r, run i has element r * ldq + 32 * i of q and b, and element
+ * i * ldd + r of d, dx and s16 (there a pair). */
 struct mm_rows {
     const int8_t *q;
+    const uint16_t *b;
     const float *d, *dx;
     const int16_t *s16;
     size_t ldq, ldd;
@@ -384,8 +385,8 @@ struct mm_rows {
 MM_INLINE struct mm_rows mm_rows(const struct mm_act *a, uint32_t row, uint32_t k0)
 {
     size_t at = (size_t)k0 * a->ldd + row;
-    return (struct mm_rows){ a->q + (size_t)row * a->ldq + (size_t)k0 * QK, a->d + at, a->dx + at, a->s16 + 2 * at,
-                             a->ldq, a->ldd };
+    size_t first = (size_t)row * a->ldq + (size_t)k0 * QK;
+    return (struct mm_rows){ a->q + first, a->b + first, a->d + at, a->dx + at, a->s16 + 2 * at, a->ldq, a->ldd };
 }
 
 /* Rows [0, n_rows) of x by n opened runs, onto the accumulators in y (or, first, onto zero). off: mm_offset, for
@@ -407,6 +408,55 @@ MM_INLINE void mm_walk(enum qtype t, mm_runs_fn *runs, int flip, uint32_t n_in, 
             runs(scratch, n, mm_offset(t), &x, n_rows, y, ldy, k == 0);
         }
 }
+
+#if defined(__AVX512VNNI__)
+/* mm_quant_row for AVX-512; bf16: a->b too. */
+MM_INLINE void mm_quant_row_512(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row, bool bf16)
+{
+    const __m512 magic = _mm512_set1_ps(12582912.0f);
+    const __m512i sign_off = _mm512_set1_epi32(0x7fffffff);
+    int8_t *q = a->q + (size_t)row * a->ldq;
+    uint16_t *h = a->b + (size_t)row * a->ldq;
+    size_t at = row;
+    for (uint32_t b = 0; b < n_in / QK; b++, x += QK, q += QK, h += QK, at += a->ldd) {
+        __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
+        __m512i m = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(x0), sign_off),
+                                     _mm512_and_si512(_mm512_castps_si512(x1), sign_off));
+        __m256i m8 = _mm256_max_epi32(_mm512_castsi512_si256(m), _mm512_extracti64x4_epi64(m, 1));
+        __m128i m4 = _mm_max_epi32(_mm256_castsi256_si128(m8), _mm256_extracti128_si256(m8, 1));
+        m4 = _mm_max_epi32(m4, _mm_shuffle_epi32(m4, 0x4e));
+        m4 = _mm_max_epi32(m4, _mm_shuffle_epi32(m4, 0xb1));
+        int32_t top = _mm_cvtsi128_si32(m4);
+        float amax = f32_from_bits((uint32_t)top), inv = 127.0f / amax, d = amax / 127.0f;
+        if (__builtin_expect(top >= 0x7f800000 || amax < 1e-30f, 0)) {
+            x0 = x1 = _mm512_setzero_ps();
+            inv = 0;
+            d = top >= 0x7f800000 ? f32_from_bits(0x7fc00000) : 0;
+        }
+        __m512 r0 = _mm512_add_ps(_mm512_mul_ps(x0, _mm512_set1_ps(inv)), magic);
+        __m512 r1 = _mm512_add_ps(_mm512_mul_ps(x1, _mm512_set1_ps(inv)), magic);
+        __m128i q0 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r0)), q1 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r1));
+        __m256i bytes = _mm256_set_m128i(q1, q0);
+        _mm256_storeu_si256((__m256i *)q, bytes);
+        __m256i s = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);
+        s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
+        s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
+        int32_t s0 = _mm256_extract_epi32(s, 0), s1 = _mm256_extract_epi32(s, 4);
+        a->s16[2 * at] = (int16_t)s0;
+        a->s16[2 * at + 1] = (int16_t)s1;
+        a->d[at] = d;
+        a->dx[at] = d * (float)(s0 + s1);
+        if (bf16) {
+            const __m512 down = _mm512_set1_ps(0x1p-24f);
+            r0 = _mm512_mul_ps(_mm512_sub_ps(r0, magic), down);
+            r1 = _mm512_mul_ps(_mm512_sub_ps(r1, magic), down);
+            _mm256_storeu_si256((__m256i *)h, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(r0), 16)));
+            _mm256_storeu_si256((__m256i *)(h + 16),
+                                _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(r1), 16)));
+        }
+    }
+}
+#endif
 
 #define MM_BLOCK_TYPES(X)                                                                                              \
     X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)

@@ -1,9 +1,10 @@
 /* tools/mmbench.c: times the cpu tier's products alone, as the tier would call them: threads take chunks of panels from
  * a counter. Decode sizes walk through a set of matrices larger than any cache.
  *
- *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...] [-m MiB of weights] [-n seconds]
+ *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...] [-m MiB of weights] [-n seconds] [-q]
  *
- * Prints GB/s of weights and, counting a multiply-add as two operations, Gop/s; quantisation of x included. */
+ * Prints GB/s of weights and, counting a multiply-add as two operations, Gop/s; quantisation of x included,
+ * but for -q only once. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct job {
     void *scratch[MAX_THREADS];
     uint32_t mat;
     atomic_uint next_row, next_panel, phase, arrived;
-    bool stop;
+    bool stop, reuse;
 };
 
 static void barrier(struct job *j)
@@ -50,7 +51,7 @@ static void product(struct job *j, uint32_t id)
     size_t bytes = mm_panel_bytes(j->type, j->n_in);
     const uint8_t *w = j->weights + (size_t)j->mat * n_panels * bytes;
     mm_dot_fn *dot = j->k->dot(j->type, j->n_rows);
-    if (mm_type_is_block(j->type))
+    if (mm_type_is_block(j->type) && !j->reuse)
         while ((r = atomic_fetch_add(&j->next_row, 1)) < j->n_rows)
             j->k->quant(j->x + (size_t)r * j->n_in, j->n_in, &j->act, r);
     barrier(j);
@@ -104,7 +105,7 @@ static void fill(struct job *j, size_t bytes)
     free(file);
 }
 
-static void measure(struct job *j, size_t weights_bytes, double seconds)
+static void measure(struct job *j, size_t weights_bytes, double seconds, bool once)
 {
     size_t panel = mm_panel_bytes(j->type, j->n_in), mat = panel * (j->n_out / MM_ROWS);
     j->n_mats = (uint32_t)(weights_bytes / mat) + 1;
@@ -130,6 +131,7 @@ static void measure(struct job *j, size_t weights_bytes, double seconds)
         j->mat = (uint32_t)(n % j->n_mats);
         atomic_store(&j->next_row, 0);
         atomic_store(&j->next_panel, 0);
+        j->reuse = n && once;
         uint64_t t = clock_ns();
         if (j->threads > 1)
             barrier(j);
@@ -175,7 +177,8 @@ int main(int argc, char **argv)
     double seconds = 0.5;
     size_t mib = 512;
     uint32_t threads = 2;
-    for (int c; (c = getopt(argc, argv, "i:t:T:s:r:m:n:")) != -1;)
+    bool once = false;
+    for (int c; (c = getopt(argc, argv, "i:t:T:s:r:m:n:q")) != -1;)
         switch (c) {
         case 'i': isa = optarg; break;
         case 't': threads = (uint32_t)atoi(optarg); break;
@@ -184,6 +187,7 @@ int main(int argc, char **argv)
         case 'r': snprintf(rows, sizeof rows, "%s", optarg); break;
         case 'm': mib = (size_t)atoi(optarg); break;
         case 'n': seconds = atof(optarg); break;
+        case 'q': once = true; break;
         default: return 2;
         }
     const struct mm_kernels *k = mm_select(isa);
@@ -206,7 +210,7 @@ int main(int argc, char **argv)
                                     "block, n_out of 16, at least a row\n", t, s, r);
                     return 2;
                 }
-                measure(&j, mib << 20, seconds);
+                measure(&j, mib << 20, seconds, once);
             }
         }
     }
