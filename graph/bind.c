@@ -30,9 +30,9 @@ static int check_place(const struct stream *s, const struct stream_weight *w, co
 {
     if (t->part == w->part && t->file_off == w->file_off)
         return 0;
-    return err_set(e, -EINVAL, "graph: %s: tensor '%s' lies at %llu of part %u, the stream was made with it at %llu of "
-                   "part %u: another file", gguf_path(g), stream_str(s, w->name), (unsigned long long)t->file_off,
-                   t->part, (unsigned long long)w->file_off, w->part);
+    return err_set(e, -EINVAL, "graph: %s: tensor '%s' lies at %llu of part %u, the stream was made with it at %llu "
+                   "of part %u: another file", gguf_path(g), stream_str(s, w->name),
+                   (unsigned long long)t->file_off, t->part, (unsigned long long)w->file_off, w->part);
 }
 
 int graph_bind_weights(const struct stream *s, const struct gguf *g, const uint8_t **data, struct err *e)

@@ -55,8 +55,8 @@ gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h)
     return graph_matmul(g, ff, l->ffn_down, NULL, "ffn_out");       /* f32 [n_embd]                */
 }
 
-/* sigmoid(shexp_router . h) * (Wdown (act(Wgate h) * (Wup h))), split so that the products in the middle can run beside
- * the experts'. */
+/* sigmoid(shexp_router . h) * (Wdown (act(Wgate h) * (Wup h))), split so that the products in the middle can run
+ * beside the experts'. */
 static gref shared_up(struct graph *g, const struct model_layer *l, gref h)
 {
     gref gate = graph_matmul(g, h, l->shexp_gate, NULL, "sh_gate"); /* f32 [n_ff_shexp]            */

@@ -74,8 +74,10 @@ const struct field *cmd_find_address(uint32_t op, uint32_t off)
 {
     uint32_t n;
     const struct field *f = cmd_fields(op, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (f[i].type == FT_gpu_va && off >= f[i].off && off < f[i].off + 8u * f[i].count && (off - f[i].off) % 8 == 0)
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = off - f[i].off; /* huge where off lies before the field */
+        if (f[i].type == FT_gpu_va && at < 8u * f[i].count && at % 8 == 0)
             return &f[i];
+    }
     return NULL;
 }

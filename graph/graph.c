@@ -52,6 +52,7 @@ int graph_compile(const struct model *m, const struct graph_opts *opts, struct s
 
     struct graph g = {.m = m, .o = &o, .layer = CMD_NO_LAYER};
     build(&g);
+    graph_narrow(&g);
     graph_fuse(&g);
     graph_plan(&g, &p);
     graph_lower(&g, &p, &s);

@@ -75,6 +75,11 @@ static struct gop *new_op(struct graph *g, enum gop_kind kind)
     return op;
 }
 
+void graph_append(struct graph *g, const struct gop *op)
+{
+    *new_op(g, op->kind) = *op;
+}
+
 uint32_t graph_weight_index(const struct graph *g, const struct gguf_tensor *t)
 {
     for (uint32_t i = 0; i < g->n_weights; i++)
@@ -282,8 +287,8 @@ gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k,
         return 0;
     uint64_t kv_dim = (uint64_t)l->n_head_kv * l->head_dim, q_dim = (uint64_t)l->n_head * l->head_dim;
     if (g->vals[k].n != kv_dim || g->vals[v].n != kv_dim || g->vals[q].n != q_dim * (l->q_gate ? 2 : 1)) {
-        graph_fail(g, -EINVAL, "q, k, v have %u, %u, %u rows, expected %llu, %llu, %llu for %u heads, %u kv heads of %u",
-                   g->vals[q].n, g->vals[k].n, g->vals[v].n, (unsigned long long)q_dim * (l->q_gate ? 2 : 1),
+        graph_fail(g, -EINVAL, "q, k, v have %u, %u, %u rows, expected %llu, %llu, %llu for %u heads, %u kv heads "
+                   "of %u", g->vals[q].n, g->vals[k].n, g->vals[v].n, (unsigned long long)q_dim * (l->q_gate ? 2 : 1),
                    (unsigned long long)kv_dim, (unsigned long long)kv_dim, l->n_head, l->n_head_kv, l->head_dim);
         return 0;
     }
@@ -318,7 +323,8 @@ gref graph_attn(struct graph *g, const struct model_layer *l, gref q, gref gate,
     return y;
 }
 
-gref graph_gdn(struct graph *g, const struct model_layer *l, gref qkv, gref z, gref alpha, gref beta, const char *name)
+gref graph_gdn(struct graph *g, const struct model_layer *l, gref qkv, gref z, gref alpha, gref beta,
+               const char *name)
 {
     const struct model *m = g->m;
     if (g->rc)

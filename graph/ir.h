@@ -3,8 +3,8 @@
  * below, so that a model reads as its paper does; graph_fuse rewrites the list into the commands of the catalogue;
  * graph_plan gives every value a place; graph_lower writes the stream.
  *
- * A value is [rows, n] with rows of the step or of the output, 4-byte elements. A gref names a value, 0 is none. Errors
- * are sticky: after the first one helpers return 0 and do nothing, and graph_compile reports it. */
+ * A value is [rows, n] with rows of the step or of the output, 4-byte elements. A gref names a value, 0 is none.
+ * Errors are sticky: after the first one helpers return 0 and do nothing, and graph_compile reports it. */
 #ifndef ZINC_GRAPH_IR_H
 #define ZINC_GRAPH_IR_H
 
@@ -63,7 +63,8 @@ struct gvalue {
     uint32_t layer;
     enum ka_rows rows;
     enum gplace place;
-    bool ints;    /* i32, not f32 */
+    bool ints;     /* i32, not f32                                              */
+    bool gathered; /* the output rows of the value of that name: "last.name"    */
     uint32_t n;   /* elements of a row                                          */
     gref base;    /* a view: of this value, `off` elements in; else 0           */
     uint32_t off;
@@ -111,6 +112,9 @@ gref graph_moe_down(struct graph *g, const struct model_layer *l, gref x, struct
 gref graph_gather(struct graph *g, gref x, const char *name);
 void graph_argmax(struct graph *g, gref logits);
 
+/* A copy of an op at the end of the list. */
+void graph_append(struct graph *g, const struct gop *op);
+
 /* Records the first error, with the layer prepended; returns g->rc. */
 __attribute__((cold, format(printf, 3, 4))) int graph_fail(struct graph *g, int code, const char *fmt, ...);
 void graph_finish(struct graph *g);
@@ -136,6 +140,9 @@ void graph_build_gpt_oss(struct graph *g);
 void graph_build_gemma3(struct graph *g);
 
 /* ---- the passes ---- */
+
+/* Where there are fewer outputs than rows: drops rows before the last products, not behind them. */
+void graph_narrow(struct graph *g);
 
 /* Fuses what must be fused, and unless o->no_fuse what can be; removes dead ops. */
 void graph_fuse(struct graph *g);

@@ -22,7 +22,11 @@ struct lower {
     struct cmd *c;       /* the command being written */
 };
 
-enum { MAX_USES = 20 /* of a command: ka_matmul has 17 addresses */, MAX_ARGS = sizeof(ka_rope_kv) + sizeof(ka_matmul) };
+/* Of a command, at most: ka_matmul has 17 addresses and is the largest struct. */
+enum { MAX_USES = 20, MAX_ARGS = sizeof(ka_matmul) };
+#define X(cmd, args, list, what) _Static_assert(sizeof(args) <= MAX_ARGS && sizeof(args) / 8 < 32, #args);
+CMD_LIST(X)
+#undef X
 
 /* ---- addresses ---- */
 

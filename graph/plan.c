@@ -73,8 +73,8 @@ static uint64_t take(struct graph *g, struct gplan *p, enum arena a, uint64_t by
 }
 
 /* `name` lies at off in arena a. */
-static uint32_t put_buf(struct graph *g, struct gplan *p, const char *name, uint32_t index, enum arena a, uint64_t off,
-                        uint64_t bytes, uint32_t ld)
+static uint32_t put_buf(struct graph *g, struct gplan *p, const char *name, uint32_t index, enum arena a,
+                        uint64_t off, uint64_t bytes, uint32_t ld)
 {
     uint32_t s = add_name(g, p, name, strlen(name), index);
     if (g->rc || !room(g, (void **)&p->bufs, p->n_bufs + 1, &p->cap_bufs, sizeof *p->bufs))
@@ -100,9 +100,9 @@ static void plan_io(struct graph *g, struct gplan *p)
 static bool same_frequencies(const struct model_layer *la, const struct model_layer *lb)
 {
     const struct rope_params *a = &la->rope, *b = &lb->rope;
-    return la->rope_freqs == lb->rope_freqs && a->base == b->base && a->freq_scale == b->freq_scale && a->ext_factor == b->ext_factor &&
-           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->n_ctx_orig == b->n_ctx_orig &&
-           a->n_rot == b->n_rot;
+    return la->rope_freqs == lb->rope_freqs && a->base == b->base && a->freq_scale == b->freq_scale &&
+           a->ext_factor == b->ext_factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
+           a->n_ctx_orig == b->n_ctx_orig && a->n_rot == b->n_rot;
 }
 
 /* The frequency factors of n pairs, copied: a file's data have any alignment. NULL: none, or failed. */
@@ -271,7 +271,7 @@ static void share_in_place(const struct graph *g, struct lives *s)
     }
 }
 
-/* Memory rests for one op after its last reader, so that the next op, if independent, need not wait for that reader. */
+/* Memory rests for one op after its last reader, so that the next op, if independent, need not wait for it. */
 enum { REST_OPS = 1 };
 
 /* First fit: the lowest gap among the memories alive at the same time. `live` is kept in order of offset. */
@@ -317,7 +317,9 @@ static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uin
                 }
                 p->arena_bytes[ARENA_SCRATCH] = MAX(p->arena_bytes[ARENA_SCRATCH], s->off[v] + bytes[v]);
             }
-            val->buf = put_buf(g, p, val->name, val->layer, ARENA_SCRATCH, s->off[m], n, val->ints ? 0 : val->n);
+            char name[64];
+            snprintf(name, sizeof name, "%s%s", val->gathered ? "last." : "", val->name);
+            val->buf = put_buf(g, p, name, val->layer, ARENA_SCRATCH, s->off[m], n, val->ints ? 0 : val->n);
         }
     }
     if (p->arena_bytes[ARENA_SCRATCH] > STREAM_MAX_ARENA)

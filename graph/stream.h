@@ -1,13 +1,13 @@
 /* graph/stream.h
- * The command stream: what graph/ lowers a model to, what every tier executes, what can be saved, replayed, dumped and
- * diffed. It is data: fixed 64-byte commands, an arena of argument structs (kernels/kargs.h), a table of named buffers
- * in six arenas, the constants, the weights by name, and the patch table: the words that change from one submission to
- * the next. No pointer, no model family, no tier.
+ * The command stream: what graph/ lowers a model to, what every tier executes, what can be saved, replayed, dumped
+ * and diffed. It is data: fixed 64-byte commands, an arena of argument structs (kernels/kargs.h), a table of named
+ * buffers in six arenas, the constants, the weights by name, and the patch table: the words that change from one
+ * submission to the next. No pointer, no model family, no tier.
  *
  * One stream serves any row count up to its capacity: a decode stream 1..8 rows, a prefill stream one chunk.
  *
  *     struct stream *s;
- *     stream_load("model.zstream", &s, &e)  or  graph_lower(...)
+ *     stream_load("model.zstream", &s, &e)  or  graph_compile(...)
  *     for (uint32_t i = 0; i < s->h.n_cmds; i++) ... s->cmds[i], stream_args(s, i)
  *     stream_free(s);
  *

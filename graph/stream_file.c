@@ -1,5 +1,5 @@
-/* Streams as files: the head, the sections in the order of stream_sections, each padded to 8 bytes, and the FNV-1a hash
- * of all that. Little-endian, the structs as they are in memory (doc/stream.md). */
+/* Streams as files: the head, the sections in the order of stream_sections, each padded to 8 bytes, and the FNV-1a
+ * hash of all that. Little-endian, the structs as they are in memory (doc/stream.md). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -118,9 +118,9 @@ static struct extent *rows_at(struct check *k, size_t off, bool optional, uint64
         return NULL;
     }
     if (!ckd_mul_u64(n - 1, ld, &bytes) || !ckd_add_u64(bytes, width, &bytes) || bytes > b->bytes - at) {
-        bad(k, "%s: %llu rows of %llu bytes, %llu apart, at %llu, pass the end of '%s', %llu bytes", field_name(k, off),
-            (unsigned long long)n, (unsigned long long)width, (unsigned long long)ld, (unsigned long long)at,
-            buf_name(k, x), (unsigned long long)b->bytes);
+        bad(k, "%s: %llu rows of %llu bytes, %llu apart, at %llu, pass the end of '%s', %llu bytes",
+            field_name(k, off), (unsigned long long)n, (unsigned long long)width, (unsigned long long)ld,
+            (unsigned long long)at, buf_name(k, x), (unsigned long long)b->bytes);
         return NULL;
     }
     x->end = x->at + bytes;
@@ -181,8 +181,8 @@ static void matrices(struct check *k, size_t off, uint64_t n_experts, uint64_t s
     uint32_t block = qtype_block(type);
     uint64_t row = qtype_row_bytes(type, n_in), used;
     if (block == 0 || n_in == 0 || n_in % block != 0) {
-        bad(k, "%s: rows of %llu elements of type %u '%s', blocks of %u", field_name(k, off), (unsigned long long)n_in,
-            type, qtype_name(type), block);
+        bad(k, "%s: rows of %llu elements of type %u '%s', blocks of %u", field_name(k, off),
+            (unsigned long long)n_in, type, qtype_name(type), block);
         return;
     }
     const struct extent *x = look(k, off);

@@ -1,6 +1,6 @@
 /* graph/verify.h: private to graph/: the parts of stream_verify.
- * Verification trusts nothing: tables first (graph/verify_tables.c), then every command by the rules of kernels/kargs.h
- * (graph/verify.c), which also yields the bytes that each address covers, and from those the hazards
+ * Verification trusts nothing: tables first (graph/verify_tables.c), then every command by the rules of
+ * kernels/kargs.h (graph/verify.c), which also yields the bytes that each address covers, and from those the hazards
  * (graph/verify_waits.c). Nothing here shares code with lowering. */
 #ifndef ZINC_GRAPH_VERIFY_H
 #define ZINC_GRAPH_VERIFY_H

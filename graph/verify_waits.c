@@ -1,5 +1,5 @@
-/* Hazards: two commands that touch the same byte, one of them writing, must be ordered by a wait. The arenas are cut at
- * every end of an extent; a tree over the pieces keeps the newest writer and the newest reader of each, so that a
+/* Hazards: two commands that touch the same byte, one of them writing, must be ordered by a wait. The arenas are cut
+ * at every end of an extent; a tree over the pieces keeps the newest writer and the newest reader of each, so that a
  * stream of any shape costs n log n. */
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,10 @@
 #include "tests/stream/fake_model.h"
 
 /* Decode and prefill of the same model. */
-#define FAKE_DECODE  ((struct graph_opts){.n_ctx = 50, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16})
-#define FAKE_PREFILL ((struct graph_opts){.n_ctx = 50, .n_slots = 2, .row_cap = 32, .out_cap = 4, .kv_type = KA_KV_F16})
+#define FAKE_OPTS(rows, outs)                                                                                       \
+    ((struct graph_opts){.n_ctx = 50, .n_slots = 2, .row_cap = rows, .out_cap = outs, .kv_type = KA_KV_F16})
+#define FAKE_DECODE  FAKE_OPTS(8, 8)
+#define FAKE_PREFILL FAKE_OPTS(32, 4)
 
 static inline struct stream *fake_compile(uint32_t model, struct graph_opts o)
 {
@@ -55,7 +57,7 @@ static inline int run_tests(const char *name, const TTest *const *tests, size_t 
     srunner_free(r);
     return failed ? 1 : 0;
 }
-#define RUN_TESTS(name, ...)                                                                                           \
+#define RUN_TESTS(name, ...)                                                                                        \
     run_tests(name, (const TTest *const[]){__VA_ARGS__}, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(void *))
 
 #endif

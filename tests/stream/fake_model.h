@@ -24,7 +24,7 @@ struct fake_model {
 };
 
 /* X(name of the dump, maker): what the tests run over */
-#define FAKE_MODELS(X)                                                                                                 \
+#define FAKE_MODELS(X)                                                                                              \
     X(llama) X(llama_moe) X(qwen3) X(qwen3moe) X(qwen35) X(qwen35moe) X(qwen3next) X(gpt_oss) X(gemma3)
 
 __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(struct fake_model *f, enum qtype type,
@@ -118,7 +118,8 @@ static void fake_moe(struct fake_model *f, uint32_t il, bool fused, bool biases,
         l->exp_gate_up = fake_tensor(f, QT_Q8_0, FAKE_EMBD, 2 * FAKE_FF_EXP, FAKE_EXPERTS,
                                      "blk.%u.ffn_gate_up_exps.weight", il);
     } else {
-        l->exp_gate = fake_tensor(f, QT_MXFP4, FAKE_EMBD, FAKE_FF_EXP, FAKE_EXPERTS, "blk.%u.ffn_gate_exps.weight", il);
+        l->exp_gate = fake_tensor(f, QT_MXFP4, FAKE_EMBD, FAKE_FF_EXP, FAKE_EXPERTS, "blk.%u.ffn_gate_exps.weight",
+                                  il);
         l->exp_up = fake_tensor(f, QT_MXFP4, FAKE_EMBD, FAKE_FF_EXP, FAKE_EXPERTS, "blk.%u.ffn_up_exps.weight", il);
     }
     l->exp_down = fake_tensor(f, QT_Q4_1, FAKE_FF_EXP, FAKE_EMBD, FAKE_EXPERTS, "blk.%u.ffn_down_exps.weight", il);

@@ -4,7 +4,7 @@
 
 static struct fake_model fake;
 
-/* The fake model's tensors as a file in memory, all zero; `skip` is left out, `shift` first gets a tensor before all. */
+/* The fake model's tensors as a file in memory, all zero; without tensor `skip`; `shift`: one more before them. */
 static struct gguf_writer *write_file(int skip, bool shift)
 {
     static uint8_t zeros[1 << 16];

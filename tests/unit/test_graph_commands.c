@@ -125,6 +125,39 @@ START_TEST(without_fusion_every_op_is_a_command)
 }
 END_TEST
 
+/* Commands of the last layer when 32 rows need 4 outputs. */
+static void expect_prefill(void (*make)(struct fake_model *), bool no_fuse, uint32_t il, const char *want)
+{
+    struct graph_opts o = {.n_ctx = 50, .n_slots = 2, .row_cap = 32, .out_cap = 4, .no_fuse = no_fuse};
+    struct stream *s = NULL;
+    struct err e = {0};
+    make(&fake);
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    ck_assert_str_eq(commands(s, il), want);
+    bool gathered = false;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_matmul *a = stream_args(s, i);
+        gathered = gathered || s->cmds[i].op == CMD_GATHER;
+        if (s->cmds[i].op == CMD_MATMUL || s->cmds[i].op == CMD_GATE_UP)
+            ck_assert_int_eq(a->rows, gathered ? ROWS_OUT : ROWS_STEP);
+    }
+    stream_free(s);
+}
+
+START_TEST(a_prompts_last_layer_ends_on_the_output_rows)
+{
+    expect_prefill(fake_llama, false, 0, "PROJ ROPE_KV ATTN MATMUL GATE_UP MATMUL");
+    expect_prefill(fake_llama, false, 1, "PROJ ROPE_KV ATTN GATHER GATHER MATMUL GATE_UP MATMUL");
+    expect_prefill(fake_llama, false, CMD_NO_LAYER, "EMBED MATMUL ARGMAX");
+    expect_prefill(fake_gemma3, false, 1, "PROJ ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
+    expect_prefill(fake_qwen35, true, 3,
+                   "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN GATHER MATMUL GATHER ADD NORM GATE_UP MATMUL ADD");
+    /* the router and the experts run on all rows, or not at all */
+    expect_prefill(fake_qwen3moe, false, 1, "PROJ ROPE_KV ATTN MATMUL ROUTER MOE_UP MOE_DOWN");
+    expect_prefill(fake_qwen35moe, false, CMD_NO_LAYER, "EMBED GATHER MATMUL ARGMAX");
+}
+END_TEST
+
 START_TEST(gemma4_is_refused_with_a_reason)
 {
     struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
@@ -171,6 +204,7 @@ int main(void)
     tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
     tcase_add_test(t, gemma_norms_carry_the_residual);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
+    tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
     tcase_add_test(t, gemma4_is_refused_with_a_reason);
     tcase_add_test(t, misfits_name_layer_and_tensor);
     suite_add_tcase(suite, t);

@@ -1,5 +1,6 @@
-/* stream_verify refuses each single corruption: every field of every table and of every command's arguments is changed
- * in turn. Fields whose other values are also right (a window, a cost, a layer) are listed; nothing else may pass. */
+/* stream_verify refuses each single corruption: every field of every table and of every command's arguments is
+ * changed in turn. Fields whose other values are also right (a window, a cost, a layer) are listed; nothing else may
+ * pass. */
 #include <math.h>
 
 #include "graph/fields.h"
@@ -56,12 +57,13 @@ static bool in_list(const char *name, const char *const *list)
 
 /* Numbers of which other values make another, equally safe command: what they change is arithmetic only, or they may
  * shrink. */
-static const char *const free_numbers[] = {"act", "rope", "v_norm", "gating", "window", "heads", "pad", "n_rot", "k",
-                                           "conv_kernel", "n_head", "n_kv", "n_k", "n_v", "q_hs", "head_dim", "n", "rows", "n_out",
-                                           "ld", "ldx", "ldr", "ldq", "ldk", "ldv", "ab_ld", "n_mats", "n_ff",
-                                           "n_expert", "type", NULL};
+static const char *const free_numbers[] = {
+    "act",   "rope", "v_norm",   "gating", "window", "heads", "pad", "n_rot", "k",   "conv_kernel", "n_head", "n_kv",
+    "n_k",   "n_v",  "q_hs",     "head_dim", "n",    "rows",  "n_out", "ld",  "ldx", "ldr",         "ldq",    "ldk",
+    "ldv",   "ab_ld", "n_mats",  "n_ff",   "n_expert", "type", NULL};
 /* Of these even larger values can be right, where buffers have room or only the meaning changes. */
-static const char *const loose_numbers[] = {"act", "rope", "v_norm", "gating", "window", "heads", "pad", "rows", NULL};
+static const char *const loose_numbers[] = {"act",    "rope",  "v_norm", "gating",
+                                            "window", "heads", "pad",    "rows", NULL};
 
 static void corrupt_field(struct cmd *c, const struct field *f, uint32_t at)
 {
