@@ -71,7 +71,8 @@ int cli_sampling_params(const struct engine *eng, struct sampler_params *p)
         p->n_dry_breakers = cli_sampling.dry_breakers.n;
     }
     engine_sampling_defaults(eng, p);
-    return ARGS_RUN;
+    struct err e = { 0 };
+    return sampler_check(p, &e) ? cli_fail(&e) : ARGS_RUN;
 }
 
 int cli_fail(const struct err *e)

@@ -46,7 +46,7 @@ struct sampler_params sampler_defaults(void)
     };
 }
 
-static int check_params(const struct sampler_params *p, struct err *e)
+int sampler_check(const struct sampler_params *p, struct err *e)
 {
     struct {
         const char *name;
@@ -186,7 +186,7 @@ static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v
 int sampler_create(const struct sampler_params *p, uint32_t n_vocab, uint32_t n_ctx, const struct sampler_vocab *v,
                    struct sampler **out, struct err *e)
 {
-    int rc = check_params(p, e);
+    int rc = sampler_check(p, e);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < p->n_bias; i++)

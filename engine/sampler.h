@@ -88,7 +88,10 @@ struct sampler;
 
 struct sampler_params sampler_defaults(void);
 
-/* -EINVAL: a parameter out of its range, by name; -ENOMEM. `v` NULL: DRY works without breakers. n_ctx is what a window
+/* 0, or -EINVAL: a parameter out of its range, by name. */
+int sampler_check(const struct sampler_params *p, struct err *e);
+
+/* What sampler_check says, or -EINVAL for a bias outside the vocabulary; -ENOMEM. `v` NULL: DRY works without breakers. n_ctx is what a window
  * of -1 means. */
 int sampler_create(const struct sampler_params *p, uint32_t n_vocab, uint32_t n_ctx, const struct sampler_vocab *v,
                    struct sampler **out, struct err *e);

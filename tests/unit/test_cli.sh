@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# The command line, through the built program: exit statuses, one-line errors, help, options in every spelling.
+set -u
+build=${ZINC_BUILD:-build}
+zinc=$build/zinc
+for p in "$zinc" "$build/mkmodel"; do
+    [ -x "$p" ] || { echo "no $p: make first"; exit 77; }
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/zinc-cli.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+export -n ZINC_BUILD ZINC_SHARED 2>/dev/null
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+m=$work/m.gguf
+"$build/mkmodel" tiny-qwen3 "$m" >/dev/null 2>&1 || { echo "mkmodel failed"; exit 1; }
+misses=0
+miss()
+{
+    misses=$((misses + 1))
+    echo "MISS: $*"
+}
+
+# expect STATUS WORDS COMMAND...: the exit status, and WORDS (a pattern) on stderr; for failures exactly one line there
+expect()
+{
+    local want=$1 words=$2 rc
+    shift 2
+    timeout 60 "$@" >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+    [ $rc -eq "$want" ] || miss "exit $rc, expected $want: $*: $(tail -n 1 "$work/err")"
+    grep -q -e "$words" "$work/err" || miss "stderr has no '$words': $*: $(tail -n 2 "$work/err")"
+    case $want in
+    1 | 2)
+        [ "$(wc -l <"$work/err")" -eq 1 ] || miss "not one line on stderr: $*: $(cat "$work/err")"
+        grep -q '^zinc: ' "$work/err" || miss "the line does not start with 'zinc: ': $*: $(cat "$work/err")"
+        ;;
+    esac
+}
+# prints PATTERN COMMAND...: success, and the pattern on stdout
+prints()
+{
+    local words=$1
+    shift
+    timeout 60 "$@" >"$work/out" 2>"$work/err" </dev/null || miss "exit $?: $*: $(tail -n 1 "$work/err")"
+    grep -q -e "$words" "$work/out" || miss "stdout has no '$words': $*"
+}
+null="--tier null --temp 0"
+
+# help
+prints '^zinc [0-9]' "$zinc" --version
+prints 'zinc chat -m' "$zinc" --help
+prints 'ZINC_LOG' "$zinc" --help-env
+for c in run chat tokenize detokenize inspect graph bench validate check; do
+    prints "^usage: zinc $c" "$zinc" help $c
+    prints "^usage: zinc $c" "$zinc" $c --help
+    "$zinc" help $c | awk 'length > 120 { exit 1 }' || miss "help $c has lines of more than 120 columns"
+done
+
+# usage errors: status 2
+"$zinc" >/dev/null 2>&1
+[ $? -eq 2 ] || miss "no arguments: exit is not 2"
+expect 2 "did you mean 'run'" "$zinc" rnu
+expect 2 "unknown command 'xyzzy'" "$zinc" help xyzzy
+expect 2 'did you mean --temp' "$zinc" run -m "$m" --tmep 1
+expect 2 'did you mean --prompt-tokens' "$zinc" run -m "$m" --prompt-token 1
+expect 2 'unknown option --zzzzzzzz' "$zinc" run -m "$m" --zzzzzzzz
+expect 2 'unknown option -z' "$zinc" run -z
+expect 2 'needs a value' "$zinc" run -m "$m" --prompt
+expect 2 'takes no value' "$zinc" run -m "$m" --prompt x --exact=1
+expect 2 "'1.5' is not a whole number" "$zinc" run -m "$m" --prompt x --top-k 1.5
+expect 2 "'warm' is not a number" "$zinc" run -m "$m" --prompt x --temp warm
+expect 2 "'-1' is not a whole number from 0" "$zinc" run -m "$m" --prompt x --ctx -1
+expect 2 'no prompt' "$zinc" run -m "$m"
+expect 2 'more than one prompt' "$zinc" run -m "$m" --prompt x --prompt-tokens 1
+expect 2 'no model' "$zinc" run --prompt x
+expect 2 'unexpected argument' "$zinc" run -m "$m" --prompt x y
+expect 2 'needs --chat' "$zinc" run -m "$m" --prompt x --no-think
+expect 2 'choose one of' "$zinc" graph -m "$m" --json --dot
+expect 2 'not a list of numbers' "$zinc" bench -m "$m" -p 1,x
+expect 2 'ID=NUMBER' "$zinc" run -m "$m" --prompt x --tier null --logit-bias 5
+
+# failures: status 1, one line, before anything is generated
+expect 1 '/nonexistent/x.gguf' "$zinc" run -m /nonexistent/x.gguf --prompt x
+expect 1 "$work" "$zinc" run -m "$work" --prompt x
+expect 1 'test_cli.sh' "$zinc" inspect tests/unit/test_cli.sh
+expect 1 '/nonexistent/l' "$zinc" run -m "$m" --prompt x $null --dump-logits /nonexistent/l
+expect 1 "'nosuch'" "$zinc" run -m "$m" --prompt x --tier nosuch
+expect 1 "'quick'" "$zinc" run -m "$m" --prompt x --tier null:quick
+expect 1 '\-\-ctx' "$zinc" run -m "$m" --prompt-tokens 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20 $null --ctx 16
+expect 1 'min-p is 2' "$zinc" run -m "$m" --prompt x --tier null --min-p 2
+expect 1 'prompt is empty\|no tokens' "$zinc" run -m "$m" --prompt-tokens , $null
+expect 1 'GiB free: ' "$zinc" run -m "$m" --prompt x --tier cpu --ctx 200000000
+expect 1 '/nonexistent/null' "$zinc" run -m "$m" --prompt-file /nonexistent/null $null
+
+# options in every spelling give the same run
+"$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens >"$work/a" 2>"$work/err" || miss "run"
+[ "$(wc -w <"$work/a")" -eq 8 ] && [ "$(wc -l <"$work/a")" -eq 1 ] || miss "--print-tokens: $(cat "$work/a")"
+grep -q '^decode tok=8 .*logits=[0-9a-f]\{8\} .*tier=null .*model=m' "$work/err" || miss "stats: $(tail -n 1 "$work/err")"
+same() # COMMAND...
+{
+    "$@" >"$work/b" 2>/dev/null </dev/null || miss "exit $?: $*"
+    cmp -s "$work/a" "$work/b" || miss "other tokens: $*"
+}
+same "$zinc" -m "$m" --prompt-tokens=1,2,3 -n8 --tier=null --temp=0 --print-tokens
+same "$zinc" --model "$m" --prompt-tokens '1 2 3' --n 8 --tier null --top-k 1 --seed 3 --print-tokens
+same env ZINC_TIER=null "$zinc" -m "$m" --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens -q
+same "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --chunk 2 --plan replay --kv f32
+[ "$("$zinc" run -q -m "$m" --prompt-tokens 1,2,3 -n 2 $null 2>&1 >/dev/null | wc -c)" -eq 0 ] || miss "-q is not quiet"
+"$zinc" graph -m "$m" --save "$work/s" >"$work/plan" 2>&1 && grep -q '^weights' "$work/plan" || miss "graph --save"
+same "$zinc" run -m "$m" --stream "$work/s" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
+
+# outputs
+"$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 5 $null --print-tokens --dump-logits "$work/l" >/dev/null 2>&1
+[ "$(stat -c %s "$work/l")" -eq $((5 * 640 * 4)) ] || miss "--dump-logits: $(stat -c %s "$work/l") bytes"
+prints '"tokens": \[' "$zinc" run -m "$m" --prompt hi -n 5 $null --json
+prints '^pp16 .*tok/s' "$zinc" bench -m "$m" --tier null -p 16 -n 8 -d 0,32 --no-roof
+prints '"tg8@d32"' "$zinc" bench -m "$m" --tier null -p 0 -n 8 -d 32 --no-roof --json
+prints '^equal: null' "$zinc" validate -m "$m" --tier null --against null:nofuse -n 4
+prints '^verdict   ready' "$zinc" check -m "$m" --tier null
+prints '^verdict' "$zinc" check
+prints 'qwen3' "$zinc" inspect "$m" --tensors
+prints 'EMBED' "$zinc" graph -m "$m" --stream
+"$zinc" validate -m "$m" --tier null --against cpu -n 2 >"$work/out" 2>&1
+[ $? -eq 1 ] && grep -q '^DIFFERENT' "$work/out" && grep -q '^first difference: command 0 EMBED' "$work/out" ||
+    miss "null against cpu: $(cat "$work/out")"
+"$build/streamdiff" -m "$m" --a null --b cpu >"$work/out" 2>&1
+[ $? -eq 1 ] && grep -q 'command 0 EMBED' "$work/out" || miss "streamdiff: $(cat "$work/out")"
+"$build/streamdiff" -m "$m" --a cpu --b cpu:nofuse --rows 3 --tol 0 >"$work/out" 2>&1 || miss "streamdiff: $(cat "$work/out")"
+
+# a reader that goes away is no error
+"$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 4000 $null --ignore-eos --print-tokens 2>"$work/err" | head -c 10 >/dev/null
+[ "${PIPESTATUS[0]}" -eq 0 ] || miss "closed pipe: exit ${PIPESTATUS[0]}: $(cat "$work/err")"
+grep -q '^zinc: ' "$work/err" && miss "closed pipe: $(cat "$work/err")"
+"$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 4 $null >/dev/full 2>"$work/err" && miss "a full disk is not noticed"
+
+# chat from a pipe: a line a turn, an end at the end
+printf 'Hello\n\n/system Be brief\nAnd now?\n' | timeout 60 "$zinc" chat -m "$m" $null -n 6 >"$work/out" 2>"$work/err" || miss "chat: $?"
+[ "$(wc -l <"$work/out")" -ge 2 ] || miss "chat: $(cat "$work/out")"
+printf '"""one\ntwo"""\n/exit\nnot reached\n' | "$zinc" chat -m "$m" $null -n 6 >"$work/out" 2>"$work/err" || miss "chat: $?"
+
+[ $misses -eq 0 ] || { echo "$misses misses"; exit 1; }
