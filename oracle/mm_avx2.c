@@ -1,4 +1,284 @@
-/* oracle/mm_avx2.c */
+/* oracle/mm_avx2.c: AVX2 with FMA and F16C. A panel's 16 rows are two vectors of 8. VPMADDUBSW multiplies unsigned by
+ * signed bytes and saturates sums of two at 16 bits, so:
+ *   codes u of up to 6 bits: |u x| sums of 8, 4 or 2 groups of four fit 16 bits and are widened once (STEP_n);
+ *   8-bit codes: |q| times x with q's sign, widened at once: 128 * 127 * 2 fits (STEP_SIGNED). */
 #include "oracle/mm_block.h"
 
+#ifdef __AVX2__
+
+enum step { STEP_SIGNED = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
+
+MM_INLINE enum step step_of(enum qtype t)
+{
+    switch (t) {
+    case QT_Q8_0: case QT_IQ4_NL: case QT_IQ4_XS: return STEP_SIGNED;
+    case QT_Q6_K: return STEP_2; /* 63 * 127 * 2 * 2 = 32004 */
+    case QT_Q5_0: case QT_Q5_1: case QT_Q5_K: case QT_MXFP4: return STEP_4; /* 31 * 127 * 2 * 4 = 31496 */
+    default: return STEP_8; /* 15 * 127 * 2 * 8 = 30480 */
+    }
+}
+
+MM_INLINE __m256i word4(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+/* Half h (8 rows) of 16 floats or words. */
+MM_INLINE __m256 half_ps(const v16f *v, uint32_t h)
+{
+    return _mm256_loadu_ps((const float *)v + 8 * h);
+}
+
+MM_INLINE __m256i half_epi(const v16u *v, uint32_t h)
+{
+    return _mm256_loadu_si256((const __m256i *)v + h);
+}
+
+/* Sums of groups [g0, g1) of rows 8 h ... */
+MM_INLINE __m256i dot4(enum step step, __m256i sum, const v16u *w, uint32_t h, uint32_t g0, uint32_t g1, const int8_t *q)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 8
+    for (uint32_t g = g0; g < g1;) {
+        __m256i part = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (uint32_t s = 0; s < (uint32_t)step && g < g1; s++, g++) {
+            __m256i u = half_epi(&w[g], h), x = word4(q + 4 * g);
+            if (step == STEP_SIGNED)
+                part = _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(x, u));
+            else
+                part = _mm256_add_epi16(part, _mm256_maddubs_epi16(u, x));
+        }
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
+    }
+    return sum;
+}
+
+/* R rows by n runs. */
+MM_INLINE void runs_r(enum mm_kind kind, enum step step, uint32_t R, const struct mm_xblk *w, uint32_t n, int off,
+                      const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
+{
+    const int8_t *q = x->q + row * x->ldq;
+    const float *d = x->d + row, *dx = x->dx + row;
+    const int16_t *s16 = x->s16 + 2 * row;
+    size_t ldq = x->ldq, ldd = x->ldd;
+    int32_t back = step == STEP_SIGNED ? 0 : -off;
+    __m256i both = _mm256_set1_epi16((int16_t)back), zero = _mm256_setzero_si256();
+    __m256i run0 = _mm256_set1_epi32(back & 0xffff), run1 = _mm256_set1_epi32((int32_t)((uint32_t)back << 16));
+    __m256 acc[4][2];
+    y += row * ldy;
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t h = 0; h < 2; h++)
+            acc[r][h] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + r * ldy + 8 * h);
+    for (uint32_t i = 0; i < n; i++, w++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd)
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < R; r++) {
+            __m256i pair = word4(s16 + 2 * r);
+            __m256 dr = _mm256_set1_ps(d[r]);
+#pragma GCC unroll 2
+            for (uint32_t h = 0; h < 2; h++) {
+                __m256 sum;
+                if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
+                    __m256i s = kind == MM_SCALE && step != STEP_SIGNED ? _mm256_madd_epi16(pair, both) : zero;
+                    sum = _mm256_cvtepi32_ps(dot4(step, s, w->w, h, 0, 8, q + r * ldq));
+                } else { /* sums below 2^24: exact */
+                    __m256i s0 = kind == MM_RUNS ? _mm256_madd_epi16(pair, run0) : zero;
+                    __m256i s1 = kind == MM_RUNS ? _mm256_madd_epi16(pair, run1) : zero;
+                    __m256 f0 = _mm256_cvtepi32_ps(dot4(step, s0, w->w, h, 0, 4, q + r * ldq));
+                    __m256 f1 = _mm256_cvtepi32_ps(dot4(step, s1, w->w, h, 4, 8, q + r * ldq));
+                    sum = _mm256_fmadd_ps(f1, half_ps(&w->s1, h), _mm256_mul_ps(f0, half_ps(&w->s0, h)));
+                }
+                acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(&w->dw, h), dr), sum, acc[r][h]);
+                if (kind == MM_SCALE_MIN)
+                    acc[r][h] = _mm256_fmadd_ps(half_ps(&w->mw, h), _mm256_set1_ps(dx[r]), acc[r][h]);
+                if (kind == MM_RUNS_MIN) {
+                    __m256 m = _mm256_mul_ps(half_ps(&w->m0, h), _mm256_set1_ps((float)s16[2 * r]));
+                    m = _mm256_fmadd_ps(half_ps(&w->m1, h), _mm256_set1_ps((float)s16[2 * r + 1]), m);
+                    acc[r][h] = _mm256_fnmadd_ps(_mm256_mul_ps(half_ps(&w->mw, h), dr), m, acc[r][h]);
+                }
+            }
+        }
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t h = 0; h < 2; h++)
+            _mm256_storeu_ps(y + r * ldy + 8 * h, acc[r][h]);
+}
+
+#define RUNS(name, kind, step)                                                                                         \
+    static void name(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y, \
+                     size_t ldy, bool first)                                                                           \
+    {                                                                                                                  \
+        uint32_t r = 0;                                                                                                \
+        for (; n_rows - r >= 4; r += 4)                                                                                \
+            runs_r(kind, step, 4, w, n, off, x, r, y, ldy, first);                                                     \
+        if (n_rows - r >= 2) {                                                                                         \
+            runs_r(kind, step, 2, w, n, off, x, r, y, ldy, first);                                                     \
+            r += 2;                                                                                                    \
+        }                                                                                                              \
+        if (n_rows > r)                                                                                                \
+            runs_r(kind, step, 1, w, n, off, x, r, y, ldy, first);                                                     \
+    }
+RUNS(scale_signed, MM_SCALE, STEP_SIGNED)
+RUNS(scale_4, MM_SCALE, STEP_4)
+RUNS(scale_8, MM_SCALE, STEP_8)
+RUNS(min_4, MM_SCALE_MIN, STEP_4)
+RUNS(min_8, MM_SCALE_MIN, STEP_8)
+RUNS(runs_2, MM_RUNS, STEP_2)
+RUNS(runs_8, MM_RUNS, STEP_8)
+RUNS(runs_min_8, MM_RUNS_MIN, STEP_8)
+
+MM_INLINE mm_runs_fn *runs_of(enum qtype t)
+{
+    enum step s = step_of(t);
+    switch (mm_kind(t)) {
+    case MM_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
+    case MM_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
+    case MM_RUNS: return s == STEP_2 ? runs_2 : runs_8;
+    default: return runs_min_8;
+    }
+}
+
+#define X(T)                                                                                                           \
+    static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
+                        uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
+                        void *scratch)                                                                                 \
+    {                                                                                                                  \
+        int flip = step_of(QT_##T) == STEP_SIGNED ? mm_offset(QT_##T) : 0;                                             \
+        mm_walk(QT_##T, runs_of(QT_##T), flip, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);              \
+    }
+MM_BLOCK_TYPES(X)
+#undef X
+
+/* ---- F32, F16, BF16 ---- */
+
+/* Half h of element k's 16 weights. */
+MM_INLINE __m256 weights(enum qtype t, const uint8_t *panel, uint32_t k, uint32_t h)
+{
+    if (t == QT_F32)
+        return _mm256_loadu_ps((const float *)(panel + 64 * (size_t)k) + 8 * h);
+    __m128i v = _mm_loadu_si128((const __m128i *)(panel + 32 * (size_t)k) + h);
+    if (t == QT_F16)
+        return _mm256_cvtph_ps(v);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+}
+
+/* R rows by H halves of panels, elements [k0, k1). */
+MM_INLINE void floats_rh(enum qtype t, uint32_t R, uint32_t H, uint32_t n_in, uint32_t k0, uint32_t k1,
+                         const uint8_t *panels, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    size_t bytes = mm_panel_bytes(t, n_in);
+    __m256 acc[2][4];
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t h = 0; h < H; h++)
+            acc[r][h] = k0 ? _mm256_loadu_ps(y + r * ldy + 8 * h) : _mm256_setzero_ps();
+    for (uint32_t k = k0; k < k1; k++) {
+        __m256 w[4];
+#pragma GCC unroll 4
+        for (uint32_t h = 0; h < H; h++)
+            w[h] = weights(t, panels + h / 2 * bytes, k, h % 2);
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < R; r++) {
+            __m256 xr = _mm256_set1_ps(x[r * ldx + k]);
+#pragma GCC unroll 4
+            for (uint32_t h = 0; h < H; h++)
+                acc[r][h] = _mm256_fmadd_ps(w[h], xr, acc[r][h]);
+        }
+    }
+    for (uint32_t r = 0; r < R; r++)
+        for (uint32_t h = 0; h < H; h++)
+            _mm256_storeu_ps(y + r * ldy + 8 * h, acc[r][h]);
+}
+
+MM_INLINE void floats_h(enum qtype t, uint32_t H, uint32_t n_in, const uint8_t *panels, const float *x, size_t ldx,
+                        uint32_t n_rows, float *y, size_t ldy)
+{
+    enum { RANGE = 256 }; /* of elements: two panels' worth stays in the first cache */
+    for (uint32_t k0 = 0; k0 < n_in; k0 += RANGE) {
+        uint32_t k1 = n_in - k0 < RANGE ? n_in : k0 + RANGE, r = 0;
+        for (; n_rows - r >= 2; r += 2)
+            floats_rh(t, 2, H, n_in, k0, k1, panels, x + r * ldx, ldx, y + r * ldy, ldy);
+        if (r < n_rows)
+            floats_rh(t, 1, H, n_in, k0, k1, panels, x + r * ldx, ldx, y + r * ldy, ldy);
+    }
+}
+
+#define X(T)                                                                                                           \
+    static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
+                        uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
+                        void *scratch)                                                                                 \
+    {                                                                                                                  \
+        size_t bytes = mm_panel_bytes(QT_##T, n_in);                                                                   \
+        for (; n_panels >= 2; n_panels -= 2, panels += 2 * bytes, y += 32)                                             \
+            floats_h(QT_##T, 4, n_in, panels, x, ldx, n_rows, y, ldy);                                                 \
+        if (n_panels)                                                                                                  \
+            floats_h(QT_##T, 2, n_in, panels, x, ldx, n_rows, y, ldy);                                                 \
+    }
+X(F32) X(F16) X(BF16)
+#undef X
+
+/* ---- quantiser: mm_quant_row ---- */
+
+MM_INLINE int32_t top_of(__m256i m)
+{
+    __m128i v = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    v = _mm_max_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+    v = _mm_max_epi32(v, _mm_shuffle_epi32(v, 0xb1));
+    return _mm_cvtsi128_si32(v);
+}
+
+static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
+{
+    const __m256 magic = _mm256_set1_ps(12582912.0f);
+    const __m256i sign_off = _mm256_set1_epi32(0x7fffffff), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    int8_t *q = a->q + (size_t)row * a->ldq;
+    size_t at = row;
+    for (uint32_t b = 0; b < n_in / QK; b++, x += QK, q += QK, at += a->ldd) {
+        __m256 v[4];
+        __m256i m = _mm256_setzero_si256(), c[4];
+        for (int i = 0; i < 4; i++) {
+            v[i] = _mm256_loadu_ps(x + 8 * i);
+            m = _mm256_max_epi32(m, _mm256_and_si256(_mm256_castps_si256(v[i]), sign_off));
+        }
+        int32_t top = top_of(m);
+        float amax = f32_from_bits((uint32_t)top), inv = 127.0f / amax, d = amax / 127.0f;
+        bool zero = top >= 0x7f800000 || amax < 1e-30f;
+        if (__builtin_expect(zero, 0)) {
+            inv = 0;
+            d = top >= 0x7f800000 ? f32_from_bits(0x7fc00000) : 0;
+        }
+        for (int i = 0; i < 4; i++) {
+            __m256 r = _mm256_mul_ps(zero ? _mm256_setzero_ps() : v[i], _mm256_set1_ps(inv));
+            c[i] = _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(r, magic)), _mm256_castps_si256(magic));
+        }
+        /* packs work in halves of 128 bits; `order` puts the fours back in place */
+        __m256i lo = _mm256_packs_epi32(c[0], c[1]), hi = _mm256_packs_epi32(c[2], c[3]);
+        __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(lo, hi), order);
+        _mm256_storeu_si256((__m256i *)q, bytes);
+        __m256i s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
+        s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
+        s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
+        int32_t s0 = _mm256_extract_epi32(s, 0), s1 = _mm256_extract_epi32(s, 4);
+        a->s16[2 * at] = (int16_t)s0;
+        a->s16[2 * at + 1] = (int16_t)s1;
+        a->d[at] = d;
+        a->dx[at] = d * (float)(s0 + s1);
+    }
+}
+
+static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
+{
+    switch (t) {
+#define X(T) case QT_##T: return dot_##T;
+    MM_BLOCK_TYPES(X) X(F32) X(F16) X(BF16)
+#undef X
+    default: return NULL;
+    }
+}
+
+static const struct mm_kernels kernels = { "avx2", quant, dot };
+const struct mm_kernels *const mm_avx2 = &kernels;
+
+#else
 const struct mm_kernels *const mm_avx2 = NULL;
+#endif
