@@ -60,7 +60,7 @@ static void print_result(const struct validate_result *r)
                r->diff.nmse, r->diff.max_err, r->diff.max_row, r->diff.max_col, (double)r->diff.max_a,
                (double)r->diff.max_b);
     } else if (bad) {
-        printf("first difference: no output of the last step parts by itself beyond the tolerance\n");
+        printf("first difference: none within the step: what it inherits from earlier steps differs\n");
     }
     printf("%s: %s against %s: %u steps, %u same, %u ties, %u flips, %u errors; worst nmse %.3g at token %u, largest error "
            "%.3g, tolerance %.3g\n", bad ? "DIFFERENT" : "equal", r->name_a, r->name_b, r->n_steps, r->n_same, r->n_ties,

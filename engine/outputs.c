@@ -86,7 +86,7 @@ uint32_t cmd_outputs(const struct stream *s, uint32_t cmd, uint32_t n_rows, uint
     }
     case CMD_ROUTER: {
         const ka_router *a = args;
-        F32(&w, ka_router, logits, ROWS_STEP, a->n_expert, a->n_expert);
+        /* not its logits: a tier may turn them into probabilities in place */
         I32(&w, ka_router, ids, ROWS_STEP, a->k, a->k);
         F32(&w, ka_router, weights, ROWS_STEP, a->k, a->k);
         F32(&w, ka_router, share, ROWS_STEP, 1, 1);

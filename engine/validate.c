@@ -35,7 +35,7 @@ static struct validate_step judge(const float *a, const float *b, uint32_t n, do
     }
     s.gap = (double)b[s.top_b] - second;
     s.gap_flip = (double)b[s.top_b] - (double)b[s.top_a];
-    s.stated = 4 * sqrt(tol * sq / n);
+    s.stated = 3 * sqrt(s.nmse * sq / n);
     s.verdict = !(s.nmse <= tol)          ? VALIDATE_ERROR
                 : s.top_a == s.top_b      ? VALIDATE_SAME
                 : s.gap_flip <= 2 * s.stated ? VALIDATE_TIE
@@ -98,12 +98,12 @@ static void close_pair(struct pair *p)
     free(p->tok);
 }
 
-/* The first output that parts, in the step that evaluated the last n_new tokens of the history. */
-static int locate(struct pair *p, uint32_t n_new, struct validate_result *r, struct err *e)
+/* The first output that parts, in the step that evaluated the last n_new of the first n_tok tokens. */
+static int locate(struct pair *p, uint32_t n_tok, uint32_t n_new, struct validate_result *r, struct err *e)
 {
     uint32_t cap = p->ea->prefill.s->h.row_cap, rows = n_new % cap ? n_new % cap : MIN(n_new, cap);
     struct bisect_opts bo = { .tok = p->tok,
-                              .n_before = p->n_tok - rows,
+                              .n_before = n_tok - rows,
                               .n_rows = rows,
                               .tol = r->tol,
                               .layer = UINT32_MAX };
@@ -123,6 +123,7 @@ static int locate(struct pair *p, uint32_t n_new, struct validate_result *r, str
 static int compare_steps(struct pair *p, const struct validate_opts *o, struct validate_result *r, struct err *e)
 {
     uint32_t n_new = p->n_tok; /* tokens of the step */
+    uint32_t bad_n_tok = 0, bad_n_new = 0;
     for (uint32_t i = 0; i <= o->n; i++) {
         const float *la, *lb;
         const int32_t *tok = p->tok + p->n_tok - n_new;
@@ -134,14 +135,18 @@ static int compare_steps(struct pair *p, const struct validate_opts *o, struct v
         count(r, &s);
         if (o->step)
             o->step(o->user, &s);
-        if (s.verdict >= VALIDATE_FLIP && !o->keep_going)
-            return locate(p, n_new, r, e);
+        if (s.verdict >= VALIDATE_FLIP && !bad_n_tok) {
+            bad_n_tok = p->n_tok;
+            bad_n_new = n_new;
+        }
+        if (bad_n_tok && !o->keep_going)
+            break;
         if (o->cancel && *o->cancel)
             return err_set(e, -ECANCELED, "validate: interrupted after %u steps", r->n_steps);
         p->tok[p->n_tok++] = s.top_b;
         n_new = 1;
     }
-    return 0;
+    return bad_n_tok ? locate(p, bad_n_tok, bad_n_new, r, e) : 0;
 }
 
 int validate(const struct validate_opts *o, struct validate_result *r, struct err *e)

@@ -2,11 +2,11 @@
  * Token for token: does tier A say what tier B says? Both evaluate the same history (B's greedy choices), and after
  * each step their logits are compared. A step is
  *     same      both choose the same token, and the error is within the tolerance;
- *     tie       they choose differently, but B's logits of the two tokens are closer than the tolerance allows both to
- *               be off: no engine can decide between them at this accuracy;
+ *     tie       they choose differently, but B's logits of the two tokens are closer than twice the stated error: at this
+ *               accuracy nobody can decide between them;
  *     flip      they choose differently, and the difference is larger than that;
- *     error     the error of the logits is beyond the tolerance, whatever was chosen.
- * The tolerance is an NMSE; the stated error of one logit follows from it as 4 * sqrt(tol * mean(b^2)). */
+ *     error     the error of the logits (NMSE) is beyond the tolerance, whatever was chosen.
+ * The stated error of one logit is three times the root mean square of the step's errors. */
 #ifndef ZINC_ENGINE_VALIDATE_H
 #define ZINC_ENGINE_VALIDATE_H
 
@@ -21,7 +21,7 @@ struct validate_step {
     double nmse, max_err;
     double gap;              /* B's two best logits                           */
     double gap_flip;         /* B's logits of top_b and top_a; 0 when equal   */
-    double stated;           /* what the tolerance allows a logit to be off   */
+    double stated;           /* 3 * sqrt(mean((a - b)^2))                      */
     enum validate_verdict verdict;
 };
 
