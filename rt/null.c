@@ -7,7 +7,6 @@
 
 #include "rt/tier.h"
 
-
 enum { WINNER = 8 }; /* the winner's logit; the noise stays in (-1, 0] */
 
 struct null_won {
