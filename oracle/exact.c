@@ -114,9 +114,12 @@ static void exact_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, r->c->io->n_out); pool_next(r->w, &l, &i);) {
         const float *x = CPU_F32(a->logits) + (size_t)i * a->n;
         uint32_t best = 0;
-        for (uint32_t k = 1; k < a->n; k++)
-            if (x[k] > x[best])
+        float max = -INFINITY; /* a NaN never wins */
+        for (uint32_t k = 0; k < a->n; k++)
+            if (x[k] > max) {
+                max = x[k];
                 best = k;
+            }
         ((int32_t *)cpu_ptr(a->next))[i] = (int32_t)best;
     }
 }

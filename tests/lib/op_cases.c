@@ -1,0 +1,116 @@
+#include "tests/lib/op_cases.h"
+
+/* int8 activations: two roundings of a block of 32 normal numbers; the weights themselves are exact in both modes. */
+#define NMSE_INT8  3e-4
+#define NMSE_FLOAT 1e-11
+#define NMSE_MATH  1e-9
+
+/* X(type, name, smallest n_in): the types that zinc reads */
+#define TYPES(X)                                                                                                       \
+    X(F32, "f32", 16) X(F16, "f16", 16) X(BF16, "bf16", 16) X(Q4_0, "q4_0", 32) X(Q4_1, "q4_1", 32)                    \
+    X(Q5_0, "q5_0", 32) X(Q5_1, "q5_1", 32) X(Q8_0, "q8_0", 32) X(IQ4_NL, "iq4_nl", 32) X(MXFP4, "mxfp4", 32)          \
+    X(Q2_K, "q2_k", 256) X(Q3_K, "q3_k", 256) X(Q4_K, "q4_k", 256) X(Q5_K, "q5_k", 256) X(Q6_K, "q6_k", 256)           \
+    X(IQ4_XS, "iq4_xs", 256)
+#define LIMIT(t) (QT_##t == QT_F32 || QT_##t == QT_F16 || QT_##t == QT_BF16 ? NMSE_FLOAT : NMSE_INT8)
+
+/* A matrix: ragged against panels of 16, and one row more than any power of two. */
+#define PER_TYPE(t, s, n)                                                                                              \
+    { "embed/" s, make_embed, QT_##t, 5, n, 64, .max_nmse = 1e-13 },                                                   \
+    { "matmul/" s "/smallest", make_matmul, QT_##t, 3, n, 1, .max_nmse = LIMIT(t) },                                   \
+    { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 3 * n, 53, .max_nmse = LIMIT(t) },                                \
+    { "matmul/" s "/norm+bias+scale+resid", make_matmul, QT_##t, 17, 512, 64,                                          \
+      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = LIMIT(t) },                                        \
+    { "proj/" s, make_proj, QT_##t, 4, 256, 50, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },                   \
+    { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * LIMIT(t) },                    \
+    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * LIMIT(t) },                  \
+    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
+      .max_nmse = LIMIT(t) },
+
+const struct op_case op_cases[] = {
+    TYPES(PER_TYPE)
+    { "matmul/one row", make_matmul, QT_Q4_K, 1, 1024, 272, .max_nmse = NMSE_INT8 },
+    { "matmul/softcap", make_matmul, QT_F32, 5, 64, 40, .flags = OF_SOFTCAP, .max_nmse = NMSE_MATH },
+    { "matmul/output rows", make_matmul, QT_Q8_0, 6, 64, 33, .flags = OF_OUT | OF_NORM, .max_nmse = NMSE_INT8 },
+    { "matmul/many rows", make_matmul, QT_Q4_0, 70, 96, 40, .flags = OF_BIAS, .max_nmse = NMSE_INT8 },
+    { "gate_up/gelu+bias", make_gate_up, QT_F16, 6, 48, 37, .flags = OF_GELU | OF_BIAS, .max_nmse = NMSE_MATH },
+    { "gate_up/oai+bias", make_gate_up, QT_MXFP4, 6, 64, 37, .flags = OF_OAI | OF_BIAS, .max_nmse = 2 * NMSE_INT8 },
+    { "norm/plain", make_norm, .rows = 5, .n_in = 70, .max_nmse = NMSE_FLOAT },
+    { "norm/weight+resid", make_norm, .rows = 5, .n_in = 192, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_FLOAT },
+    { "norm/output rows", make_norm, .rows = 3, .n_in = 33, .flags = OF_NORM | OF_OUT, .max_nmse = NMSE_FLOAT },
+    { "add", make_add, .rows = 4, .n_in = 75, .max_nmse = NMSE_FLOAT },
+
+    { "rope/neox", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 64, .max_nmse = NMSE_FLOAT },
+    { "rope/adjacent", make_rope, .rows = 20, .heads = 2, .kv = 2, .dim = 32, .flags = OF_ADJACENT,
+      .max_nmse = NMSE_FLOAT },
+    { "rope/partial+norm+gate", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 256,
+      .flags = OF_PARTIAL | OF_NORM | OF_GATE, .max_nmse = NMSE_FLOAT },
+    { "rope/q only", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 64, .flags = OF_NORM | OF_Q_ONLY,
+      .max_nmse = NMSE_FLOAT },
+
+    { "attn/32", make_attn, .rows = 40, .heads = 4, .kv = 4, .dim = 32, .max_nmse = 1e-7 },
+    { "attn/64 gqa 2", make_attn, .rows = 40, .heads = 4, .kv = 2, .dim = 64, .max_nmse = 1e-7 },
+    { "attn/128 gqa 4", make_attn, .rows = 37, .heads = 8, .kv = 2, .dim = 128, .flags = OF_NORM, .max_nmse = 1e-7 },
+    { "attn/256 gqa 8 gate", make_attn, .rows = 33, .heads = 8, .kv = 1, .dim = 256,
+      .flags = OF_NORM | OF_PARTIAL | OF_GATE, .max_nmse = 1e-7 },
+    { "attn/64 gqa 3 f32", make_attn, .rows = 40, .heads = 6, .kv = 2, .dim = 64, .flags = OF_F32_KV | OF_ADJACENT,
+      .max_nmse = NMSE_MATH },
+    { "attn/64 gqa 7 v norm", make_attn, .rows = 21, .heads = 7, .kv = 1, .dim = 64, .flags = OF_V_NORM | OF_F32_KV,
+      .max_nmse = NMSE_MATH },
+    { "attn/48 f32", make_attn, .rows = 20, .heads = 2, .kv = 1, .dim = 48, .flags = OF_F32_KV, .max_nmse = NMSE_MATH },
+    { "attn/64 sinks", make_attn, .rows = 40, .heads = 8, .kv = 1, .dim = 64, .flags = OF_SINKS, .max_nmse = 1e-7 },
+    { "attn/32 sinks window 5", make_attn, .rows = 60, .heads = 4, .kv = 2, .dim = 32, .flags = OF_SINKS, .arg = 5,
+      .max_nmse = 1e-7 },
+    { "attn/32 three tiles", make_attn, .rows = 600, .heads = 2, .kv = 1, .dim = 32, .max_nmse = 1e-7 },
+    { "attn/32 window across tiles", make_attn, .rows = 560, .heads = 2, .kv = 1, .dim = 32, .arg = 270,
+      .flags = OF_SINKS, .max_nmse = 1e-7 },
+    { "attn/64 two slots", make_attn, .rows = 50, .heads = 4, .kv = 2, .dim = 64, .flags = OF_SLOTS | OF_F32_KV,
+      .max_nmse = NMSE_MATH },
+
+    { "gdn/128", make_gdn, .rows = 12, .heads = 2, .kv = 2, .dim = 128, .max_nmse = NMSE_MATH },
+    { "gdn/64 modulo 3", make_gdn, .rows = 19, .heads = 2, .kv = 6, .dim = 64, .max_nmse = NMSE_MATH },
+    { "gdn/32 grouped 2", make_gdn, .rows = 19, .heads = 3, .kv = 6, .dim = 32, .flags = OF_FUSED,
+      .max_nmse = NMSE_MATH },
+    { "gdn/16 two slots", make_gdn, .rows = 23, .heads = 1, .kv = 2, .dim = 16, .flags = OF_SLOTS,
+      .max_nmse = NMSE_MATH },
+
+    { "router/softmax", make_router, QT_F32, 9, 64, .heads = 37, .arg = 4, .flags = OF_NORM, .max_nmse = NMSE_MATH },
+    { "router/softmax share", make_router, QT_BF16, 9, 128, .heads = 64, .arg = 8, .flags = OF_SHARE | OF_NORM,
+      .max_nmse = NMSE_MATH },
+    { "router/late bias", make_router, QT_F32, 9, 64, .heads = 32, .arg = 4, .flags = OF_LATE | OF_BIAS,
+      .max_nmse = NMSE_MATH },
+    { "router/all", make_router, QT_F16, 3, 64, .heads = 5, .arg = 5, .max_nmse = NMSE_MATH },
+    { "moe_up/norm+bias+oai", make_moe_up, QT_MXFP4, 9, 64, 40, .heads = 8, .arg = 4,
+      .flags = OF_NORM | OF_BIAS | OF_OAI, .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/fused rows", make_moe_up, QT_Q4_0, 9, 64, 24, .heads = 4, .arg = 2, .flags = OF_FUSED,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/f32 norm", make_moe_up, QT_F32, 9, 48, 20, .heads = 4, .arg = 3, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = NMSE_MATH },
+    { "moe_down/bias", make_moe_down, QT_Q8_0, 9, 64, 50, .heads = 8, .arg = 4, .flags = OF_BIAS,
+      .max_nmse = NMSE_INT8 },
+    { "moe_down/f16", make_moe_down, QT_F16, 9, 48, 33, .heads = 4, .arg = 3, .flags = OF_BIAS | OF_RESID,
+      .max_nmse = NMSE_FLOAT },
+
+    { "gather", make_gather, .rows = 7, .n_in = 40, .max_nmse = 0 },
+    { "argmax", make_argmax, .rows = 7, .n_in = 40000 },
+    { "argmax/ragged", make_argmax, .rows = 3, .n_in = 77 },
+    { 0 },
+};
+
+const struct op_case op_time_cases[] = {
+    { "norm/4096", make_norm, .rows = 1, .n_in = 4096, .flags = OF_NORM },
+    { "matmul/q4_k/4096x12288", make_matmul, QT_Q4_K, 1, 4096, 12288, .flags = OF_NORM },
+    { "matmul/q4_k/4096x4096 x128", make_matmul, QT_Q4_K, 128, 4096, 4096, .flags = OF_NORM },
+    { "matmul/q8_0/1024x3072", make_matmul, QT_Q8_0, 1, 1024, 3072, .flags = OF_RESID },
+    { "gate_up/q4_k/2048x768", make_gate_up, QT_Q4_K, 1, 2048, 768, .flags = OF_NORM },
+    { "rope/32x128", make_rope, .rows = 1, .heads = 32, .kv = 8, .dim = 128, .flags = OF_NORM },
+    { "attn/prompt of 512, 16/8 x 128", make_attn, .rows = 512, .heads = 16, .kv = 8, .dim = 128 },
+    { "attn/prompt of 2048, 4/1 x 128", make_attn, .rows = 2048, .heads = 4, .kv = 1, .dim = 128 },
+    { "attn/prompt of 2048, 8/1 x 256", make_attn, .rows = 2048, .heads = 8, .kv = 1, .dim = 256 },
+    { "gdn/1 row, 16/32 x 128", make_gdn, .rows = 1, .heads = 16, .kv = 32, .dim = 128 },
+    { "gdn/256 rows, 16/32 x 128", make_gdn, .rows = 256, .heads = 16, .kv = 32, .dim = 128 },
+    { "router/256 of 2048", make_router, QT_F32, 1, 2048, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE },
+    { "moe_up/q4_k/8 of 128", make_moe_up, QT_Q4_K, 1, 2048, 768, .heads = 32, .arg = 8 },
+    { "moe_down/q4_k/8 of 128", make_moe_down, QT_Q4_K, 1, 768, 2048, .heads = 32, .arg = 8, .flags = OF_RESID },
+    { "argmax/151936", make_argmax, .rows = 1, .n_in = 151936 },
+    { 0 },
+};

@@ -1,0 +1,49 @@
+/* tests/lib/op_cases.h: the op table. One line is one case: what it runs, its shape, and how far from --exact it may be. */
+#ifndef ZINC_TESTS_OP_CASES_H
+#define ZINC_TESTS_OP_CASES_H
+
+#include "tests/lib/opstream.h"
+
+struct op_case {
+    const char *name;
+    struct ops *(*make)(const struct op_case *c); /* tests/lib/op_make.c */
+    enum qtype type;
+    uint32_t rows, n_in, n_out;
+    uint32_t heads, kv, dim; /* attention and DeltaNet: query (k) heads, kv (v) heads, head size     */
+    uint32_t flags;          /* enum op_flags                                                        */
+    uint32_t arg;            /* window, experts used, DeltaNet group, ...                            */
+    double max_nmse;
+};
+
+enum op_flags {
+    OF_NORM = 1,       /* norm folded into the product's input; q and k norm                       */
+    OF_BIAS = 2,
+    OF_RESID = 4,
+    OF_SCALE = 8,      /* per row                                                                  */
+    OF_SOFTCAP = 16,
+    OF_GATE = 32,      /* attention's output gate                                                  */
+    OF_SINKS = 64,
+    OF_F32_KV = 128,
+    OF_SLOTS = 256,    /* rows of two sequences, interleaved in runs                               */
+    OF_ADJACENT = 512, /* rotate (2i, 2i + 1)                                                      */
+    OF_PARTIAL = 1024, /* rotate half of the head                                                  */
+    OF_V_NORM = 2048,
+    OF_GELU = 4096,
+    OF_OAI = 8192,
+    OF_SHARE = 16384,  /* router: shared expert's gate                                             */
+    OF_LATE = 32768,   /* router: softmax after the choice                                         */
+    OF_FUSED = 65536,  /* gate and up rows in one tensor                                           */
+    OF_Q_ONLY = 1 << 17, /* no k and v: another layer's cache                                      */
+    OF_OUT = 1 << 18,  /* rows of the output                                                       */
+};
+
+struct ops *make_embed(const struct op_case *c), *make_norm(const struct op_case *c), *make_add(const struct op_case *c),
+    *make_matmul(const struct op_case *c), *make_proj(const struct op_case *c), *make_gate_up(const struct op_case *c),
+    *make_rope(const struct op_case *c), *make_attn(const struct op_case *c), *make_gdn(const struct op_case *c),
+    *make_router(const struct op_case *c), *make_moe_up(const struct op_case *c), *make_moe_down(const struct op_case *c),
+    *make_gather(const struct op_case *c), *make_argmax(const struct op_case *c);
+
+extern const struct op_case op_cases[];
+extern const struct op_case op_time_cases[]; /* larger, for --time; both end with a NULL name */
+
+#endif
