@@ -30,9 +30,9 @@ struct ops {
     struct cmd cmds[MAX_CMDS];
     struct stream_use uses[MAX_USES];
     struct patch patches[SYM_COUNT];
-    uint8_t args[MAX_CMDS * ARGS];
+    _Alignas(8) uint8_t args[MAX_CMDS * ARGS];
     char strs[STRS];
-    uint8_t consts[16384];
+    _Alignas(64) uint8_t consts[16384];
     uint32_t total;
     bool next_is_result;
     ka_row *rows;
@@ -79,8 +79,9 @@ static uint32_t add_buf(struct ops *o, const char *name, enum arena a, uint64_t 
 
 struct ops *ops_new(uint32_t total, uint32_t n_ctx, uint32_t n_slots, enum ka_kv kv)
 {
-    struct ops *o = calloc(1, sizeof *o);
+    struct ops *o = aligned_alloc(64, align_up(sizeof *o, 64));
     CHECK(o);
+    memset(o, 0, sizeof *o);
     seed = 0x2545f491;
     o->s = (struct stream){ .cmds = o->cmds, .args = o->args, .uses = o->uses, .bufs = o->bufs, .weights = o->weights,
                             .patches = o->patches, .consts = o->consts, .strs = o->strs };
