@@ -10,7 +10,7 @@
  * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed (with --no-eog: not chosen); with
  * --force those ids are fed instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
  * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
- * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
+ * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --kv-f32, --chunk N (512),
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), -v (its log).
  * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
 #include <dirent.h>
@@ -27,6 +27,7 @@
 struct opts {
     const char *command, *model, *libs, *variant, *prompt, *force, *dump;
     int n, p, d, reps, threads, chunk, fa;
+    bool kv_f32;
     bool no_special, no_eog;
 };
 
@@ -135,6 +136,8 @@ static void *create_context(const struct lm *lm, const struct opts *o, void *mod
     p.n_batch = p.n_ubatch = (uint32_t)o->chunk;
     p.n_threads = p.n_threads_batch = o->threads;
     p.flash_attn_type = o->fa;
+    if (o->kv_f32)
+        p.type_k = p.type_v = 0;
     void *c = lm->context_create(model, p);
     if (!c)
         die(1, "llama.cpp makes no context of %d tokens for %s", n_ctx, o->model);
@@ -355,6 +358,8 @@ static void parse(struct opts *o, int argc, char **argv)
             o->fa = 1;
         else if (strcmp(a, "--no-fa") == 0)
             o->fa = 0;
+        else if (strcmp(a, "--kv-f32") == 0)
+            o->kv_f32 = true;
         else if (strcmp(a, "--no-special") == 0)
             o->no_special = true;
         else if (strcmp(a, "--no-eog") == 0)
