@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Exact-match accuracy by task on held-out prompts, greedy.   python3 evaluate.py --out DIR [--n 200]
 
-Writes DIR/eval.md and DIR/eval.json; --write-prompts FILE also writes the prompts as JSON lines for `zinc eval`."""
+Writes DIR/eval.md and DIR/eval.json. The prompts: heldout.py."""
 
 import argparse
 import json
-import random
 
 import torch
 import torch._dynamo
 
 import data
+import heldout
 import vocab
 from model import CHUNK, Model
 
@@ -56,28 +56,14 @@ def answer(text):
     return text.split("</think>")[-1].strip()
 
 
-def suite(n, seed=2026):
-    for task in data.EVAL:
-        if task == "fact":
-            yield from ((task, c, w) for c, w in data.facts_eval())
-        else:
-            r = random.Random(f"{seed}{task}")
-            yield from ((task, *data.heldout(task, r)) for _ in range(n))
-
-
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--out", required=True)
     ap.add_argument("--n", type=int, default=200)
-    ap.add_argument("--write-prompts")
     a = ap.parse_args()
     torch._dynamo.config.disable = True  # too many shapes to compile for
     tok = vocab.load(a.out + "/tokenizer.json", 0)
-    items = list(suite(a.n))
-    if a.write_prompts:
-        with open(a.write_prompts, "w") as f:
-            for task, c, want in items:
-                f.write(json.dumps({"task": task, "messages": c.messages, "tools": c.tools, "think": c.think is not None, "want": want}) + "\n")
+    items = list(heldout.suite(a.n))
     torch.backends.cuda.matmul.allow_tf32 = False
     model = Model().cuda().eval()
     model.load_state_dict(torch.load(a.out + "/state.pt", map_location="cuda")["model"])
@@ -92,12 +78,12 @@ def main():
             right[task] = right.get(task, 0) + (text == w)
             if text != w:
                 wrong.setdefault(task, []).append((c.messages[-1]["content"][-100:], w, text))
-    rows = [(t, right[t], total[t], 100 * right[t] / total[t], max(len(i) for i in [[0]])) for t in data.EVAL]
+    rows = [(t, right[t], total[t]) for t in data.EVAL]
     with open(a.out + "/eval.md", "w") as f:
         f.write("| task | right | of | % |\n|---|---|---|---|\n")
-        for t, r, n, p, _ in rows:
-            f.write(f"| {t} | {r} | {n} | {p:.1f} |\n")
-    json.dump({t: [r, n] for t, r, n, _, _ in rows}, open(a.out + "/eval.json", "w"))
+        for t, r, n in rows:
+            f.write(f"| {t} | {r} | {n} | {100 * r / n:.1f} |\n")
+    json.dump({t: [r, n] for t, r, n in rows}, open(a.out + "/eval.json", "w"))
     print(open(a.out + "/eval.md").read())
     for t, w in wrong.items():
         for q, want, got in w[:2]:
