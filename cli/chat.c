@@ -193,6 +193,11 @@ static const char *const help =
     "/exit             end (also Ctrl-D)\n"
     "A line that ends in \\ goes on in the next one; \"\"\" before and after encloses several lines. Ctrl-C ends an answer.\n";
 
+static bool is_word(const char *line, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(line, word, n) == 0;
+}
+
 /* 0: go on; -1: end. */
 static int command(struct chat *c, const char *line)
 {
@@ -200,18 +205,17 @@ static int command(struct chat *c, const char *line)
     size_t n = strcspn(line, " ");
     const char *rest = line + n + strspn(line + n, " ");
     int rc = 0;
-    if (!strncmp(line, "/exit", n) || !strncmp(line, "/quit", n) || !strcmp(line, "/bye"))
+    if (is_word(line, n, "/exit") || is_word(line, n, "/quit"))
         return -1;
-    if (!strncmp(line, "/help", n) || !strcmp(line, "/?"))
+    if (is_word(line, n, "/help") || is_word(line, n, "/?"))
         fputs(help, stderr);
-    else if (!strncmp(line, "/reset", n) || !strncmp(line, "/clear", n))
+    else if (is_word(line, n, "/reset"))
         rc = dialog_reset(c->d, dialog_system(c->d), &e);
-    else if (!strncmp(line, "/system", n)) {
-        if (*rest)
-            rc = dialog_reset(c->d, rest, &e);
-        else
-            fprintf(stderr, "%s\n", dialog_system(c->d) ? dialog_system(c->d) : "(no system message)");
-    } else
+    else if (is_word(line, n, "/system") && *rest)
+        rc = dialog_reset(c->d, rest, &e);
+    else if (is_word(line, n, "/system"))
+        fprintf(stderr, "%s\n", dialog_system(c->d) ? dialog_system(c->d) : "(no system message)");
+    else
         fprintf(stderr, "unknown command %.*s; /help lists all\n", (int)n, line);
     if (rc)
         cli_fail(&e);

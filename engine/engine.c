@@ -181,7 +181,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
                             .threads = o->threads ? o->threads : env_get()->threads,
                             .exact = sp->exact,
                             .check = sp->check,
-                            .trace = o->trace };
+                            .trace = o->trace || env_get()->debug >= 3 };
 #ifdef ZINC_DEBUG_CHECKS
     to.check = true;
 #endif
@@ -279,6 +279,7 @@ int engine_start(struct engine *eng, const struct engine_opts *o, struct err *e)
     eng->info.load_ns += clock_ns() - start_ns;
     log_info(ENGINE, "%s on %s (%s), plan %s, %u commands, context %u", eng->label, eng->info.tier, eng->device,
              eng->info.plan, eng->info.n_cmds, eng->info.n_ctx);
+    engine_debug_open(eng);
     return 0;
 }
 

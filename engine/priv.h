@@ -66,4 +66,9 @@ void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t
 /* The plan that evaluates n rows and how many of them fit in one step. */
 struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_step);
 
+/* engine/debug.c: what ZINC_DEBUG asks for; nothing below its levels. */
+void engine_debug_open(const struct engine *eng);
+void engine_debug_tensors(struct engine *eng, struct engine_plan *p, const struct step *st);
+void engine_debug_step(struct engine *eng, const struct engine_plan *p, const struct step *st, uint64_t ns);
+
 #endif

@@ -1,8 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/check.h"
 #include "base/ckd.h"
+#include "base/clock.h"
+#include "base/env.h"
 #include "engine/priv.h"
 
 #define WAIT_NS 1000000000u
@@ -96,7 +99,12 @@ int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint
     struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row };
     for (uint32_t i = 0; i < n_rows; i++)
         st.kv_len = MAX(st.kv_len, eng->rows[i].pos + 1);
-    uint64_t point;
+    uint64_t point, t0 = clock_ns();
+    bool debug = env_get()->debug >= 2;
+    if (debug) {
+        engine_debug_tensors(eng, p, &st);
+        t0 = clock_ns();
+    }
     int rc = tier_submit(eng->tier, p->native, &st, &point);
     if (rc)
         return device_fault(eng, rc, e);
@@ -105,6 +113,10 @@ int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint
     while (rc == -ETIME);
     if (rc)
         return device_fault(eng, rc, e);
+    if (debug) {
+        engine_debug_step(eng, p, &st, clock_ns() - t0);
+        alloc_guard_forgive(); /* looking may allocate */
+    }
     if (!n_out || !logits)
         return 0;
     *logits = tier_map(eng->tier, ARENA_IO, p->s->h.logits_off);
