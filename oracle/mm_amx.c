@@ -37,14 +37,14 @@ MM_INLINE enum form form_of(enum qtype t)
 
 /* An opened run: scales, and tiles of weights: INT8 [k / 4][row][4], or [part][k / 2][row][2] times 2^24. */
 struct run {
-    v16f dw, mw;
-    v16u w[];
-};
+    float dw[16], mw[16];
+    uint32_t w[][16];
+} __attribute__((aligned(64)));
 
 MM_INLINE struct run *run_at(const void *runs, enum form f, size_t i)
 {
     const size_t tile = f == INT8 ? 8 : f == BF16 ? 16 : 32;
-    return (struct run *)((uintptr_t)runs + i * (sizeof(struct run) + tile * sizeof(v16u)));
+    return (struct run *)((uintptr_t)runs + i * (sizeof(struct run) + tile * sizeof(uint32_t[16])));
 }
 
 struct sums {
@@ -62,20 +62,20 @@ MM_INLINE __m512 byte_2e24(__m512i w, int j)
 }
 
 /* The upper halves of two vectors of floats, lane by lane: lo, hi. */
-MM_INLINE v16u pair(__m512 lo, __m512 hi)
+MM_INLINE __m512i pair(__m512 lo, __m512 hi)
 {
     __m512i l = _mm512_srli_epi32(_mm512_castps_si512(lo), 16);
-    return (v16u)_mm512_mask_blend_epi16(0xaaaaaaaa, l, _mm512_castps_si512(hi));
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, l, _mm512_castps_si512(hi));
 }
 
 /* Weights times the scale of their run of 16, in one tile or two. */
-MM_INLINE void tiles_of_runs(bool split, const struct mm_xblk *x, v16u *out)
+MM_INLINE void tiles_of_runs(bool split, const struct mm_xblk *x, uint32_t (*out)[16])
 {
     for (int g = 0; g < 8; g++) {
-        __m512 s = (__m512)(g < 4 ? x->s0 : x->s1);
+        __m512 s = _mm512_load_ps(g < 4 ? x->s0 : x->s1);
         __m512 hi[4], lo[4];
         for (int j = 0; j < 4; j++) {
-            __m512 p = _mm512_mul_ps(byte_2e24((__m512i)x->w[g], j), s);
+            __m512 p = _mm512_mul_ps(byte_2e24(_mm512_load_si512(x->w[g]), j), s);
             lo[j] = hi[j] = p;
             if (split) { /* to a multiple of 64 * 2^24; the rest is exact */
                 const __m512 round = _mm512_set1_ps(0x1.8p53f);
@@ -84,9 +84,9 @@ MM_INLINE void tiles_of_runs(bool split, const struct mm_xblk *x, v16u *out)
             }
         }
         for (int h = 0; h < 2; h++) {
-            out[2 * g + h] = pair(hi[2 * h], hi[2 * h + 1]);
+            _mm512_store_si512(out[2 * g + h], pair(hi[2 * h], hi[2 * h + 1]));
             if (split)
-                out[16 + 2 * g + h] = pair(lo[2 * h], lo[2 * h + 1]);
+                _mm512_store_si512(out[16 + 2 * g + h], pair(lo[2 * h], lo[2 * h + 1]));
         }
     }
 }
@@ -105,9 +105,9 @@ MM_INLINE void open_runs(enum qtype t, const uint8_t *panel, uint32_t n_runs, ui
                 memcpy(run->w, x[i].w, sizeof x[i].w);
             else
                 tiles_of_runs(f == BF16_SPLIT, &x[i], run->w);
-            run->dw = x[i].dw;
+            memcpy(run->dw, x[i].dw, sizeof run->dw);
             if (mm_kind(t) == MM_SCALE_MIN)
-                run->mw = x[i].mw;
+                memcpy(run->mw, x[i].mw, sizeof run->mw);
         }
     }
 }
@@ -143,14 +143,14 @@ MM_INLINE void product(enum form f, const struct run *run, const void *a, size_t
 MM_INLINE void scale(enum form f, bool min, uint32_t R, const struct run *w, int32_t (*sums)[16], const float *d,
                      const float *dx, __m512 acc[ROWS])
 {
-    __m512 dw = (__m512)w->dw;
+    __m512 dw = _mm512_load_ps(w->dw);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < R; r++) {
         __m512i bits = _mm512_load_si512(sums[r]);
         __m512 sum = f == INT8 ? _mm512_cvtepi32_ps(bits) : _mm512_castsi512_ps(bits);
         acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(d[r])), sum, acc[r]);
         if (min)
-            acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r]), acc[r]);
+            acc[r] = _mm512_fmadd_ps(_mm512_load_ps(w->mw), _mm512_set1_ps(dx[r]), acc[r]);
     }
 }
 

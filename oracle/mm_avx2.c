@@ -26,18 +26,18 @@ MM_INLINE __m256i word4(const void *p)
 }
 
 /* Half h (8 rows) of 16 floats or words. */
-MM_INLINE __m256 half_ps(const v16f *v, uint32_t h)
+MM_INLINE __m256 half_ps(const float v[16], uint32_t h)
 {
-    return _mm256_loadu_ps((const float *)v + 8 * h);
+    return _mm256_load_ps(v + 8 * h);
 }
 
-MM_INLINE __m256i half_epi(const v16u *v, uint32_t h)
+MM_INLINE __m256i half_epi(const uint32_t v[16], uint32_t h)
 {
-    return _mm256_loadu_si256((const __m256i *)v + h);
+    return _mm256_load_si256((const __m256i *)v + h);
 }
 
 /* Sums of groups [g0, g1) of rows 8 h ... */
-MM_INLINE __m256i dot4(enum step step, __m256i sum, const v16u *w, uint32_t h, uint32_t g0, uint32_t g1, const int8_t *q)
+MM_INLINE __m256i dot4(enum step step, __m256i sum, const uint32_t (*w)[16], uint32_t h, uint32_t g0, uint32_t g1, const int8_t *q)
 {
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
@@ -45,7 +45,7 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const v16u *w, uint32_t h, u
         __m256i part = _mm256_setzero_si256();
 #pragma GCC unroll 8
         for (uint32_t s = 0; s < (uint32_t)step && g < g1; s++, g++) {
-            __m256i u = half_epi(&w[g], h), x = word4(q + 4 * g);
+            __m256i u = half_epi(w[g], h), x = word4(q + 4 * g);
             if (step == STEP_SIGNED)
                 part = _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(x, u));
             else
@@ -88,15 +88,15 @@ MM_INLINE void runs_r(enum mm_kind kind, enum step step, uint32_t R, const struc
                     __m256i s1 = kind == MM_RUNS ? _mm256_madd_epi16(pair, run1) : zero;
                     __m256 f0 = _mm256_cvtepi32_ps(dot4(step, s0, w->w, h, 0, 4, q + r * ldq));
                     __m256 f1 = _mm256_cvtepi32_ps(dot4(step, s1, w->w, h, 4, 8, q + r * ldq));
-                    sum = _mm256_fmadd_ps(f1, half_ps(&w->s1, h), _mm256_mul_ps(f0, half_ps(&w->s0, h)));
+                    sum = _mm256_fmadd_ps(f1, half_ps(w->s1, h), _mm256_mul_ps(f0, half_ps(w->s0, h)));
                 }
-                acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(&w->dw, h), dr), sum, acc[r][h]);
+                acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(w->dw, h), dr), sum, acc[r][h]);
                 if (kind == MM_SCALE_MIN)
-                    acc[r][h] = _mm256_fmadd_ps(half_ps(&w->mw, h), _mm256_set1_ps(dx[r]), acc[r][h]);
+                    acc[r][h] = _mm256_fmadd_ps(half_ps(w->mw, h), _mm256_set1_ps(dx[r]), acc[r][h]);
                 if (kind == MM_RUNS_MIN) {
-                    __m256 m = _mm256_mul_ps(half_ps(&w->m0, h), _mm256_set1_ps((float)s16[2 * r]));
-                    m = _mm256_fmadd_ps(half_ps(&w->m1, h), _mm256_set1_ps((float)s16[2 * r + 1]), m);
-                    acc[r][h] = _mm256_fnmadd_ps(_mm256_mul_ps(half_ps(&w->mw, h), dr), m, acc[r][h]);
+                    __m256 m = _mm256_mul_ps(half_ps(w->m0, h), _mm256_set1_ps((float)s16[2 * r]));
+                    m = _mm256_fmadd_ps(half_ps(w->m1, h), _mm256_set1_ps((float)s16[2 * r + 1]), m);
+                    acc[r][h] = _mm256_fnmadd_ps(_mm256_mul_ps(half_ps(w->mw, h), dr), m, acc[r][h]);
                 }
             }
         }
@@ -167,7 +167,7 @@ MM_INLINE __m256 weights(enum qtype t, const uint8_t *panel, uint32_t k, uint32_
 MM_INLINE void floats_rh(enum qtype t, uint32_t R, uint32_t H, uint32_t n_in, uint32_t k0, uint32_t k1,
                          const uint8_t *panels, const float *x, size_t ldx, float *y, size_t ldy)
 {
-    size_t bytes = mm_panel_bytes(t, n_in);
+    const size_t bytes = (size_t)n_in * MM_ROWS * qtype_block_bytes(t);
     __m256 acc[2][4];
     for (uint32_t r = 0; r < R; r++)
         for (uint32_t h = 0; h < H; h++)

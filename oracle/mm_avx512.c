@@ -15,7 +15,7 @@ MM_INLINE __m512i dot4(__m512i sum, const struct mm_xblk *b, uint32_t g0, uint32
 {
 #pragma GCC unroll 8
     for (uint32_t g = g0; g < g1; g++)
-        sum = _mm512_dpbusd_epi32(sum, (__m512i)b->w[g], word4(q + 4 * g));
+        sum = _mm512_dpbusd_epi32(sum, _mm512_load_si512(b->w[g]), word4(q + 4 * g));
     return sum;
 }
 
@@ -34,7 +34,7 @@ MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, ui
     for (uint32_t r = 0; r < R; r++)
         acc[r] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * ldy);
     for (uint32_t i = 0; i < n; i++, w++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
-        __m512 dw = (__m512)w->dw;
+        __m512 dw = _mm512_load_ps(w->dw);
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < R; r++) {
             __m512i pair = word4(s16 + 2 * r);
@@ -47,15 +47,15 @@ MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, ui
                 __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, run1, pair) : zero;
                 __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q + r * ldq));
                 __m512 f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q + r * ldq));
-                sum = _mm512_fmadd_ps(f1, (__m512)w->s1, _mm512_mul_ps(f0, (__m512)w->s0));
+                sum = _mm512_fmadd_ps(f1, _mm512_load_ps(w->s1), _mm512_mul_ps(f0, _mm512_load_ps(w->s0)));
             }
             acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, dr), sum, acc[r]);
             if (kind == MM_SCALE_MIN)
-                acc[r] = _mm512_fmadd_ps((__m512)w->mw, _mm512_set1_ps(dx[r]), acc[r]);
+                acc[r] = _mm512_fmadd_ps(_mm512_load_ps(w->mw), _mm512_set1_ps(dx[r]), acc[r]);
             if (kind == MM_RUNS_MIN) {
-                __m512 m = _mm512_mul_ps((__m512)w->m0, _mm512_set1_ps((float)s16[2 * r]));
-                m = _mm512_fmadd_ps((__m512)w->m1, _mm512_set1_ps((float)s16[2 * r + 1]), m);
-                acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps((__m512)w->mw, dr), m, acc[r]);
+                __m512 m = _mm512_mul_ps(_mm512_load_ps(w->m0), _mm512_set1_ps((float)s16[2 * r]));
+                m = _mm512_fmadd_ps(_mm512_load_ps(w->m1), _mm512_set1_ps((float)s16[2 * r + 1]), m);
+                acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(w->mw), dr), m, acc[r]);
             }
         }
     }
@@ -112,8 +112,9 @@ MM_INLINE __m512 weights(enum qtype t, const uint8_t *panel, uint32_t k)
 MM_INLINE void floats_rp(enum qtype t, uint32_t R, uint32_t P, uint32_t n_in, uint32_t k0, uint32_t k1,
                          const uint8_t *panels, const float *x, size_t ldx, float *y, size_t ldy)
 {
-    size_t bytes = mm_panel_bytes(t, n_in);
+    const size_t elem = MM_ROWS * (size_t)qtype_block_bytes(t), bytes = n_in * elem;
     __m512 acc[6][4];
+#pragma GCC unroll 6
     for (uint32_t r = 0; r < R; r++)
         for (uint32_t p = 0; p < P; p++)
             acc[r][p] = k0 ? _mm512_loadu_ps(y + r * ldy + 16 * p) : _mm512_setzero_ps();
@@ -121,7 +122,7 @@ MM_INLINE void floats_rp(enum qtype t, uint32_t R, uint32_t P, uint32_t n_in, ui
         __m512 w[4];
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < P; p++) {
-            __builtin_prefetch(panels + p * bytes + (size_t)(k + 32) * mm_panel_bytes(t, 1));
+            __builtin_prefetch(panels + p * bytes + (k + 32) * elem);
             w[p] = weights(t, panels + p * bytes, k);
         }
 #pragma GCC unroll 6
@@ -132,6 +133,7 @@ MM_INLINE void floats_rp(enum qtype t, uint32_t R, uint32_t P, uint32_t n_in, ui
                 acc[r][p] = _mm512_fmadd_ps(w[p], xr, acc[r][p]);
         }
     }
+#pragma GCC unroll 6
     for (uint32_t r = 0; r < R; r++)
         for (uint32_t p = 0; p < P; p++)
             _mm512_storeu_ps(y + r * ldy + 16 * p, acc[r][p]);

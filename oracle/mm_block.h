@@ -33,17 +33,26 @@
 
 #define MM_INLINE static inline __attribute__((always_inline))
 
-typedef uint32_t v16u __attribute__((vector_size(64)));
-typedef int32_t v16i __attribute__((vector_size(64)));
-typedef float v16f __attribute__((vector_size(64)));
-typedef uint8_t v64b __attribute__((vector_size(64)));
+/* Vectors as wide as the target's registers: MM_LANES rows of a panel, MM_PARTS vectors for its 16. */
+#if defined(__AVX512BW__)
+enum { MM_LANES = 16 };
+#elif defined(__AVX2__)
+enum { MM_LANES = 8 };
+#else
+enum { MM_LANES = 4 };
+#endif
+enum { MM_PARTS = MM_ROWS / MM_LANES };
+typedef uint32_t mm_vu __attribute__((vector_size(4 * MM_LANES)));
+typedef int32_t mm_vi __attribute__((vector_size(4 * MM_LANES)));
+typedef float mm_vf __attribute__((vector_size(4 * MM_LANES)));
+typedef uint8_t mm_vb __attribute__((vector_size(4 * MM_LANES)));
 
 struct mm_xblk {
-    v16u w[8];     /* [k / 4][row][4] bytes                                                           */
-    v16f dw, mw;   /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                              */
-    v16f s0, s1;   /* types with runs of 16: the runs' scales; they are small integers                */
-    v16f m0, m1;   /* Q2_K: the runs' minimum codes                                                   */
-};
+    uint32_t w[8][16];       /* [k / 4][row], 4 bytes each                                            */
+    float dw[16], mw[16];    /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                    */
+    float s0[16], s1[16];    /* types with runs of 16: the runs' scales; they are small integers      */
+    float m0[16], m1[16];    /* Q2_K: the runs' minimum codes                                         */
+} __attribute__((aligned(64)));
 
 /* How the kernels treat a type: one scale per 32; that and a minimum; two runs of 16; two runs and minima. */
 enum mm_kind { MM_SCALE, MM_SCALE_MIN, MM_RUNS, MM_RUNS_MIN };
@@ -103,75 +112,76 @@ MM_INLINE struct mm_where mm_where(enum qtype t, uint32_t nb, uint32_t ib)
 
 /* ---- vectors ---- */
 
-MM_INLINE v16u mm_load(const void *p)
+/* Word i of a part's rows. */
+MM_INLINE mm_vu mm_word(const uint8_t *words, uint32_t i)
 {
-    v16u v;
-    memcpy(&v, p, sizeof v);
+    mm_vu v;
+    memcpy(&v, words + 64 * (size_t)i, sizeof v);
     return v;
 }
 
-MM_INLINE v16u mm_word(const uint8_t *words, uint32_t i)
+MM_INLINE mm_vf mm_f32_of(mm_vu integers)
 {
-    return mm_load(words + 64 * (size_t)i);
+    return __builtin_convertvector((mm_vi)integers, mm_vf);
 }
 
-MM_INLINE v16f mm_f32_of(v16u integers)
+/* Halves, each in the low bits of a word. */
+MM_INLINE mm_vf mm_f32_of_halves(mm_vu h)
 {
-    return __builtin_convertvector((v16i)integers, v16f);
-}
-
-/* 16 halves, each in the low bits of a word. */
-MM_INLINE v16f mm_f32_of_halves(v16u h)
-{
-#if defined(__AVX512F__)
-    return (v16f)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
+#if defined(__AVX512BW__)
+    return (mm_vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
+#elif defined(__AVX2__)
+    __m256i lo = (__m256i)(h & 0xffff), both = _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, lo), 0x08);
+    return (mm_vf)_mm256_cvtph_ps(_mm256_castsi256_si128(both));
 #else
     /* exponent rebased by an exact product; 31 becomes 255 */
-    v16f v = (v16f)((h & 0x7fff) << 13) * 0x1p112f;
-    v16u top = (v16u)((v16i)((h & 0x7c00) == 0x7c00)) & 0x7f800000u;
-    return (v16f)((v16u)v | top | (h & 0x8000) << 16);
+    mm_vf v = (mm_vf)((h & 0x7fff) << 13) * 0x1p112f;
+    mm_vu top = (mm_vu)((mm_vi)((h & 0x7c00) == 0x7c00)) & 0x7f800000u;
+    return (mm_vf)((mm_vu)v | top | (h & 0x8000) << 16);
 #endif
 }
 
-MM_INLINE v16u mm_load_u16(const void *p)
+MM_INLINE mm_vu mm_load_u16(const void *p)
 {
-#if defined(__AVX512F__)
-    return (v16u)_mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+#if defined(__AVX512BW__)
+    return (mm_vu)_mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+#elif defined(__AVX2__)
+    return (mm_vu)_mm256_cvtepu16_epi32(_mm_loadu_si128(p));
 #else
-    uint16_t h[16];
+    uint16_t h[MM_LANES];
     memcpy(h, p, sizeof h);
-    v16u v;
-    for (int i = 0; i < 16; i++)
-        v[i] = h[i];
+    mm_vu v = { h[0], h[1], h[2], h[3] };
+    return v;
+#endif
+}
+
+MM_INLINE mm_vu mm_load_u8(const uint8_t *p)
+{
+#if defined(__AVX512BW__)
+    return (mm_vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+    return (mm_vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#else
+    mm_vu v = { p[0], p[1], p[2], p[3] };
     return v;
 #endif
 }
 
 /* Each byte of v, 0..15, through a table of bytes. */
-MM_INLINE v16u mm_lookup(const uint8_t table[16], v16u v)
+MM_INLINE mm_vu mm_lookup(const uint8_t table[16], mm_vu v)
 {
 #if defined(__AVX512BW__)
     __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return (v16u)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), (__m512i)v);
+    return (mm_vu)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), (__m512i)v);
 #elif defined(__AVX2__)
-    __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
-    __m256i p[2];
-    memcpy(p, &v, sizeof p);
-    p[0] = _mm256_shuffle_epi8(t, p[0]);
-    p[1] = _mm256_shuffle_epi8(t, p[1]);
-    memcpy(&v, p, sizeof p);
-    return v;
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return (mm_vu)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(t), (__m256i)v);
 #elif defined(__aarch64__)
-    uint8x16_t t = vld1q_u8(table), p[4];
-    memcpy(p, &v, sizeof p);
-    for (int i = 0; i < 4; i++)
-        p[i] = vqtbl1q_u8(t, p[i]);
-    memcpy(&v, p, sizeof p);
-    return v;
+    return (mm_vu)vqtbl1q_u8(vld1q_u8(table), (uint8x16_t)v);
 #else
-    uint8_t b[64];
+    uint8_t b[sizeof v];
     memcpy(b, &v, sizeof b);
-    for (int i = 0; i < 64; i++)
+    for (size_t i = 0; i < sizeof b; i++)
         b[i] = table[b[i]];
     memcpy(&v, b, sizeof b);
     return v;
@@ -188,13 +198,13 @@ static const uint8_t mm_fp4_codes[16] __attribute__((unused)) = { 12, 13, 14, 15
 #define MM_B(x) (0x01010101u * (uint32_t)(x)) /* a byte in all four */
 
 /* Nibble `hi` of each byte. */
-MM_INLINE v16u mm_nibble(v16u w, int hi)
+MM_INLINE mm_vu mm_nibble(mm_vu w, int hi)
 {
     return (hi ? w >> 4 : w) & MM_B(15);
 }
 
 /* The quants of run b (of 32 elements) of a block, as u. */
-MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, v16u w[8])
+MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
 {
     for (uint32_t g = 0; g < 8; g++) {
         uint32_t g4 = g % 4, hi = g / 4;
@@ -206,7 +216,7 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, v1
         case QT_MXFP4: w[g] = mm_lookup(mm_fp4_codes, mm_nibble(mm_word(words, g4), hi)); break;
         case QT_Q5_0: case QT_Q5_1: {
             uint32_t first = t == QT_Q5_1;
-            v16u h = mm_word(words, first);
+            mm_vu h = mm_word(words, first);
             h = (g < 4 ? h << (4 - g4) : h >> g4) & MM_B(16);
             w[g] = mm_nibble(mm_word(words, first + 1 + g4), hi) | h;
             break;
@@ -218,7 +228,7 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, v1
             break;
         case QT_Q6_K: {
             uint32_t half = b / 4, quarter = b % 4;
-            v16u h = mm_word(words, 32 + 8 * half + g) >> 2 * quarter & MM_B(3);
+            mm_vu h = mm_word(words, 32 + 8 * half + g) >> 2 * quarter & MM_B(3);
             w[g] = mm_nibble(mm_word(words, 16 * half + 8 * (quarter & 1) + g), quarter / 2) | h << 4;
             break;
         }
@@ -233,57 +243,64 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, v1
 }
 
 /* Byte i of each word. */
-MM_INLINE v16u mm_byte(v16u w, uint32_t i)
+MM_INLINE mm_vu mm_byte(mm_vu w, uint32_t i)
 {
     return w >> 8 * i & 255;
 }
 
 /* The 6-bit scale (or, with `min`, the minimum) of run b of a Q4_K or Q5_K block; s: its 12 scale bytes. */
-MM_INLINE v16u mm_k_scale(const v16u s[3], uint32_t b, int min)
+MM_INLINE mm_vu mm_k_scale(const mm_vu s[3], uint32_t b, int min)
 {
-    v16u own = s[min];
+    mm_vu own = s[min];
     if (b < 4)
         return mm_byte(own & MM_B(63), b);
     return mm_byte(mm_nibble(s[2], min) | (own >> 2 & MM_B(0x30)), b - 4);
 }
 
+/* What struct mm_xblk holds of scales, for one part. */
+struct mm_scales {
+    mm_vf dw, mw, s0, s1, m0, m1;
+};
+
 /* The scales of run b of a block. */
-MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, struct mm_xblk *x)
+MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b,
+                              struct mm_scales *x)
 {
     switch (t) {
     case QT_Q4_0: case QT_Q5_0: case QT_Q8_0: case QT_IQ4_NL: x->dw = mm_f32_of_halves(mm_load_u16(head)); break;
-    case QT_MXFP4:
-        for (int i = 0; i < 16; i++)
-            x->dw[i] = e8m0_half_to_f32(head[i]);
+    case QT_MXFP4: { /* e8m0_half_to_f32 */
+        mm_vu e = mm_load_u8(head), small = (mm_vu)(e < 2);
+        x->dw = (mm_vf)((small & (e + 1) << 21) | (~small & (e - 1) << 23));
         break;
+    }
     case QT_Q4_1: case QT_Q5_1: {
-        v16u dm = mm_word(words, 0);
+        mm_vu dm = mm_word(words, 0);
         x->dw = mm_f32_of_halves(dm & 0xffff);
         x->mw = mm_f32_of_halves(dm >> 16);
         break;
     }
     case QT_Q4_K: case QT_Q5_K: {
-        v16u dm = mm_word(words, 0), s[3] = { mm_word(words, 1), mm_word(words, 2), mm_word(words, 3) };
+        mm_vu dm = mm_word(words, 0), s[3] = { mm_word(words, 1), mm_word(words, 2), mm_word(words, 3) };
         x->dw = mm_f32_of_halves(dm & 0xffff) * mm_f32_of(mm_k_scale(s, b, 0));
         x->mw = -(mm_f32_of_halves(dm >> 16) * mm_f32_of(mm_k_scale(s, b, 1)));
         break;
     }
     case QT_IQ4_XS: {
-        v16u d = mm_word(words, 0);
-        v16u ls = (mm_word(words, 1) >> 4 * b & 15) | (d >> (16 + 2 * b) & 3) << 4;
+        mm_vu d = mm_word(words, 0);
+        mm_vu ls = (mm_word(words, 1) >> 4 * b & 15) | (d >> (16 + 2 * b) & 3) << 4;
         x->dw = mm_f32_of_halves(d & 0xffff) * mm_f32_of(ls - 32);
         break;
     }
     case QT_Q6_K: {
-        v16i s = (v16i)mm_word(words, 48 + b / 2);
+        mm_vi s = (mm_vi)mm_word(words, 48 + b / 2);
         x->dw = mm_f32_of_halves(mm_load_u16(head));
-        x->s0 = mm_f32_of((v16u)(s << (24 - 16 * (b & 1)) >> 24));
-        x->s1 = mm_f32_of((v16u)(s << (16 - 16 * (b & 1)) >> 24));
+        x->s0 = mm_f32_of((mm_vu)(s << (24 - 16 * (b & 1)) >> 24));
+        x->s1 = mm_f32_of((mm_vu)(s << (16 - 16 * (b & 1)) >> 24));
         break;
     }
     case QT_Q3_K: {
         uint32_t r = 2 * b, at = r % 4;
-        v16u s = mm_nibble(mm_word(words, 24 + r % 8 / 4), r / 8) |
+        mm_vu s = mm_nibble(mm_word(words, 24 + r % 8 / 4), r / 8) |
                  (mm_word(words, 26) >> 2 * (r / 4) & MM_B(3)) << 4;
         x->dw = mm_f32_of_halves(mm_load_u16(head));
         x->s0 = mm_f32_of(mm_byte(s, at) - 32);
@@ -292,7 +309,7 @@ MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *
     }
     case QT_Q2_K: {
         uint32_t r = 2 * b;
-        v16u dm = mm_word(words, 20), s = mm_word(words, r / 4);
+        mm_vu dm = mm_word(words, 20), s = mm_word(words, r / 4);
         x->dw = mm_f32_of_halves(dm & 0xffff);
         x->mw = mm_f32_of_halves(dm >> 16);
         x->s0 = mm_f32_of(s >> 8 * (r % 4) & 15);
@@ -314,6 +331,35 @@ MM_INLINE void mm_prefetch(const uint8_t *p, size_t bytes)
         __builtin_prefetch(p + AHEAD + i);
 }
 
+#define MM_STORE(field) memcpy(x->field + at, &s.field, sizeof s.field)
+
+/* One part of run b of a block. */
+MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, uint32_t part, int flip,
+                           struct mm_xblk *x)
+{
+    const enum mm_kind kind = mm_kind(t);
+    uint32_t at = part * MM_LANES;
+    mm_vu w[8];
+    struct mm_scales s;
+    mm_open_quants(t, words, b, w);
+    for (int g = 0; g < 8; g++) {
+        mm_vu v = flip ? (mm_vu)((mm_vb)w[g] - (uint8_t)flip) : w[g];
+        memcpy(x->w[g] + at, &v, sizeof v);
+    }
+    mm_open_scales(t, head, words, b, &s);
+    MM_STORE(dw);
+    if (kind == MM_SCALE_MIN || kind == MM_RUNS_MIN)
+        MM_STORE(mw);
+    if (kind == MM_RUNS || kind == MM_RUNS_MIN) {
+        MM_STORE(s0);
+        MM_STORE(s1);
+    }
+    if (kind == MM_RUNS_MIN) {
+        MM_STORE(m0);
+        MM_STORE(m1);
+    }
+}
+
 /* Runs [k0, k0 + n) of a panel; n_runs is the panel's number of them, k0 starts a block. */
 MM_INLINE void mm_open(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint32_t k0, uint32_t n, int flip,
                        struct mm_xblk *x)
@@ -323,14 +369,10 @@ MM_INLINE void mm_open(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint
         struct mm_where at = mm_where(t, nb, ib);
         const uint8_t *head = panel + at.head, *words = panel + at.words;
         mm_prefetch(words, 64 * (size_t)mm_words(t));
+        for (uint32_t p = 0; p < MM_PARTS; p++)
 #pragma GCC unroll 8
-        for (uint32_t b = 0; b < per; b++) {
-            v16u w[8];
-            mm_open_quants(t, words, b, w);
-            for (int g = 0; g < 8; g++)
-                x[b].w[g] = flip ? (v16u)((v64b)w[g] - (uint8_t)flip) : w[g];
-            mm_open_scales(t, head, words, b, &x[b]);
-        }
+            for (uint32_t b = 0; b < per; b++)
+                mm_open_run(t, head + mm_head_bytes(t) * MM_LANES * p, words + sizeof(mm_vu) * p, b, p, flip, &x[b]);
     }
 }
 
