@@ -83,13 +83,27 @@ static bool sampling_key(const struct gguf *g, const char *name, double *out)
     return true;
 }
 
+/* A value that the chain would refuse is the file's mistake, not the user's: it is left out. */
+static bool accept_default(const struct sampler_params *p, const char *key)
+{
+    struct err e = { 0 };
+    if (sampler_check(p, &e) == 0)
+        return true;
+    log_warn(ENGINE, "general.sampling.%s ignored: %s", key, e.msg);
+    return false;
+}
+
 void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p)
 {
     double v;
     const char *key;
 #define X(field, type, def, opt, k, help)                                                                              \
-    if ((key = k) && !(p->set & 1u << SAMPLER_##field) && sampling_key(eng->gguf, key, &v))                            \
-        p->field = (type)v;
+    if ((key = k) && !(p->set & 1u << SAMPLER_##field) && sampling_key(eng->gguf, key, &v)) {                          \
+        struct sampler_params q = *p;                                                                                  \
+        q.field = (type)(v > -2e9 && v < 2e9 ? v : (double)def);                                                       \
+        if (accept_default(&q, key))                                                                                   \
+            *p = q;                                                                                                    \
+    }
     SAMPLER_PARAMS(X)
 #undef X
 }
