@@ -178,6 +178,9 @@ struct cpu_pairs {
     uint32_t *order, *place, *start, *active;
     uint32_t n, n_active;
 };
+/* The worker's copy of the n chosen experts, for the sort and after; an id that no router wrote becomes the last
+ * expert: streams come from files too. */
+const uint32_t *cpu_pairs_ids(struct cpu_run *r, gpu_va ids, uint32_t n, uint32_t n_expert);
 void cpu_pairs_sort(struct cpu_run *r, struct cpu_pairs *ps, const uint32_t *ids, uint32_t n, uint32_t n_expert);
 size_t cpu_pairs_bytes(size_t n, uint32_t n_expert);
 

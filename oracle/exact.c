@@ -259,7 +259,7 @@ static void exact_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
     float *buf = (float *)r->s->op;
     const double *x = exact_input(r, a->x, n, a->norm, rows, n, a->eps);
     struct cpu_pairs ps;
-    cpu_pairs_sort(r, &ps, cpu_ptr(a->ids), rows * a->k, a->n_expert);
+    cpu_pairs_sort(r, &ps, cpu_pairs_ids(r, a->ids, rows * a->k, a->n_expert), rows * a->k, a->n_expert);
     for (struct pool_loop l = pool_loop(r->w, ps.n_active * a->n_ff); pool_next(r->w, &l, &i);) {
         uint32_t e = ps.active[i / a->n_ff], o = i % a->n_ff;
         const float *g = weight_row(buf, a->gate + e * a->gate_stride, a->type_gate, n, o);
@@ -278,12 +278,11 @@ static void exact_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_moe_down *a = &cmd->a.MOE_DOWN;
     uint32_t rows = r->c->io->n_rows, n = a->n_in, o;
-    const uint32_t *ids = cpu_ptr(a->ids);
     double *t = (double *)r->s->op; /* [pairs] */
     float *buf = (float *)(t + (size_t)rows * a->k);
     const double *x = exact_input(r, a->x, n, 0, rows * a->k, n, 0.0);
     struct cpu_pairs ps;
-    cpu_pairs_sort(r, &ps, ids, rows * a->k, a->n_expert);
+    cpu_pairs_sort(r, &ps, cpu_pairs_ids(r, a->ids, rows * a->k, a->n_expert), rows * a->k, a->n_expert);
     for (struct pool_loop l = pool_loop(r->w, a->n_out); pool_next(r->w, &l, &o);) {
         for (uint32_t i = 0; i < ps.n_active; i++) {
             uint32_t e = ps.active[i];

@@ -232,9 +232,18 @@ void cpu_run_router(struct cpu_run *r, const struct cpu_cmd *cmd)
 
 /* ---- experts ---- */
 
+const uint32_t *cpu_pairs_ids(struct cpu_run *r, gpu_va ids, uint32_t n, uint32_t n_expert)
+{
+    uint32_t *own = r->s->pairs;
+    memcpy(own, cpu_ptr(ids), n * sizeof *own);
+    for (uint32_t i = 0; i < n; i++)
+        own[i] = own[i] < n_expert ? own[i] : n_expert - 1;
+    return own;
+}
+
 void cpu_pairs_sort(struct cpu_run *r, struct cpu_pairs *ps, const uint32_t *ids, uint32_t n, uint32_t n_expert)
 {
-    ps->order = r->s->pairs;
+    ps->order = r->s->pairs + n;
     ps->place = ps->order + n;
     ps->start = ps->place + n;
     ps->active = ps->start + n_expert + 1;
@@ -260,7 +269,7 @@ void cpu_pairs_sort(struct cpu_run *r, struct cpu_pairs *ps, const uint32_t *ids
 
 size_t cpu_pairs_bytes(size_t n, uint32_t n_expert)
 {
-    return (2 * n + 2 * (size_t)n_expert + 1) * sizeof(uint32_t);
+    return (3 * n + 2 * (size_t)n_expert + 1) * sizeof(uint32_t);
 }
 
 void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -268,7 +277,7 @@ void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_moe_up *a = &cmd->a.MOE_UP;
     struct cpu_view *vg = cmd->view[0], *vu = cmd->view[1];
     uint32_t rows = r->c->io->n_rows, n = rows * a->k, i;
-    const uint32_t *ids = cpu_ptr(a->ids);
+    const uint32_t *ids = cpu_pairs_ids(r, a->ids, n, a->n_expert);
     bool bg_ = mm_type_is_block(a->type_gate), bu_ = mm_type_is_block(a->type_up), few = rows <= CPU_FEW_ROWS;
     struct cpu_pairs ps = { 0 };
     if (!few)
@@ -313,7 +322,7 @@ void cpu_run_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_moe_down *a = &cmd->a.MOE_DOWN;
     struct cpu_view *v = cmd->view[0];
     uint32_t rows = r->c->io->n_rows, n = rows * a->k, i;
-    const uint32_t *ids = cpu_ptr(a->ids);
+    const uint32_t *ids = cpu_pairs_ids(r, a->ids, n, a->n_expert);
     bool block = mm_type_is_block(a->type), few = rows <= CPU_FEW_ROWS;
     struct cpu_pairs ps = { 0 };
     if (!few)
