@@ -289,6 +289,16 @@ const struct stream *ops_stream(const struct ops *o)
     return &o->s;
 }
 
+const uint8_t *const *ops_weights(const struct ops *o)
+{
+    return (const uint8_t *const *)o->weight_data;
+}
+
+void ops_set_wait(struct ops *o, uint32_t wait)
+{
+    o->cmds[o->s.h.n_cmds - 1].wait = wait;
+}
+
 int ops_finish(struct ops *o, struct err *e)
 {
     struct stream_head *h = &o->s.h;
@@ -383,7 +393,7 @@ static void close_tier(struct open_tier *x)
 static int open_tier(struct ops *o, const struct ops_how *how, bool check, struct open_tier *x, struct err *e)
 {
     struct tier_opts to = { .device = -1, .threads = how->threads, .exact = how->exact, .check = check };
-    struct tier_weights tw = { &o->s, (const uint8_t *const *)o->weight_data };
+    struct tier_weights tw = { &o->s, ops_weights(o) };
     int rc;
     *x = (struct open_tier){ 0 };
     if ((rc = tier_open(how->tier, &to, &x->t, e)) || (rc = tier_load(x->t, &tw, NULL, e)) ||

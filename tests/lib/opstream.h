@@ -53,6 +53,9 @@ void ops_cmd(struct ops *o, enum cmd_op op, const void *args, uint32_t bytes);
 ka_row *ops_row(struct ops *o, uint32_t r);
 int ops_finish(struct ops *o, struct err *e);
 const struct stream *ops_stream(const struct ops *o);
+const uint8_t *const *ops_weights(const struct ops *o); /* as struct tier_weights has them */
+/* The newest command's wait is its predecessor; another one, to make a hazard. */
+void ops_set_wait(struct ops *o, uint32_t wait);
 void ops_set_vocab(struct ops *o, uint32_t n);
 
 /* How to run: steps of first, then `step` rows (0: all that is left). */

@@ -1,0 +1,156 @@
+/* The cpu tier's threads: every piece of work is done once, barriers order it, idle threads sleep. And the guard that
+ * finds allocations. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc_guard.h"
+#include "oracle/pool.h"
+#include "tests/lib/run.h"
+
+enum { LOOPS = 3 * POOL_LOOPS + 5, ITEMS = 57 };
+
+struct work {
+    atomic_uint done[LOOPS][ITEMS];
+    atomic_uint early; /* items of a phase that ran before the phase ahead of the barrier was complete */
+    unsigned phase[ITEMS];
+};
+
+static void many_loops(struct pool_worker *w, void *arg)
+{
+    struct work *k = arg;
+    uint32_t i;
+    for (uint32_t l = 0; l < LOOPS; l++)
+        for (struct pool_loop loop = pool_loop(w, l % 3 ? ITEMS : 1); pool_next(w, &loop, &i);)
+            k->done[l][i]++;
+}
+
+static void phases(struct pool_worker *w, void *arg)
+{
+    struct work *k = arg;
+    uint32_t i;
+    for (unsigned p = 1; p <= 200; p++) {
+        for (struct pool_loop l = pool_loop(w, ITEMS); pool_next(w, &l, &i);)
+            k->phase[i] = p;
+        pool_barrier(w);
+        for (struct pool_loop l = pool_loop(w, ITEMS); pool_next(w, &l, &i);)
+            if (k->phase[(i * 31 + 7) % ITEMS] != p)
+                k->early++;
+        pool_barrier(w);
+    }
+}
+
+static void on_pools(pool_fn *fn, void (*check)(const struct work *k, uint32_t runs))
+{
+    static const uint32_t sizes[] = { 1, 2, 3, 7 };
+    for (uint32_t s = 0; s < 4; s++) {
+        struct work *k = calloc(1, sizeof *k);
+        struct pool *p;
+        struct err e = { 0 };
+        ck_assert_msg(pool_create(sizes[s], s % 2, &p, &e) == 0, "%s", e.msg);
+        ck_assert_uint_eq(pool_size(p), sizes[s]);
+        for (int run = 0; run < 5; run++)
+            pool_run(p, fn, k);
+        check(k, 5);
+        pool_destroy(p);
+        free(k);
+    }
+}
+
+static void each_once(const struct work *k, uint32_t runs)
+{
+    for (uint32_t l = 0; l < LOOPS; l++)
+        for (uint32_t i = 0; i < ITEMS; i++)
+            ck_assert_uint_eq(k->done[l][i], l % 3 || i == 0 ? runs : 0);
+}
+
+static void none_early(const struct work *k, uint32_t runs)
+{
+    ck_assert_uint_eq(k->early, 0);
+}
+
+START_TEST(every_item_is_done_once)
+{
+    on_pools(many_loops, each_once);
+}
+END_TEST
+
+START_TEST(a_barrier_separates_what_it_should)
+{
+    on_pools(phases, none_early);
+}
+END_TEST
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+START_TEST(idle_threads_sleep)
+{
+    struct pool *p;
+    struct work *k = calloc(1, sizeof *k);
+    ck_assert_int_eq(pool_create(4, false, &p, NULL), 0);
+    pool_run(p, many_loops, k);
+    double before = cpu_ms();
+    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    double burnt = cpu_ms() - before;
+    ck_assert_msg(burnt < 30.0, "%.1f ms of processor time in 300 ms of rest", burnt);
+    pool_run(p, many_loops, k); /* and wake again */
+    pool_destroy(p);
+    free(k);
+}
+END_TEST
+
+START_TEST(the_guard_counts_allocations)
+{
+    alloc_guard_begin("test");
+    void *volatile mem = malloc(100);
+    free(mem);
+    uint32_t n = alloc_guard_count();
+    alloc_guard_forgive();
+    alloc_guard_end();
+#if defined(ZINC_DEBUG_CHECKS) && defined(__GLIBC__)
+    ck_assert_uint_eq(n, 2);
+#else
+    ck_assert_uint_eq(n, 0);
+#endif
+    alloc_guard_begin("nothing");
+    alloc_guard_end();
+}
+END_TEST
+
+#if defined(ZINC_DEBUG_CHECKS) && defined(__GLIBC__)
+START_TEST(the_guard_aborts)
+{
+    signal(SIGABRT, SIG_DFL);
+    alloc_guard_begin("test");
+    void *volatile mem = malloc(100);
+    alloc_guard_end();
+    free(mem);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *suite = suite_create("tier pool");
+    TCase *t = tcase_create("tier pool");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, every_item_is_done_once);
+    tcase_add_test(t, a_barrier_separates_what_it_should);
+    tcase_add_test(t, idle_threads_sleep);
+    tcase_add_test(t, the_guard_counts_allocations);
+#if defined(ZINC_DEBUG_CHECKS) && defined(__GLIBC__)
+    tcase_add_test_raise_signal(t, the_guard_aborts, SIGABRT);
+#endif
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed > 0;
+}
