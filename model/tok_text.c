@@ -123,7 +123,8 @@ static int put_strict(struct tok_stream *st, const char *s, size_t n, bool last,
         i += MAX(len, 1u);
     }
     st->n_held = (uint8_t)(n - i);
-    memmove(st->held, s + i, n - i);
+    if (st->n_held)
+        memmove(st->held, s + i, st->n_held);
     return 0;
 }
 
