@@ -8,11 +8,12 @@
 #include "model/chat_impl.h"
 
 static const struct chat_info infos[CHAT_FORMAT_COUNT] = {
-    [CHAT_CHATML] = {"chatml", false, false, false, NULL, NULL, NULL, CHAT_CALL_JSON, "<tool_call>", "</tool_call>"},
+    [CHAT_CHATML] = {"chatml", false, false, false, NULL, NULL, NULL, CHAT_CALL_JSON, "<tool_call>",
+                     "</tool_call>"},
     [CHAT_QWEN3] = {"qwen3", false, true, true, "<think>", "</think>", NULL, CHAT_CALL_JSON, "<tool_call>",
                     "</tool_call>"},
-    [CHAT_QWEN3_THINKING] = {"qwen3-thinking", false, true, false, "<think>", "</think>", NULL, CHAT_CALL_JSON,
-                             "<tool_call>", "</tool_call>"},
+    [CHAT_QWEN3_THINKING] = {"qwen3-thinking", false, true, false, "<think>", "</think>", NULL,
+                             CHAT_CALL_JSON, "<tool_call>", "</tool_call>"},
     [CHAT_QWEN3_CODER] = {"qwen3-coder", false, false, false, NULL, NULL, NULL, CHAT_CALL_XML, "<tool_call>",
                           "</tool_call>"},
     [CHAT_QWEN35] = {"qwen3.5", false, true, true, "<think>", "</think>", NULL, CHAT_CALL_XML, "<tool_call>",
@@ -20,7 +21,8 @@ static const struct chat_info infos[CHAT_FORMAT_COUNT] = {
     [CHAT_LLAMA3] = {"llama3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL},
     [CHAT_LLAMA31] = {"llama3.1", true, false, false, NULL, NULL, NULL, CHAT_CALL_BARE_JSON, NULL, NULL},
     [CHAT_GPT_OSS] = {"gpt-oss", false, true, false, "<|channel|>analysis<|message|>", "<|end|>",
-                      "<|start|>assistant<|channel|>final<|message|>", CHAT_CALL_HARMONY, " to=functions.", "<|call|>"},
+                      "<|start|>assistant<|channel|>final<|message|>", CHAT_CALL_HARMONY, " to=functions.",
+                      "<|call|>"},
     [CHAT_GEMMA3] = {"gemma3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL},
     [CHAT_GEMMA4] = {"gemma4", true, true, true, "<|channel>thought\n", "<channel|>", NULL, CHAT_CALL_GEMMA4,
                      "<|tool_call>", "<tool_call|>"},
@@ -42,7 +44,7 @@ bool chat_format_find(const char *name, enum chat_format *out)
     return false;
 }
 
-/* ---- detection --------------------------------------------------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------------------------------------- */
 
 static bool has(const char *text, size_t n, const char *what)
 {
@@ -86,9 +88,9 @@ void chat_template_detect(const struct gguf *g, struct chat_template *out)
         enum chat_format format;
         bool think;
     } by_arch[] = {
-        {"qwen3", CHAT_QWEN3, true},     {"qwen3moe", CHAT_QWEN3, true},    {"qwen35", CHAT_QWEN35, true},
+        {"qwen3", CHAT_QWEN3, true},      {"qwen3moe", CHAT_QWEN3, true},   {"qwen35", CHAT_QWEN35, true},
         {"qwen35moe", CHAT_QWEN35, true}, {"qwen3next", CHAT_CHATML, true}, {"gpt-oss", CHAT_GPT_OSS, true},
-        {"gemma3", CHAT_GEMMA3, true},   {"gemma4", CHAT_GEMMA4, false},
+        {"gemma3", CHAT_GEMMA3, true},    {"gemma4", CHAT_GEMMA4, false},
     };
     struct gguf_str s = {"", 0};
 
@@ -112,7 +114,7 @@ void chat_template_detect(const struct gguf *g, struct chat_template *out)
     }
 }
 
-/* ---- appending --------------------------------------------------------------------------------------------------- */
+/* ---- appending ----------------------------------------------------------------------------------------- */
 
 void chat_putn(struct chat_out *o, const char *s, size_t n)
 {
@@ -144,7 +146,7 @@ void chat_fail(struct chat_out *o, const char *fmt, ...)
     o->rc = err_set(o->e, -EINVAL, "chat: %s", text);
 }
 
-/* ---- strings ----------------------------------------------------------------------------------------------------- */
+/* ---- strings ------------------------------------------------------------------------------------------- */
 
 struct chat_span chat_span(const char *s)
 {
@@ -191,7 +193,7 @@ const char *chat_rfind(struct chat_span t, const char *what)
     return last;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 bool chat_role_is(const struct chat_msg *m, const char *role)
 {
@@ -230,7 +232,8 @@ json_t *chat_arguments(struct chat_out *o, const struct chat_call *c)
     json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &je);
 
     if (!v)
-        chat_fail(o, "the arguments of the call of '%.64s' are not JSON: %.80s", c->name ? c->name : "", je.text);
+        chat_fail(o, "the arguments of the call of '%.64s' are not JSON: %.80s", c->name ? c->name : "",
+                  je.text);
     return v;
 }
 
@@ -241,7 +244,7 @@ const json_t *chat_function(const json_t *tool)
     return f ? f : tool;
 }
 
-/* ---- rendering --------------------------------------------------------------------------------------------------- */
+/* ---- rendering ----------------------------------------------------------------------------------------- */
 
 static int tools_read(struct chat_out *o)
 {
@@ -275,8 +278,8 @@ bool chat_prompt_opens_thinking(const struct chat_template *tpl, const struct ch
            (tpl->format == CHAT_QWEN3_THINKING || (tpl->format == CHAT_QWEN35 && thinks(tpl, opts)));
 }
 
-int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n, const struct chat_opts *opts,
-                struct tok_buf *out, struct err *e)
+int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
+                const struct chat_opts *opts, struct tok_buf *out, struct err *e)
 {
     struct chat_out o = {.b = out, .e = e, .msg = msg, .n = n, .opts = opts, .think = thinks(tpl, opts)};
 

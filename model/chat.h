@@ -1,8 +1,8 @@
 /* model/chat.h
  * Conversations to prompts. Each supported model family has its chat format written in C; the file's Jinja text
- * (tokenizer.chat_template) is not interpreted, only searched for the marks that tell the formats apart. The text made
- * here equals what the family's official template renders (the instruction sentences around tools are part of the
- * format: models were trained on them byte for byte).
+ * (tokenizer.chat_template) is not interpreted, only searched for the marks that tell the formats apart. The text
+ * made here equals what the family's official template renders (the instruction sentences around tools are part of
+ * the format: models were trained on them byte for byte).
  *
  *     struct chat_template tpl;
  *     chat_template_detect(g, &tpl);
@@ -24,23 +24,23 @@
 #include "model/tok_buf.h"
 
 /* X(enum name, name for people) */
-#define CHAT_FORMATS(X)                                                                                                \
-    X(CHATML, "chatml")                 /* also Qwen3 Instruct-2507 and Qwen3-Next Instruct */                         \
-    X(QWEN3, "qwen3")                   /* thinking can be turned off                       */                         \
-    X(QWEN3_THINKING, "qwen3-thinking") /* always thinks: Thinking-2507, QwQ                */                         \
-    X(QWEN3_CODER, "qwen3-coder")                                                                                      \
-    X(QWEN35, "qwen3.5")                                                                                               \
-    X(LLAMA3, "llama3")                                                                                                \
-    X(LLAMA31, "llama3.1")                                                                                             \
-    X(GPT_OSS, "gpt-oss")                                                                                              \
-    X(GEMMA3, "gemma3")                                                                                                \
+#define CHAT_FORMATS(X)                                                                                      \
+    X(CHATML, "chatml")                 /* also Qwen3 Instruct-2507 and Qwen3-Next Instruct */               \
+    X(QWEN3, "qwen3")                   /* thinking can be turned off                       */               \
+    X(QWEN3_THINKING, "qwen3-thinking") /* always thinks: Thinking-2507, QwQ                */               \
+    X(QWEN3_CODER, "qwen3-coder")                                                                            \
+    X(QWEN35, "qwen3.5")                                                                                     \
+    X(LLAMA3, "llama3")                                                                                      \
+    X(LLAMA31, "llama3.1")                                                                                   \
+    X(GPT_OSS, "gpt-oss")                                                                                    \
+    X(GEMMA3, "gemma3")                                                                                      \
     X(GEMMA4, "gemma4")
 
 enum chat_format {
 #define X(name, text) CHAT_##name,
     CHAT_FORMATS(X)
 #undef X
-    CHAT_FORMAT_COUNT
+        CHAT_FORMAT_COUNT
 };
 
 struct chat_template {
@@ -51,20 +51,22 @@ struct chat_template {
 
 /* Never fails; without any mark the format is CHATML, guessed. */
 void chat_template_detect(const struct gguf *g, struct chat_template *out);
-void chat_template_detect_text(const char *text, size_t n, struct chat_template *out); /* a template's text alone */
-bool chat_format_find(const char *name, enum chat_format *out);                        /* by name for people      */
+void chat_template_detect_text(const char *text, size_t n,
+                               struct chat_template *out);      /* a template's text alone */
+bool chat_format_find(const char *name, enum chat_format *out); /* by name for people      */
 
 /* One tool call that the assistant made. */
 struct chat_call {
-    const char *id;        /* NULL: none */
+    const char *id; /* NULL: none */
     const char *name;
     const char *arguments; /* JSON text, normally an object; NULL or "" is {} */
 };
 
 struct chat_msg {
-    const char *role;      /* "system", "developer", "user", "assistant", "tool"                              */
-    const char *content;   /* NULL is ""                                                                      */
-    const char *reasoning; /* assistant: what was thought before the content; NULL: look for it in the content */
+    const char *role;    /* "system", "developer", "user", "assistant", "tool"                              */
+    const char *content; /* NULL is ""                                                                      */
+    const char
+        *reasoning; /* assistant: what was thought before the content; NULL: look for it in the content */
     const struct chat_call *calls; /* assistant */
     size_t n_calls;
     const char *name;         /* tool: the function's name, NULL if only the id is known */
@@ -74,37 +76,43 @@ struct chat_msg {
 enum chat_thinking { CHAT_THINK_DEFAULT, CHAT_THINK_ON, CHAT_THINK_OFF };
 
 struct chat_opts {
-    enum chat_thinking thinking; /* formats that cannot turn it off (or on) ignore it                               */
-    bool add_generation_prompt;  /* end where the assistant begins to speak                                         */
-    const char *tools;           /* JSON array of {"type":"function","function":{name, description, parameters}}, NULL */
-    const char *date;            /* "YYYY-MM-DD"; NULL: today for gpt-oss, 26 Jul 2024 for Llama 3.1 (its template's) */
-    const char *reasoning_effort; /* gpt-oss: "low", "medium", "high"; NULL: medium                                 */
+    enum chat_thinking
+        thinking; /* formats that cannot turn it off (or on) ignore it                               */
+    bool
+        add_generation_prompt; /* end where the assistant begins to speak                                         */
+    const char
+        *tools;       /* JSON array of {"type":"function","function":{name, description, parameters}}, NULL */
+    const char *date; /* "YYYY-MM-DD"; NULL: today for gpt-oss, 26 Jul 2024 for Llama 3.1 (its template's) */
+    const char *
+        reasoning_effort; /* gpt-oss: "low", "medium", "high"; NULL: medium                                 */
 };
 
 /* Appends the prompt to *out. -EINVAL: a conversation that the format cannot express (roles out of order, no user
  * message, broken JSON), with the reason; -ENOTSUP: tools for a format that has none (LLAMA3, GEMMA3); -ENOMEM. On
  * failure *out may have grown. */
-int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n, const struct chat_opts *opts,
-                struct tok_buf *out, struct err *e);
+int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
+                const struct chat_opts *opts, struct tok_buf *out, struct err *e);
 
 /* How calls look in the model's output. */
 enum chat_call_syntax {
     CHAT_CALL_NONE,
-    CHAT_CALL_JSON,       /* call_begin {"name": .., "arguments": {..}} call_end                                       */
-    CHAT_CALL_XML,        /* call_begin <function=NAME> <parameter=KEY>\nVALUE\n</parameter> .. </function> call_end   */
-    CHAT_CALL_BARE_JSON,  /* the whole answer is {"name": .., "parameters": {..}}                                      */
-    CHAT_CALL_HARMONY,    /* call_begin NAME<|channel|>commentary json<|message|>{..}<|call|>; to= may follow the channel */
-    CHAT_CALL_GEMMA4,     /* call_begin call:NAME{key:value,..} call_end; strings between <|"|> marks                  */
+    CHAT_CALL_JSON, /* call_begin {"name": .., "arguments": {..}} call_end */
+    CHAT_CALL_XML, /* call_begin <function=NAME> <parameter=KEY>\nVALUE\n</parameter> .. </function> call_end */
+    CHAT_CALL_BARE_JSON, /* the whole answer is {"name": .., "parameters": {..}} */
+    CHAT_CALL_HARMONY, /* call_begin NAME<|channel|>commentary json<|message|>{..} call_end; the model may also
+                            put call_begin NAME after the channel */
+    CHAT_CALL_GEMMA4,  /* call_begin call:NAME{key:value,..} call_end; strings stand between <|"|> marks */
 };
 
 struct chat_info {
     const char *name;
-    bool begins_with_bos;                     /* the official template begins with BOS                            */
-    bool can_think, can_toggle;               /* thinks at all; chat_opts.thinking matters                        */
-    const char *think_begin, *think_end;      /* around the reasoning in the output, NULL: none                   */
-    const char *answer_begin;                 /* what precedes the answer after think_end, NULL: nothing          */
+    bool begins_with_bos;       /* the official template begins with BOS                            */
+    bool can_think, can_toggle; /* thinks at all; chat_opts.thinking matters                        */
+    const char *think_begin,
+        *think_end;           /* around the reasoning in the output, NULL: none                   */
+    const char *answer_begin; /* what precedes the answer after think_end, NULL: nothing          */
     enum chat_call_syntax calls;
-    const char *call_begin, *call_end;        /* NULL: none                                                       */
+    const char *call_begin, *call_end; /* NULL: none                                                       */
 };
 const struct chat_info *chat_format_info(enum chat_format f);
 

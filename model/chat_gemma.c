@@ -4,7 +4,7 @@
 
 #include "model/chat_impl.h"
 
-/* ---- Gemma 3: no system role, strict alternation ----------------------------------------------------------------- */
+/* ---- Gemma 3: no system role, strict alternation ------------------------------------------------------- */
 
 void chat_render_gemma3(struct chat_out *o)
 {
@@ -14,7 +14,10 @@ void chat_render_gemma3(struct chat_out *o)
         const struct chat_msg *m = &o->msg[i];
         bool user = chat_role_is(m, "user");
         if (user != ((i - first) % 2 == 0)) {
-            chat_fail(o, "message %zu: the gemma3 format wants user and assistant in turns, beginning with the user", i);
+            chat_fail(
+                o,
+                "message %zu: the gemma3 format wants user and assistant in turns, beginning with the user",
+                i);
             return;
         }
         chat_put(o, "<start_of_turn>");
@@ -31,7 +34,7 @@ void chat_render_gemma3(struct chat_out *o)
         chat_put(o, "<start_of_turn>model\n");
 }
 
-/* ---- Gemma 4: values --------------------------------------------------------------------------------------------- */
+/* ---- Gemma 4: values ----------------------------------------------------------------------------------- */
 
 #define MARK "<|\"|>"
 
@@ -89,7 +92,8 @@ static void argument(struct chat_out *o, const json_t *v, bool mark_keys)
         chat_put(o, "}");
     } else if (json_is_array(v)) {
         chat_put(o, "[");
-        json_array_foreach(v, i, item) {
+        json_array_foreach(v, i, item)
+        {
             chat_put(o, i ? "," : "");
             argument(o, item, mark_keys);
         }
@@ -99,7 +103,7 @@ static void argument(struct chat_out *o, const json_t *v, bool mark_keys)
     }
 }
 
-/* ---- Gemma 4: declarations --------------------------------------------------------------------------------------- */
+/* ---- Gemma 4: declarations ----------------------------------------------------------------------------- */
 
 /* A schema's type; of several, the first. */
 static const char *type_of(const json_t *schema)
@@ -125,7 +129,8 @@ static void required(struct chat_out *o, const json_t *names)
     size_t i;
 
     chat_put(o, "required:[");
-    json_array_foreach(names, i, name) {
+    json_array_foreach(names, i, name)
+    {
         chat_put(o, i ? "," : "");
         chat_put(o, MARK);
         chat_plain(o, name);
@@ -165,7 +170,8 @@ static void items(struct chat_out *o, const json_t *schema)
             required(o, v);
         } else if (strcmp(key[i], "type") == 0 && json_is_array(v)) {
             chat_put(o, "type:[");
-            json_array_foreach(v, k, type) {
+            json_array_foreach(v, k, type)
+            {
                 chat_put(o, k ? "," : "");
                 marked_upper(o, json_is_string(type) ? json_string_value(type) : "");
             }
@@ -283,7 +289,7 @@ static void declaration(struct chat_out *o, const json_t *f)
     chat_put(o, "}<tool|>");
 }
 
-/* ---- Gemma 4: turns ---------------------------------------------------------------------------------------------- */
+/* ---- Gemma 4: turns ------------------------------------------------------------------------------------ */
 
 /* A model's text without its thought channels. */
 static void without_thoughts(struct chat_out *o, struct chat_span t)
@@ -347,8 +353,7 @@ static void gemma4_system(struct chat_out *o, bool has_system)
     chat_put(o, o->think ? "<|think|>\n" : "");
     if (has_system)
         chat_put_span(o, chat_trim(chat_span(o->msg[0].content)));
-    json_array_foreach(o->tools, i, tool)
-        declaration(o, chat_function(tool));
+    json_array_foreach(o->tools, i, tool) declaration(o, chat_function(tool));
     chat_put(o, "<turn|>\n");
 }
 

@@ -5,7 +5,7 @@
 
 #include "model/chat_impl.h"
 
-/* ---- tools as TypeScript ----------------------------------------------------------------------------------------- */
+/* ---- tools as TypeScript ------------------------------------------------------------------------------- */
 
 static bool type_is(const json_t *schema, const char *type)
 {
@@ -17,9 +17,8 @@ static bool in_list(const json_t *list, const char *name)
     const json_t *v;
     size_t i;
 
-    json_array_foreach(list, i, v)
-        if (json_is_string(v) && strcmp(json_string_value(v), name) == 0)
-            return true;
+    json_array_foreach(list, i,
+                       v) if (json_is_string(v) && strcmp(json_string_value(v), name) == 0) return true;
     return false;
 }
 
@@ -28,7 +27,8 @@ static void join(struct chat_out *o, const json_t *list, const char *sep)
     const json_t *v;
     size_t i;
 
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         chat_put(o, i ? sep : "");
         chat_plain(o, v);
     }
@@ -78,13 +78,13 @@ static void ts_one_of(struct chat_out *o, const json_t *variants)
     size_t i;
     bool objects = false;
 
-    json_array_foreach(variants, i, v)
-        objects |= type_is(v, "object");
+    json_array_foreach(variants, i, v) objects |= type_is(v, "object");
     if (objects && json_array_size(variants) > 1) {
         chat_put(o, "any");
         return;
     }
-    json_array_foreach(variants, i, v) {
+    json_array_foreach(variants, i, v)
+    {
         ts_type(o, v);
         if (*chat_str(v, "description")) {
             chat_put(o, "// ");
@@ -109,7 +109,8 @@ static void ts_object(struct chat_out *o, const json_t *schema)
         return;
     }
     chat_put(o, "{\n");
-    json_object_foreach(props, key, v) {
+    json_object_foreach(props, key, v)
+    {
         chat_put(o, first ? "" : ", ");
         first = false;
         chat_put(o, key);
@@ -181,7 +182,8 @@ static void function_type(struct chat_out *o, const json_t *f)
         return;
     }
     chat_put(o, " = (_: {\n");
-    json_object_foreach(props, key, v) {
+    json_object_foreach(props, key, v)
+    {
         if (*chat_str(v, "description")) {
             chat_put(o, "// ");
             chat_put(o, chat_str(v, "description"));
@@ -196,7 +198,7 @@ static void function_type(struct chat_out *o, const json_t *f)
     chat_put(o, "}) => any;\n\n");
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 static void system_message(struct chat_out *o)
 {
@@ -207,12 +209,14 @@ static void system_message(struct chat_out *o)
         struct tm tm;
         strftime(today, sizeof today, "%Y-%m-%d", localtime_r(&now, &tm));
     }
-    chat_put(o, "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: "
+    chat_put(o, "<|start|>system<|message|>You are ChatGPT, a large language model trained by "
+                "OpenAI.\nKnowledge cutoff: "
                 "2024-06\nCurrent date: ");
     chat_put(o, o->opts->date ? o->opts->date : today);
     chat_put(o, "\n\nReasoning: ");
     chat_put(o, o->opts->reasoning_effort ? o->opts->reasoning_effort : "medium");
-    chat_put(o, "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.");
+    chat_put(
+        o, "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.");
     if (o->tools)
         chat_put(o, "\nCalls to these tools must go to the commentary channel: 'functions'.");
     chat_put(o, "<|end|>");
@@ -233,8 +237,7 @@ static void developer_message(struct chat_out *o, const char *text)
     }
     if (o->tools) {
         chat_put(o, "# Tools\n\n## functions\n\nnamespace functions {\n\n");
-        json_array_foreach(o->tools, i, tool)
-            function_type(o, chat_function(tool));
+        json_array_foreach(o->tools, i, tool) function_type(o, chat_function(tool));
         chat_put(o, "} // namespace functions");
     }
     chat_put(o, "<|end|>");
@@ -304,7 +307,9 @@ void chat_render_gpt_oss(struct chat_out *o)
         const struct chat_msg *m = &o->msg[i];
         if (chat_role_is(m, "assistant")) {
             assistant(o, i);
-            called = m->n_calls ? m->calls[0].name : i + 1 == o->n && !o->opts->add_generation_prompt ? called : NULL;
+            called = m->n_calls                                         ? m->calls[0].name
+                     : i + 1 == o->n && !o->opts->add_generation_prompt ? called
+                                                                        : NULL;
         } else if (chat_role_is(m, "tool")) {
             struct chat_span t = chat_span(m->content);
             if (!called) {

@@ -20,17 +20,18 @@ struct chat_out {
 
 void chat_put(struct chat_out *o, const char *s); /* NULL is "" */
 void chat_putn(struct chat_out *o, const char *s, size_t n);
-__attribute__((format(printf, 2, 3))) void chat_fail(struct chat_out *o, const char *fmt, ...); /* -EINVAL, the first counts */
+__attribute__((format(printf, 2, 3))) void chat_fail(struct chat_out *o, const char *fmt,
+                                                     ...); /* -EINVAL, the first counts */
 
 /* A stretch of somebody's string. */
 struct chat_span {
     const char *s;
     size_t n;
 };
-struct chat_span chat_span(const char *s);                          /* NULL is empty */
-struct chat_span chat_trim(struct chat_span t);                     /* ASCII white space at both ends */
+struct chat_span chat_span(const char *s);      /* NULL is empty */
+struct chat_span chat_trim(struct chat_span t); /* ASCII white space at both ends */
 struct chat_span chat_strip(struct chat_span t, char c, bool left, bool right);
-const char *chat_find(struct chat_span t, const char *what);        /* NULL: not there */
+const char *chat_find(struct chat_span t, const char *what); /* NULL: not there */
 const char *chat_rfind(struct chat_span t, const char *what);
 void chat_put_span(struct chat_out *o, struct chat_span t);
 

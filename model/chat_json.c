@@ -66,7 +66,8 @@ static void put_json(struct chat_out *o, const json_t *v, int indent, int depth)
     case JSON_STRING: chat_json_string(o, json_string_value(v), json_string_length(v)); break;
     case JSON_ARRAY:
         chat_put(o, "[");
-        json_array_foreach(v, i, item) {
+        json_array_foreach(v, i, item)
+        {
             chat_put(o, i ? sep : "");
             new_line(o, indent, depth + 1);
             put_json(o, item, indent, depth + 1);
@@ -77,7 +78,8 @@ static void put_json(struct chat_out *o, const json_t *v, int indent, int depth)
         break;
     case JSON_OBJECT:
         chat_put(o, "{");
-        json_object_foreach((json_t *)v, key, item) {
+        json_object_foreach((json_t *)v, key, item)
+        {
             chat_put(o, first ? "" : sep);
             first = false;
             new_line(o, indent, depth + 1);
@@ -169,7 +171,8 @@ const char **chat_sorted_keys(struct chat_out *o, const json_t *object, size_t *
         free(out);
         return NULL;
     }
-    json_object_foreach((json_t *)object, key, v) {
+    json_object_foreach((json_t *)object, key, v)
+    {
         k[i] = (struct sort_key){key, i};
         i++;
     }

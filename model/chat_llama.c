@@ -52,10 +52,13 @@ static void tool_question(struct chat_out *o, const struct chat_msg *first)
     size_t i;
 
     header(o, "user");
-    chat_put(o, "Given the following functions, please respond with a JSON for a function call with its proper arguments "
-                "that best answers the given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": "
+    chat_put(o, "Given the following functions, please respond with a JSON for a function call with its "
+                "proper arguments "
+                "that best answers the given prompt.\n\nRespond in the format {\"name\": function name, "
+                "\"parameters\": "
                 "dictionary of argument name and its value}.Do not use variables.\n\n");
-    json_array_foreach(o->tools, i, tool) {
+    json_array_foreach(o->tools, i, tool)
+    {
         chat_json(o, tool, 4);
         chat_put(o, "\n\n");
     }

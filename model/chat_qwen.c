@@ -60,13 +60,14 @@ static void tool_lines(struct chat_out *o)
     const json_t *tool;
     size_t i;
 
-    json_array_foreach(o->tools, i, tool) {
+    json_array_foreach(o->tools, i, tool)
+    {
         chat_put(o, "\n");
         chat_json(o, tool, 0);
     }
 }
 
-/* ---- ChatML and Qwen3 -------------------------------------------------------------------------------------------- */
+/* ---- ChatML and Qwen3 ---------------------------------------------------------------------------------- */
 
 static void qwen3_system(struct chat_out *o)
 {
@@ -82,12 +83,15 @@ static void qwen3_system(struct chat_out *o)
         chat_put(o, o->msg[0].content);
         chat_put(o, "\n\n");
     }
-    chat_put(o, "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
+    chat_put(o, "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
+                "provided with "
                 "function signatures within <tools></tools> XML tags:\n<tools>");
     tool_lines(o);
-    chat_put(o, "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-                "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
-                "<args-json-object>}\n</tool_call><|im_end|>\n");
+    chat_put(
+        o,
+        "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+        "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+        "<args-json-object>}\n</tool_call><|im_end|>\n");
 }
 
 static void qwen3_calls(struct chat_out *o, const struct chat_msg *m, bool has_content)
@@ -155,7 +159,7 @@ void chat_render_chatml(struct chat_out *o, enum chat_format f)
         chat_put(o, "<think>\n");
 }
 
-/* ---- calls in XML ------------------------------------------------------------------------------------------------ */
+/* ---- calls in XML -------------------------------------------------------------------------------------- */
 
 /* <function=NAME> with its parameters; objects and arrays as JSON, the rest as plain text. */
 static void xml_call(struct chat_out *o, const struct chat_call *c)
@@ -168,7 +172,8 @@ static void xml_call(struct chat_out *o, const struct chat_call *c)
     chat_put(o, ">\n");
     if (args && !json_is_object(args))
         chat_fail(o, "the arguments of the call of '%.64s' are not a JSON object", c->name ? c->name : "");
-    json_object_foreach(args, key, v) {
+    json_object_foreach(args, key, v)
+    {
         chat_put(o, "<parameter=");
         chat_put(o, key);
         chat_put(o, ">\n");
@@ -179,16 +184,22 @@ static void xml_call(struct chat_out *o, const struct chat_call *c)
     json_decref(args);
 }
 
-/* ---- Qwen3.5 ----------------------------------------------------------------------------------------------------- */
+/* ---- Qwen3.5 ------------------------------------------------------------------------------------------- */
 
 static const char qwen35_call_format[] =
-    "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n<tool_call>\n"
+    "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO "
+    "suffix:\n\n<tool_call>\n"
     "<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"
-    "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n"
-    "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified "
-    "format: an inner <function=...></function> block must be nested within <tool_call></tool_call> XML tags\n- Required "
-    "parameters MUST be specified\n- You may provide optional reasoning for your function call in natural language "
-    "BEFORE the function call, but NOT after\n- If there is no function call available, answer the question like normal "
+    "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple "
+    "lines\n"
+    "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the "
+    "specified "
+    "format: an inner <function=...></function> block must be nested within <tool_call></tool_call> XML "
+    "tags\n- Required "
+    "parameters MUST be specified\n- You may provide optional reasoning for your function call in natural "
+    "language "
+    "BEFORE the function call, but NOT after\n- If there is no function call available, answer the question "
+    "like normal "
     "with your current knowledge and do not tell the user about function calls\n</IMPORTANT>";
 
 static void qwen35_system(struct chat_out *o)
@@ -258,19 +269,26 @@ void chat_render_qwen35(struct chat_out *o)
         }
     }
     if (o->opts->add_generation_prompt)
-        chat_put(o, o->think ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+        chat_put(o, o->think ? "<|im_start|>assistant\n<think>\n"
+                             : "<|im_start|>assistant\n<think>\n\n</think>\n\n");
 }
 
-/* ---- Qwen3-Coder ------------------------------------------------------------------------------------------------- */
+/* ---- Qwen3-Coder --------------------------------------------------------------------------------------- */
 
 static const char coder_call_format[] =
-    "\n</tools>\n\nIf you choose to call a tool ONLY reply in the following format with NO suffix:\n\n<tool_call>\n"
+    "\n</tools>\n\nIf you choose to call a tool ONLY reply in the following format with NO "
+    "suffix:\n\n<tool_call>\n"
     "<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"
-    "<parameter=example_parameter_2>\nvalue_2\n</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n"
-    "- Function calls MUST follow the specified format: the tool calling block MUST begin with an opening <tool_call> tag "
-    "and end with a closing </tool_call> tag.\n- Required parameters MUST be specified\n- You may provide optional "
-    "reasoning for your function call in natural language BEFORE the function call, but NOT after\n- If there is no "
-    "function call available, answer the question like normal with your current knowledge and do not tell the user about "
+    "<parameter=example_parameter_2>\nvalue_2\n</parameter>\n</function>\n</"
+    "tool_call>\n\n<IMPORTANT>\nReminder:\n"
+    "- Function calls MUST follow the specified format: the tool calling block MUST begin with an opening "
+    "<tool_call> tag "
+    "and end with a closing </tool_call> tag.\n- Required parameters MUST be specified\n- You may provide "
+    "optional "
+    "reasoning for your function call in natural language BEFORE the function call, but NOT after\n- If "
+    "there is no "
+    "function call available, answer the question like normal with your current knowledge and do not tell "
+    "the user about "
     "function calls\n</IMPORTANT>";
 
 static void element(struct chat_out *o, const char *tag, const json_t *v, bool trim)
@@ -293,7 +311,8 @@ static void extra_elements(struct chat_out *o, const json_t *object, const char 
     const char *key;
     json_t *v;
 
-    json_object_foreach((json_t *)object, key, v) {
+    json_object_foreach((json_t *)object, key, v)
+    {
         bool skip = false;
         for (size_t i = 0; handled[i]; i++)
             skip |= strcmp(handled[i], key) == 0;
@@ -314,7 +333,8 @@ static void coder_tool(struct chat_out *o, const json_t *f)
     if ((v = json_object_get(f, "description")))
         element(o, "description", v, true);
     chat_put(o, "\n<parameters>");
-    json_object_foreach((json_t *)props, key, p) {
+    json_object_foreach((json_t *)props, key, p)
+    {
         chat_put(o, "\n<parameter>\n<name>");
         chat_put(o, key);
         chat_put(o, "</name>");
@@ -340,15 +360,15 @@ static void coder_system(struct chat_out *o)
         chat_put(o, "<|im_start|>system\n");
         chat_put(o, o->msg[0].content);
     } else if (o->tools) {
-        chat_put(o, "<|im_start|>system\nYou are Qwen, a helpful AI assistant that can interact with a computer to solve "
+        chat_put(o, "<|im_start|>system\nYou are Qwen, a helpful AI assistant that can interact with a "
+                    "computer to solve "
                     "tasks.");
     } else {
         return;
     }
     if (o->tools) {
         chat_put(o, "\n\n# Tools\n\nYou have access to the following tools:\n\n<tools>");
-        json_array_foreach(o->tools, i, tool)
-            coder_tool(o, chat_function(tool));
+        json_array_foreach(o->tools, i, tool) coder_tool(o, chat_function(tool));
         chat_put(o, coder_call_format);
     }
     chat_put(o, "<|im_end|>\n");

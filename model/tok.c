@@ -35,7 +35,8 @@ static int kind_read(struct tok *t, struct err *e)
         t->kind = TOK_KIND_GEMMA4;
         t->model_name = "gemma4";
     } else {
-        return err_set(e, -ENOTSUP, "tok: %s: tokenizer.ggml.model '%.*s' is not supported (gpt2, llama, gemma4 are)",
+        return err_set(e, -ENOTSUP,
+                       "tok: %s: tokenizer.ggml.model '%.*s' is not supported (gpt2, llama, gemma4 are)",
                        gguf_path(t->gguf), (int)(s.len < 64 ? s.len : 64), s.s);
     }
     return 0;
@@ -52,7 +53,8 @@ static int pre_read(struct tok *t, struct err *e)
         s = (struct gguf_str){"gemma4", 6};
     if (s.len == 0) {
         if (t->kind == TOK_KIND_BPE)
-            log_warn(TOK, "%s: no tokenizer.ggml.pre, using the 'default' rules: expect worse text", gguf_path(t->gguf));
+            log_warn(TOK, "%s: no tokenizer.ggml.pre, using the 'default' rules: expect worse text",
+                     gguf_path(t->gguf));
         s = (struct gguf_str){"default", 7};
     }
     snprintf(t->pre_name, sizeof t->pre_name, "%.*s", (int)(s.len < 63 ? s.len : 63), s.s);
@@ -83,8 +85,8 @@ int tok_create(const struct gguf *g, struct tok **out, struct err *e)
         return rc;
     }
     tok_bytes_init(t);
-    log_info(TOK, "%s: %s/%s, %u tokens, bos %d eos %d eot %d, %zu end generation", gguf_path(g), t->model_name,
-             t->pre_name, t->n_vocab, t->bos, t->eos, t->eot, t->n_eog);
+    log_info(TOK, "%s: %s/%s, %u tokens, bos %d eos %d eot %d, %zu end generation", gguf_path(g),
+             t->model_name, t->pre_name, t->n_vocab, t->bos, t->eos, t->eot, t->n_eog);
     *out = t;
     return 0;
 }

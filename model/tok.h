@@ -13,12 +13,12 @@
  * Families: byte-level BPE ("gpt2" with its pre-tokenizers), SentencePiece-style by score ("llama": Llama 2, Gemma 3)
  * and Gemma 4's merge-ranked BPE over raw text ("gemma4").
  *
- * Bytes that are not UTF-8. llama.cpp turns each byte of a broken sequence into U+FFFD and so loses it. Here such a byte
- * splits words exactly as U+FFFD would, but then goes on as the byte it is: as the byte's own token (byte-level BPE) or
- * as <0xXX> (the other two). So tok_encode followed by tok_decode returns the same bytes for any input, provided that
- * the vocabulary has all 256 byte tokens, with two exceptions: the text U+2581 ("lower one eighth block") stands for a
- * space in SPM and Gemma 4 vocabularies and comes back as one; and where add_space_prefix is on, a user-defined token in
- * the middle of the text puts a space before the text after it, as it does in llama.cpp.
+ * Bytes that are not UTF-8. llama.cpp turns each byte of a broken sequence into U+FFFD and so loses it. Here such
+ * a byte splits words exactly as U+FFFD would, but then goes on as the byte it is: as the byte's own token
+ * (byte-level BPE) or as <0xXX> (the other two). So tok_encode followed by tok_decode returns the same bytes for any
+ * input, provided that the vocabulary has all 256 byte tokens, with two exceptions: the text U+2581 ("lower one
+ * eighth block") stands for a space in SPM and Gemma 4 vocabularies and comes back as one; and where add_space_prefix
+ * is on, a user-defined token in the middle of the text puts a space before what follows, as it does in llama.cpp.
  *
  * A struct tok is immutable after tok_create: any number of threads may use it. */
 #ifndef ZINC_MODEL_TOK_H
@@ -35,15 +35,20 @@
 struct tok;
 
 enum {
-    TOK_ADD_SPECIAL   = 1, /* encode: BOS and EOS where the file asks for them                        */
+    TOK_ADD_SPECIAL = 1,   /* encode: BOS and EOS where the file asks for them                        */
     TOK_PARSE_SPECIAL = 2, /* encode: control tokens written in the text become tokens. User-defined
                               tokens do with or without it                                            */
-    TOK_SHOW_SPECIAL  = 4, /* pieces: print control and unknown tokens as their text                  */
+    TOK_SHOW_SPECIAL = 4,  /* pieces: print control and unknown tokens as their text                  */
 };
 
 /* What a token is; bits as in llama.cpp. */
 enum tok_attr {
-    TOK_UNKNOWN = 1, TOK_UNUSED = 2, TOK_NORMAL = 4, TOK_CONTROL = 8, TOK_USER_DEFINED = 16, TOK_BYTE = 32
+    TOK_UNKNOWN = 1,
+    TOK_UNUSED = 2,
+    TOK_NORMAL = 4,
+    TOK_CONTROL = 8,
+    TOK_USER_DEFINED = 16,
+    TOK_BYTE = 32
 };
 
 /* Reads the vocabulary of `g`, which must outlive the tokenizer (token texts stay in its mapping).
@@ -56,14 +61,16 @@ void tok_destroy(struct tok *t); /* NULL is fine */
 
 /* Appends the tokens of text[0..len) to *out. -E2BIG: more than 1 GiB of text; -ENOMEM. On failure *out keeps what it
  * had plus an unspecified number of tokens. */
-int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out, struct err *e);
+int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
+               struct err *e);
 
 /* Appends the bytes of one token to *out: nothing for unused tokens, for control and unknown ones unless
  * TOK_SHOW_SPECIAL, and for ids outside the vocabulary. A piece may end, or begin, inside a character. */
 int tok_piece(const struct tok *t, int32_t id, unsigned flags, struct tok_buf *out, struct err *e);
 
 /* Appends the bytes of n tokens. The space that add_space_prefix put before the text is taken away again. */
-int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags, struct tok_buf *out, struct err *e);
+int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags, struct tok_buf *out,
+               struct err *e);
 
 /* Pieces for a screen or a socket: what is appended is always whole, valid UTF-8. Up to three bytes of an unfinished
  * character wait for the next token; a byte that can belong to no character becomes U+FFFD, one per maximal broken
@@ -76,7 +83,8 @@ struct tok_stream {
 };
 void tok_stream_init(struct tok_stream *st, const struct tok *t, unsigned flags);
 int tok_stream_put(struct tok_stream *st, int32_t id, struct tok_buf *out, struct err *e);
-int tok_stream_finish(struct tok_stream *st, struct tok_buf *out, struct err *e); /* the stream is as new afterwards */
+int tok_stream_finish(struct tok_stream *st, struct tok_buf *out,
+                      struct err *e); /* the stream is as new afterwards */
 
 /* The same for bytes from elsewhere. */
 int tok_stream_bytes(struct tok_stream *st, const char *s, size_t n, struct tok_buf *out, struct err *e);
@@ -98,7 +106,8 @@ bool tok_add_eos(const struct tok *t);
 bool tok_is_eog(const struct tok *t, int32_t id); /* generation ends here */
 bool tok_is_control(const struct tok *t, int32_t id);
 unsigned tok_attrs(const struct tok *t, int32_t id);
-struct gguf_str tok_text(const struct tok *t, int32_t id); /* as stored: byte-level vocabularies keep their mapped form */
+struct gguf_str tok_text(const struct tok *t,
+                         int32_t id); /* as stored: byte-level vocabularies keep their mapped form */
 
 /* The id of the token whose stored text is exactly this, -1: none. */
 int32_t tok_find(const struct tok *t, const char *text, size_t len);

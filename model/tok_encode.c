@@ -42,7 +42,7 @@ static int put_syms(struct encoder *x, const char *text)
     return 0;
 }
 
-/* ---- byte-level BPE ---------------------------------------------------------------------------------------------- */
+/* ---- byte-level BPE ------------------------------------------------------------------------------------ */
 
 /* The token whose text is the whole word, -1: none. */
 static int32_t whole_word(struct encoder *x, const char *s, size_t n)
@@ -97,7 +97,7 @@ static int encode_bpe(struct encoder *x, const char *s, size_t n)
     return tok_pre_split(x->t->pre, x->cp, tok_pre_decode(s, n, x->cp), put_word, x);
 }
 
-/* ---- SPM and Gemma 4 --------------------------------------------------------------------------------------------- */
+/* ---- SPM and Gemma 4 ----------------------------------------------------------------------------------- */
 
 static int mark_spaces(struct encoder *x, const char *s, size_t n, bool prefix)
 {
@@ -165,7 +165,8 @@ static int encode_text(struct encoder *x, const char *s, size_t n, bool after_sp
     return x->t->kind == TOK_KIND_SPM ? encode_chars(x, x->text.s, x->text.n) : encode_lines(x);
 }
 
-int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out, struct err *e)
+int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
+               struct err *e)
 {
     struct encoder x = {.t = t, .out = out};
     struct tok_frags frags = {0};

@@ -61,7 +61,8 @@ struct tok {
     struct tok_pair *pair;
     uint32_t pair_mask;
 
-    int32_t byte_sym[256];   /* symbol of one byte: BPE its mapped character, else the ASCII character; -1: none */
+    int32_t
+        byte_sym[256]; /* symbol of one byte: BPE its mapped character, else the ASCII character; -1: none */
     int32_t byte_token[256]; /* token that stands for one byte; -1: none */
 
     struct tok_specials specials;
@@ -99,7 +100,8 @@ struct tok_frags {
     size_t n, cap;
 };
 /* Cuts the special tokens out of the text, longest first. */
-int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special, struct tok_frags *out);
+int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special,
+                  struct tok_frags *out);
 
 /* tok_merge.c */
 struct tok_sym {

@@ -6,8 +6,8 @@
 
 enum { ARRAY_MAX = 48 };
 
-static inline bool pair_rank(const struct tok *t, const char *text, const struct tok_sym *l, const struct tok_sym *r,
-                             uint32_t *rank, int32_t *result)
+static inline bool pair_rank(const struct tok *t, const char *text, const struct tok_sym *l,
+                             const struct tok_sym *r, uint32_t *rank, int32_t *result)
 {
     if (t->kind == TOK_KIND_SPM) {
         if (l->len + r->len > t->max_text)
@@ -21,7 +21,7 @@ static inline bool pair_rank(const struct tok *t, const char *text, const struct
     return l->id >= 0 && r->id >= 0 && tok_pair_find(t, l->id, r->id, rank, result);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------------------------- */
 
 static void merge_array(const struct tok *t, const char *text, struct tok_merger *m)
 {
@@ -55,7 +55,7 @@ static void merge_array(const struct tok *t, const char *text, struct tok_merger
     m->n_sym = n;
 }
 
-/* ---- long texts -------------------------------------------------------------------------------------------------- */
+/* ---- long texts ---------------------------------------------------------------------------------------- */
 
 static int heap_push(struct tok_merger *m, struct tok_heap_item item)
 {
@@ -93,14 +93,16 @@ static struct tok_heap_item heap_pop(struct tok_merger *m)
 
 #define NONE UINT32_MAX
 
-static int heap_add(const struct tok *t, const char *text, struct tok_merger *m, uint32_t left, uint32_t right)
+static int heap_add(const struct tok *t, const char *text, struct tok_merger *m, uint32_t left,
+                    uint32_t right)
 {
     uint32_t rank;
     int32_t result;
 
     if (left == NONE || right == NONE || !pair_rank(t, text, &m->sym[left], &m->sym[right], &rank, &result))
         return 0;
-    return heap_push(m, (struct tok_heap_item){(uint64_t)rank << 32 | left, m->sym[left].len + m->sym[right].len});
+    return heap_push(
+        m, (struct tok_heap_item){(uint64_t)rank << 32 | left, m->sym[left].len + m->sym[right].len});
 }
 
 static int merge_heap(const struct tok *t, const char *text, struct tok_merger *m)

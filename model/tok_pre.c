@@ -80,15 +80,15 @@ static inline size_t digits(const tok_cp *c, size_t i, size_t n, size_t max)
 }
 
 /* A space at most, then one or more characters outside `not`: its end, or i. */
-static inline size_t other(const tok_cp *c, size_t i, size_t n, unsigned not)
+static inline size_t other(const tok_cp *c, size_t i, size_t n, unsigned not )
 {
     size_t start = i + (is_ch(c[i], ' ') ? 1 : 0);
-    size_t end = run_of_not(c, start, n, not);
+    size_t end = run_of_not(c, start, n, not );
 
     return end > start ? end : i;
 }
 
-/* ---- GPT-2 and its descendants ---------------------------------------------------------------------------------- */
+/* ---- GPT-2 and its descendants ------------------------------------------------------------------------- */
 
 static size_t rule_gpt2(const tok_cp *c, size_t i, size_t n)
 {
@@ -122,7 +122,7 @@ static inline size_t word_rules(const tok_cp *c, size_t i, size_t n, bool contra
         return run_of(c, i + 1, n, letters);
     if (is(c[i], UC_N))
         return digits(c, i, n, max_digits);
-    k = other(c, i, n, not);
+    k = other(c, i, n, not );
     if (k > i)
         return newlines ? newline_tail(c, k, n, false) : k;
     return white(c, i, n, true);
@@ -158,7 +158,7 @@ static size_t rule_seed_coder(const tok_cp *c, size_t i, size_t n)
     return word_rules(c, i, n, true, UC_L, 1, false);
 }
 
-/* ---- gpt-4o and tekken: words by case --------------------------------------------------------------------------- */
+/* ---- gpt-4o and tekken: words by case ------------------------------------------------------------------ */
 
 static inline bool upperish(tok_cp c)
 {
@@ -216,7 +216,7 @@ static size_t rule_tekken(const tok_cp *c, size_t i, size_t n)
     return cased_rules(c, i, n, false, 1);
 }
 
-/* ---- single stages ---------------------------------------------------------------------------------------------- */
+/* ---- single stages ------------------------------------------------------------------------------------- */
 
 static size_t rule_number(const tok_cp *c, size_t i, size_t n)
 {
@@ -274,7 +274,7 @@ static size_t rule_punct_falcon(const tok_cp *c, size_t i, size_t n)
     return i;
 }
 
-/* ---- DeepSeek --------------------------------------------------------------------------------------------------- */
+/* ---- DeepSeek ------------------------------------------------------------------------------------------ */
 
 struct cp_range {
     uint16_t lo, hi;
@@ -298,24 +298,27 @@ static bool in_ranges(uint32_t cp, const struct cp_range *r, size_t n)
 static bool cased_letter(tok_cp c)
 {
     static const struct cp_range low[] = {
-        {'A', 'Z'},       {'a', 'z'},       {0xb5, 0xb5},     {0xc0, 0xd6},     {0xd8, 0xf6},     {0xf8, 0x1ba},
-        {0x1bc, 0x1bf},   {0x1c4, 0x293},   {0x295, 0x2af},   {0x370, 0x373},   {0x376, 0x377},   {0x37b, 0x37d},
-        {0x37f, 0x37f},   {0x386, 0x386},   {0x388, 0x38a},   {0x38c, 0x38c},   {0x38e, 0x3a1},   {0x3a3, 0x3f5},
-        {0x3f7, 0x481},   {0x48a, 0x52f},   {0x531, 0x556},   {0x10a0, 0x10c5}, {0x13a0, 0x13f5}, {0x13f8, 0x13fd},
-        {0x1c90, 0x1cba}, {0x1cbd, 0x1cbf}, {0x1d00, 0x1d2b}, {0x1d6b, 0x1d77}, {0x1d79, 0x1d9a}, {0x1e00, 0x1f15},
-        {0x1f18, 0x1f1d}, {0x1f20, 0x1f45}, {0x1f48, 0x1f4d}, {0x1f50, 0x1f57}, {0x1f59, 0x1f59}, {0x1f5b, 0x1f5b},
-        {0x1f5d, 0x1f5d}, {0x1f5f, 0x1f7d}, {0x1f80, 0x1fb4}, {0x1fb6, 0x1fbc}, {0x1fbe, 0x1fbe}, {0x1fc2, 0x1fc4},
-        {0x1fc6, 0x1fcc}, {0x1fd0, 0x1fd3}, {0x1fd6, 0x1fdb}, {0x1fe0, 0x1fec}, {0x1ff2, 0x1ff4}, {0x1ff6, 0x1ffc},
-        {0x2102, 0x2102}, {0x2107, 0x2107}, {0x210a, 0x2113}, {0x2115, 0x2115}, {0x2119, 0x211d}, {0x2124, 0x2124},
-        {0x2126, 0x2126}, {0x2128, 0x2128}, {0x212a, 0x212d}, {0x212f, 0x2134}, {0x2139, 0x2139}, {0x213c, 0x213f},
-        {0x2145, 0x2149}, {0x214e, 0x214e}, {0x2183, 0x2184}, {0x2c00, 0x2c7b}, {0x2c7e, 0x2ce4}, {0x2ceb, 0x2cee},
-        {0x2cf2, 0x2cf3}, {0xa640, 0xa66d}, {0xa680, 0xa69b}, {0xa722, 0xa76f}, {0xa771, 0xa787}, {0xa78b, 0xa78e},
-        {0xab70, 0xabbf}, {0xfb00, 0xfb06}, {0xfb13, 0xfb17}, {0xff21, 0xff3a}, {0xff41, 0xff5a},
+        {'A', 'Z'},       {'a', 'z'},       {0xb5, 0xb5},     {0xc0, 0xd6},     {0xd8, 0xf6},
+        {0xf8, 0x1ba},    {0x1bc, 0x1bf},   {0x1c4, 0x293},   {0x295, 0x2af},   {0x370, 0x373},
+        {0x376, 0x377},   {0x37b, 0x37d},   {0x37f, 0x37f},   {0x386, 0x386},   {0x388, 0x38a},
+        {0x38c, 0x38c},   {0x38e, 0x3a1},   {0x3a3, 0x3f5},   {0x3f7, 0x481},   {0x48a, 0x52f},
+        {0x531, 0x556},   {0x10a0, 0x10c5}, {0x13a0, 0x13f5}, {0x13f8, 0x13fd}, {0x1c90, 0x1cba},
+        {0x1cbd, 0x1cbf}, {0x1d00, 0x1d2b}, {0x1d6b, 0x1d77}, {0x1d79, 0x1d9a}, {0x1e00, 0x1f15},
+        {0x1f18, 0x1f1d}, {0x1f20, 0x1f45}, {0x1f48, 0x1f4d}, {0x1f50, 0x1f57}, {0x1f59, 0x1f59},
+        {0x1f5b, 0x1f5b}, {0x1f5d, 0x1f5d}, {0x1f5f, 0x1f7d}, {0x1f80, 0x1fb4}, {0x1fb6, 0x1fbc},
+        {0x1fbe, 0x1fbe}, {0x1fc2, 0x1fc4}, {0x1fc6, 0x1fcc}, {0x1fd0, 0x1fd3}, {0x1fd6, 0x1fdb},
+        {0x1fe0, 0x1fec}, {0x1ff2, 0x1ff4}, {0x1ff6, 0x1ffc}, {0x2102, 0x2102}, {0x2107, 0x2107},
+        {0x210a, 0x2113}, {0x2115, 0x2115}, {0x2119, 0x211d}, {0x2124, 0x2124}, {0x2126, 0x2126},
+        {0x2128, 0x2128}, {0x212a, 0x212d}, {0x212f, 0x2134}, {0x2139, 0x2139}, {0x213c, 0x213f},
+        {0x2145, 0x2149}, {0x214e, 0x214e}, {0x2183, 0x2184}, {0x2c00, 0x2c7b}, {0x2c7e, 0x2ce4},
+        {0x2ceb, 0x2cee}, {0x2cf2, 0x2cf3}, {0xa640, 0xa66d}, {0xa680, 0xa69b}, {0xa722, 0xa76f},
+        {0xa771, 0xa787}, {0xa78b, 0xa78e}, {0xab70, 0xabbf}, {0xfb00, 0xfb06}, {0xfb13, 0xfb17},
+        {0xff21, 0xff3a}, {0xff41, 0xff5a},
     };
     static const struct cp_range high[] = {
         /* from U+10000 */
-        {0x400, 0x44f}, {0x4b0, 0x4d3}, {0x4d8, 0x4fb}, {0xc80, 0xcb2}, {0xcc0, 0xcf2}, {0x18a0, 0x18df},
-        {0xe900, 0xe943},
+        {0x400, 0x44f}, {0x4b0, 0x4d3},   {0x4d8, 0x4fb},   {0xc80, 0xcb2},
+        {0xcc0, 0xcf2}, {0x18a0, 0x18df}, {0xe900, 0xe943},
     };
     uint32_t cp = TOK_CP(c);
 
@@ -329,7 +332,7 @@ static bool cased_letter(tok_cp c)
 static bool deepseek_punct(tok_cp c)
 {
     static const struct cp_range r[] = {
-        {'!', '/'},       {':', '~'},       {0x2018, 0x201f}, {0x3000, 0x3002}, {0xff01, 0xff0f}, {0xff1a, 0xff5e},
+        {'!', '/'}, {':', '~'}, {0x2018, 0x201f}, {0x3000, 0x3002}, {0xff01, 0xff0f}, {0xff1a, 0xff5e},
     };
 
     return !is(c, UC_WS) && TOK_CP(c) < 0x10000 && in_ranges(TOK_CP(c), r, ARRAY_LEN(r));
@@ -427,14 +430,32 @@ static size_t rule_deepseek3(const tok_cp *c, size_t i, size_t n)
     return white(c, i, n, true);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
-#define GPT2        {rule_gpt2}
-#define NUMBER_GPT2 {rule_number, rule_gpt2}
-#define LLAMA3      {rule_llama3}
-#define QWEN2       {rule_qwen2}
-#define GPT4O       {rule_gpt4o}
-#define DEEPSEEK3   {rule_numbers3, rule_cjk_kana, rule_deepseek3}
+#define GPT2                                                                                                 \
+    {                                                                                                        \
+        rule_gpt2                                                                                            \
+    }
+#define NUMBER_GPT2                                                                                          \
+    {                                                                                                        \
+        rule_number, rule_gpt2                                                                               \
+    }
+#define LLAMA3                                                                                               \
+    {                                                                                                        \
+        rule_llama3                                                                                          \
+    }
+#define QWEN2                                                                                                \
+    {                                                                                                        \
+        rule_qwen2                                                                                           \
+    }
+#define GPT4O                                                                                                \
+    {                                                                                                        \
+        rule_gpt4o                                                                                           \
+    }
+#define DEEPSEEK3                                                                                            \
+    {                                                                                                        \
+        rule_numbers3, rule_cjk_kana, rule_deepseek3                                                         \
+    }
 
 static const struct tok_pre pres[] = {
     /* name            ignore_merges, add_bos, stages */
@@ -501,7 +522,10 @@ static const struct tok_pre pres[] = {
      false,
      false,
      {rule_newline, rule_white_cased, rule_white_deepseek_punct, rule_white_at_end, rule_cjk, rule_numbers}},
-    {"deepseek-coder", false, false, {rule_newline, rule_white_letters, rule_white_punct, rule_cjk, rule_number}},
+    {"deepseek-coder",
+     false,
+     false,
+     {rule_newline, rule_white_letters, rule_white_punct, rule_cjk, rule_number}},
     {"deepseek-v3", false, false, DEEPSEEK3},
     {"hunyuan-dense", false, false, DEEPSEEK3},
     {"hy_v4", false, false, DEEPSEEK3},
@@ -535,7 +559,8 @@ size_t tok_pre_decode(const char *s, size_t n, tok_cp *out)
     return k;
 }
 
-static int split(const struct tok_pre *pre, size_t stage, const tok_cp *c, size_t n, tok_word_fn *fn, void *user)
+static int split(const struct tok_pre *pre, size_t stage, const tok_cp *c, size_t n, tok_word_fn *fn,
+                 void *user)
 {
     size_t gap = 0, i = 0;
     int rc = 0;

@@ -10,7 +10,7 @@
 
 /* A code point with what the rules ask of it: value, raw-byte flag, classes. */
 typedef uint32_t tok_cp;
-#define TOK_CP(c)  ((c) & 0x1fffffu)
+#define TOK_CP(c)  ((c)&0x1fffffu)
 #define TOK_CP_RAW 0x200000u /* one byte that is not UTF-8; its value and classes are those of U+FFFD */
 #define TOK_CLS(c) ((c) >> 24)
 

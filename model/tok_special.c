@@ -1,38 +1,60 @@
 /* Special tokens: which ids play a role, which end generation, and how their texts are cut out of the input.
  *
- * llama.cpp takes the special tokens one after the other, longest text first, and each takes its occurrences from left
- * to right out of the text that is still free. Here one walk finds where any special text begins; the lengths that
- * occur are then placed in the same order. */
+ * llama.cpp takes the special tokens one after the other, longest text first, and each takes its occurrences from
+ * left to right out of the text that is still free. Here one walk finds where any special text begins; the lengths
+ * that occur are then placed in the same order. */
 #include <stdio.h>
 
 #include "base/ckd.h"
 #include "base/log.h"
 #include "model/tok_impl.h"
 
-/* ---- roles ------------------------------------------------------------------------------------------------------- */
+/* ---- roles --------------------------------------------------------------------------------------------- */
 
 /* Texts that mark the end of a turn; the first one present is it when the file names none. */
 static const char *const eot_texts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>",          "<end_of_turn>", "<|endoftext|>",    "<|end_of_text|>", "<EOT>",
-    "_<EOT>",     "[EOT]",      "<｜end▁of▁sentence｜>", "<end_of_utterance>",
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",         "<|endoftext|>",      "<|end_of_text|>",
+    "<EOT>",      "_<EOT>",     "[EOT]",   "<｜end▁of▁sentence｜>", "<end_of_utterance>",
 };
 
 /* Texts that end generation wherever they exist. */
 static const char *const eog_texts[] = {
-    "<|eot_id|>",    "<|im_end|>",      "<|end|>",  "<|return|>", "<|call|>", "<|flush|>",       "<|calls|>",
-    "<end_of_turn>", "<|endoftext|>",   "</s>",     "<|eom_id|>", "<EOT>",    "_<EOT>",          "[EOT]",
-    "[EOS]",         "<|end_of_text|>", "<eos>",    "<turn|>",    "[e~[",     "<|tool_response>", "<end_of_utterance>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<eos>",
+    "<turn|>",
+    "[e~[",
+    "<|tool_response>",
+    "<end_of_utterance>",
     "<｜end▁of▁sentence｜>",
 };
 
-static const char *const fim_pre_texts[] = {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",    "<｜fim▁begin｜>",
-                                            "<PRE>",          "▁<PRE>",       "<|code_prefix|>", "<|prefix|>"};
-static const char *const fim_suf_texts[] = {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",    "<｜fim▁hole｜>",
-                                            "<SUF>",          "▁<SUF>",       "<|code_suffix|>", "<|suffix|>"};
-static const char *const fim_mid_texts[] = {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",    "<｜fim▁end｜>",
-                                            "<MID>",          "▁<MID>",       "<|code_middle|>", "<|middle|>"};
+static const char *const fim_pre_texts[] = {"<|fim_prefix|>",  "<fim-prefix>", "<fim_prefix>",
+                                            "<｜fim▁begin｜>", "<PRE>",        "▁<PRE>",
+                                            "<|code_prefix|>", "<|prefix|>"};
+static const char *const fim_suf_texts[] = {"<|fim_suffix|>",  "<fim-suffix>", "<fim_suffix>",
+                                            "<｜fim▁hole｜>",  "<SUF>",        "▁<SUF>",
+                                            "<|code_suffix|>", "<|suffix|>"};
+static const char *const fim_mid_texts[] = {"<|fim_middle|>",  "<fim-middle>", "<fim_middle>",
+                                            "<｜fim▁end｜>",   "<MID>",        "▁<MID>",
+                                            "<|code_middle|>", "<|middle|>"};
 static const char *const fim_pad_texts[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"};
-static const char *const fim_rep_texts[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"};
+static const char *const fim_rep_texts[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
+                                            "<reponame>"};
 static const char *const fim_sep_texts[] = {"<|file_sep|>"};
 
 static int32_t find_text(const struct tok *t, const char *text)
@@ -93,8 +115,8 @@ static int add_flags_read(struct tok *t, struct err *e)
     if (t->kind == TOK_KIND_GEMMA4)
         t->add_bos = true;
     if ((t->add_bos && t->bos < 0) || (t->add_eos && t->eos < 0)) {
-        log_warn(TOK, "%s: the file asks to add a %s token but does not say which, none is added", gguf_path(t->gguf),
-                 t->add_bos && t->bos < 0 ? "BOS" : "EOS");
+        log_warn(TOK, "%s: the file asks to add a %s token but does not say which, none is added",
+                 gguf_path(t->gguf), t->add_bos && t->bos < 0 ? "BOS" : "EOS");
         t->add_bos &= t->bos >= 0;
         t->add_eos &= t->eos >= 0;
     }
@@ -215,7 +237,7 @@ int tok_special_ids_read(struct tok *t, struct err *e)
     return eog_init(t, fim, e);
 }
 
-/* ---- the tree of texts ------------------------------------------------------------------------------------------- */
+/* ---- the tree of texts --------------------------------------------------------------------------------- */
 
 static uint32_t child_of(const struct tok_specials *sp, uint32_t node, uint8_t byte)
 {
@@ -303,7 +325,7 @@ void tok_specials_finish(struct tok *t)
     free(t->specials.len);
 }
 
-/* ---- cutting ----------------------------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------------------------------------- */
 
 struct place {
     size_t off;
@@ -332,8 +354,10 @@ static bool wanted(const struct cutter *c, int32_t id)
     return id >= 0 && (c->parse_special || !(c->t->attr[id] & (TOK_CONTROL | TOK_UNKNOWN)));
 }
 
-/* The special tokens at `off` whose length is among lens[0..n), falling, as bits; with `len`, the one of that length. */
-static uint64_t fits_at(const struct cutter *c, size_t off, const uint32_t *lens, uint32_t n, uint32_t len, int32_t *id)
+/* The special tokens at `off` whose length is among lens[0..n), falling, as bits; the one of length `len` goes to
+ * *id. */
+static uint64_t fits_at(const struct cutter *c, size_t off, const uint32_t *lens, uint32_t n, uint32_t len,
+                        int32_t *id)
 {
     const struct tok_specials *sp = &c->t->specials;
     size_t max = MIN(c->len - off, (size_t)lens[0]);
@@ -466,7 +490,8 @@ static int cut(struct cutter *c, struct tok_frags *out)
     return at < c->len ? frag_add(out, at, c->len - at, -1) : 0;
 }
 
-int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special, struct tok_frags *out)
+int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special,
+                  struct tok_frags *out)
 {
     struct cutter c = {.t = t, .text = text, .len = len, .parse_special = parse_special};
     int rc = cut(&c, out);

@@ -5,7 +5,10 @@
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 /* A byte-level text: each character is a byte; characters outside the alphabet stand for themselves. */
@@ -54,7 +57,8 @@ static int put_piece(const struct tok *t, int32_t id, unsigned flags, struct tok
         return tok_buf_add(out, s, n);
     if (attr & TOK_NORMAL)
         return t->kind == TOK_KIND_BPE ? put_mapped(out, s, n) : put_marked(out, s, n);
-    if (attr & TOK_BYTE && n == 6 && memcmp(s, "<0x", 3) == 0 && hex_digit(s[3]) >= 0 && hex_digit(s[4]) >= 0) {
+    if (attr & TOK_BYTE && n == 6 && memcmp(s, "<0x", 3) == 0 && hex_digit(s[3]) >= 0 &&
+        hex_digit(s[4]) >= 0) {
         char b = (char)(hex_digit(s[3]) << 4 | hex_digit(s[4]));
         return tok_buf_add(out, &b, 1);
     }
@@ -66,7 +70,8 @@ int tok_piece(const struct tok *t, int32_t id, unsigned flags, struct tok_buf *o
     return put_piece(t, id, flags, out) ? err_set(e, -ENOMEM, "tok: text of token %d", id) : 0;
 }
 
-int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags, struct tok_buf *out, struct err *e)
+int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags, struct tok_buf *out,
+               struct err *e)
 {
     bool strip = t->add_space_prefix;
 
@@ -83,7 +88,7 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags
     return 0;
 }
 
-/* ---- streaming --------------------------------------------------------------------------------------------------- */
+/* ---- streaming ----------------------------------------------------------------------------------------- */
 
 /* How many bytes s[0..n) takes as a prefix of a well-formed character, 0: none. Surrogates are not well-formed here:
  * what goes out is strict UTF-8. */

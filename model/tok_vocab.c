@@ -7,7 +7,7 @@
 #include "model/tok_impl.h"
 #include "model/unicode.h"
 
-/* ---- GPT-2's byte alphabet: the printable Latin-1 bytes are themselves, the others follow from U+0100 on ---------- */
+/* ---- GPT-2's byte alphabet: the printable Latin-1 bytes are themselves, the others follow from U+0100 on  */
 
 static bool byte_prints(unsigned b)
 {
@@ -34,7 +34,7 @@ int tok_char_byte(uint32_t cp)
     return cp == 0x143 ? 0xad : -1;
 }
 
-/* ---- texts that are not in the file ------------------------------------------------------------------------------ */
+/* ---- texts that are not in the file -------------------------------------------------------------------- */
 
 struct tok_chunk {
     struct tok_chunk *next;
@@ -73,7 +73,7 @@ void tok_vocab_finish(struct tok *t)
     free(t->pair);
 }
 
-/* ---- text to symbol ---------------------------------------------------------------------------------------------- */
+/* ---- text to symbol ------------------------------------------------------------------------------------ */
 
 /* The slot of the text, or the empty one where it would go. */
 static inline uint32_t slot_of(const struct tok *t, uint64_t h, const char *s, size_t n)
@@ -145,7 +145,7 @@ static int32_t sym_intern(struct tok *t, const char *s, size_t n, bool keep)
     return (int32_t)t->n_sym - 1;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+/* ---- tokens -------------------------------------------------------------------------------------------- */
 
 /* Scores to ranks: the higher the score, the lower the number, equal scores equal. */
 static uint32_t score_rank(float score)
@@ -157,8 +157,8 @@ static uint32_t score_rank(float score)
     return u & 0x80000000u ? u : ~u & 0x7fffffffu;
 }
 
-static const struct gguf_kv *find_array(const struct tok *t, const char *key, enum gguf_type a, enum gguf_type b,
-                                        uint64_t min_n, int *rc, struct err *e)
+static const struct gguf_kv *find_array(const struct tok *t, const char *key, enum gguf_type a,
+                                        enum gguf_type b, uint64_t min_n, int *rc, struct err *e)
 {
     const struct gguf_kv *kv = gguf_find(t->gguf, key);
 
@@ -166,7 +166,8 @@ static const struct gguf_kv *find_array(const struct tok *t, const char *key, en
     if (!kv)
         return NULL;
     if (kv->type != GGUF_ARR || (kv->elem_type != a && kv->elem_type != b))
-        *rc = err_set(e, -EINVAL, "tok: %s: %s is not an array of %s", gguf_path(t->gguf), key, gguf_type_name(a));
+        *rc = err_set(e, -EINVAL, "tok: %s: %s is not an array of %s", gguf_path(t->gguf), key,
+                      gguf_type_name(a));
     else if (kv->n < min_n)
         *rc = err_set(e, -EINVAL, "tok: %s: %s has %llu entries for %llu tokens", gguf_path(t->gguf), key,
                       (unsigned long long)kv->n, (unsigned long long)min_n);
@@ -199,7 +200,8 @@ static int texts_read(struct tok *t, const struct gguf_kv *kv, struct err *e)
 
 static int attrs_read(struct tok *t, struct err *e)
 {
-    static const uint8_t of_type[] = {0, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER_DEFINED, TOK_UNUSED, TOK_BYTE};
+    static const uint8_t of_type[] = {0,          TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER_DEFINED,
+                                      TOK_UNUSED, TOK_BYTE};
     int rc;
     const struct gguf_kv *kv =
         find_array(t, "tokenizer.ggml.token_type", GGUF_I32, GGUF_U32, t->n_vocab, &rc, e);
@@ -207,7 +209,8 @@ static int attrs_read(struct tok *t, struct err *e)
     memset(t->attr, TOK_NORMAL, t->n_vocab);
     for (uint32_t i = 0; kv && i < t->n_vocab; i++) {
         int64_t type = 0;
-        t->attr[i] = gguf_kv_i64(kv, i, &type) && type >= 0 && type < (int64_t)sizeof of_type ? of_type[type] : 0;
+        t->attr[i] =
+            gguf_kv_i64(kv, i, &type) && type >= 0 && type < (int64_t)sizeof of_type ? of_type[type] : 0;
     }
     return rc;
 }
@@ -240,13 +243,14 @@ int tok_vocab_read(struct tok *t, struct err *e)
     int rc;
 
     if (!kv || (kv->type == GGUF_ARR && kv->n == 0))
-        return err_set(e, -ENOENT, "tok: %s: the file has no vocabulary (%s); give token ids with --prompt-tokens",
+        return err_set(e, -ENOENT,
+                       "tok: %s: the file has no vocabulary (%s); give token ids with --prompt-tokens",
                        gguf_path(t->gguf), key);
     if (kv->type != GGUF_ARR || kv->elem_type != GGUF_STR)
         return err_set(e, -EINVAL, "tok: %s: %s is not an array of strings", gguf_path(t->gguf), key);
     if (kv->n > INT32_MAX / 8)
-        return err_set(e, -EINVAL, "tok: %s: %llu tokens, at most %d", gguf_path(t->gguf), (unsigned long long)kv->n,
-                       INT32_MAX / 8);
+        return err_set(e, -EINVAL, "tok: %s: %llu tokens, at most %d", gguf_path(t->gguf),
+                       (unsigned long long)kv->n, INT32_MAX / 8);
     t->n_vocab = t->n_sym = t->cap_sym = (uint32_t)kv->n;
     while (n_slots < t->n_vocab * 2)
         n_slots *= 2;
@@ -259,7 +263,7 @@ int tok_vocab_read(struct tok *t, struct err *e)
     return scores_read(t, e);
 }
 
-/* ---- merges ------------------------------------------------------------------------------------------------------ */
+/* ---- merges -------------------------------------------------------------------------------------------- */
 
 static inline uint32_t pair_hash(int32_t left, int32_t right)
 {
@@ -294,7 +298,8 @@ static void pair_add(struct tok *t, int32_t left, int32_t right, uint32_t rank, 
 }
 
 /* "left right", cut at the first space after the first byte. */
-static int merge_add(struct tok *t, const char *s, size_t n, uint32_t rank, int32_t *guess, struct tok_buf *joined)
+static int merge_add(struct tok *t, const char *s, size_t n, uint32_t rank, int32_t *guess,
+                     struct tok_buf *joined)
 {
     const char *sp = n > 2 ? memchr(s + 1, ' ', n - 2) : NULL;
     int32_t left, right, result;
@@ -333,11 +338,11 @@ int tok_merges_read(struct tok *t, struct err *e)
     if (rc)
         return rc;
     if (!kv)
-        return err_set(e, -EINVAL, "tok: %s: a '%s' vocabulary needs %s, which is missing", gguf_path(t->gguf),
-                       t->model_name, key);
+        return err_set(e, -EINVAL, "tok: %s: a '%s' vocabulary needs %s, which is missing",
+                       gguf_path(t->gguf), t->model_name, key);
     if (kv->n > INT32_MAX / 8)
-        return err_set(e, -EINVAL, "tok: %s: %llu merges, at most %d", gguf_path(t->gguf), (unsigned long long)kv->n,
-                       INT32_MAX / 8);
+        return err_set(e, -EINVAL, "tok: %s: %llu merges, at most %d", gguf_path(t->gguf),
+                       (unsigned long long)kv->n, INT32_MAX / 8);
     while (n_slots < kv->n * 2)
         n_slots *= 2;
     t->pair = malloc(n_slots * sizeof *t->pair);
@@ -357,8 +362,8 @@ int tok_merges_read(struct tok *t, struct err *e)
     if (rc < 0)
         return err_set(e, rc, "tok: %llu merges", (unsigned long long)kv->n);
     if (n_bad)
-        log_warn(TOK, "%s: ignored %llu merges that are not two texts with a space between", gguf_path(t->gguf),
-                 (unsigned long long)n_bad);
+        log_warn(TOK, "%s: ignored %llu merges that are not two texts with a space between",
+                 gguf_path(t->gguf), (unsigned long long)n_bad);
     return 0;
 }
 

@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 enum {
-    UC_WS = 1,  /* White_Space: never together with another class */
-    UC_L  = 2,  /* letters      */
-    UC_N  = 4,  /* numbers      */
-    UC_M  = 8,  /* marks        */
-    UC_P  = 16, /* punctuation  */
-    UC_S  = 32, /* symbols      */
+    UC_WS = 1, /* White_Space: never together with another class */
+    UC_L = 2,  /* letters      */
+    UC_N = 4,  /* numbers      */
+    UC_M = 8,  /* marks        */
+    UC_P = 16, /* punctuation  */
+    UC_S = 32, /* symbols      */
     UNICODE_CODE_POINTS = 0x110000
 };
 

@@ -1,4 +1,5 @@
-/* Fuzzes the tokenizer: vocabularies made of the input, and texts over the small vocabularies of tests/unit/tok_make.h.
+/* Fuzzes the tokenizer: vocabularies made of the input, and texts over the small vocabularies of
+ * tests/unit/tok_make.h.
  *
  *     byte 0: bits 0..1 the vocabulary (byte-level, SPM, Gemma 4, one made of the input), bits 2..3 encode flags
  *     byte 1: the pre-tokenizer
@@ -14,8 +15,9 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const pres[] = {"default", "llama-bpe",    "qwen2",          "qwen35",      "gpt-4o", "tekken", "gpt-2", "starcoder",
-                                   "falcon",  "deepseek-llm", "deepseek-coder", "deepseek-v3", "laguna", "minicpm5"};
+static const char *const pres[] = {"default",        "llama-bpe",   "qwen2",     "qwen35",  "gpt-4o",
+                                   "tekken",         "gpt-2",       "starcoder", "falcon",  "deepseek-llm",
+                                   "deepseek-coder", "deepseek-v3", "laguna",    "minicpm5"};
 
 static struct made *opened(struct made *m, const char *bos)
 {

@@ -28,9 +28,11 @@ static void read_messages(const json_t *list, struct conversation *c)
 
     *c = (struct conversation){.n = json_array_size(list)};
     ck_assert_uint_le(c->n, MAX_MESSAGES);
-    json_array_foreach(list, i, m) {
+    json_array_foreach(list, i, m)
+    {
         const json_t *calls = json_object_get(m, "tool_calls");
-        json_array_foreach(calls, k, call) {
+        json_array_foreach(calls, k, call)
+        {
             const json_t *f = json_object_get(call, "function");
             c->call[i][k] = (struct chat_call){str(call, "id"), str(f, "name"), str(f, "arguments")};
         }
@@ -50,7 +52,9 @@ static void check_case(const struct chat_template *tpl, const json_t *c)
     const json_t *think = json_object_get(c, "enable_thinking"), *tools = json_object_get(c, "tools");
     char *tool_text = tools ? json_dumps(tools, 0) : NULL;
     struct chat_opts opts = {
-        .thinking = !think ? CHAT_THINK_DEFAULT : json_is_true(think) ? CHAT_THINK_ON : CHAT_THINK_OFF,
+        .thinking = !think                ? CHAT_THINK_DEFAULT
+                    : json_is_true(think) ? CHAT_THINK_ON
+                                          : CHAT_THINK_OFF,
         .add_generation_prompt = json_is_true(json_object_get(c, "add_generation_prompt")),
         .tools = tool_text,
         .date = tpl->format == CHAT_GPT_OSS ? "2025-08-01" : NULL,
@@ -66,8 +70,9 @@ static void check_case(const struct chat_template *tpl, const json_t *c)
         ck_assert_msg(rc == -EINVAL && e.msg[0], "%s: %s: got %d, want -EINVAL", name, str(c, "name"), rc);
     } else {
         ck_assert_msg(rc == 0, "%s: %s: %s", name, str(c, "name"), e.msg);
-        ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0, "%s: %s\n--- got\n%.*s\n--- want\n%s\n---",
-                      name, str(c, "name"), (int)out.n, out.s, want);
+        ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0,
+                      "%s: %s\n--- got\n%.*s\n--- want\n%s\n---", name, str(c, "name"), (int)out.n, out.s,
+                      want);
     }
     tok_buf_finish(&out);
     free(tool_text);
@@ -86,8 +91,7 @@ START_TEST(equals_the_template)
     snprintf(path, sizeof path, "tests/unit/data/chat/%s.json", chat_format_info(tpl.format)->name);
     cases = json_load_file(path, 0, &je);
     ck_assert_msg(cases != NULL, "%s: %s", path, je.text);
-    json_array_foreach(cases, i, c)
-        check_case(&tpl, c);
+    json_array_foreach(cases, i, c) check_case(&tpl, c);
     ck_assert_uint_ge(i, 8);
     json_decref(cases);
 }
@@ -95,15 +99,15 @@ END_TEST
 
 static const struct chat_msg hello = {.role = "user", .content = "Hello"};
 
-static void expect(const struct chat_template *tpl, const struct chat_msg *m, size_t n, const struct chat_opts *o,
-                   const char *want)
+static void expect(const struct chat_template *tpl, const struct chat_msg *m, size_t n,
+                   const struct chat_opts *o, const char *want)
 {
     struct tok_buf out = {0};
     struct err e = {0};
 
     ck_assert_msg(chat_render(tpl, m, n, o, &out, &e) == 0, "%s", e.msg);
-    ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0, "got\n%.*s\nwant\n%s", (int)out.n, out.s,
-                  want);
+    ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0, "got\n%.*s\nwant\n%s", (int)out.n,
+                  out.s, want);
     tok_buf_finish(&out);
 }
 
@@ -130,11 +134,14 @@ START_TEST(dates_and_effort_are_options)
     struct chat_opts o = {.date = "2026-01-05", .reasoning_effort = "high"};
 
     expect(&llama, &hello, 1, &o,
-           "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 05 Jan 2026\n\n"
+           "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: "
+           "05 Jan 2026\n\n"
            "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>");
     expect(&oss, &hello, 1, &o,
-           "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
-           "Current date: 2026-01-05\n\nReasoning: high\n\n# Valid channels: analysis, commentary, final. Channel must be "
+           "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge "
+           "cutoff: 2024-06\n"
+           "Current date: 2026-01-05\n\nReasoning: high\n\n# Valid channels: analysis, commentary, final. "
+           "Channel must be "
            "included for every message.<|end|><|start|>user<|message|>Hello<|end|>");
     o.date = "yesterday";
     struct tok_buf out = {0};
@@ -161,9 +168,9 @@ START_TEST(unusable_input_is_an_error)
     struct chat_msg with_bad[] = {hello, {.role = "assistant", .calls = &bad, .n_calls = 1}};
     struct chat_msg with_list[] = {hello, {.role = "assistant", .calls = &list, .n_calls = 1}};
     struct chat_msg nothing = {0};
-    struct chat_opts plain = {.add_generation_prompt = true}, tools = {.tools = "[{\"function\":{\"name\":\"f\"}}]"},
-                     broken = {.tools = "[{"}, object = {.tools = "{}"}, nameless = {.tools = "[{}]"},
-                     empty = {.tools = "[]"};
+    struct chat_opts plain = {.add_generation_prompt = true},
+                     tools = {.tools = "[{\"function\":{\"name\":\"f\"}}]"}, broken = {.tools = "[{"},
+                     object = {.tools = "{}"}, nameless = {.tools = "[{}]"}, empty = {.tools = "[]"};
     struct tok_buf out = {0};
     struct err e;
 
@@ -213,8 +220,8 @@ START_TEST(templates_are_told_apart)
         struct chat_template t;
         chat_template_detect_text(c[i].text, strlen(c[i].text), &t);
         ck_assert_msg(t.format == c[i].format && t.think_default == c[i].think && t.guessed == c[i].guessed,
-                      "%s: got %s, think %d, guessed %d", c[i].text, chat_format_info(t.format)->name, t.think_default,
-                      t.guessed);
+                      "%s: got %s, think %d, guessed %d", c[i].text, chat_format_info(t.format)->name,
+                      t.think_default, t.guessed);
     }
     enum chat_format f;
     ck_assert(chat_format_find("qwen3.5", &f) && f == CHAT_QWEN35);

@@ -6,44 +6,61 @@
 #include "base/ckd.h"
 #include "model/tok_pre.h"
 
-static const char text[] = "I'll PAY  McDonald's $1234.5\t\n \n  e\u0301t\u00e9 /usr//\n\n 'S ~~ 中文の。123 \u00a0x";
+static const char text[] =
+    "I'll PAY  McDonald's $1234.5\t\n \n  e\u0301t\u00e9 /usr//\n\n 'S ~~ 中文の。123 \u00a0x";
 
 static const struct {
     const char *name, *pieces; /* with | between */
 } cases[] = {
     /* clang-format off */
     {"default",
-     "I|'|ll| PAY| | McDonald|'|s| |$|123|4|.|5|\t\n \n | e|\u0301|t\u00e9| |/|usr|//|\n\n |'|S| |~~| 中文の|。|123| |\u00a0|x"},
+     "I|'|ll| PAY| | McDonald|'|s| |$|123|4|.|5|\t\n \n | e|\u0301|t\u00e9"
+     "| |/|usr|//|\n\n |'|S| |~~| 中文の|。|123| |\u00a0|x"},
     {"llama-bpe",
-     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
     {"qwen2",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     {"qwen35",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     {"gpt-4o",
-     "I'll| PAY| | Mc|Donald's| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
+     "I'll| PAY| | Mc|Donald's| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
     {"tekken",
-     "I|'ll| PAY| | Mc|Donald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | Mc|Donald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     {"gpt-2",
-     "I|'ll| PAY| | McDonald|'s| $|1234|.|5|\t\n \n | e|\u0301|t\u00e9| /|usr|//|\n\n| '|S| ~~| 中文の|。|123| |\u00a0|x"},
+     "I|'ll| PAY| | McDonald|'s| $|1234|.|5|\t\n \n | e|\u0301|t\u00e9"
+     "| /|usr|//|\n\n| '|S| ~~| 中文の|。|123| |\u00a0|x"},
     {"starcoder",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n | e|\u0301|t\u00e9| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0|x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n | e|\u0301|t\u00e9"
+     "| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0|x"},
     {"falcon",
-     "I|'|ll| PAY| | McDonald|'|s| |$|123|4|.|5|\t\n \n | e|\u0301|t\u00e9| |/|usr|//|\n\n |'|S| |~~| 中文の|。|123| |\u00a0|x"},
+     "I|'|ll| PAY| | McDonald|'|s| |$|123|4|.|5|\t\n \n | e|\u0301|t\u00e9"
+     "| |/|usr|//|\n\n |'|S| |~~| 中文の|。|123| |\u00a0|x"},
     {"deepseek-llm",
-     "I|'|ll| PAY| | McDonald|'|s| $|1234|.|5|\t|\n| |\n| | e|\u0301|t|\u00e9| /|usr|//|\n|\n| '|S| ~~| |中文の|。|123| |\u00a0x"},
+     "I|'|ll| PAY| | McDonald|'|s| $|1234|.|5|\t|\n| |\n| | e|\u0301|t|\u00e9"
+     "| /|usr|//|\n|\n| '|S| ~~| |中文の|。|123| |\u00a0x"},
     {"deepseek-coder",
-     "I|'|ll| PAY| | McDonald|'|s| $|1|2|3|4|.|5|\t|\n| |\n| | e|\u0301|t\u00e9| /|usr|//|\n|\n| '|S| ~~| |中文の|。|1|2|3| |\u00a0x"},
+     "I|'|ll| PAY| | McDonald|'|s| $|1|2|3|4|.|5|\t|\n| |\n| | e|\u0301|t\u00e9"
+     "| /|usr|//|\n|\n| '|S| ~~| |中文の|。|1|2|3| |\u00a0x"},
     {"deepseek-v3",
-     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| |中文の|。|123| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| |中文の|。|123| |\u00a0x"},
     {"seed-coder",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     {"ufakzeka",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     {"minicpm5",
-     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|123|4|.|5|\t\n \n| | e|\u0301t\u00e9"
+     "| /|usr|//\n\n| '|S| ~~| 中文の|。|123| |\u00a0x"},
     {"laguna",
-     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t|\n| |\n| | e|\u0301t\u00e9| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
+     "I|'ll| PAY| | McDonald|'s| $|1|2|3|4|.|5|\t|\n| |\n| | e|\u0301t\u00e9"
+     "| /|usr|//|\n\n| '|S| ~~| 中文の|。|1|2|3| |\u00a0x"},
     /* clang-format on */
 };
 
@@ -84,14 +101,18 @@ START_TEST(cuts_as_expected)
 {
     struct joined j = split(cases[_i].name, text, sizeof text - 1);
 
-    ck_assert_msg(strcmp(j.s, cases[_i].pieces) == 0, "%s:\n got  %s\n want %s", cases[_i].name, j.s, cases[_i].pieces);
+    ck_assert_msg(strcmp(j.s, cases[_i].pieces) == 0, "%s:\n got  %s\n want %s", cases[_i].name, j.s,
+                  cases[_i].pieces);
 }
 END_TEST
 
 START_TEST(a_broken_byte_cuts_like_the_replacement_character)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct joined raw = split(cases[i].name, "ab \xff\xfe" "c1\xc3", 8);
+        struct joined raw = split(cases[i].name,
+                                  "ab \xff\xfe"
+                                  "c1\xc3",
+                                  8);
         struct joined fffd = split(cases[i].name, "ab \u00f7\u00f7c1\u00f7", 11);
         char want[64];
         size_t n = 0;

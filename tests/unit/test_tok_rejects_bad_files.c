@@ -23,8 +23,15 @@ static void close_made(struct made *m)
     gguf_writer_destroy(m->w);
 }
 
-#define STRS(...) (struct gguf_str[]){__VA_ARGS__}
-#define S(text)   {text, sizeof(text) - 1}
+#define STRS(...)                                                                                            \
+    (struct gguf_str[])                                                                                      \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+#define S(text)                                                                                              \
+    {                                                                                                        \
+        text, sizeof(text) - 1                                                                               \
+    }
 
 static void model(struct gguf_writer *w, const char *name)
 {
@@ -181,8 +188,10 @@ static void odd_vocab(struct gguf_writer *w)
     gguf_put_arr_str(w, "tokenizer.ggml.tokens",
                      STRS(S("a"), S("b"), S(""), S("ab"), S("a"), S("\xff\xfe"), S("<0x4"), S("<0xZZ>")), 8);
     gguf_put_arr(w, "tokenizer.ggml.token_type", GGUF_I32, (int32_t[]){1, 1, 1, 1, 1, 1, 6, 6}, 8);
-    gguf_put_arr_str(w, "tokenizer.ggml.merges",
-                     STRS(S("ab"), S(" "), S(""), S(" b"), S("a "), S("a b"), S("a b"), S("a  b"), S("ab zz"), S("q r")), 10);
+    gguf_put_arr_str(
+        w, "tokenizer.ggml.merges",
+        STRS(S("ab"), S(" "), S(""), S(" b"), S("a "), S("a b"), S("a b"), S("a  b"), S("ab zz"), S("q r")),
+        10);
     gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 8);
     gguf_put_i32(w, "tokenizer.ggml.eos_token_id", -4);
     gguf_put_str(w, "tokenizer.ggml.unknown_token_id", "x");

@@ -43,10 +43,10 @@ static const char *pieces(const struct made *m, const char *s, size_t n, unsigne
     return out;
 }
 
-#define EXPECT(m, text, flags, want)                                                                                   \
-    do {                                                                                                               \
-        const char *got_ = pieces(m, text, sizeof(text) - 1, flags);                                                   \
-        ck_assert_msg(strcmp(got_, want) == 0, "'%s': got %s, want %s", text, got_, want);                             \
+#define EXPECT(m, text, flags, want)                                                                         \
+    do {                                                                                                     \
+        const char *got_ = pieces(m, text, sizeof(text) - 1, flags);                                         \
+        ck_assert_msg(strcmp(got_, want) == 0, "'%s': got %s, want %s", text, got_, want);                   \
     } while (0)
 
 START_TEST(merges_by_rank_then_from_the_left)
@@ -171,8 +171,9 @@ START_TEST(generation_ends_by_text)
 
     m = made_bpe("gpt-4o");
     for (size_t i = 0; i < 7; i++)
-        made_token(m, (const char *[]){"<|return|>", "<|call|>", "<|end|>", "<|start|>", "<|message|>", "<|channel|>",
-                                       "<|constrain|>"}[i],
+        made_token(m,
+                   (const char *[]){"<|return|>", "<|call|>", "<|end|>", "<|start|>", "<|message|>",
+                                    "<|channel|>", "<|constrain|>"}[i],
                    T_CONTROL, 0);
     opened(m);
     ck_assert(eog_is(m->t, "<|return|>"));
@@ -198,7 +199,7 @@ START_TEST(suppressed_tokens_are_listed)
 }
 END_TEST
 
-/* ---- and back ---------------------------------------------------------------------------------------------------- */
+/* ---- and back ------------------------------------------------------------------------------------------ */
 
 START_TEST(special_tokens_print_on_request)
 {
@@ -232,8 +233,9 @@ static uint32_t rnd(uint32_t below)
 
 static size_t random_text(char *s, size_t max)
 {
-    static const char *const bits[] = {"hello", " world", "aa", "<u>", "<|im_end|>", "\xff", "\xe2\x96", "\xc3\xa9", "\n\n",
-                                       "  ",    "123",    "ab", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xc0\x80", "'s"};
+    static const char *const bits[] = {
+        "hello", " world", "aa",  "<u>", "<|im_end|>",       "\xff",         "\xe2\x96", "\xc3\xa9",
+        "\n\n",  "  ",     "123", "ab",  "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xc0\x80", "'s"};
     size_t n = 0, want = rnd((uint32_t)max - 16);
 
     while (n < want) {
@@ -276,7 +278,7 @@ START_TEST(random_bytes_come_back)
 }
 END_TEST
 
-/* ---- streaming --------------------------------------------------------------------------------------------------- */
+/* ---- streaming ----------------------------------------------------------------------------------------- */
 
 static bool is_utf8(const char *s, size_t n)
 {
@@ -300,12 +302,12 @@ static const struct {
 } streams[] = {
     {"plain", "plain"},
     {"\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80!", "\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80!"},
-    {"a\xe4\xb8", "a" FFFD},                               /* cut short by the end */
-    {"a\xf0\x9f\x98z", "a" FFFD "z"},                      /* cut short by a letter */
-    {"\xff\x80\xc3", FFFD FFFD FFFD},                      /* each belongs to nothing */
-    {"\xe0\x80\x80", FFFD FFFD FFFD},                      /* overlong */
-    {"\xed\xa0\x80", FFFD FFFD FFFD},                      /* a surrogate */
-    {"\xf4\x90\x80\x80", FFFD FFFD FFFD FFFD},             /* past the last code point */
+    {"a\xe4\xb8", "a" FFFD},                   /* cut short by the end */
+    {"a\xf0\x9f\x98z", "a" FFFD "z"},          /* cut short by a letter */
+    {"\xff\x80\xc3", FFFD FFFD FFFD},          /* each belongs to nothing */
+    {"\xe0\x80\x80", FFFD FFFD FFFD},          /* overlong */
+    {"\xed\xa0\x80", FFFD FFFD FFFD},          /* a surrogate */
+    {"\xf4\x90\x80\x80", FFFD FFFD FFFD FFFD}, /* past the last code point */
     {"\xc3\xc3\xa9", FFFD "\xc3\xa9"},
 };
 
@@ -325,8 +327,8 @@ START_TEST(streams_whole_characters_at_every_cut)
                 ck_assert_msg(is_utf8(out.s, out.n), "cut at %zu, %zu", a, b);
             }
             ck_assert_int_eq(tok_stream_finish(&st, &out, &e), 0);
-            ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0, "cut at %zu, %zu: %.*s", a, b,
-                          (int)out.n, out.s);
+            ck_assert_msg(out.n == strlen(want) && memcmp(out.s, want, out.n) == 0, "cut at %zu, %zu: %.*s",
+                          a, b, (int)out.n, out.s);
             tok_buf_finish(&out);
         }
     }

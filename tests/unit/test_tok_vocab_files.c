@@ -112,7 +112,7 @@ static size_t random_text(char *s, size_t max)
         uint32_t cp = style == 0   ? rnd(0x80)
                       : style == 1 ? rnd(0x3000)
                       : style == 2 ? rnd(0x110000)
-                      : style == 3 ? (uint32_t)" \n\t\r'sSaAzZ09.,!/<|>_"[rnd(21)]
+                      : style == 3 ? (uint32_t) " \n\t\r'sSaAzZ09.,!/<|>_"[rnd(21)]
                                    : rnd(256);
         if (style == 4 || rnd(20) == 0) {
             s[n++] = (char)rnd(256);
@@ -125,7 +125,8 @@ static size_t random_text(char *s, size_t max)
         else if (cp < 0x800)
             s[n++] = (char)(0xc0 | cp >> 6), s[n++] = (char)(0x80 | (cp & 63));
         else if (cp < 0x10000)
-            s[n++] = (char)(0xe0 | cp >> 12), s[n++] = (char)(0x80 | (cp >> 6 & 63)), s[n++] = (char)(0x80 | (cp & 63));
+            s[n++] = (char)(0xe0 | cp >> 12), s[n++] = (char)(0x80 | (cp >> 6 & 63)),
+            s[n++] = (char)(0x80 | (cp & 63));
         else
             s[n++] = (char)(0xf0 | cp >> 18), s[n++] = (char)(0x80 | (cp >> 12 & 63)),
             s[n++] = (char)(0x80 | (cp >> 6 & 63)), s[n++] = (char)(0x80 | (cp & 63));
@@ -149,8 +150,8 @@ START_TEST(random_strings_come_back)
         ids.n = back.n = 0;
         ck_assert_int_eq(tok_encode(t, s, n, rnd(2) ? TOK_ADD_SPECIAL : 0, &ids, NULL), 0);
         ck_assert_int_eq(tok_decode(t, ids.id, ids.n, 0, &back, NULL), 0);
-        ck_assert_msg(back.n == n && (n == 0 || memcmp(back.s, s, n) == 0), "%s: string %d of %zu bytes: %.*s", names[_i],
-                      k, n, (int)n, s);
+        ck_assert_msg(back.n == n && (n == 0 || memcmp(back.s, s, n) == 0),
+                      "%s: string %d of %zu bytes: %.*s", names[_i], k, n, (int)n, s);
     }
     tok_ids_finish(&ids);
     tok_buf_finish(&back);

@@ -107,8 +107,9 @@ static inline void made_byte_char(unsigned b, char out[4])
 static inline struct made *made_bpe(const char *pre)
 {
     static const char *const merges[] = {
-        "h e", "l l", "he ll", "hell o", "\u0120 w", "o r", "\u0120w or", "l d", "\u0120wor ld", "1 2", "12 3", "a a",
-        "aa aa", "\u0120 \u0120", "\u00c3 \u00a9", "\u010a \u010a", "x y", "y z",
+        "h e",        "l l",           "he ll",         "hell o",        "\u0120 w", "o r",
+        "\u0120w or", "l d",           "\u0120wor ld",  "1 2",           "12 3",     "a a",
+        "aa aa",      "\u0120 \u0120", "\u00c3 \u00a9", "\u010a \u010a", "x y",      "y z",
     };
     struct made *m = calloc(1, sizeof *m);
     char c[4];
@@ -146,8 +147,9 @@ static inline struct made *made_spm(void)
         const char *text;
         float score;
     } tokens[] = {
-        {"\u2581", -10}, {"a", -11},  {"b", -12},   {"c", -13},       {"aa", -3},          {"ab", -2},
-        {"abc", -1},     {"bc", -1.5}, {"\u2581a", -4}, {"\u2581\u2581", -5}, {"\u00e9", -14}, {"\u2581ab", -0.5},
+        {"\u2581", -10}, {"a", -11},           {"b", -12},      {"c", -13},
+        {"aa", -3},      {"ab", -2},           {"abc", -1},     {"bc", -1.5},
+        {"\u2581a", -4}, {"\u2581\u2581", -5}, {"\u00e9", -14}, {"\u2581ab", -0.5},
     };
     struct made *m = calloc(1, sizeof *m);
 
