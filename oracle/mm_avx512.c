@@ -11,56 +11,101 @@ MM_INLINE __m512i word4(const void *p)
     return _mm512_set1_epi32(v);
 }
 
-MM_INLINE __m512i dot4(__m512i sum, const struct mm_xblk *b, uint32_t g0, uint32_t g1, const int8_t *q)
+/* Vectors that bring the offset back: its negative for both runs, and for one alone. */
+struct back {
+    __m512i both, run[2];
+};
+
+MM_INLINE struct back back_of(int off)
+{
+    return (struct back){ _mm512_set1_epi16((int16_t)-off),
+                          { _mm512_set1_epi32(-off & 0xffff), _mm512_set1_epi32((int32_t)((uint32_t)-off << 16)) } };
+}
+
+MM_INLINE __m512i dot4(__m512i sum, const mm_vu w[8], uint32_t g0, uint32_t g1, const int8_t *q)
 {
 #pragma GCC unroll 8
     for (uint32_t g = g0; g < g1; g++)
-        sum = _mm512_dpbusd_epi32(sum, _mm512_load_si512(b->w[g]), word4(q + 4 * g));
+        sum = _mm512_dpbusd_epi32(sum, (__m512i)w[g], word4(q + 4 * g));
     return sum;
 }
 
-/* R rows by n runs: the accumulators stay in registers. */
-MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *w, uint32_t n, int off,
-                      const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
+/* One run of 32 and one row, whose q, d, dx and sums these are. */
+MM_INLINE __m512 add_run(enum mm_kind kind, const mm_vu w[8], const struct mm_scales *s, const struct back *back,
+                         const int8_t *q, float d, float dx, const int16_t *s16, __m512 acc)
 {
-    const int8_t *q = x->q + row * x->ldq;
-    size_t ldq = x->ldq, ldd = x->ldd;
-    const float *d = x->d + row, *dx = x->dx + row;
-    const int16_t *s16 = x->s16 + 2 * row;
-    __m512i both = _mm512_set1_epi16((int16_t)-off), zero = _mm512_setzero_si512();
-    __m512i run0 = _mm512_set1_epi32(-off & 0xffff), run1 = _mm512_set1_epi32((int32_t)((uint32_t)-off << 16));
+    __m512i pair = word4(s16), zero = _mm512_setzero_si512();
+    __m512 dr = _mm512_set1_ps(d), sum;
+    if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
+        sum = _mm512_cvtepi32_ps(dot4(kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero, w, 0, 8, q));
+    } else { /* sums below 2^24: exact */
+        __m512i s0 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
+        __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
+        __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q)), f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q));
+        sum = _mm512_fmadd_ps(f1, (__m512)s->s1, _mm512_mul_ps(f0, (__m512)s->s0));
+    }
+    acc = _mm512_fmadd_ps(_mm512_mul_ps((__m512)s->dw, dr), sum, acc);
+    if (kind == MM_SCALE_MIN)
+        acc = _mm512_fmadd_ps((__m512)s->mw, _mm512_set1_ps(dx), acc);
+    if (kind == MM_RUNS_MIN) {
+        __m512 m = _mm512_mul_ps((__m512)s->m0, _mm512_set1_ps((float)s16[0]));
+        m = _mm512_fmadd_ps((__m512)s->m1, _mm512_set1_ps((float)s16[1]), m);
+        acc = _mm512_fnmadd_ps(_mm512_mul_ps((__m512)s->mw, dr), m, acc);
+    }
+    return acc;
+}
+
+/* R rows by n opened runs: the accumulators stay in registers. */
+MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *x, uint32_t n, int off,
+                      const struct mm_rows *rows, uint32_t row, float *y, size_t ldy, bool first)
+{
+    const int8_t *q = rows->q + row * rows->ldq;
+    size_t ldq = rows->ldq, ldd = rows->ldd;
+    const float *d = rows->d + row, *dx = rows->dx + row;
+    const int16_t *s16 = rows->s16 + 2 * row;
+    struct back back = back_of(off);
     __m512 acc[8];
     y += row * ldy;
     for (uint32_t r = 0; r < R; r++)
         acc[r] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * ldy);
-    for (uint32_t i = 0; i < n; i++, w++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
-        __m512 dw = _mm512_load_ps(w->dw);
+    for (uint32_t i = 0; i < n; i++, x++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
+        mm_vu w[8];
+        memcpy(w, x->w, sizeof w);
+        struct mm_scales s = { (mm_vf)_mm512_load_ps(x->dw), (mm_vf)_mm512_load_ps(x->mw), (mm_vf)_mm512_load_ps(x->s0),
+                               (mm_vf)_mm512_load_ps(x->s1), (mm_vf)_mm512_load_ps(x->m0),
+                               (mm_vf)_mm512_load_ps(x->m1) };
 #pragma GCC unroll 8
-        for (uint32_t r = 0; r < R; r++) {
-            __m512i pair = word4(s16 + 2 * r);
-            __m512 dr = _mm512_set1_ps(d[r]), sum;
-            if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
-                __m512i s = kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, both, pair) : zero;
-                sum = _mm512_cvtepi32_ps(dot4(s, w, 0, 8, q + r * ldq));
-            } else { /* sums below 2^24: exact */
-                __m512i s0 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, run0, pair) : zero;
-                __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, run1, pair) : zero;
-                __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q + r * ldq));
-                __m512 f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q + r * ldq));
-                sum = _mm512_fmadd_ps(f1, _mm512_load_ps(w->s1), _mm512_mul_ps(f0, _mm512_load_ps(w->s0)));
-            }
-            acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(dw, dr), sum, acc[r]);
-            if (kind == MM_SCALE_MIN)
-                acc[r] = _mm512_fmadd_ps(_mm512_load_ps(w->mw), _mm512_set1_ps(dx[r]), acc[r]);
-            if (kind == MM_RUNS_MIN) {
-                __m512 m = _mm512_mul_ps(_mm512_load_ps(w->m0), _mm512_set1_ps((float)s16[2 * r]));
-                m = _mm512_fmadd_ps(_mm512_load_ps(w->m1), _mm512_set1_ps((float)s16[2 * r + 1]), m);
-                acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(w->mw), dr), m, acc[r]);
-            }
-        }
+        for (uint32_t r = 0; r < R; r++)
+            acc[r] = add_run(kind, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);
     }
     for (uint32_t r = 0; r < R; r++)
         _mm512_storeu_ps(y + r * ldy, acc[r]);
+}
+
+/* One row: weights go from the panel through registers. */
+MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
+                       uint32_t row, float *y)
+{
+    const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
+    const struct back back = back_of(mm_offset(t));
+    for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
+        struct mm_rows x = mm_rows(a, row, 0);
+        __m512 acc = _mm512_setzero_ps();
+        for (uint32_t ib = 0; ib < nb; ib++) {
+            struct mm_where at = mm_where(t, nb, ib);
+            const uint8_t *head = panels + at.head, *words = panels + at.words;
+            mm_prefetch(words, 64 * (size_t)mm_words(t));
+#pragma GCC unroll 8
+            for (uint32_t b = 0; b < per; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd) {
+                mm_vu w[8];
+                struct mm_scales s;
+                mm_open_quants(t, words, b, w);
+                mm_open_scales(t, head, words, b, &s);
+                acc = add_run(mm_kind(t), w, &s, &back, x.q, *x.d, *x.dx, x.s16, acc);
+            }
+        }
+        _mm512_storeu_ps(y, acc);
+    }
 }
 
 #define RUNS(name, kind)                                                                                               \
@@ -92,6 +137,13 @@ static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, ru
                         void *scratch)                                                                                 \
     {                                                                                                                  \
         mm_walk(QT_##T, runs_of[mm_kind(QT_##T)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);        \
+    }                                                                                                                  \
+    static void dot1_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
+                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
+                         void *scratch)                                                                                \
+    {                                                                                                                  \
+        for (uint32_t r = 0; r < n_rows; r++)                                                                          \
+            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy);                                         \
     }
 MM_BLOCK_TYPES(X)
 #undef X
@@ -176,9 +228,12 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
-#define X(T) case QT_##T: return dot_##T;
-    MM_BLOCK_TYPES(X) X(F32) X(F16) X(BF16)
+#define X(T) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
+    MM_BLOCK_TYPES(X)
 #undef X
+    case QT_F32: return dot_F32;
+    case QT_F16: return dot_F16;
+    case QT_BF16: return dot_BF16;
     default: return NULL;
     }
 }

@@ -326,7 +326,7 @@ enum { MM_RANGE = 16 /* runs of 32 opened at a time: they stay in the first cach
 
 MM_INLINE void mm_prefetch(const uint8_t *p, size_t bytes)
 {
-    enum { AHEAD = 2048 };
+    enum { AHEAD = 4096 };
     for (size_t i = 0; i < bytes; i += 64)
         __builtin_prefetch(p + AHEAD + i);
 }

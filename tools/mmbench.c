@@ -1,10 +1,10 @@
 /* tools/mmbench.c: times the cpu tier's products alone, as the tier would call them: threads take chunks of panels from
  * a counter. Decode sizes walk through a set of matrices larger than any cache.
  *
- *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...] [-m MiB of weights] [-n seconds] [-q]
+ *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...] [-m MiB of weights] [-n seconds] [-q] [-R]
  *
  * Prints GB/s of weights and, counting a multiply-add as two operations, Gop/s; quantisation of x included,
- * but for -q only once. */
+ * but for -q only once. -R only reads the weights: the roof of decoding. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct job {
     void *scratch[MAX_THREADS];
     uint32_t mat;
     atomic_uint next_row, next_panel, phase, arrived;
-    bool stop, reuse;
+    bool stop, reuse, read_only;
 };
 
 static void barrier(struct job *j)
@@ -44,6 +44,19 @@ static void barrier(struct job *j)
         ;
 }
 
+/* The roof: touches every line of the panels, in four streams. */
+static void read_panels(const uint8_t *p, size_t bytes)
+{
+    size_t quarter = bytes / 4 / 64 * 64;
+    uint64_t sum = 0, v;
+    for (size_t i = 0; i < quarter; i += 64)
+        for (size_t s = 0; s < 4; s++) {
+            memcpy(&v, p + s * quarter + i, sizeof v);
+            sum += v;
+        }
+    __asm__ volatile("" : : "r"(sum));
+}
+
 /* One product, by thread `id` of all. */
 static void product(struct job *j, uint32_t id)
 {
@@ -51,6 +64,13 @@ static void product(struct job *j, uint32_t id)
     size_t bytes = mm_panel_bytes(j->type, j->n_in);
     const uint8_t *w = j->weights + (size_t)j->mat * n_panels * bytes;
     mm_dot_fn *dot = j->k->dot(j->type, j->n_rows);
+    if (j->read_only) {
+        barrier(j);
+        while ((p = atomic_fetch_add(&j->next_panel, CHUNK)) < n_panels)
+            read_panels(w + p * bytes, (n_panels - p < CHUNK ? n_panels - p : CHUNK) * bytes);
+        barrier(j);
+        return;
+    }
     if (mm_type_is_block(j->type) && !j->reuse)
         while ((r = atomic_fetch_add(&j->next_row, 1)) < j->n_rows)
             j->k->quant(j->x + (size_t)r * j->n_in, j->n_in, &j->act, r);
@@ -99,6 +119,9 @@ static void fill(struct job *j, size_t bytes)
         s = s * 6364136223846793005u + 1442695040888963407u;
         file[i] = (uint8_t)(s >> 57);
     }
+    if (j->type == QT_MXFP4) /* exponents of a usual size: subnormal sums are slow */
+        for (size_t i = 0; i < row * MM_ROWS; i += qtype_block_bytes(QT_MXFP4))
+            file[i] = (uint8_t)(118 + file[i] % 8);
     mm_pack(j->type, j->n_in, file, row, MM_ROWS, first);
     for (size_t at = row * MM_ROWS; at < bytes; at += row * MM_ROWS)
         memcpy(first + at, first, row * MM_ROWS);
@@ -147,7 +170,7 @@ static void measure(struct job *j, size_t weights_bytes, double seconds, bool on
         pthread_join(th[i], NULL);
     double ops = 2.0 * j->n_in * j->n_out * j->n_rows, mean = (double)sum / (double)n;
     printf("%-7s %-6s %6u x %-6u rows %-4u threads %u  mean %9.1f us  best %9.1f us  %6.1f GB/s  %7.0f Gop/s (best %.0f)\n",
-           j->k->isa, qtype_name(j->type), j->n_in, j->n_out, j->n_rows, j->threads, mean / 1e3, (double)best / 1e3,
+           j->read_only ? "read" : j->k->isa, qtype_name(j->type), j->n_in, j->n_out, j->n_rows, j->threads, mean / 1e3, (double)best / 1e3,
            (double)mat / mean, ops / mean, ops / (double)best);
     fflush(stdout);
     for (uint32_t i = 0; i < j->threads; i++)
@@ -177,8 +200,8 @@ int main(int argc, char **argv)
     double seconds = 0.5;
     size_t mib = 512;
     uint32_t threads = 2;
-    bool once = false;
-    for (int c; (c = getopt(argc, argv, "i:t:T:s:r:m:n:q")) != -1;)
+    bool once = false, roof = false;
+    for (int c; (c = getopt(argc, argv, "i:t:T:s:r:m:n:qR")) != -1;)
         switch (c) {
         case 'i': isa = optarg; break;
         case 't': threads = (uint32_t)atoi(optarg); break;
@@ -188,6 +211,7 @@ int main(int argc, char **argv)
         case 'm': mib = (size_t)atoi(optarg); break;
         case 'n': seconds = atof(optarg); break;
         case 'q': once = true; break;
+        case 'R': roof = true; break;
         default: return 2;
         }
     const struct mm_kernels *k = mm_select(isa);
@@ -203,7 +227,7 @@ int main(int argc, char **argv)
             snprintf(rw, sizeof rw, "%s", rows);
             for (char *r = strtok_r(rw, ",", &sr); r; r = strtok_r(NULL, ",", &sr)) {
                 static struct job j;
-                j = (struct job){ .k = k, .threads = threads, .n_rows = (uint32_t)atoi(r) };
+                j = (struct job){ .k = k, .threads = threads, .read_only = roof, .n_rows = (uint32_t)atoi(r) };
                 if (!type_of(t, &j.type) || sscanf(s, "%ux%u", &j.n_in, &j.n_out) != 2 || j.n_out % MM_ROWS ||
                     !j.n_rows || !j.n_in || j.n_in % qtype_block(j.type)) {
                     fprintf(stderr, "mmbench: '%s' '%s' '%s': a type of kernels/qtypes.def, n_in a multiple of its "
