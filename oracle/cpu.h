@@ -60,7 +60,7 @@ struct cpu_rope {
     const float *inv_freq;
     uint32_t n_rot;
     float mscale;
-    float *cs;       /* [row_cap, n_rot / 2] pairs (cos, sin) */
+    float *cs;       /* [row_cap, n_rot]: n_rot / 2 cosines, then sines */
     uint64_t *stamp; /* [row_cap] step that cs was computed for */
 };
 

@@ -54,8 +54,8 @@ static void run_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
             for (uint32_t k = 0; k < half; k++) {
                 float s, co;
                 rope_sincos((float)c->rows[i].pos * t->inv_freq[k], &s, &co);
-                cs[2 * k] = co * t->mscale;
-                cs[2 * k + 1] = s * t->mscale;
+                cs[k] = co * t->mscale;
+                cs[half + k] = s * t->mscale;
             }
             t->stamp[i] = c->step_no;
         }

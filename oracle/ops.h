@@ -66,7 +66,7 @@ struct cpu_ops {
                    const struct op_finish *f);
     void (*gate)(float *y, size_t ldy, const float *g, const float *u, size_t ldt, uint32_t rows, uint32_t n,
                  const float *bg, const float *bu, enum ka_act act);
-    /* One row r of ROPE_KV; cs: n_rot / 2 pairs (cos, sin). */
+    /* One row r of ROPE_KV; cs: n_rot / 2 cosines, then sines. */
     void (*rope_kv)(const ka_rope_kv *a, const ka_row *row, uint32_t r, const float *cs);
     void (*attn)(const struct op_attn *u);
     /* Tiles in ascending order, the sink, and the gate: y[head_dim] of row r and head h. */

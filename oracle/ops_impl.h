@@ -172,11 +172,18 @@ static void op_mix(float *y, const float *o, size_t ldo, const uint32_t *idx, co
 
 /* ---- rotary embedding and the KV cache ---- */
 
+/* cs: n_rot / 2 cosines, then as many sines. */
 INLINE void rotate(float *x, const float *cs, uint32_t n_rot, enum ka_rope kind)
 {
-    uint32_t half = n_rot / 2, step = kind == KA_ROPE_NORM ? 2 : 1, apart = kind == KA_ROPE_NORM ? 1 : half;
-    for (uint32_t i = 0; i < half; i++) {
-        float c = cs[2 * i], s = cs[2 * i + 1], x0 = x[step * i], x1 = x[step * i + apart];
+    uint32_t half = n_rot / 2, i = 0;
+    for (; kind == KA_ROPE_NEOX && i + 16 <= half; i += 16) {
+        v16 c = v16_load(cs + i), s = v16_load(cs + half + i), x0 = v16_load(x + i), x1 = v16_load(x + half + i);
+        v16_store(x + i, v16_sub(v16_mul(x0, c), v16_mul(x1, s)));
+        v16_store(x + half + i, v16_add(v16_mul(x0, s), v16_mul(x1, c)));
+    }
+    uint32_t step = kind == KA_ROPE_NORM ? 2 : 1, apart = kind == KA_ROPE_NORM ? 1 : half;
+    for (; i < half; i++) {
+        float c = cs[i], s = cs[half + i], x0 = x[step * i], x1 = x[step * i + apart];
         x[step * i] = x0 * c - x1 * s;
         x[step * i + apart] = x0 * s + x1 * c;
     }

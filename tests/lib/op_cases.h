@@ -35,6 +35,7 @@ enum op_flags {
     OF_FUSED = 65536,  /* gate and up rows in one tensor                                           */
     OF_Q_ONLY = 1 << 17, /* no k and v: another layer's cache                                      */
     OF_OUT = 1 << 18,  /* rows of the output                                                       */
+    OF_LAST = 1 << 19, /* timing: only the last row                                                */
 };
 
 struct ops *make_embed(const struct op_case *c), *make_norm(const struct op_case *c), *make_add(const struct op_case *c),

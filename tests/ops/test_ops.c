@@ -162,7 +162,8 @@ static void time_case(const struct op_case *c)
     double us = 0.0;
     int rc = ops_finish(o, &e);
     if (!rc)
-        rc = ops_time(o, &(struct ops_how){ .tier = opt.tier, .threads = 1 }, opt.reps, &us, &e);
+        rc = ops_time(o, &(struct ops_how){ .tier = opt.tier, .threads = 1,
+                                            .first = c->flags & OF_LAST ? c->rows - 1 : 0 }, opt.reps, &us, &e);
     if (rc)
         wrong(c, "%s (%d)", e.msg, rc);
     else
