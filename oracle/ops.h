@@ -52,7 +52,7 @@ struct op_gdn {
 
 static inline size_t op_gdn_floats(uint32_t rows, uint32_t head_dim)
 {
-    return 2 * (size_t)rows * head_dim + 2 * (size_t)rows + 64;
+    return 4 * (size_t)rows * head_dim + 2 * (size_t)rows + 64;
 }
 
 struct cpu_ops {

@@ -111,6 +111,29 @@ static inline float v16_sum(v16 a)
 #endif
 }
 
+/* The sums of four: y[i] = v16_sum(a[i]). */
+static inline void v16_sum4(const v16 a[4], float y[4])
+{
+#if defined(__AVX512F__) || defined(__AVX2__)
+    __m128 q[4];
+    for (int i = 0; i < 4; i++) {
+#if defined(__AVX512F__)
+        __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a[i]),
+                                 _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a[i]), 1)));
+#else
+        __m256 h = _mm256_add_ps(a[i].lo, a[i].hi);
+#endif
+        q[i] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    }
+    __m128 s = _mm_add_ps(_mm_movelh_ps(q[0], q[1]), _mm_movehl_ps(q[1], q[0])); /* a02 a13 b02 b13 */
+    __m128 t = _mm_add_ps(_mm_movelh_ps(q[2], q[3]), _mm_movehl_ps(q[3], q[2]));
+    _mm_storeu_ps(y, _mm_add_ps(_mm_shuffle_ps(s, t, 0x88), _mm_shuffle_ps(s, t, 0xdd)));
+#else
+    for (int i = 0; i < 4; i++)
+        y[i] = v16_sum(a[i]);
+#endif
+}
+
 /* Applies a scalar function of kernels/mathf.h to the lanes; the loop vectorises. */
 #define V16_MAP(name, fn)                                                                                              \
     static inline v16 name(v16 a)                                                                                      \
