@@ -5,8 +5,8 @@
  *
  * The id files hold the token chosen at each step, the others f32 [steps, n_vocab], the logits it was chosen from.
  * NMSE of a step is sum((x - ref)^2) / sum(ref^2) over its row; the largest step counts. A step whose tokens differ
- * is a tie when the reference prefers its own by at most sqrt(LIMIT) times the root mean square of its row, the error
- * that LIMIT allows a logit; anything else is a difference. With --free the reference was not fed the first run's
+ * is a tie when the reference prefers its own by at most three times sqrt(LIMIT) times the root mean square of its row,
+ * three times the error that LIMIT allows a logit (as zinc validate has it); anything else is a difference. With --free the reference was not fed the first run's
  * tokens: rows after the first difference are left out.
  *
  * One line: "steps 64 same 63 ties 1 nmse 2.1e-08 worst 8.8e-08 max 1.3e-03 verdict". Exit 0: no difference and
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
             continue;
         }
         bool in_range = a.ids[i] >= 0 && a.ids[i] < b.n_vocab && b.ids[i] >= 0 && b.ids[i] < b.n_vocab;
-        double gap = in_range ? (double)y[b.ids[i]] - y[a.ids[i]] : INFINITY, stated = sqrt(limit * sr / a.n_vocab);
+        double gap = in_range ? (double)y[b.ids[i]] - y[a.ids[i]] : INFINITY, stated = 3 * sqrt(limit * sr / a.n_vocab);
         snprintf(detail, sizeof detail, " (step %ld: %ld, ref %ld, gap %.3g, stated error %.3g)", i, a.ids[i], b.ids[i],
                  gap, stated);
         if (gap <= stated)

@@ -1,10 +1,11 @@
 /* Which tensors a model of each family has, and how their values are drawn.
  *
- * The scales keep a random model lively. Matrices have standard deviation gain/sqrt(n_in): with gain 1 activations
- * keep their size. The head makes logits with a standard deviation near 3, far apart compared with rounding noise.
- * What a layer adds to the residual stream outweighs the embedding, and attention is peaked, so that the next token
- * depends on the whole context and greedy decoding does not fall into a short cycle at once. A tied head would favour
- * the token that was just read; random signs in output_norm break that. */
+ * The scales keep a random model lively and well-behaved, as training would. Matrices have standard deviation
+ * gain/sqrt(n_in): with gain 1 activations keep their size. The head makes logits with a standard deviation near 3, far
+ * apart compared with rounding noise. What a layer adds to the residual stream stays below the embedding and the router
+ * is decided: otherwise each layer multiplies the error of the one before it, and an expert that was chosen by a hair
+ * turns the rounding of int8 into another answer. A tied head would favour the token that was just read; random signs in
+ * output_norm break that. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,8 +17,9 @@
 #include "tools/mkmodel/mkmodel.h"
 
 #define LOGIT_STD   3.0f
-#define QUERY_GAIN  2.0f /* of q, hence the standard deviation of attention scores   */
-#define BRANCH_GAIN 3.0f /* of what attention and feed-forward add to the stream     */
+#define QUERY_GAIN  1.0f /* of q, hence the standard deviation of attention scores   */
+#define BRANCH_GAIN 0.5f /* of what attention and feed-forward add to the stream     */
+#define ROUTER_GAIN 8.0f /* standard deviation of the router's logits                */
 enum { GDN_HEAD = 128, GDN_CONV = 4 };
 
 static const char *const arch_names[] = {
@@ -140,7 +142,7 @@ static void add_experts(struct mk_model *m, uint32_t il)
     uint64_t d = p->n_embd, ff = p->n_ff_exp, n = p->n_expert;
     bool g4 = p->family == FAMILY_GEMMA4;
     /* gemma4's router reads a vector that was divided by sqrt(n_embd) */
-    matrix(m, g4 ? 2 * sqrtf((float)d) : 2, d, n, "blk.%u.ffn_gate_inp.weight", il);
+    matrix(m, g4 ? ROUTER_GAIN * sqrtf((float)d) : ROUTER_GAIN, d, n, "blk.%u.ffn_gate_inp.weight", il);
     if (g4) {
         NORM(m, d, "blk.%u.ffn_gate_inp.scale", il);
         experts(m, 1, d, 2 * ff, "blk.%u.ffn_gate_up_exps.weight", il);
