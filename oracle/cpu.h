@@ -26,7 +26,8 @@ struct cpu_view {
     bool file_backed; /* the rows are a read-only file mapping: its pages may be dropped */
     uint8_t *packed;  /* [n_mats, panels] panels; NULL: mapped, every use packs into scratch */
     atomic_uchar *state;
-    atomic_uint *left; /* [n_mats] panels not packed yet */
+    uint32_t group;    /* panels whose file pages are dropped together                  */
+    atomic_uint *left; /* [n_mats, groups of a matrix] panels of the group not packed yet */
 };
 
 struct cpu_weights {

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "oracle/cpu.h"
 
-enum { CHUNK_BYTES = 64 << 20, HUGE = 2 << 20 };
+enum { CHUNK_BYTES = 64 << 20, HUGE = 2 << 20, DROP_BYTES = 4 << 20 };
 enum { PANEL_RAW, PANEL_BUSY, PANEL_READY };
 
 struct cpu_chunk {
@@ -155,6 +155,11 @@ static uint8_t *reserve(struct cpu_weights *w, size_t bytes)
     return p;
 }
 
+static uint32_t n_groups(const struct cpu_view *v)
+{
+    return (v->panels + v->group - 1) / v->group;
+}
+
 static struct cpu_view *find_view(const struct cpu_weights *w, const struct cpu_view *like)
 {
     for (uint32_t i = 0; i < w->n_views; i++) {
@@ -205,23 +210,24 @@ int cpu_weights_view(struct cpu_weights *w, uint64_t off, enum qtype t, uint32_t
     size_t panels = (size_t)n_mats * v->panels;
     v->packed = reserve(w, panels * v->panel_bytes);
     v->state = calloc(panels, sizeof *v->state);
-    v->left = calloc(n_mats, sizeof *v->left);
+    v->group = (uint32_t)MAX(DROP_BYTES / v->panel_bytes, (size_t)1);
+    v->left = calloc((size_t)n_mats * n_groups(v), sizeof *v->left);
     if (!v->packed || !v->state || !v->left)
         return err_set(e, -ENOMEM, "cpu: %zu MiB of packed weights; try ZINC_CPU_WEIGHTS=mapped",
                        panels * v->panel_bytes >> 20);
-    for (uint32_t m = 0; m < n_mats; m++)
-        atomic_init(&v->left[m], v->panels);
+    for (uint32_t i = 0; i < n_mats * n_groups(v); i++)
+        atomic_init(&v->left[i], MIN(v->group, v->panels - i % n_groups(v) * v->group));
     return 0;
 }
 
 /* The packed copy took over: the pages of the file need not stay resident. They come back by themselves when somebody
  * reads them (a tied embedding does). */
-static void drop_pages(const struct cpu_view *v, uint32_t m)
+static void drop_pages(const struct cpu_view *v, uint32_t m, uint32_t group)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t lo = (uintptr_t)v->rows + m * v->mat_stride, hi = lo + v->n_out * v->row_bytes;
-    lo = (lo + page - 1) / page * page;
-    hi = hi / page * page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)v->rows + m * v->mat_stride;
+    uint32_t row0 = group * v->group * MM_ROWS, row1 = MIN(row0 + v->group * MM_ROWS, v->n_out);
+    uintptr_t lo = (base + row0 * v->row_bytes + page - 1) / page * page;
+    uintptr_t hi = (base + row1 * v->row_bytes) / page * page;
     if (v->file_backed && lo < hi)
         madvise((void *)lo, hi - lo, MADV_DONTNEED);
 }
@@ -240,8 +246,8 @@ static void make_ready(struct cpu_weights *w, struct cpu_view *v, uint32_t m, ui
         pack(v, m, p, v->packed + i * v->panel_bytes);
         atomic_store_explicit(&v->state[i], PANEL_READY, memory_order_release);
         atomic_fetch_add_explicit(&w->packed_bytes, v->panel_bytes, memory_order_relaxed);
-        if (atomic_fetch_sub(&v->left[m], 1) == 1)
-            drop_pages(v, m);
+        if (atomic_fetch_sub(&v->left[m * n_groups(v) + p / v->group], 1) == 1)
+            drop_pages(v, m, p / v->group);
         return;
     }
     while (atomic_load_explicit(&v->state[i], memory_order_acquire) != PANEL_READY)
