@@ -85,6 +85,8 @@ int tok_create(const struct gguf *g, struct tok **out, struct err *e)
         return rc;
     }
     tok_bytes_init(t);
+    if (t->kind != TOK_KIND_BPE)
+        tok_before_space_init(t);
     log_info(TOK, "%s: %s/%s, %u tokens, bos %d eos %d eot %d, %zu end generation", gguf_path(g),
              t->model_name, t->pre_name, t->n_vocab, t->bos, t->eos, t->eot, t->n_eog);
     *out = t;

@@ -134,6 +134,21 @@ static int encode_chars(struct encoder *x, const char *s, size_t n)
     return rc ? rc : put_syms(x, s);
 }
 
+/* Cuts s[0..n) before spaces where no symbol can reach across, so that merging works on words and not on pages. */
+static int encode_words(struct encoder *x, const char *s, size_t n)
+{
+    size_t from = 0;
+    int rc = 0;
+
+    for (const char *p = s; !rc && (p = memmem(p, n - (size_t)(p - s), space_mark, 3)); p += 3) {
+        if (p == s || x->t->before_space[(uint8_t)p[-1] / 8] >> (p[-1] & 7) & 1)
+            continue;
+        rc = encode_chars(x, s + from, (size_t)(p - s) - from);
+        from = (size_t)(p - s);
+    }
+    return rc ? rc : encode_chars(x, s + from, n - from);
+}
+
 /* Runs of newlines and what lies between them; a run that is a token is taken whole. */
 static int encode_lines(struct encoder *x)
 {
@@ -148,7 +163,7 @@ static int encode_lines(struct encoder *x)
         if (id >= 0 && id < (int32_t)x->t->n_vocab)
             rc = tok_ids_push(x->out, id);
         else
-            rc = encode_chars(x, s + i, end - i);
+            rc = encode_words(x, s + i, end - i);
     }
     return rc;
 }
@@ -162,7 +177,7 @@ static int encode_text(struct encoder *x, const char *s, size_t n, bool after_sp
     rc = mark_spaces(x, s, n, x->t->add_space_prefix && after_special);
     if (rc)
         return rc;
-    return x->t->kind == TOK_KIND_SPM ? encode_chars(x, x->text.s, x->text.n) : encode_lines(x);
+    return x->t->kind == TOK_KIND_SPM ? encode_words(x, x->text.s, x->text.n) : encode_lines(x);
 }
 
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,

@@ -65,6 +65,8 @@ struct tok {
         byte_sym[256]; /* symbol of one byte: BPE its mapped character, else the ASCII character; -1: none */
     int32_t byte_token[256]; /* token that stands for one byte; -1: none */
 
+    uint8_t before_space[32]; /* bit b: some symbol has byte b right before a U+2581 */
+
     struct tok_specials specials;
     int32_t *eog;
     size_t n_eog;
@@ -77,6 +79,7 @@ struct tok {
 int tok_vocab_read(struct tok *t, struct err *e);  /* texts, types, scores, the text index */
 int tok_merges_read(struct tok *t, struct err *e); /* pairs and their symbols              */
 void tok_bytes_init(struct tok *t);                /* byte_sym and byte_token              */
+void tok_before_space_init(struct tok *t);
 void tok_vocab_finish(struct tok *t);
 int32_t tok_sym_find(const struct tok *t, const char *s, size_t n);
 char *tok_keep(struct tok *t, const char *s, size_t n); /* a copy that lives as long as t; NULL: no memory */

@@ -367,6 +367,15 @@ int tok_merges_read(struct tok *t, struct err *e)
     return 0;
 }
 
+void tok_before_space_init(struct tok *t)
+{
+    for (uint32_t i = 0; i < t->n_sym; i++) {
+        const char *s = t->text[i].s, *end = s + t->text[i].n;
+        for (s++; s < end && (s = memmem(s, (size_t)(end - s), "\xe2\x96\x81", 3)); s++)
+            t->before_space[(uint8_t)s[-1] / 8] |= (uint8_t)(1u << (s[-1] & 7));
+    }
+}
+
 void tok_bytes_init(struct tok *t)
 {
     for (unsigned b = 0; b < 256; b++) {
