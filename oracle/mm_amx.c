@@ -35,16 +35,20 @@ MM_INLINE enum form form_of(enum qtype t)
     return t == QT_Q6_K ? BF16_SPLIT : mm_kind(t) == MM_RUNS ? BF16 : INT8;
 }
 
-/* An opened run: scales, and tiles of weights: INT8 [k / 4][row][4], or [part][k / 2][row][2] times 2^24. */
+/* An opened run: scales, and tiles of weights. INT8: a struct mm_xblk, of which this is the head, [k / 4][row][4];
+ * else [part][k / 2][row][2] times 2^24. */
 struct run {
     float dw[16], mw[16];
     uint32_t w[][16];
 } __attribute__((aligned(64)));
 
+_Static_assert(offsetof(struct run, w) == offsetof(struct mm_xblk, w), "an opened block begins as a run");
+
 MM_INLINE struct run *run_at(const void *runs, enum form f, size_t i)
 {
-    const size_t tile = f == INT8 ? 8 : f == BF16 ? 16 : 32;
-    return (struct run *)((uintptr_t)runs + i * (sizeof(struct run) + tile * sizeof(uint32_t[16])));
+    const size_t bytes = f == INT8 ? sizeof(struct mm_xblk)
+                                   : sizeof(struct run) + (f == BF16 ? 16 : 32) * sizeof(uint32_t[16]);
+    return (struct run *)((uintptr_t)runs + i * bytes);
 }
 
 struct sums {
@@ -94,20 +98,17 @@ MM_INLINE void tiles_of_runs(bool split, const struct mm_xblk *x, uint32_t (*out
 MM_INLINE void open_runs(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint32_t k0, uint32_t n, void *out)
 {
     const enum form f = form_of(t);
-    const uint32_t per = qtype_block(t) / QK;
     struct mm_xblk x[QK_K / QK];
-    for (uint32_t k = 0; k < n; k += per) {
-        mm_open(t, panel, n_runs, k0 + k, per, mm_offset(t), x);
-#pragma GCC unroll 8
-        for (uint32_t i = 0; i < per; i++) {
+    if (f == INT8) {
+        mm_open(t, panel, n_runs, k0, n, mm_offset(t), out);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k += QK_K / QK) { /* all of them are K types */
+        mm_open(t, panel, n_runs, k0 + k, QK_K / QK, mm_offset(t), x);
+        for (uint32_t i = 0; i < QK_K / QK; i++) {
             struct run *run = run_at(out, f, k + i);
-            if (f == INT8)
-                memcpy(run->w, x[i].w, sizeof x[i].w);
-            else
-                tiles_of_runs(f == BF16_SPLIT, &x[i], run->w);
+            tiles_of_runs(f == BF16_SPLIT, &x[i], run->w);
             memcpy(run->dw, x[i].dw, sizeof run->dw);
-            if (mm_kind(t) == MM_SCALE_MIN)
-                memcpy(run->mw, x[i].mw, sizeof run->mw);
         }
     }
 }

@@ -48,8 +48,8 @@ typedef float mm_vf __attribute__((vector_size(4 * MM_LANES)));
 typedef uint8_t mm_vb __attribute__((vector_size(4 * MM_LANES)));
 
 struct mm_xblk {
-    uint32_t w[8][16];       /* [k / 4][row], 4 bytes each                                            */
     float dw[16], mw[16];    /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                    */
+    uint32_t w[8][16];       /* [k / 4][row], 4 bytes each                                            */
     float s0[16], s1[16];    /* types with runs of 16: the runs' scales; they are small integers      */
     float m0[16], m1[16];    /* Q2_K: the runs' minimum codes                                         */
 } __attribute__((aligned(64)));
