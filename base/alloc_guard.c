@@ -90,7 +90,8 @@ void alloc_guard_end(void)
 {
     CHECK(guard_depth > 0);
     if (--guard_depth == 0 && guard_calls)
-        check_fail(__FILE__, __LINE__, "%s: %u allocations or frees where there may be none", guard_name, guard_calls);
+        check_fail(__FILE__, __LINE__, "%s: %u allocations or frees where there may be none", guard_name,
+                   guard_calls);
 }
 
 uint32_t alloc_guard_count(void)

@@ -1,7 +1,7 @@
 /* base/alloc_guard.h
- * Proves that a stretch of code allocates nothing: in debug and sanitize builds malloc, calloc, realloc and free of the
- * calling thread are counted between begin and end, and end aborts with the name when there were any. In release builds
- * both are empty. Guards of one thread may nest; the outermost one counts.
+ * Proves that a stretch of code allocates nothing: in debug and sanitize builds malloc, calloc, realloc and free of
+ * the calling thread are counted between begin and end, and end aborts with the name when there were any. In release
+ * builds both are empty. Guards of one thread may nest; the outermost one counts.
  *
  *     alloc_guard_begin("decode");
  *     ...

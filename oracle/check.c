@@ -1,6 +1,6 @@
 /* oracle/check.c: hazards of a stream, found from what the commands compute and not from what lowering wrote down.
- * Each command's reads and writes are listed as rectangles in arenas, for the full row capacity; a command may overlap a
- * write (or write what is read) of an earlier one only when its `wait` covers that one. */
+ * Each command's reads and writes are listed as rectangles in arenas, for the full row capacity; a command may
+ * overlap a write (or write what is read) of an earlier one only when its `wait` covers that one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +80,8 @@ static void areas_of_attention(struct areas *l, const struct stream *s, uint16_t
 
 static void areas_of_gdn(struct areas *l, const struct stream *s, const ka_gdn *a)
 {
-    uint64_t rows = s->h.row_cap, n = (uint64_t)(2 * a->n_k + a->n_v) * a->head_dim, v = (uint64_t)a->n_v * a->head_dim;
+    uint64_t rows = s->h.row_cap, n = (uint64_t)(2 * a->n_k + a->n_v) * a->head_dim;
+    uint64_t v = (uint64_t)a->n_v * a->head_dim;
     uint64_t ab = a->ab_group ? 2ull * a->n_v - a->ab_group : a->n_v;
     READ(a->qkv, n, n, rows);
     READ(a->z, v, v, rows);

@@ -13,8 +13,8 @@
 
 /* ---- weights (oracle/weights.c) ---- */
 
-/* Matrices of one tensor as products read them: n_mats of n_out rows (one, or one per expert), packed into panels of 16
- * rows when a product first needs them. */
+/* Matrices of one tensor as products read them: n_mats of n_out rows (one, or one per expert), packed into panels of
+ * 16 rows when a product first needs them. */
 struct cpu_view {
     const uint8_t *rows; /* of matrix 0 in the file's layout */
     size_t row_bytes, mat_stride;
@@ -31,10 +31,9 @@ struct cpu_view {
 };
 
 struct cpu_weights {
-    const struct stream_weight *table;
+    const struct stream_weight *table; /* [n] own copy, ascending off, as stream_verify checks */
     const uint8_t *const *data;
     uint32_t n;
-    uint32_t *by_off; /* indices of the table, ascending off */
     bool *file_backed;
     bool mapped;
     struct cpu_view **views;
@@ -48,8 +47,8 @@ void cpu_weights_finish(struct cpu_weights *w);
 /* Host address of a stream address in ARENA_WEIGHTS; NULL: in no weight. */
 const uint8_t *cpu_weights_at(const struct cpu_weights *w, uint64_t off, uint32_t *index);
 /* Finds or makes the view of n_mats matrices [n_in, n_out], mat_stride bytes apart. */
-int cpu_weights_view(struct cpu_weights *w, uint64_t off, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats,
-                     size_t mat_stride, struct cpu_view **out, struct err *e);
+int cpu_weights_view(struct cpu_weights *w, uint64_t off, enum qtype t, uint32_t n_in, uint32_t n_out,
+                     uint32_t n_mats, size_t mat_stride, struct cpu_view **out, struct err *e);
 /* Panels [p, p + n) of matrix m, one behind the other: packed for good, or into scratch (n panels). */
 const uint8_t *cpu_view_panels(struct cpu_weights *w, struct cpu_view *v, uint32_t m, uint32_t p, uint32_t n,
                                uint8_t *scratch);
@@ -173,8 +172,8 @@ extern cpu_cmd_fn *const cpu_exact_cmds[CMD_COUNT];   /* oracle/exact.c */
 
 cpu_cmd_fn cpu_run_products, cpu_run_router, cpu_run_moe_up, cpu_run_moe_down; /* oracle/exec_mm.c */
 
-/* The (row, expert) pairs of a step sorted by expert: order[i] is the pair at place i, place[] its inverse, expert e has
- * places [start[e], start[e + 1]); active: the experts that have any. Each worker sorts for itself. */
+/* The (row, expert) pairs of a step sorted by expert: order[i] is the pair at place i, place[] its inverse, expert e
+ * has places [start[e], start[e + 1]); active: the experts that have any. Each worker sorts for itself. */
 struct cpu_pairs {
     uint32_t *order, *place, *start, *active;
     uint32_t n, n_active;

@@ -1,7 +1,7 @@
 /* oracle/exact.c: --exact, what every tier is judged by
  * Weights are dequantised, every sum, norm and function is in double; f32 (and the cache's type) only where a command
- * stores its result. Written to be read: one loop per formula of kernels/kargs.h. The cache is [n_kv, n_ctx, head_dim]
- * for both K and V. */
+ * stores its result. Written to be read: one loop per formula of kernels/kargs.h. The cache is [n_kv, n_ctx,
+ * head_dim] for both K and V. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -371,7 +371,8 @@ static void exact_attn(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, r->c->io->n_rows * a->n_head); pool_next(r->w, &l, &i);) {
         uint32_t row = i / a->n_head, h = i % a->n_head, pos = r->c->rows[row].pos;
         uint32_t first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
-        size_t head = (size_t)(h / (a->n_head / a->n_kv)) * n_ctx * hd, qat = (size_t)row * a->ldq + (size_t)h * a->q_hs;
+        size_t head = (size_t)(h / (a->n_head / a->n_kv)) * n_ctx * hd;
+        size_t qat = (size_t)row * a->ldq + (size_t)h * a->q_hs;
         gpu_va kc = a->kc + r->c->rows[row].slot * a->slot_bytes, vc = a->vc + r->c->rows[row].slot * a->slot_bytes;
         double m = a->sinks ? CPU_F32(a->sinks)[h] : -INFINITY;
         for (uint32_t j = first; j <= pos; j++) {
@@ -411,7 +412,8 @@ static void exact_conv(const struct cpu *c, const ka_gdn *a, uint32_t ch)
         ring[(size_t)(pos % K) * n + ch] = CPU_F32(a->qkv)[(size_t)r * n + ch];
         double s = 0.0;
         for (uint32_t back = 0; back < K && back <= pos; back++)
-            s += (double)CPU_F32(a->conv_w)[(size_t)ch * K + (K - 1 - back)] * ring[(size_t)((pos - back) % K) * n + ch];
+            s += (double)CPU_F32(a->conv_w)[(size_t)ch * K + (K - 1 - back)] *
+                 ring[(size_t)((pos - back) % K) * n + ch];
         CPU_F32(a->c)[(size_t)r * n + ch] = (float)silu(s);
     }
 }

@@ -16,8 +16,8 @@ static void run_embed(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, c->io->n_rows); pool_next(r->w, &l, &i);) {
         int32_t t = c->rows[i].token;
         uint32_t id = (uint32_t)(t >= 0 ? t : c->next[-1 - t]);
-        c->ops->embed(a->type, (const uint8_t *)cpu_ptr(a->w) + id * row_bytes, CPU_F32(a->y) + (size_t)i * a->n, a->n,
-                      a->scale);
+        c->ops->embed(a->type, (const uint8_t *)cpu_ptr(a->w) + id * row_bytes, CPU_F32(a->y) + (size_t)i * a->n,
+                      a->n, a->scale);
     }
 }
 
@@ -27,7 +27,8 @@ static void run_norm(struct cpu_run *r, const struct cpu_cmd *cmd)
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
         size_t at = (size_t)i * a->n;
-        r->c->ops->norm(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->w), a->resid ? CPU_F32(a->resid) + at : NULL,
+        r->c->ops->norm(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->w),
+                        a->resid ? CPU_F32(a->resid) + at : NULL,
                         a->n, a->eps);
     }
 }

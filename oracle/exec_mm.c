@@ -1,5 +1,5 @@
-/* oracle/exec_mm.c: the default mode's products. The input's rows are normed and quantised once; then the workers take
- * chunks of panels, multiply them with all rows, and finish what they computed. */
+/* oracle/exec_mm.c: the default mode's products. The input's rows are normed and quantised once; then the workers
+ * take chunks of panels, multiply them with all rows, and finish what they computed. */
 #include <string.h>
 
 #include "base/ckd.h"
@@ -64,8 +64,8 @@ static void input_prepare(struct cpu_run *r, const struct input_spec *s, struct 
     cpu_claim(r);
 }
 
-static void input_need(struct cpu_need *n, size_t few, size_t cap, uint32_t n_in, bool norm, bool ordered, bool quants,
-                       bool floats)
+static void input_need(struct cpu_need *n, size_t few, size_t cap, uint32_t n_in, bool norm, bool ordered,
+                       bool quants, bool floats)
 {
     need_max(&n->x, norm ? few * n_in * sizeof(float) : 0);
     if (floats && (norm || ordered))
@@ -114,8 +114,8 @@ static const float *at(gpu_va base, size_t i)
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
-static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const struct input *in, uint32_t m, uint32_t p,
-                          uint32_t n, uint32_t rows)
+static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const struct input *in, uint32_t m,
+                          uint32_t p, uint32_t n, uint32_t rows)
 {
     const ka_matmul *a = &cmd->a.MATMUL;
     struct cpu_view *v = cmd->view[m];
@@ -167,8 +167,8 @@ void cpu_run_products(struct cpu_run *r, const struct cpu_cmd *cmd)
     bool gate_up = cmd->op == CMD_GATE_UP;
     if (rows == 0)
         return;
-    struct input_spec spec = { .x = CPU_F32(a->x), .norm = CPU_F32(a->norm), .ldx = a->ldx, .n = rows, .n_in = a->n_in,
-                               .eps = a->eps, .few = rows <= CPU_FEW_ROWS };
+    struct input_spec spec = { .x = CPU_F32(a->x), .norm = CPU_F32(a->norm), .ldx = a->ldx, .n = rows,
+                               .n_in = a->n_in, .eps = a->eps, .few = rows <= CPU_FEW_ROWS };
     for (uint32_t m = 0; m < a->n_mats; m++) {
         bool block = mm_type_is_block(a->type[m]);
         spec.quants |= block;
@@ -345,7 +345,8 @@ void cpu_run_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
             uint32_t own[64];
             for (uint32_t j = 0; j < a->k; j++)
                 own[j] = few ? row * a->k + j : ps.place[row * a->k + j];
-            r->c->ops->mix(CPU_F32(a->y) + (size_t)row * a->n_out + col, r->s->tile, ldt, own, ids + (size_t)row * a->k,
+            r->c->ops->mix(CPU_F32(a->y) + (size_t)row * a->n_out + col, r->s->tile, ldt, own,
+                           ids + (size_t)row * a->k,
                            CPU_F32(a->weights) + (size_t)row * a->k, a->k, at(a->b, col), a->n_out,
                            at(a->resid, (size_t)row * a->n_out + col), MIN(a->n_out - col, np * MM_ROWS));
         }

@@ -20,8 +20,9 @@ const struct cpu_ops *ops_select(const char *at_most)
     return &cpu_ops_plain;
 }
 
-/* theta is taken to [-pi/4, pi/4] by the nearest multiple of pi/2, which is subtracted in three parts of 33 bits (exact
- * products up to 2^20 multiples), then both Taylor series; plain double arithmetic only, so every machine agrees. */
+/* theta is taken to [-pi/4, pi/4] by the nearest multiple of pi/2, which is subtracted in three parts of 33 bits
+ * (exact products up to 2^20 multiples), then both Taylor series; plain double arithmetic only, so every machine
+ * agrees. */
 void rope_sincos(float theta, float *s, float *c)
 {
     const double p1 = 0x1.921fb544p+0, p2 = 0x1.0b4611a6p-34, p3 = 0x1.3198a2e037073p-69;

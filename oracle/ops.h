@@ -1,6 +1,6 @@
 /* oracle/ops.h: private to oracle/
- * Everything but the products, in the canonical arithmetic, for one row or one unit of work at a time. oracle/ops_impl.h
- * is compiled once per instruction set; all give the same bits. */
+ * Everything but the products, in the canonical arithmetic, for one row or one unit of work at a time.
+ * oracle/ops_impl.h is compiled once per instruction set; all give the same bits. */
 #ifndef ZINC_ORACLE_OPS_H
 #define ZINC_ORACLE_OPS_H
 

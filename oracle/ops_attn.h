@@ -1,7 +1,7 @@
 /* oracle/ops_attn.h: attention, a part of oracle/ops_impl.h
- * Up to SUB query vectors go through the cache together, so that each K group and V row is loaded and widened once for
- * all of them: heads of one kv head, and for prompts several rows. Scores: lane = position, so the sum over the head
- * dimension needs no reduction. Values: lane = dimension. */
+ * Up to SUB query vectors go through the cache together, so that each K group and V row is loaded and widened once
+ * for all of them: heads of one kv head, and for prompts several rows. Scores: lane = position, so the sum over the
+ * head dimension needs no reduction. Values: lane = dimension. */
 
 #if defined(__AVX512F__)
 enum { SUB = 8, SCORE_ACC = 8, VALUE_ACC = 16 }; /* query vectors; v16 accumulators that stay in registers */
@@ -10,8 +10,8 @@ enum { SUB = 4, SCORE_ACC = 4, VALUE_ACC = 4 };
 #endif
 
 /* s[i][16 g ..] = scale * q_i . K of the pg groups behind k. */
-INLINE void score_groups(const int nq, const int pg, const bool f16, const float *const *q, const void *k, uint32_t hd,
-                         float *s, float scale)
+INLINE void score_groups(const int nq, const int pg, const bool f16, const float *const *q, const void *k,
+                         uint32_t hd, float *s, float scale)
 {
     v16 acc[8];
     for (int i = 0; i < nq * pg; i++)
@@ -175,7 +175,8 @@ INLINE void attn_output(const ka_attn *a, uint32_t r, uint32_t h, float m, float
     }
 }
 
-static void op_attn_merge(const ka_attn *a, uint32_t r, uint32_t h, const float *part, size_t part_ld, uint32_t n_tiles)
+static void op_attn_merge(const ka_attn *a, uint32_t r, uint32_t h, const float *part, size_t part_ld,
+                          uint32_t n_tiles)
 {
     float o[ATTN_MAX_DIM] = { 0 }, m = -INFINITY, l = 0.0f;
     for (uint32_t t = 0; t < n_tiles; t++)

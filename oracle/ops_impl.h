@@ -23,7 +23,7 @@ INLINE void store_tail(float *p, v16 a, uint32_t n)
     memcpy(p, t, n * sizeof *t);
 }
 
-/* y[i] = expr of 16 lanes at i, for i < n: `EACH16(n, i, load, store) { ... }` would hide too much; this does the split. */
+/* `full` for every i of 16 lanes that lie inside n, then `tail` for what is left. */
 #define FOR16(n, i, full, tail)                                                                                        \
     do {                                                                                                               \
         uint32_t i = 0;                                                                                                \

@@ -171,7 +171,7 @@ static bool first_of_core(int cpu)
     return first == cpu;
 }
 
-/* CPUs that the process may use, first hardware threads of their cores first; returns their number, *cores the cores. */
+/* CPUs that the process may use, first hardware threads of their cores first; returns their number; *cores: cores. */
 static uint32_t allowed_cpus(int cpus[POOL_MAX], uint32_t *cores)
 {
     cpu_set_t set;

@@ -1,7 +1,7 @@
 /* oracle/pool.h
  * Worker threads that run one function together (SPMD): every worker executes the same code on the same step, shares
- * out loops by an atomic counter, and meets the others at barriers. What a loop computes must not depend on who computes
- * it. The caller is worker 0. Idle workers spin for about 50 us, then sleep. */
+ * out loops by an atomic counter, and meets the others at barriers. What a loop computes must not depend on who
+ * computes it. The caller is worker 0. Idle workers spin for about 50 us, then sleep. */
 #ifndef ZINC_ORACLE_POOL_H
 #define ZINC_ORACLE_POOL_H
 
@@ -29,8 +29,8 @@ typedef void pool_fn(struct pool_worker *w, void *arg);
 /* Cores that this process may run on, one per physical core. At least 1. */
 uint32_t pool_cores(void);
 
-/* n threads in all, 0: pool_cores(). With `pin` the threads of the pool (not the caller) stay on one core each, when the
- * process has enough of them. */
+/* n threads in all, 0: pool_cores(). With `pin` the threads of the pool (not the caller) stay on one core each, when
+ * the process has enough of them. */
 int pool_create(uint32_t n, bool pin, struct pool **out, struct err *e);
 void pool_destroy(struct pool *p); /* NULL is fine */
 uint32_t pool_size(const struct pool *p);
@@ -41,8 +41,8 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg);
 /* All workers arrive before one leaves; what they wrote is visible to all. */
 void pool_barrier(struct pool_worker *w);
 
-/* for (struct pool_loop l = pool_loop(w, n); pool_next(w, &l, &i);) runs the body for every i < n, on some worker each.
- * Loops do not wait for each other and must be run to their end. */
+/* for (struct pool_loop l = pool_loop(w, n); pool_next(w, &l, &i);) runs the body for every i < n, on some worker
+ * each. Loops do not wait for each other and must be run to their end. */
 struct pool_loop {
     uint32_t base, n, slot;
 };

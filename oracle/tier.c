@@ -171,7 +171,8 @@ static int find_views(struct cpu *c, const struct stream *s, uint32_t i, struct 
     case CMD_GATE_UP: {
         const ka_matmul *a = args;
         for (uint32_t m = 0; m < a->n_mats && !rc; m++)
-            rc = cpu_weights_view(&c->w, SADDR_OFF(a->w[m]), a->type[m], a->n_in, a->n_out[m], 1, 0, &cmd->view[m], e);
+            rc = cpu_weights_view(&c->w, SADDR_OFF(a->w[m]), a->type[m], a->n_in, a->n_out[m], 1, 0, &cmd->view[m],
+                                  e);
         break;
     }
     case CMD_ROUTER: {
@@ -220,8 +221,8 @@ static int find_rope(struct cpu_plan *p, struct cpu_cmd *cmd)
     return t->cs && t->stamp ? 0 : -ENOMEM;
 }
 
-/* Workers meet before a command only when it waits for one that may still be running. Rope tables add an edge of their
- * own: their first user in a step fills them. */
+/* Workers meet before a command only when it waits for one that may still be running. Rope tables add an edge of
+ * their own: their first user in a step fills them. */
 static void place_barriers(struct cpu *c, struct cpu_plan *p)
 {
     const struct stream *s = p->base.s;
@@ -330,7 +331,8 @@ static int prepare_cmds(struct cpu *c, struct cpu_plan *p, struct err *e)
     return alloc_scratch(c, &need, e);
 }
 
-static int cpu_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
+static int cpu_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out,
+                       struct err *e)
 {
     struct cpu *c = cpu_of(t);
     if (s->h.n_weights != c->w.n || s->h.weights_hash != c->weights_hash)
@@ -413,8 +415,8 @@ static int cpu_submit_prefix(struct tier *t, struct tier_plan *base, const struc
     for (uint32_t r = 0; r < step->n_rows; r++) {
         int32_t token = c->rows[r].token;
         if (token < 0 && (uint32_t)c->next[-1 - token] >= h->n_vocab)
-            rc = err_set(&c->fault, -EINVAL, "cpu: row %u names output %d, which holds %d of %u tokens", r, -1 - token,
-                         c->next[-1 - token], h->n_vocab);
+            rc = err_set(&c->fault, -EINVAL, "cpu: row %u names output %d, which holds %d of %u tokens", r,
+                         -1 - token, c->next[-1 - token], h->n_vocab);
     }
     if (rc == 0)
         pool_run(c->pool, run_step, c);

@@ -35,14 +35,6 @@ void cpu_pages_free(void *p, size_t bytes)
         munmap(p, bytes);
 }
 
-static const struct cpu_weights *sorting; /* qsort has no argument; loads are from one thread */
-
-static int by_off(const void *a, const void *b)
-{
-    uint64_t x = sorting->table[*(const uint32_t *)a].off, y = sorting->table[*(const uint32_t *)b].off;
-    return (x > y) - (x < y);
-}
-
 /* Marks the weights that lie wholly in read-only mappings of files: only their pages may be dropped. */
 static void find_file_mappings(struct cpu_weights *w)
 {
@@ -69,20 +61,16 @@ int cpu_weights_init(struct cpu_weights *w, const struct tier_weights *tw, bool 
     w->mapped = mapped;
     /* the stream may go before the tier does: keep the table */
     struct stream_weight *table = calloc(w->n ? w->n : 1, sizeof *table);
-    w->by_off = calloc(w->n ? w->n : 1, sizeof *w->by_off);
     w->file_backed = calloc(w->n ? w->n : 1, 1);
     w->table = table;
     const uint8_t **data = calloc(w->n ? w->n : 1, sizeof *data);
     w->data = data;
-    if (!table || !w->by_off || !w->file_backed || !data)
+    if (!table || !w->file_backed || !data)
         return err_set(e, -ENOMEM, "cpu: table of %u weights", w->n);
     for (uint32_t i = 0; i < w->n; i++) {
         table[i] = tw->s->weights[i];
         data[i] = tw->data[i];
-        w->by_off[i] = i;
     }
-    sorting = w;
-    qsort(w->by_off, w->n, sizeof *w->by_off, by_off);
     find_file_mappings(w);
     return 0;
 }
@@ -103,7 +91,6 @@ void cpu_weights_finish(struct cpu_weights *w)
     }
     free((void *)w->table);
     free((void *)w->data);
-    free(w->by_off);
     free(w->file_backed);
 }
 
@@ -112,14 +99,14 @@ const uint8_t *cpu_weights_at(const struct cpu_weights *w, uint64_t off, uint32_
     uint32_t lo = 0, hi = w->n; /* the last weight that starts at or before off */
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if (w->table[w->by_off[mid]].off <= off)
+        if (w->table[mid].off <= off)
             lo = mid + 1;
         else
             hi = mid;
     }
     if (lo == 0)
         return NULL;
-    uint32_t i = w->by_off[lo - 1];
+    uint32_t i = lo - 1;
     if (off - w->table[i].off >= w->table[i].bytes)
         return NULL;
     if (index)
@@ -171,8 +158,8 @@ static struct cpu_view *find_view(const struct cpu_weights *w, const struct cpu_
     return NULL;
 }
 
-int cpu_weights_view(struct cpu_weights *w, uint64_t off, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats,
-                     size_t mat_stride, struct cpu_view **out, struct err *e)
+int cpu_weights_view(struct cpu_weights *w, uint64_t off, enum qtype t, uint32_t n_in, uint32_t n_out,
+                     uint32_t n_mats, size_t mat_stride, struct cpu_view **out, struct err *e)
 {
     uint32_t index = 0;
     struct cpu_view like = { .off = off, .type = t, .n_in = n_in, .n_out = n_out, .n_mats = n_mats,

@@ -1,6 +1,6 @@
 /* rt/null.c: the tier that runs nothing. It accepts every stream, keeps the IO arena in memory, and makes logits up:
- * small fixed noise with one clear winner, (31 token + pos) mod n_vocab of the row. It measures what the host costs and
- * lets programs be tested anywhere. */
+ * small fixed noise with one clear winner, (31 token + pos) mod n_vocab of the row. It measures what the host costs
+ * and lets programs be tested anywhere. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,8 @@ static int null_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct 
     return 0;
 }
 
-static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
+static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out,
+                        struct err *e)
 {
     struct null_tier *n = null_of(t);
     struct tier_plan *p = calloc(1, sizeof *p);
@@ -93,7 +94,8 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
     float *logits = (float *)(n->io + h->logits_off);
     for (uint32_t i = 0; i < n->n_won; i++)
         *n->won[i].at = noise(n->won[i].id);
-    for (uint32_t i = 0; i < step->n_out; i++) { /* a row may name a token of the step before: read all of them first */
+    /* a row may name a token of the step before: read all of them first */
+    for (uint32_t i = 0; i < step->n_out; i++) {
         const ka_row *r = &step->rows[step->out_row[i]];
         uint64_t token = (uint32_t)(r->token >= 0 ? r->token : next[-1 - r->token]);
         n->won[i].id = (uint32_t)((token * 31 + r->pos) % h->n_vocab);

@@ -1,4 +1,5 @@
-/* tests/lib/op_cases.h: the op table. One line is one case: what it runs, its shape, and how far from --exact it may be. */
+/* tests/lib/op_cases.h: the op table. One line is one case: what it runs, its shape, and how far from --exact it
+ * may be. */
 #ifndef ZINC_TESTS_OP_CASES_H
 #define ZINC_TESTS_OP_CASES_H
 
@@ -38,11 +39,13 @@ enum op_flags {
     OF_LAST = 1 << 19, /* timing: only the last row                                                */
 };
 
-struct ops *make_embed(const struct op_case *c), *make_norm(const struct op_case *c), *make_add(const struct op_case *c),
-    *make_matmul(const struct op_case *c), *make_proj(const struct op_case *c), *make_gate_up(const struct op_case *c),
-    *make_rope(const struct op_case *c), *make_attn(const struct op_case *c), *make_gdn(const struct op_case *c),
-    *make_router(const struct op_case *c), *make_moe_up(const struct op_case *c), *make_moe_down(const struct op_case *c),
-    *make_gather(const struct op_case *c), *make_argmax(const struct op_case *c);
+/* tests/lib/op_make.c */
+#define OP_MAKERS(X)                                                                                                   \
+    X(embed) X(norm) X(add) X(matmul) X(proj) X(gate_up) X(rope) X(attn) X(gdn) X(router) X(moe_up) X(moe_down)        \
+    X(gather) X(argmax)
+#define X(name) struct ops *make_##name(const struct op_case *c);
+OP_MAKERS(X)
+#undef X
 
 extern const struct op_case op_cases[];
 extern const struct op_case op_time_cases[]; /* larger, for --time; both end with a NULL name */

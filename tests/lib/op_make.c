@@ -32,7 +32,8 @@ struct ops *make_norm(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t n = c->n_in, x = ops_rows(o, "x", OPS_IN, n), y = ops_rows(o, "y", OPS_OUT, n);
-    ka_norm a = { .step = ops_step(o), .y = ops_at(o, y), .x = ops_at(o, x), .n = n, .rows = rows_of(c), .eps = 1e-6f };
+    ka_norm a = { .step = ops_step(o), .y = ops_at(o, y), .x = ops_at(o, x), .n = n, .rows = rows_of(c),
+                  .eps = 1e-6f };
     a.w = OPT(c, OF_NORM, ops_vec(o, "w", n, 0.5f, 2.0f));
     a.resid = OPT(c, OF_RESID, ops_rows(o, "resid", OPS_IN, n));
     ops_cmd(o, CMD_NORM, &a, sizeof a);
@@ -221,7 +222,8 @@ struct ops *make_gdn(const struct op_case *c)
     ka_gdn a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, v)),
                  .qkv = ops_at(o, ops_rows(o, "qkv", OPS_IN, n)), .z = ops_at(o, ops_rows(o, "z", OPS_IN, v)),
                  .alpha = ops_off(o, ab, grouped ? r : c->kv), .beta = ops_at(o, ab),
-                 .c = ops_at(o, ops_rows(o, "c", OPS_TEMP, n)), .conv = ops_at(o, ops_state(o, "conv", conv * n_slots)),
+                 .c = ops_at(o, ops_rows(o, "c", OPS_TEMP, n)),
+                 .conv = ops_at(o, ops_state(o, "conv", conv * n_slots)),
                  .state = ops_at(o, ops_state(o, "state", state * n_slots)),
                  .conv_w = ops_at(o, ops_vec(o, "conv_w", K * n, -0.7f, 0.7f)),
                  .dt = ops_at(o, ops_vec(o, "dt", c->kv, -1.0f, 1.0f)),

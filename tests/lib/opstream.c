@@ -70,7 +70,8 @@ static uint32_t add_buf(struct ops *o, const char *name, enum arena a, uint64_t 
     uint32_t i = o->s.h.n_bufs++;
     CHECK(i < MAX_BUFS);
     uint64_t *end = &o->s.h.arena_bytes[a];
-    uint64_t off = align_up(*end + (a == ARENA_IO || a == ARENA_WEIGHTS || a == ARENA_CONST ? 0 : GUARD), STREAM_ALIGN);
+    uint64_t off = align_up(*end + (a == ARENA_IO || a == ARENA_WEIGHTS || a == ARENA_CONST ? 0 : GUARD),
+                            STREAM_ALIGN);
     o->bufs[i] = (struct stream_buf){ .name = add_str(o, name), .arena = a, .off = off, .bytes = bytes,
                                       .weight = UINT32_MAX };
     *end = off + bytes;
@@ -192,8 +193,8 @@ uint32_t ops_state(struct ops *o, const char *name, uint64_t bytes)
     return add_buf(o, name, ARENA_STATE, bytes);
 }
 
-static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats,
-                           const float *v)
+static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out,
+                           uint32_t n_mats, const float *v)
 {
     uint64_t row = qtype_row_bytes(t, n_in), rows = (uint64_t)n_out * n_mats;
     uint32_t i = add_buf(o, name, ARENA_WEIGHTS, row * rows), w = o->s.h.n_weights++;
@@ -335,7 +336,8 @@ static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct 
             continue;
         if (a == ARENA_KV) /* what no row has stored must not matter: NaN */
             for (uint64_t k = 0; k < b->bytes; k += 2)
-                memcpy(mem + b->off + k, o->s.h.kv_type == KA_KV_F16 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff", 2);
+                memcpy(mem + b->off + k, o->s.h.kv_type == KA_KV_F16 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff",
+                       2);
         else
             memset(mem + b->off, a == ARENA_STATE ? 0x7f : 0, b->bytes);
     }

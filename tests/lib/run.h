@@ -19,6 +19,7 @@ static inline int run_tests(const char *name, const TTest *const *tests, size_t 
     return failed > 0;
 }
 #define RUN_TESTS(name, ...)                                                                                           \
-    run_tests(name, (const TTest *const[]){ __VA_ARGS__ }, sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(void *))
+    run_tests(name, (const TTest *const[]){ __VA_ARGS__ },                                                           \
+              sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(void *))
 
 #endif

@@ -1,5 +1,5 @@
 /* tests/ops/test_ops.c: each command of the catalogue against --exact, on one tier
- *     test_ops [--tier NAME] [--filter PART]     right, the same bits however it is run, nothing written past the ends
+ *     test_ops [--tier NAME] [--filter PART]     right, the same bits however run, nothing past the ends
  *     test_ops --time [--tier NAME] [--filter PART] [--reps N]                microseconds and GB/s, one thread */
 #include <math.h>
 #include <stdarg.h>

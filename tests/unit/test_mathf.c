@@ -1,5 +1,5 @@
-/* The elementary functions of the canonical arithmetic: their error bounds, their edges, and that vectors give the same
- * bits as the scalar form. */
+/* The elementary functions of the canonical arithmetic: their error bounds, their edges, and that vectors give the
+ * same bits as the scalar form. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
