@@ -203,6 +203,12 @@ MM_INLINE mm_vu mm_nibble(mm_vu w, int hi)
     return (hi ? w >> 4 : w) & MM_B(15);
 }
 
+/* Bits `from` and up of each byte moved to bits `to` and up, and `mask` of them kept there. */
+MM_INLINE mm_vu mm_bits(mm_vu w, uint32_t from, uint32_t to, uint32_t mask)
+{
+    return (from < to ? w << (to - from) : w >> (from - to)) & MM_B(mask);
+}
+
 /* The quants of run b (of 32 elements) of a block, as u. */
 MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
 {
@@ -216,26 +222,23 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
         case QT_MXFP4: w[g] = mm_lookup(mm_fp4_codes, mm_nibble(mm_word(words, g4), hi)); break;
         case QT_Q5_0: case QT_Q5_1: {
             uint32_t first = t == QT_Q5_1;
-            mm_vu h = mm_word(words, first);
-            h = (g < 4 ? h << (4 - g4) : h >> g4) & MM_B(16);
-            w[g] = mm_nibble(mm_word(words, first + 1 + g4), hi) | h;
+            w[g] = mm_nibble(mm_word(words, first + 1 + g4), hi) | mm_bits(mm_word(words, first), g, 4, 16);
             break;
         }
         case QT_IQ4_XS: w[g] = mm_lookup(mm_iq4_codes, mm_nibble(mm_word(words, 2 + 4 * b + g4), hi)); break;
         case QT_Q4_K: w[g] = mm_nibble(mm_word(words, 4 + b / 2 * 8 + g), b & 1); break;
         case QT_Q5_K:
-            w[g] = mm_nibble(mm_word(words, 12 + b / 2 * 8 + g), b & 1) | (mm_word(words, 4 + g) >> b & MM_B(1)) << 4;
+            w[g] = mm_nibble(mm_word(words, 12 + b / 2 * 8 + g), b & 1) | mm_bits(mm_word(words, 4 + g), b, 4, 16);
             break;
         case QT_Q6_K: {
             uint32_t half = b / 4, quarter = b % 4;
-            mm_vu h = mm_word(words, 32 + 8 * half + g) >> 2 * quarter & MM_B(3);
-            w[g] = mm_nibble(mm_word(words, 16 * half + 8 * (quarter & 1) + g), quarter / 2) | h << 4;
+            w[g] = mm_nibble(mm_word(words, 16 * half + 8 * (quarter & 1) + g), quarter / 2) |
+                   mm_bits(mm_word(words, 32 + 8 * half + g), 2 * quarter, 4, 0x30);
             break;
         }
         case QT_Q2_K: w[g] = mm_word(words, 4 + 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3); break;
         case QT_Q3_K:
-            w[g] = (mm_word(words, 8 + 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3)) |
-                   (mm_word(words, g) >> b & MM_B(1)) << 2;
+            w[g] = mm_bits(mm_word(words, 8 + 8 * (b / 4) + g), 2 * (b % 4), 0, 3) | mm_bits(mm_word(words, g), b, 2, 4);
             break;
         default: break;
         }
