@@ -107,6 +107,9 @@ static bool other_ways(struct ops *o, const struct op_case *c, const struct ops_
     how.threads = 3;
     how.first = 1;
     ok = ok && again(o, c, "one row, then the others, 3 threads", how, want);
+    how.first = c->rows > 3 ? c->rows - 3 : 1; /* few rows at a late position: work is cut differently */
+    how.step = 1;
+    ok = ok && again(o, c, "the last rows one by one, 3 threads", how, want);
     how.threads = 1;
     how.first = c->rows > 100 ? 97 : 2;
     how.step = c->rows > 100 ? 130 : 3;
