@@ -10,13 +10,6 @@
 
 static char model[256], zinc[256];
 
-static void run(const char *fmt, const char *a, const char *b)
-{
-    char cmd[1024];
-    snprintf(cmd, sizeof cmd, fmt, a, b);
-    ck_assert_msg(system(cmd) == 0, "failed: %s", cmd);
-}
-
 static double unit_bytes(const char *u)
 {
     return strncmp(u, "GiB", 3) == 0 ? 0x1p30 : strncmp(u, "MiB", 3) == 0 ? 0x1p20 : strncmp(u, "KiB", 3) == 0 ? 0x1p10 : 1;
@@ -92,7 +85,13 @@ int main(void)
     if (!mkdtemp(dir))
         return 1;
     snprintf(model, sizeof model, "%s/m.gguf", dir);
-    run("%s/mkmodel qwen3-0.6b-q8_0 %s --layers 4 >/dev/null 2>&1", build, model);
+    char cmd[1024];
+    snprintf(cmd, sizeof cmd, "%s/mkmodel qwen3-0.6b-q8_0 %s --layers 4", build, model);
+    if (system(cmd) != 0) {
+        printf("failed: %s\n", cmd);
+        rmdir(dir);
+        return 1;
+    }
     Suite *s = suite_create("resident memory");
     TCase *tc = tcase_create("run");
     tcase_set_timeout(tc, 300);

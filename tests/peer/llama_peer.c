@@ -1,6 +1,6 @@
 /* tests/peer/llama_peer.c
  * Drives llama.cpp's CPU build, loaded at run time from the npm package @node-llama-cpp/linux-x64 (its folder of
- * libraries is $LLAMA_PEER_LIBS or --libs DIR), so that zinc can be compared with it. KV cache f16.
+ * libraries is $LLAMA_PEER_LIBS or --libs DIR), so that zinc can be compared with it.
  *
  *     llama_peer tokens MODEL --prompt-tokens 1,2,3 [-n N] [--force 4,5,..] [--dump-logits FILE] [options]
  *     llama_peer tokenize MODEL [--no-special]        text on stdin
@@ -10,8 +10,9 @@
  * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed (with --no-eog: not chosen); with
  * --force those ids are fed instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
  * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
- * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --kv-f32, --chunk N (512),
- * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), -v (its log).
+ * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
+ * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32, -v (its
+ * log).
  * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -25,9 +26,8 @@
 #include "tests/peer/llama_abi.h"
 
 struct opts {
-    const char *command, *model, *libs, *variant, *prompt, *force, *dump;
+    const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv;
     int n, p, d, reps, threads, chunk, fa;
-    bool kv_f32;
     bool no_special, no_eog;
 };
 
@@ -136,8 +136,7 @@ static void *create_context(const struct lm *lm, const struct opts *o, void *mod
     p.n_batch = p.n_ubatch = (uint32_t)o->chunk;
     p.n_threads = p.n_threads_batch = o->threads;
     p.flash_attn_type = o->fa;
-    if (o->kv_f32)
-        p.type_k = p.type_v = 0;
+    p.type_k = p.type_v = strcmp(o->kv, "f32") == 0 ? 0 : 1;
     void *c = lm->context_create(model, p);
     if (!c)
         die(1, "llama.cpp makes no context of %d tokens for %s", n_ctx, o->model);
@@ -337,7 +336,7 @@ static void parse(struct opts *o, int argc, char **argv)
     static const struct { const char *flag; size_t off; } strs[] = {
         { "--prompt-tokens", offsetof(struct opts, prompt) }, { "--force", offsetof(struct opts, force) },
         { "--dump-logits", offsetof(struct opts, dump) },     { "--libs", offsetof(struct opts, libs) },
-        { "--cpu-variant", offsetof(struct opts, variant) },
+        { "--cpu-variant", offsetof(struct opts, variant) },  { "--kv", offsetof(struct opts, kv) },
     };
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -358,8 +357,6 @@ static void parse(struct opts *o, int argc, char **argv)
             o->fa = 1;
         else if (strcmp(a, "--no-fa") == 0)
             o->fa = 0;
-        else if (strcmp(a, "--kv-f32") == 0)
-            o->kv_f32 = true;
         else if (strcmp(a, "--no-special") == 0)
             o->no_special = true;
         else if (strcmp(a, "--no-eog") == 0)
@@ -380,7 +377,7 @@ static void parse(struct opts *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct opts o = { .libs = getenv("LLAMA_PEER_LIBS"), .n = -1, .p = 128, .reps = 3, .threads = 2, .chunk = 512,
-                      .fa = -2 };
+                      .fa = -2, .kv = "f16" };
     parse(&o, argc, argv);
     static const struct { const char *name; int (*run)(const struct lm *, const struct opts *); int n, fa; } cmds[] = {
         { "tokens", cmd_tokens, 64, 0 }, { "tokenize", cmd_tokenize, 0, 0 }, { "bench", cmd_bench, 32, 1 },
