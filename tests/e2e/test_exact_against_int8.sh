@@ -11,7 +11,7 @@ for f in $families; do
             prompt=$(ids 60 $seed)
             greedy exact "$work/m.gguf" "$prompt" $n --exact || continue
             greedy int8 "$work/m.gguf" "$prompt" $n || continue
-            line=$("$compare" 1e-3 "$work/int8.ids" "$work/int8.f32" "$work/exact.ids" "$work/exact.f32" --free 2>&1) ||
+            line=$("$compare" 1e-3 "$work/int8.ids" "$work/int8.f32" "$work/exact.ids" "$work/exact.f32" --free --overall 2>&1) ||
                 miss "$f $t, prompt $seed: $line"
             printf '%-14s %-11s %s\n' "$f" "$t" "$line"
         done
