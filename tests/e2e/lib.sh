@@ -12,6 +12,7 @@ export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: z
 
 # The families that this release runs; `types FAMILY` are weight types beside F32 that fit it.
 families="llama llama-moe llama3 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gpt-oss"
+case $build in */sanitize) families="llama-moe llama3 qwen3-ragged qwen35moe gemma3 gpt-oss" ;; esac # slow, so fewer
 types()
 {
     case $1 in
