@@ -48,7 +48,6 @@ struct tok {
     const struct tok_pre *pre; /* byte-level BPE only */
     uint32_t n_vocab;
     bool add_bos, add_eos, add_space_prefix;
-    bool has_duplicates; /* two tokens have the same text */
     int32_t bos, eos, eot, eom, unk, sep, pad, mask;
 
     struct tok_str *text; /* [n_sym] */

@@ -119,10 +119,9 @@ static int slots_resize(struct tok *t, uint32_t n_slots)
     return 0;
 }
 
-/* The symbol of this text, made if there is none; the text must live as long as t. -1: no memory. */
-static int32_t sym_intern(struct tok *t, const char *s, size_t n, bool keep)
+/* The symbol of this text with hash h, made if there is none; the text must live as long as t. -1: no memory. */
+static int32_t sym_intern(struct tok *t, uint64_t h, const char *s, size_t n, bool keep)
 {
-    uint64_t h = XXH3_64bits(s, n);
     uint32_t i = slot_of(t, h, s, n);
 
     if (t->slot[i].sym >= 0)
@@ -192,7 +191,6 @@ static int texts_read(struct tok *t, const struct gguf_kv *kv, struct err *e)
         t->max_text = MAX(t->max_text, (uint32_t)s.len);
         uint64_t h = XXH3_64bits(s.s, s.len);
         struct tok_slot *slot = &t->slot[slot_of(t, h, s.s, s.len)];
-        t->has_duplicates |= slot->sym >= 0;
         *slot = (struct tok_slot){(uint32_t)(h >> 32), (int32_t)i};
     }
     return 0;
@@ -297,32 +295,79 @@ static void pair_add(struct tok *t, int32_t left, int32_t right, uint32_t rank, 
     t->pair[i] = (struct tok_pair){left, right, rank, result};
 }
 
-/* "left right", cut at the first space after the first byte. */
-static int merge_add(struct tok *t, const char *s, size_t n, uint32_t rank, int32_t *guess,
-                     struct tok_buf *joined)
+/* Merges are read in batches: each step asks the memory for what the next one needs, for the whole batch, because the
+ * index and the texts are spread over more memory than the caches hold. */
+enum { MERGE_BATCH = 32 };
+
+struct merge_text {
+    const char *s;
+    size_t n;
+    uint64_t hash;
+};
+
+struct merge {
+    struct merge_text left, right, joined;
+    uint32_t rank;
+    int32_t left_sym, right_sym, result;
+};
+
+/* "left right", cut at the first space after the first byte. false: it is not two texts. */
+static bool merge_parse(struct merge *m, struct gguf_str s, uint32_t rank)
 {
-    const char *sp = n > 2 ? memchr(s + 1, ' ', n - 2) : NULL;
-    int32_t left, right, result;
-    size_t nl, nr;
+    const char *sp = s.len > 2 && s.len <= INT32_MAX ? memchr(s.s + 1, ' ', s.len - 2) : NULL;
 
     if (!sp)
-        return 1;
-    nl = (size_t)(sp - s);
-    nr = n - nl - 1;
+        return false;
+    m->left = (struct merge_text){.s = s.s, .n = (size_t)(sp - s.s)};
+    m->right = (struct merge_text){.s = sp + 1, .n = s.len - m->left.n - 1};
+    m->rank = rank;
+    return true;
+}
+
+static void merge_text_hash(const struct tok *t, struct merge_text *x)
+{
+    x->hash = XXH3_64bits(x->s, x->n);
+    __builtin_prefetch(&t->slot[(uint32_t)x->hash & t->slot_mask]);
+}
+
+/* Asks for the text that the index most likely names: first its entry, then its bytes. */
+static void merge_text_fetch(const struct tok *t, const struct merge_text *x, bool bytes)
+{
+    int32_t sym = t->slot[(uint32_t)x->hash & t->slot_mask].sym;
+
+    if (sym >= 0)
+        __builtin_prefetch(bytes ? (const void *)t->text[sym].s : &t->text[sym]);
+}
+
+static int merges_add(struct tok *t, struct merge *m, size_t n, struct tok_buf *joined)
+{
     joined->n = 0;
-    if (tok_buf_add(joined, s, nl) || tok_buf_add(joined, sp + 1, nr))
-        return -ENOMEM;
-    left = sym_intern(t, s, nl, false);
-    right = sym_intern(t, sp + 1, nr, false);
-    /* Vocabularies list merged tokens in merge order: try the next id before asking the index. */
-    result = *guess + 1;
-    if (t->has_duplicates || (uint32_t)result >= t->n_vocab || t->text[result].n != joined->n ||
-        memcmp(t->text[result].s, joined->s, joined->n) != 0)
-        result = sym_intern(t, joined->s, joined->n, true);
-    if (left < 0 || right < 0 || result < 0)
-        return -ENOMEM;
-    *guess = result;
-    pair_add(t, left, right, rank, result);
+    for (size_t i = 0; i < n; i++)
+        if (tok_buf_add(joined, m[i].left.s, m[i].left.n) || tok_buf_add(joined, m[i].right.s, m[i].right.n))
+            return -ENOMEM;
+    for (size_t i = 0, at = 0; i < n; at += m[i++].joined.n) {
+        m[i].joined = (struct merge_text){.s = joined->s + at, .n = m[i].left.n + m[i].right.n};
+        merge_text_hash(t, &m[i].left);
+        merge_text_hash(t, &m[i].right);
+        merge_text_hash(t, &m[i].joined);
+    }
+    for (int bytes = 0; bytes < 2; bytes++) {
+        for (size_t i = 0; i < n; i++) {
+            merge_text_fetch(t, &m[i].left, bytes);
+            merge_text_fetch(t, &m[i].right, bytes);
+            merge_text_fetch(t, &m[i].joined, bytes);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        m[i].left_sym = sym_intern(t, m[i].left.hash, m[i].left.s, m[i].left.n, false);
+        m[i].right_sym = sym_intern(t, m[i].right.hash, m[i].right.s, m[i].right.n, false);
+        m[i].result = sym_intern(t, m[i].joined.hash, m[i].joined.s, m[i].joined.n, true);
+        if (m[i].left_sym < 0 || m[i].right_sym < 0 || m[i].result < 0)
+            return -ENOMEM;
+        __builtin_prefetch(&t->pair[pair_hash(m[i].left_sym, m[i].right_sym) & t->pair_mask], 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        pair_add(t, m[i].left_sym, m[i].right_sym, m[i].rank, m[i].result);
     return 0;
 }
 
@@ -331,7 +376,6 @@ int tok_merges_read(struct tok *t, struct err *e)
     const char *key = "tokenizer.ggml.merges";
     uint64_t n_slots = 16, n_bad = 0;
     struct tok_buf joined = {0};
-    int32_t guess = -1;
     int rc;
     const struct gguf_kv *kv = find_array(t, key, GGUF_STR, GGUF_STR, 0, &rc, e);
 
@@ -351,15 +395,20 @@ int tok_merges_read(struct tok *t, struct err *e)
     for (uint64_t i = 0; i < n_slots; i++)
         t->pair[i].left = -1;
     t->pair_mask = (uint32_t)(n_slots - 1);
-    for (uint64_t i = 0; i < kv->n && rc >= 0; i++) {
-        struct gguf_str s;
-        rc = gguf_kv_str(kv, i, &s) && s.len <= INT32_MAX
-                 ? merge_add(t, s.s, s.len, (uint32_t)i, &guess, &joined)
-                 : 1;
-        n_bad += rc > 0;
+    for (uint64_t i = 0; i < kv->n && !rc;) {
+        struct merge batch[MERGE_BATCH];
+        size_t n = 0;
+        for (; i < kv->n && n < MERGE_BATCH; i++) {
+            struct gguf_str text;
+            if (gguf_kv_str(kv, i, &text) && merge_parse(&batch[n], text, (uint32_t)i))
+                n++;
+            else
+                n_bad++;
+        }
+        rc = merges_add(t, batch, n, &joined);
     }
     tok_buf_finish(&joined);
-    if (rc < 0)
+    if (rc)
         return err_set(e, rc, "tok: %llu merges", (unsigned long long)kv->n);
     if (n_bad)
         log_warn(TOK, "%s: ignored %llu merges that are not two texts with a space between",
