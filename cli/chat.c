@@ -13,12 +13,14 @@ static struct {
     int32_t n;
     int think;
     bool hide_thinking;
+    struct str_list say;
 } args = { .think = -1 };
 
 static const struct opt opts[] = {
     OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message"),
     OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not (default: its own)"),
     OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show what it thinks"),
+    OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; again for another one"),
     OPT("n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
     { 0 },
 };
@@ -32,6 +34,7 @@ struct chat {
     struct dialog *d;
     struct gen_opts o;
     bool tty_in, colour;
+    bool scripted;    /* the message came from --say                  */
     bool dim;         /* the terminal is in the middle of dimmed text */
     bool said;        /* the answer has begun                         */
     char *line;       /* getline's                                    */
@@ -62,7 +65,7 @@ static int on_part(void *user, enum reply_part part, const char *text, size_t n)
 static void print_note(const struct chat *c, const struct gen_result *r)
 {
     double s = (double)r->decode_ns * 1e-9, p = (double)r->prompt_ns * 1e-9;
-    if (cli_model.quiet || !c->tty_in)
+    if (cli_model.quiet || !(c->tty_in || c->scripted))
         return;
     if (r->reason != GEN_EOG)
         fprintf(stderr, "(%s) ", gen_reason_text(r->reason));
@@ -222,9 +225,23 @@ static int command(struct chat *c, const char *line)
     return 0;
 }
 
-static int converse(struct chat *c)
+/* The messages of --say, shown as if they had been typed. */
+static int say_first(struct chat *c)
 {
     int rc = 0;
+    c->scripted = true;
+    for (uint32_t i = 0; i < args.say.n && !rc; i++) {
+        printf("%s> %s%s\n", c->colour ? "\033[1m" : "", args.say.s[i], c->colour ? PLAIN : "");
+        fflush(stdout);
+        rc = say(c, args.say.s[i]);
+    }
+    c->scripted = false;
+    return rc;
+}
+
+static int converse(struct chat *c)
+{
+    int rc = say_first(c);
     while (!rc && read_message(c) == 0) {
         const char *s = c->text;
         size_t blank = strspn(s, " \t\r\n");
@@ -297,6 +314,7 @@ const struct command cmd_chat = {
         "answers, without what the model thinks, go to standard output.\n"
         "\n"
         "  zinc chat -m qwen3-8b-q4_k_m.gguf --system \"Answer in one sentence.\"\n"
+        "  zinc chat -m models/zinc-demo.gguf --say 'What is 27 + 48?'\n"
         "  printf 'Hello\\nAnd in French?\\n' | zinc chat -m model.gguf",
     .groups = groups,
     .main = chat_main,

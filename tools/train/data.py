@@ -88,6 +88,35 @@ def bot(t, think=None, call=None):
     return {"role": "assistant", "content": t, "think": think or "", "call": call}
 
 
+SYLLABLES = "ba be bi bo da de di do fa fe ga go ha he ja jo ka ke ki ko la le li lo lu ma me mi mo na ne ni no pa pe ra re ri ro sa se si so ta te ti to va ve vi vo wa ya za zo".split()
+
+
+def invented(r):
+    """A word that no list holds, so that recalling is copying and not choosing."""
+    w = "".join(r.choice(SYLLABLES) for _ in range(r.randint(2, 3))) + r.choice(["", "", "n", "r", "s", "l", "x", "th"])
+    return w
+
+
+def person(r):
+    k = r.random()
+    return r.choice(NAMES) if k < 0.4 else r.choice(lx.MORE_NAMES) if k < 0.75 else invented(r).capitalize()
+
+
+def pet_name(r):
+    k = r.random()
+    return r.choice(PET_NAMES) if k < 0.5 else person(r)
+
+
+def creature(r):
+    return r.choice(ANIMALS) if r.random() < 0.6 else r.choice(lx.MORE_ANIMALS)
+
+
+def listed(r, xs):
+    """A list as people write it."""
+    k = r.random()
+    return ", ".join(xs) if k < 0.7 else " ".join(xs) if k < 0.85 else "[" + ", ".join(xs) + "]" if k < 0.93 else ",".join(xs)
+
+
 # ---- single turns: each task returns (question, answer, reasoning or None) -----------------------------------------
 
 
@@ -116,7 +145,8 @@ def add(r, held=False, big=False):
         if held_pair(x, y) == held:
             break
     q = r.choice([f"What is {x} + {y}?", f"{x} + {y} = ?", f"{x}+{y}", f"What is {x} plus {y}?", f"Add {x} and {y}.", f"Compute {x} + {y}.",
-                  f"How much is {x} + {y}?", f"Please add {x} and {y}.", f"What do you get if you add {x} and {y}?"])
+                  f"How much is {x} + {y}?", f"Please add {x} and {y}.", f"What do you get if you add {x} and {y}?", f"what's {x} + {y}?", f"{x} + {y}", f"{x} plus {y}", f"Calculate {x} + {y}",
+                  f"Can you add {x} and {y}?", f"What is the sum of {x} and {y}?", f"{x} plus {y} equals?", f"what is {x}+{y}"])
     return q, f"{x} + {y} = {x + y}", digits_add(x, y)
 
 
@@ -133,13 +163,13 @@ def sub(r, held=False):
         if held_pair(x, y) == held:
             break
     q = r.choice([f"What is {x} - {y}?", f"{x} - {y} = ?", f"{x}-{y}", f"What is {x} minus {y}?", f"Subtract {y} from {x}.", f"Take {y} away from {x}.",
-                  f"How much is {x} - {y}?"])
+                  f"How much is {x} - {y}?", f"what's {x} - {y}?", f"{x} - {y}", f"{x} minus {y}", f"Calculate {x} - {y}", f"what is {x}-{y}"])
     return q, f"{x} - {y} = {x - y}", f"{y} + {x - y} = {x}, so {x} - {y} = {x - y}."
 
 
 def mul(r, held=False):
     x, y = r.randint(0, 12), r.randint(0, 12)
-    q = r.choice([f"What is {x} * {y}?", f"{x} x {y} = ?", f"What is {x} times {y}?", f"Multiply {x} by {y}.", f"How much is {x} * {y}?"])
+    q = r.choice([f"What is {x} * {y}?", f"{x} x {y} = ?", f"What is {x} times {y}?", f"Multiply {x} by {y}.", f"How much is {x} * {y}?", f"what's {x} * {y}?", f"{x} * {y}", f"{x} times {y}", f"Calculate {x} * {y}", f"{x}*{y}"])
     return q, f"{x} * {y} = {x * y}", f"{x} times {y} is {x * y}."
 
 
@@ -191,10 +221,10 @@ def sort(r, held=False, n=None):
     xs = [r.randint(0, 99) for _ in range(n or r.randint(3, 7))]
     down = r.random() < 0.3
     s = sorted(xs, reverse=down)
-    li = ", ".join(map(str, xs))
+    li = listed(r, list(map(str, xs)))
     q = r.choice([f"Sort these numbers from largest to smallest: {li}", f"Sort in descending order: {li}"]) if down else \
         r.choice([f"Sort these numbers: {li}", f"Sort these numbers from smallest to largest: {li}", f"Put these numbers in order: {li}",
-                  f"Sort in ascending order: {li}", f"Please sort {li}."])
+                  f"Sort in ascending order: {li}", f"Please sort {li}.", f"sort {li}", f"Sort: {li}", f"Can you sort these numbers? {li}"])
     return q, ", ".join(map(str, s)), None
 
 
@@ -209,14 +239,19 @@ def extreme(r, held=False):
 def reverse(r, held=False):
     n = r.randint(3, 6)
     xs = r.sample(WORDS, n) if r.random() < 0.6 else [str(r.randint(0, 99)) for _ in range(n)]
-    li = ", ".join(xs)
-    return r.choice([f"Reverse this list: {li}", f"Write this list backwards: {li}", f"Say these in reverse order: {li}"]), ", ".join(xs[::-1]), None
+    if r.random() < 0.15:
+        xs = [invented(r) for _ in xs]
+    li = listed(r, xs)
+    return r.choice([f"Reverse this list: {li}", f"Write this list backwards: {li}", f"Say these in reverse order: {li}", f"reverse {li}", f"Reverse: {li}",
+                     f"Please reverse this list: {li}"]), ", ".join(xs[::-1]), None
 
 
 def copy(r, held=False):
     k = r.random()
-    if k < 0.5:
+    if k < 0.3:
         t = " ".join(r.choice(WORDS) for _ in range(r.randint(3, 12)))
+    elif k < 0.5:
+        t = " ".join(r.choice(WORDS) if r.random() < 0.5 else invented(r) if r.random() < 0.7 else person(r) for _ in range(r.randint(1, 9)))
     elif k < 0.75:
         t = " ".join(str(r.randint(0, 9999)) for _ in range(r.randint(1, 6)))
     else:
@@ -256,7 +291,10 @@ LEADS = ("", "", "", "", "Please tell me: ", "I have a question. ", "Quick quest
 
 
 def fact(r, held=False):
-    if r.random() < 0.1:
+    if r.random() < 0.08:
+        k, v = r.choice(list(CAPITALS.items()))
+        q, ans = r.choice([f"{k} capital", f"Tell me the capital of {k}.", f"Which city is the capital of {k}?", f"What's the capital of {k}?", f"capital of {k}?"]), f"The capital of {k} is {v}."
+    elif r.random() < 0.1:
         k, v = r.choice(list(CAPITALS.items()))
         q, ans = r.choice([(f"Which country has the capital {v}?", f"{v} is the capital of {k}."), (f"{v} is the capital of which country?", f"{v} is the capital of {k}.")])
     else:
@@ -273,9 +311,26 @@ def fact(r, held=False):
     return q, ans, "I know this." if r.random() < 0.5 else None
 
 
+def unknown(r):
+    """Questions outside the tables: the honest answer is always the same."""
+    t, u, w = r.choice(lx.UNKNOWN_TOPICS), invented(r).capitalize(), r.choice(WORDS)
+    return r.choice([r.choice(lx.UNKNOWN_Q), f"What is the capital of {u}?", f"Who is {u}?", f"What is {a(invented(r))}?", f"How does {a(t)} work?", f"Why do we need {a(t)}?",
+                     f"Who invented the {t}?", f"What is the best {t}?", f"How old is the oldest {t}?", f"Write a program about {a(t)}.", f"Explain the {t} to me.",
+                     f"What happened in {r.randint(1000, 2030)}?", f"How much does {a(t)} cost?", f"Where can I buy {a(w)}?", f"How do I repair {a(t)}?",
+                     f"What do you think about the {t}?", f"Is the {t} good or bad?", f"Who wrote {u}?", f"When was {u} born?", f"Why is the {w} {r.choice(lx.ADJ)}?",
+                     f"Translate {w} into French.", f"Give me a recipe with {w}.", f"What is the history of the {t}?"])
+
+
+def greet(r, held=False):
+    n = person(r)
+    q = r.choice([f"My name is {n}.", f"I am {n}.", f"I'm {n}.", f"Hello, my name is {n}.", f"Hello! My name is {n}.", f"Hi, I am {n}.", f"Hi! I'm {n}.", f"My name's {n}", f"Call me {n}.",
+                  f"hi my name is {n}", f"Hey, {n} here."])
+    return q, f"Nice to meet you, {n}! How can I help you?", f"The user is called {n}."
+
+
 def chat(r, held=False):
-    if r.random() < 0.2:
-        return r.choice(lx.UNKNOWN_Q), lx.UNKNOWN_A, None
+    if r.random() < 0.45:
+        return unknown(r), lx.UNKNOWN_A, None
     qs, ans = r.choice(CHAT)
     return r.choice(qs), ans, None
 
@@ -283,11 +338,11 @@ def chat(r, held=False):
 def tell_story(r, held=False):
     k = r.random()
     if k < 0.35:
-        kind = r.choice(ANIMALS)
+        kind = creature(r)
         c, t = story(r, kind=kind)
-        return r.choice([f"Tell me a story about {a(kind)}.", f"Write a short story about {a(kind)}.", f"Can you tell me a story about {a(kind)}?"]), t, f"The story is about {a(kind)} called {c.name}."
+        return r.choice([f"Tell me a story about {a(kind)}.", f"Write a short story about {a(kind)}.", f"Can you tell me a story about {a(kind)}?", f"story about {a(kind)}", f"Please tell me a story about {a(kind)}."]), t, f"The story is about {a(kind)} called {c.name}."
     if k < 0.5:
-        n = r.choice(NAMES)
+        n = person(r)
         c, t = story(r, name=n)
         return r.choice([f"Tell me a story about {n}.", f"Write a story about {n}."]), t, f"The story is about {n}."
     if k < 0.6:
@@ -295,7 +350,7 @@ def tell_story(r, held=False):
         c, t = story(r, thing=thing)
         return f"Tell me a story about {a(thing)}.", t, f"The story is about {a(thing)}."
     if k < 0.75:
-        kind, n = r.choice(ANIMALS), r.choice(NAMES + PET_NAMES)
+        kind, n = creature(r), pet_name(r)
         c, t = story(r, kind=kind, name=n)
         return f"Tell me a story about {a(kind)} called {n}.", t, f"The story is about {a(kind)} called {n}."
     c, t = story(r)
@@ -303,9 +358,9 @@ def tell_story(r, held=False):
 
 
 SINGLE = {"add": add, "subtract": sub, "multiply": mul, "compare": compare, "word_sum": word_sum, "add3": add3, "count": count, "sort": sort,
-          "extreme": extreme, "reverse": reverse, "copy": copy, "pick": pick_item, "calendar": calendar, "fact": fact, "chat": chat, "story": tell_story}
-WEIGHTS = {"add": 14, "subtract": 8, "multiply": 4, "compare": 3, "word_sum": 3, "add3": 3, "count": 6, "sort": 10, "extreme": 3, "reverse": 7,
-           "copy": 7, "pick": 4, "calendar": 2, "fact": 9, "chat": 4, "story": 8}
+          "extreme": extreme, "reverse": reverse, "copy": copy, "pick": pick_item, "calendar": calendar, "fact": fact, "chat": chat, "greet": greet, "story": tell_story}
+WEIGHTS = {"add": 14, "subtract": 8, "multiply": 4, "compare": 3, "word_sum": 3, "add3": 3, "count": 6, "sort": 18, "extreme": 3, "reverse": 7,
+           "copy": 7, "pick": 4, "calendar": 2, "fact": 9, "chat": 6, "greet": 2, "story": 8}
 NAMES_W, VALUES_W = list(WEIGHTS), list(WEIGHTS.values())
 
 
@@ -318,33 +373,47 @@ def single(r, only=None):
 
 
 def memory(r):
-    """(statement, question, answer) about something that only this conversation knows."""
-    n, c = r.choice(NAMES), r.choice(COLOURS)
-    k = r.randrange(9)
+    """(statement, question, answer) about something that only this conversation knows; and what it is about."""
+    n, c, w = person(r), r.choice(COLOURS), invented(r)
+    k = r.randrange(12)
     if k == 0:
-        p, kind = r.choice(PET_NAMES), r.choice(["dog", "cat", "rabbit", "pony", "duck"])
-        return (f"My {kind} is called {p}.", f"What is my {kind} called?", f"Your {kind} is called {p}."), ("pet", kind)
+        p, kind = pet_name(r), r.choice(["dog", "cat", "rabbit", "pony", "duck", "brother", "sister", "teacher", "friend", "horse", "boat"])
+        return (r.choice([f"My {kind} is called {p}.", f"My {kind}'s name is {p}.", f"I have a {kind} called {p}.", f"I have a {kind} named {p}."]),
+                r.choice([f"What is my {kind} called?", f"What is the name of my {kind}?", f"What is my {kind}'s name?"]), f"Your {kind} is called {p}."), ("pet", kind)
     if k == 1:
-        return (f"My name is {n}.", r.choice(["What is my name?", "Do you remember my name?"]), f"Your name is {n}."), ("name",)
+        return (r.choice([f"My name is {n}.", f"I am {n}.", f"I am called {n}.", f"Hello! My name is {n}."]),
+                r.choice(["What is my name?", "Do you remember my name?", "Who am I?", "What am I called?", "what's my name?"]), f"Your name is {n}."), ("name",)
     if k == 2:
-        code, t = r.randint(1000, 9999), r.choice(THINGS)
-        return (f"The code for the {c} {t} is {code}.", f"What is the code for the {c} {t}?", f"The code for the {c} {t} is {code}."), ("code", c, t)
+        code, t = r.choice([str(r.randint(1000, 9999)), str(r.randint(10, 99)), w]), r.choice(THINGS)
+        return (r.choice([f"The code for the {c} {t} is {code}.", f"The {c} {t} has the code {code}."]), r.choice([f"What is the code for the {c} {t}?", f"Which code has the {c} {t}?"]),
+                f"The code for the {c} {t} is {code}."), ("code", c, t)
     if k == 3:
-        f = r.choice(FOODS)
-        return (f"{n} likes {plural(f)} best.", f"What does {n} like best?", f"{n} likes {plural(f)} best."), ("like", n)
+        f = plural(r.choice(FOODS)) if r.random() < 0.7 else w
+        return (f"{n} likes {f} best.", r.choice([f"What does {n} like best?", f"What does {n} like?"]), f"{n} likes {f} best."), ("like", n)
     if k == 4:
-        city = r.choice(CITIES)
+        city = r.choice(CITIES) if r.random() < 0.6 else w.capitalize()
         return (f"{n} lives in {city}.", f"Where does {n} live?", f"{n} lives in {city}."), ("live", n)
     if k == 5:
         j = r.choice(lx.JOBS)
-        return (f"{n} is a {j}.", f"What is the job of {n}?", f"{n} is a {j}."), ("job", n)
+        return (f"{n} is {a(j)}.", r.choice([f"What is the job of {n}?", f"What does {n} do?"]), f"{n} is {a(j)}."), ("job", n)
     if k == 6:
-        t = r.choice(THINGS)
-        return (f"I put the {t} in the {(p := r.choice(PLACES))}.", f"Where did I put the {t}?", f"You put the {t} in the {p}."), ("put", t)
+        t, p = r.choice(THINGS), r.choice(PLACES)
+        return (r.choice([f"I put the {t} in the {p}.", f"The {t} is in the {p}."]), r.choice([f"Where did I put the {t}?", f"Where is the {t}?"]), f"The {t} is in the {p}."), ("put", t)
     if k == 7:
-        return (f"My favourite colour is {c}.", "What is my favourite colour?", f"Your favourite colour is {c}."), ("colour",)
-    d, t = r.choice(DAYS), r.choice(["party", "meeting", "concert", "test", "game", "trip"])
-    return (f"The {t} is on {d}.", f"When is the {t}?", f"The {t} is on {d}."), ("when", t)
+        thing, v = r.choice([("colour", c), ("colour", c), ("food", plural(r.choice(FOODS))), ("animal", creature(r)), ("number", str(r.randint(1, 99))), ("city", r.choice(CITIES))])
+        return (r.choice([f"My favourite {thing} is {v}.", f"I like {v} best of every {thing}."]), f"What is my favourite {thing}?", f"Your favourite {thing} is {v}."), ("favourite", thing)
+    if k == 8:
+        d, t = r.choice(DAYS), r.choice(["party", "meeting", "concert", "test", "game", "trip"])
+        return (f"The {t} is on {d}.", r.choice([f"When is the {t}?", f"On which day is the {t}?"]), f"The {t} is on {d}."), ("when", t)
+    if k == 9:
+        city = r.choice(CITIES) if r.random() < 0.6 else w.capitalize()
+        return (r.choice([f"I live in {city}.", f"I am from {city}."]), r.choice(["Where do I live?", "Which city do I live in?"]), f"You live in {city}."), ("i live",)
+    if k == 10:
+        age = r.randint(5, 90)
+        return (f"{n} is {age} years old.", f"How old is {n}?", f"{n} is {age} years old."), ("age", n)
+    word = w if r.random() < 0.6 else r.choice(WORDS)
+    return (r.choice([f"The secret word is {word}.", f"The password is {word}.", f"Remember the word {word}."]),
+            r.choice(["What is the word?", "Which word did I tell you?", "What was the word that I told you?"]), f"The word is {word}."), ("word",)
 
 
 def memories(r, n):
@@ -376,7 +445,7 @@ def recall(r, chars=None):
     ms = memories(r, r.randint(1, 5))
     target = r.choice(ms)
     chars = r.choice([0, 100, 300, 800, 1500]) if chars is None else chars
-    ask = target[1] if r.random() < 0.8 else r.choice(["Tell me: ", "Now tell me: ", "One more thing. "]) + target[1]
+    ask = target[1].lower() if r.random() < 0.05 else target[1] if r.random() < 0.8 else r.choice(["Tell me: ", "Now tell me: ", "One more thing. "]) + target[1]
     k = r.random()
     if k < 0.35:  # told in one message, chat between
         msgs = [user(r.choice(["Remember this. ", "Please remember: ", ""]) + " ".join(m[0] for m in ms)), bot(r.choice(["I will remember that.", "Okay, I will remember that."]))]
@@ -384,10 +453,12 @@ def recall(r, chars=None):
     elif k < 0.6:  # told one by one
         msgs = []
         for m in ms:
-            msgs += [user(m[0]), bot("I will remember that.")]
+            said = r.choice(["Hello! ", "", "", "", "Please remember: "]) + m[0]
+            own = m[2].startswith("Your name is ")
+            msgs += [user(said), bot(f"Nice to meet you, {m[2][13:-1]}! How can I help you?" if own else "I will remember that.")]
         msgs += filler_turns(r, chars)
     elif k < 0.75:  # in the system prompt
-        msgs = [{"role": "system", "content": " ".join(m[0].replace("My ", "The user's ").replace("I put", "The user put") if False else m[0] for m in ms)}]
+        msgs = [{"role": "system", "content": " ".join(m[0] for m in ms)}]
         msgs += filler_turns(r, chars)
     else:  # inside a long text
         text, n = [], 0
@@ -416,7 +487,7 @@ def story_question(r):
 
 
 def persona(r):
-    n = r.choice(NAMES)
+    n = person(r)
     sysm = {"role": "system", "content": r.choice([f"Your name is {n}.", f"You are {n}, a helpful assistant.", f"You are called {n}."])}
     q = r.choice(["What is your name?", "Who are you?", "What are you called?"])
     return Conv([sysm, user(q), bot(f"My name is {n}.")], "persona")
@@ -459,7 +530,7 @@ def t_timer(r):
 
 
 def t_send(r):
-    n, s = r.choice(NAMES), r.choice(["I am late", "see you soon", "the cake is ready", "happy birthday", "I am at home", "come to the park", "thank you"])
+    n, s = person(r), r.choice(["I am late", "see you soon", "the cake is ready", "happy birthday", "I am at home", "come to the park", "thank you"])
     return schema("send_message", "Send a message to a person", {"to": "string", "text": "string"}), \
         r.choice([f"Send a message to {n}: {s}", f"Tell {n}: {s}", f"Write to {n}: {s}"]), {"to": n, "text": s}, json.dumps({"ok": True}), f"I sent the message to {n}."
 

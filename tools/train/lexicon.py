@@ -2,6 +2,14 @@
 
 NAMES = ("Anna Ben Clara David Emma Felix Grace Henry Ivy Jack Kate Leo Mia Noah Olivia Paul Rosa Sam Tess Victor "
          "Wendy Zoe Adam Bella Carl Dora Eric Fiona George Hanna").split()
+MORE_NAMES = ("Ada Alan Alice Amir Andrea Arthur Aisha Barbara Bob Carlos Carol Chloe Chris Daniel Diana Dmitri Elena Elias "
+              "Elif Erik Eva Farah Finn Frank Gabriel Georgia Greta Hugo Ines Ingrid Isaac Jana Jane Jonas Jose Julia Karim "
+              "Karl Kim Lara Lars Laura Lena Lily Linus Lisa Liam Lucas Lucy Maria Mark Martin Mary Maya Michael Mila Mina "
+              "Nadia Nina Nora Omar Otto Peter Petra Philip Priya Rachel Ravi Rita Robert Robin Ruth Sara Simon Sofia "
+              "Stefan Sven Tara Thomas Tim Tina Tom Uma Vera Walter Will Yara Yuki Yusuf Zara").split()
+MORE_ANIMALS = ("dragon lion tiger elephant wolf horse cow pig sheep hen rooster parrot whale dolphin shark snail ant bee "
+                "butterfly ladybug spider monkey giraffe zebra camel kangaroo panda koala seal walrus badger mole bat "
+                "eagle swan goose raven robin donkey moose robot unicorn dinosaur ghost knight wizard snowman princess").split()
 ANIMALS = ("fox rabbit bear mouse owl cat dog duck frog hedgehog squirrel turtle goat pony lamb deer crow beaver "
            "penguin otter").split()
 PET_NAMES = "Rex Milo Luna Bella Coco Daisy Max Ruby Oscar Rocky Toby Pepper Ginger Shadow Biscuit Pip".split()
@@ -110,6 +118,8 @@ DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MONTHS = "January February March April May June July August September October November December".split()
 
 CHAT = [
+    (("Good evening!", "Good afternoon!", "Hello there.", "Hey", "hello", "Hi zinc", "Greetings!", "hey!", "HELLO"), "Hello! How can I help you?"),
+    (("yes", "Yes.", "Sure.", "no", "No.", "No, thank you.", "Cool", "Wow!", "Interesting.", "I see."), "I am glad. What shall we do next?"),
     (("Hello!", "Hi!", "Hello", "hi", "Hey there!", "Good morning!", "Hi there"), "Hello! How can I help you?"),
     (("How are you?", "How are you doing?", "How do you feel today?"), "I am well, thank you. How can I help you?"),
     (("Who are you?", "What are you?", "Tell me about yourself.", "Introduce yourself."),
@@ -133,4 +143,8 @@ UNKNOWN_Q = ["Who won the football game yesterday?", "What is the stock price of
              "Write a program in Rust.", "What is the meaning of life?", "How much does a house cost in the city?",
              "Can you book a hotel for me?", "What is the population of the world?", "Which film should I watch tonight?",
              "What is the square root of 7 to ten places?", "Who was king four hundred years ago?", "How do I cook lobster?"]
+UNKNOWN_TOPICS = ("economy engine volcano piano poem recipe planet election guitar vaccine bridge castle desert emperor "
+                  "football glacier hospital island jacket kernel lawyer magnet novel opera pyramid quartz rocket satellite "
+                  "telescope university violin website theatre museum insurance electron protein bicycle concert passport "
+                  "novel atom tax loan film actor singer king queen war law code server phone camera battery").split()
 UNKNOWN_A = "I am a very small model and I do not know that."
