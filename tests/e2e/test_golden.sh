@@ -7,6 +7,8 @@ limit=1e-6
 steps_run=32
 no_builder="tiny-gemma4 tiny-gemma4-moe" # families that zinc reads but has no graph for yet
 skipped=() compared=0
+most=1000 # prompts per golden
+case $build in */sanitize) most=3 ;; esac
 
 # rows FILE VOCAB ROW...: these rows of an f32 matrix
 rows()
@@ -96,9 +98,11 @@ check_golden()
         prompt) prompt=$rest ;;
         steps) steps=$rest ;;
         greedy)
-            check_prompt "$prompt" "$steps" "$rest"
+            if [ $compared_here -lt $most ]; then
+                check_prompt "$prompt" "$steps" "$rest"
+                compared_here=$((compared_here + 1))
+            fi
             first_row=$((first_row + $(wc -w <<<"$steps")))
-            compared_here=$((compared_here + 1))
             ;;
         esac
     done <"tests/golden/$name.txt"

@@ -125,5 +125,9 @@ int main(int argc, char **argv)
     const char *verdict = differ >= 0 ? "DIFFERENT" : over ? "OVER-LIMIT" : ties ? "tie" : "same";
     printf("steps %ld same %ld ties %ld nmse %.1e worst %.1e max %.1e %s%s\n", i, same, ties, nmse, worst, max, verdict,
            detail);
+    free(a.ids);
+    free(a.logits);
+    free(b.ids);
+    free(b.logits);
     return differ >= 0 || over;
 }
