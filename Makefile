@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 CLANG  ?= clang-19
-PKGS   := libpcre2-8 libutf8proc jansson libxxhash
+PKGS   := libutf8proc jansson libxxhash
 VERSION := 0.1.0
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Wno-psabi
