@@ -241,6 +241,7 @@ static void check_norm(struct check *k, const ka_norm *a)
     acts(k, AT(ka_norm, x), false, rows, a->n, a->n);
     vec(k, AT(ka_norm, w), true, a->n);
     acts(k, AT(ka_norm, resid), true, rows, a->n, a->n);
+    vec(k, AT(ka_norm, out_scale), true, 1);
 }
 
 static void check_add(struct check *k, const ka_add *a)
@@ -250,6 +251,7 @@ static void check_add(struct check *k, const ka_add *a)
     acts(k, AT(ka_add, y), false, rows, a->n, a->n);
     acts(k, AT(ka_add, a), false, rows, a->n, a->n);
     acts(k, AT(ka_add, b), false, rows, a->n, a->n);
+    vec(k, AT(ka_add, out_scale), true, 1);
 }
 
 static void check_matmul(struct check *k, const ka_matmul *a)
@@ -408,6 +410,7 @@ static void check_router(struct check *k, const ka_router *a)
     vec(k, AT(ka_router, norm), true, a->n_in);
     matrices(k, AT(ka_router, w), 1, 0, a->type, a->n_in, a->n_expert);
     vec(k, AT(ka_router, b), true, a->n_expert);
+    vec(k, AT(ka_router, expert_scale), true, a->n_expert);
     if (!a->shared_w && !a->share)
         return;
     acts(k, AT(ka_router, share), false, rows, 1, 1);

@@ -23,7 +23,7 @@
  *     Q2_K: as Q6_K with 4-bit scales, and acc = fma(-(f32(dmin) * d), (float)(m0 * xsum0 + m1 * xsum1), acc).
  *   Products with F32, F16, BF16: x stays f32; acc = fma(w[k], x[k], acc), k ascending.
  *   Bias, then scale, then residual: y = resid + scale * (acc + bias), written as (acc + bias) * scale + resid, each
- *     operation rounded; what is absent is skipped.
+ *     operation rounded; what is absent is skipped. An out_scale multiplies the finished element.
  *   RMS norm: 16 partial sums of squares, lane k % 16, fma, k ascending; lanes added as a tree (8, 4, 2, 1 apart);
  *     y = x * (1 / sqrt(sum / n + eps)) * w, left to right.
  *   Gated DeltaNet and L2 norms: sums over head_dim as in the RMS norm (16 lanes, tree); the convolution by fma.
@@ -73,15 +73,17 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, w, 1, T) F(uint32_t, type, 1, N) F(uint32_t, n, 1, N)           \
     F(uint32_t, n_vocab, 1, N) F(float, scale, 1, E)
 
-/* y[r, n] = resid (optional) + rms(x[r, n]) * w (optional); y may be x or resid */
+/* y[r, n] = (resid + rms(x[r, n]) * w) * out_scale; w f32 [n], resid and out_scale f32 [1] are optional; y may be x or
+ * resid */
 #define KA_NORM(F)                                                                                                     \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, w, 1, T) F(gpu_va, resid, 1, R)              \
-    F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
+    F(gpu_va, out_scale, 1, T) F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N) F(float, eps, 1, E)                        \
+    F(uint32_t, pad, 1, N)
 
-/* y[r, n] = a + b; y may be either */
+/* y[r, n] = (a + b) * out_scale; out_scale f32 [1] is optional; y may be a or b */
 #define KA_ADD(F)                                                                                                      \
-    F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, a, 1, R) F(gpu_va, b, 1, R) F(uint32_t, n, 1, N)                \
-    F(uint32_t, rows, 1, N)
+    F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, a, 1, R) F(gpu_va, b, 1, R) F(gpu_va, out_scale, 1, T)          \
+    F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N)
 
 /* Products that share one input. x' = rms(x) * norm where norm is given (MATMUL, PROJ, GATE_UP alike), else x.
  *   MATMUL   y0[r, n_out0] = ((w0 x' + b0) * scale[r]) + resid[r, n_out0]; then softcap * tanh(y / softcap) if > 0.
@@ -98,7 +100,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
 /* Per row: q and k heads normed (q_norm, k_norm optional, f32 [head_dim]) and rotated at rows[r].pos, q in place, k and
  * v stored into the caches of rows[r].slot. Head h of q starts at q + h * q_hs. v_norm: v heads get a weightless norm.
  * theta_i = pos * inv_freq[i] in f32, i < n_rot / 2; cos and sin times mscale; dimensions past n_rot pass through.
- * k and v of 0: only q is rotated (layers that read another layer's cache).
+ * k and v may be one value: V from the K projection. Both 0: only q is rotated (layers that read another's cache).
  * Cache of a slot: K and V [n_kv, n_ctx, head_dim] in kv_type, slot_bytes apart; the order inside a slot is the tier's. */
 #define KA_ROPE_KV(F)                                                                                                  \
     F(gpu_va, step, 1, R) F(gpu_va, q, 1, M) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, kc, 1, W)                 \
@@ -137,12 +139,13 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
 
 /* Router and top-k: l = w x' + b; KA_SOFTMAX_TOPK: p = softmax(l), the k largest (ties: lowest id), divided by
  * max(their sum, 2^-14); KA_TOPK_SOFTMAX: the k largest l, softmax over them; all times scale. ids, weights [rows, k] in
- * descending order. shared (optional): share[r] = sigmoid(shared_w . x'). logits: scratch f32 [rows, n_expert]. */
+ * descending order of l; expert_scale (optional, f32 [n_expert]): then weights[r, j] *= expert_scale[ids[r, j]].
+ * shared (optional): share[r] = sigmoid(shared_w . x'). logits: scratch f32 [rows, n_expert]. */
 #define KA_ROUTER(F)                                                                                                   \
     F(gpu_va, step, 1, R) F(gpu_va, ids, 1, W) F(gpu_va, weights, 1, W) F(gpu_va, share, 1, W) F(gpu_va, logits, 1, W) \
     F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, w, 1, T) F(gpu_va, b, 1, T) F(gpu_va, shared_w, 1, T)           \
-    F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N)                   \
-    F(uint32_t, gating, 1, N) F(float, scale, 1, E) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
+    F(gpu_va, expert_scale, 1, T) F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_expert, 1, N)          \
+    F(uint32_t, k, 1, N) F(uint32_t, gating, 1, N) F(float, scale, 1, E) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
 
 /* y[r, j, n_ff] = act(gate_e x' + bg_e, up_e x' + bu_e), e = ids[r, j]. Expert e's gate rows start e * gate_stride
  * bytes after gate, its up rows e * up_stride after up (one fused tensor serves both). Biases f32 [n_expert, n_ff]. */
@@ -172,8 +175,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
 /* X(command, args, field list, what it is in one line) */
 #define CMD_LIST(X)                                                                                                    \
     X(EMBED, ka_embed, KA_EMBED, "token embedding lookup")                                                             \
-    X(NORM, ka_norm, KA_NORM, "RMS norm, with residual")                                                               \
-    X(ADD, ka_add, KA_ADD, "sum of two")                                                                               \
+    X(NORM, ka_norm, KA_NORM, "RMS norm, with residual and scale")                                                     \
+    X(ADD, ka_add, KA_ADD, "sum of two, with scale")                                                                   \
     X(MATMUL, ka_matmul, KA_MATMUL, "norm, product, bias, scale, residual")                                            \
     X(PROJ, ka_matmul, KA_MATMUL, "norm and several products of one input")                                            \
     X(GATE_UP, ka_matmul, KA_MATMUL, "norm, gate and up products, activation")                                         \

@@ -83,19 +83,21 @@ static void exact_norm(struct cpu_run *r, const struct cpu_cmd *cmd)
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
         size_t row = (size_t)i * a->n;
+        double by = a->out_scale ? *CPU_F32(a->out_scale) : 1.0;
         rms(t, CPU_F32(a->x) + row, CPU_F32(a->w), a->n, a->eps);
         for (uint32_t k = 0; k < a->n; k++)
-            CPU_F32(a->y)[row + k] = (float)(a->resid ? CPU_F32(a->resid)[row + k] + t[k] : t[k]);
+            CPU_F32(a->y)[row + k] = (float)((a->resid ? CPU_F32(a->resid)[row + k] + t[k] : t[k]) * by);
     }
 }
 
 static void exact_add(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_add *a = &cmd->a.ADD;
+    double by = a->out_scale ? *CPU_F32(a->out_scale) : 1.0;
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
         for (size_t k = (size_t)i * a->n; k < (size_t)(i + 1) * a->n; k++)
-            CPU_F32(a->y)[k] = CPU_F32(a->a)[k] + CPU_F32(a->b)[k];
+            CPU_F32(a->y)[k] = (float)(((double)CPU_F32(a->a)[k] + CPU_F32(a->b)[k]) * by);
 }
 
 static void exact_gather(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -223,7 +225,7 @@ static void exact_choose(const ka_router *a, uint32_t row, double *p)
     if (a->gating == KA_SOFTMAX_TOPK)
         sum = fmax(sum, 0x1p-14);
     for (uint32_t j = 0; j < a->k; j++)
-        weights[j] = (float)(chosen[j] / sum * a->scale);
+        weights[j] = (float)(chosen[j] / sum * a->scale * (a->expert_scale ? CPU_F32(a->expert_scale)[ids[j]] : 1.0));
 }
 
 static void exact_router(struct cpu_run *r, const struct cpu_cmd *cmd)

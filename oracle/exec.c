@@ -30,6 +30,8 @@ static void run_norm(struct cpu_run *r, const struct cpu_cmd *cmd)
         r->c->ops->norm(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->w),
                         a->resid ? CPU_F32(a->resid) + at : NULL,
                         a->n, a->eps);
+        if (a->out_scale)
+            r->c->ops->scale(CPU_F32(a->y) + at, a->n, *CPU_F32(a->out_scale));
     }
 }
 
@@ -40,6 +42,8 @@ static void run_add(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
         size_t at = (size_t)i * a->n;
         r->c->ops->add(CPU_F32(a->y) + at, CPU_F32(a->a) + at, CPU_F32(a->b) + at, a->n);
+        if (a->out_scale)
+            r->c->ops->scale(CPU_F32(a->y) + at, a->n, *CPU_F32(a->out_scale));
     }
 }
 

@@ -227,7 +227,8 @@ void cpu_run_router(struct cpu_run *r, const struct cpu_cmd *cmd)
     pool_barrier(r->w);
     for (struct pool_loop l = pool_loop(r->w, rows); pool_next(r->w, &l, &i);)
         c->ops->topk(CPU_F32(a->logits) + (size_t)i * a->n_expert, a->n_expert, a->k, a->gating, a->scale,
-                     (uint32_t *)cpu_ptr(a->ids) + (size_t)i * a->k, CPU_F32(a->weights) + (size_t)i * a->k);
+                     CPU_F32(a->expert_scale), (uint32_t *)cpu_ptr(a->ids) + (size_t)i * a->k,
+                     CPU_F32(a->weights) + (size_t)i * a->k);
 }
 
 /* ---- experts ---- */

@@ -60,6 +60,7 @@ struct cpu_ops {
     /* y = [resid +] rms(x) [* w] */
     void (*norm)(float *y, const float *x, const float *w, const float *resid, uint32_t n, float eps);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
+    void (*scale)(float *y, uint32_t n, float s); /* y *= s */
     void (*embed)(enum qtype t, const void *row, float *y, uint32_t n, float scale);
     /* rows of a tile of products, n columns of it */
     void (*finish)(float *y, size_t ldy, const float *t, size_t ldt, uint32_t rows, uint32_t n,
@@ -75,9 +76,10 @@ struct cpu_ops {
     void (*gdn_conv)(const ka_gdn *a, const ka_row *rows, uint32_t n_rows, uint32_t c0, uint32_t c1);
     void (*gdn_step)(const struct op_gdn *u); /* o into y */
     void (*gdn_gate)(const ka_gdn *a, uint32_t r, uint32_t head);
-    /* From logits with bias; writes k ids and weights. logits may be overwritten. */
-    void (*topk)(float *logits, uint32_t n, uint32_t k, enum ka_gating gating, float scale, uint32_t *ids,
-                 float *weights);
+    /* From logits with bias; writes k ids and weights, these times expert_scale[id] where given. logits may be
+     * overwritten. */
+    void (*topk)(float *logits, uint32_t n, uint32_t k, enum ka_gating gating, float scale, const float *expert_scale,
+                 uint32_t *ids, float *weights);
     /* y[n] = [resid +] sum_j w[j] * (o_j + b_j), o_j = o[idx[j] * ldo], b_j = b + ids[j] * ldb */
     void (*mix)(float *y, const float *o, size_t ldo, const uint32_t *idx, const uint32_t *ids, const float *w,
                 uint32_t k, const float *b, size_t ldb, const float *resid, uint32_t n);

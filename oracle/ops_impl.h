@@ -74,6 +74,13 @@ static void op_add(float *y, const float *a, const float *b, uint32_t n)
           store_tail(y + i, v16_add(load_tail(a + i, n - i), load_tail(b + i, n - i)), n - i));
 }
 
+static void op_scale(float *y, uint32_t n, float s)
+{
+    v16 sv = v16_set(s);
+    FOR16(n, i, v16_store(y + i, v16_mul(v16_load(y + i), sv)),
+          store_tail(y + i, v16_mul(load_tail(y + i, n - i), sv), n - i));
+}
+
 static void op_embed(enum qtype t, const void *row, float *y, uint32_t n, float scale)
 {
     dequant_row(t, row, y, n);
@@ -275,8 +282,8 @@ INLINE float exp_sum(float *x, uint32_t n)
     return v16_sum(acc);
 }
 
-static void op_topk(float *logits, uint32_t n, uint32_t k, enum ka_gating gating, float scale, uint32_t *ids,
-                    float *weights)
+static void op_topk(float *logits, uint32_t n, uint32_t k, enum ka_gating gating, float scale,
+                    const float *expert_scale, uint32_t *ids, float *weights)
 {
     float sum;
     if (gating == KA_SOFTMAX_TOPK) {
@@ -297,6 +304,8 @@ static void op_topk(float *logits, uint32_t n, uint32_t k, enum ka_gating gating
     }
     for (uint32_t j = 0; j < k; j++)
         weights[j] = weights[j] / sum * scale;
+    for (uint32_t j = 0; expert_scale && j < k; j++)
+        weights[j] *= expert_scale[ids[j]];
 }
 
 static uint32_t op_argmax(const float *x, uint32_t n, float *best)
@@ -329,6 +338,7 @@ static float op_sigmoid(float x)
 const struct cpu_ops OPS = {
     .norm = op_norm,
     .add = op_add,
+    .scale = op_scale,
     .embed = op_embed,
     .finish = op_finish,
     .gate = op_gate,

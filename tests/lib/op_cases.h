@@ -37,6 +37,9 @@ enum op_flags {
     OF_Q_ONLY = 1 << 17, /* no k and v: another layer's cache                                      */
     OF_OUT = 1 << 18,  /* rows of the output                                                       */
     OF_LAST = 1 << 19, /* timing: only the last row                                                */
+    OF_OUT_SCALE = 1 << 20, /* NORM, ADD: the result times one number                              */
+    OF_EXPERT_SCALE = 1 << 21, /* router: weights times a number of the expert                     */
+    OF_V_IS_K = 1 << 22, /* v is the same value as k                                               */
 };
 
 /* tests/lib/op_make.c */

@@ -5,7 +5,7 @@
 #include "base/ckd.h"
 #include "tests/lib/op_cases.h"
 
-enum { ATTN_PAIRS = 128 };
+enum { ATTN_PAIRS = 256 };
 
 #define HAS(c, f) (((c)->flags & (f)) != 0)
 
@@ -36,6 +36,7 @@ struct ops *make_norm(const struct op_case *c)
                   .eps = 1e-6f };
     a.w = OPT(c, OF_NORM, ops_vec(o, "w", n, 0.5f, 2.0f));
     a.resid = OPT(c, OF_RESID, ops_rows(o, "resid", OPS_IN, n));
+    a.out_scale = OPT(c, OF_OUT_SCALE, ops_vec(o, "out_scale", 1, 0.3f, 0.7f));
     ops_cmd(o, CMD_NORM, &a, sizeof a);
     return o;
 }
@@ -46,6 +47,7 @@ struct ops *make_add(const struct op_case *c)
     uint32_t n = c->n_in, x = ops_rows(o, "a", OPS_INOUT, n), b = ops_rows(o, "b", OPS_IN, n);
     ka_add a = { .step = ops_step(o), .y = ops_at(o, x), .a = ops_at(o, x), .b = ops_at(o, b), .n = n,
                  .rows = rows_of(c) };
+    a.out_scale = OPT(c, OF_OUT_SCALE, ops_vec(o, "out_scale", 1, 0.3f, 0.7f));
     ops_cmd(o, CMD_ADD, &a, sizeof a);
     return o;
 }
@@ -147,7 +149,7 @@ static struct ops *start_attention(const struct op_case *c, struct heads *h, boo
     h->ldk = c->kv * c->dim;
     h->q = ops_rows(o, "q", rope_only ? OPS_INOUT : OPS_IN, h->ldq);
     h->k = ops_rows(o, "k", OPS_IN, h->ldk);
-    h->v = ops_rows(o, "v", OPS_IN, h->ldk);
+    h->v = HAS(c, OF_V_IS_K) ? h->k : ops_rows(o, "v", OPS_IN, h->ldk);
     h->slot_bytes = align_up((uint64_t)h->n_ctx * h->ldk * (HAS(c, OF_F32_KV) ? 4 : 2), STREAM_ALIGN);
     h->kc = ops_cache(o, "kc", h->slot_bytes * h->n_slots);
     h->vc = ops_cache(o, "vc", h->slot_bytes * h->n_slots);
@@ -250,6 +252,7 @@ struct ops *make_router(const struct op_case *c)
                     .gating = HAS(c, OF_LATE) ? KA_TOPK_SOFTMAX : KA_SOFTMAX_TOPK, .scale = 1.5f, .eps = 1e-6f };
     a.norm = OPT(c, OF_NORM, ops_vec(o, "norm", c->n_in, 0.5f, 2.0f));
     a.b = OPT(c, OF_BIAS, ops_vec(o, "b", c->heads, -1.0f, 1.0f));
+    a.expert_scale = OPT(c, OF_EXPERT_SCALE, ops_vec(o, "expert_scale", c->heads, 0.5f, 2.0f));
     if (HAS(c, OF_SHARE)) {
         a.share = ops_at(o, ops_rows(o, "share", OPS_OUT, 1));
         a.shared_w = ops_at(o, ops_vec(o, "shared_w", c->n_in, -0.1f, 0.1f));
