@@ -167,6 +167,7 @@ static void fuse_norms(struct graph *g)
             if (op->in[IN_X] == n->out[OUT_Y] && can_norm(op)) {
                 op->in[IN_X] = n->in[IN_X];
                 op->norm = n->norm;
+                op->router_norm = n->router_norm;
             }
             for (int k = 0; k < IN_COUNT; k++)
                 needed = needed || op->in[k] == n->out[OUT_Y];
@@ -175,15 +176,16 @@ static void fuse_norms(struct graph *g)
     }
 }
 
-/* The op that makes v for the sum alone and has room for a residual. */
-static struct gop *resid_taker(struct graph *g, const struct links *k, gref v)
+/* The op that makes v for the sum alone and has room for a residual, and for the sum's scale. */
+static struct gop *resid_taker(struct graph *g, const struct links *k, const struct gop *add, gref v)
 {
     if (k->maker[v] == UINT32_MAX || k->n_reads[v] != 1)
         return NULL;
     struct gop *op = &g->ops[k->maker[v]];
     if (op->dead || op->in[IN_RESID] || op->softcap != 0)
         return NULL;
-    bool takes = (op->kind == G_MATMUL && op->n_mats == 1) || op->kind == G_MOE_DOWN || op->kind == G_NORM;
+    bool product = (op->kind == G_MATMUL && op->n_mats == 1) || op->kind == G_MOE_DOWN;
+    bool takes = op->kind == G_NORM || (product && !add->out_scale);
     return takes ? op : NULL;
 }
 
@@ -196,10 +198,11 @@ static void fuse_residuals(struct graph *g)
             if (add->kind != G_ADD || add->dead)
                 continue;
             gref x = add->in[IN_X], y = add->in[IN_A], sum = add->out[OUT_Y];
-            struct gop *p = resid_taker(g, &k, y);
+            const struct gguf_tensor *scale = add->out_scale;
+            struct gop *p = resid_taker(g, &k, add, y);
             gref resid = x;
             if (!p) {
-                p = resid_taker(g, &k, x);
+                p = resid_taker(g, &k, add, x);
                 resid = y;
             }
             if (!p)
@@ -207,6 +210,7 @@ static void fuse_residuals(struct graph *g)
             *add = *p;
             add->in[IN_RESID] = resid;
             add->out[OUT_Y] = sum;
+            add->out_scale = scale;
             p->dead = true;
             k.maker[sum] = i;
         }

@@ -32,10 +32,9 @@ static int build(struct graph *g)
     case FAMILY_QWEN35MOE: graph_build_qwen35(g); break;
     case FAMILY_GPT_OSS: graph_build_gpt_oss(g); break;
     case FAMILY_GEMMA3: graph_build_gemma3(g); break;
-    case FAMILY_GEMMA4:
+    case FAMILY_GEMMA4: graph_build_gemma4(g); break;
     default:
-        graph_fail(g, -ENOTSUP, "no builder for this family yet (gemma4's per-layer inputs, shared caches and scaled "
-                                "residuals); llama, qwen3, qwen3.5, gpt-oss and gemma3 run");
+        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
     }
     return g->rc;
 }

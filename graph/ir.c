@@ -191,15 +191,39 @@ gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char
     return y;
 }
 
+gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name)
+{
+    const struct gguf_tensor *t = l->router_scale;
+    if (g->rc)
+        return 0;
+    if (!t || t->type != QT_F32 || t->ne[0] != g->vals[x].n || !t->data) {
+        graph_fail(g, -EINVAL, "%s: no F32 router scale of %u elements", name, g->vals[x].n);
+        return 0;
+    }
+    gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
+    struct gop *op = new_op(g, G_NORM);
+    op->in[IN_X] = x;
+    op->out[OUT_Y] = y;
+    op->norm = t; /* read here and now, as rope_freqs is: not in the weight table */
+    op->router_norm = true;
+    return y;
+}
+
 gref graph_add(struct graph *g, gref a, gref b, const char *name)
 {
-    if (!check_same_shape(g, a, b, name))
+    return graph_add_scaled(g, a, b, NULL, name);
+}
+
+gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor *scale, const char *name)
+{
+    if (!check_same_shape(g, a, b, name) || !take_f32(g, scale, "the output scale", 1, true))
         return 0;
     gref y = new_value(g, name, g->vals[a].rows, g->vals[a].n);
     struct gop *op = new_op(g, G_ADD);
     op->in[IN_X] = a;
     op->in[IN_A] = b;
     op->out[OUT_Y] = y;
+    op->out_scale = scale;
     return y;
 }
 
@@ -286,7 +310,8 @@ gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k,
     if (g->rc)
         return 0;
     uint64_t kv_dim = (uint64_t)l->n_head_kv * l->head_dim, q_dim = (uint64_t)l->n_head * l->head_dim;
-    if (g->vals[k].n != kv_dim || g->vals[v].n != kv_dim || g->vals[q].n != q_dim * (l->q_gate ? 2 : 1)) {
+    bool own = k != 0;
+    if ((own && (g->vals[k].n != kv_dim || g->vals[v].n != kv_dim)) || g->vals[q].n != q_dim * (l->q_gate ? 2 : 1)) {
         graph_fail(g, -EINVAL, "q, k, v have %u, %u, %u rows, expected %llu, %llu, %llu for %u heads, %u kv heads "
                    "of %u", g->vals[q].n, g->vals[k].n, g->vals[v].n, (unsigned long long)q_dim * (l->q_gate ? 2 : 1),
                    (unsigned long long)kv_dim, (unsigned long long)kv_dim, l->n_head, l->n_head_kv, l->head_dim);
@@ -298,7 +323,7 @@ gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k,
         return 0;
     }
     if (!take_f32(g, l->q_norm, "the q norm", l->head_dim, true) ||
-        !take_f32(g, l->k_norm, "the k norm", l->head_dim, true))
+        !take_f32(g, own ? l->k_norm : NULL, "the k norm", l->head_dim, true))
         return 0;
     gref y = graph_view(g, q, 0, g->vals[q].n);
     struct gop *op = new_op(g, G_ROPE_KV);
@@ -357,7 +382,8 @@ struct groute graph_router(struct graph *g, const struct model_layer *l, gref x)
 {
     struct groute none = {0, 0};
     if (g->rc || !take_matrix(g, l->router, "the router", g->vals[x].n, g->m->n_expert, 1) ||
-        !take_f32(g, l->router_b, "the router's bias", g->m->n_expert, true))
+        !take_f32(g, l->router_b, "the router's bias", g->m->n_expert, true) ||
+        !take_f32(g, l->exp_down_scale, "the experts' scale", g->m->n_expert, true))
         return none;
     if (l->n_expert_used == 0 || l->n_expert_used > g->m->n_expert) {
         graph_fail(g, -EINVAL, "%u of %u experts used", l->n_expert_used, g->m->n_expert);

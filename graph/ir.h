@@ -14,8 +14,8 @@ typedef uint32_t gref;
 
 enum gop_kind {
     G_EMBED,     /* y = w[token] * scale                              mat[0].w                          */
-    G_NORM,      /* y = resid + rms(x) * norm                                                           */
-    G_ADD,       /* y = x + a                                                                           */
+    G_NORM,      /* y = (resid + rms(x) * norm) * out_scale                                             */
+    G_ADD,       /* y = (x + a) * out_scale                                                             */
     G_MATMUL,    /* y_i = w_i x + b_i; with norm, resid, scale and softcap after fusion                 */
     G_ACT_MUL,   /* y = act(x) * a                                    fused into GATE_UP, always        */
     G_GATE_UP,   /* y = act(w_0 x + b_0, w_1 x + b_1)                                                   */
@@ -45,6 +45,8 @@ struct gop {
     uint32_t layer;
     gref in[IN_COUNT], out[OUT_COUNT];
     const struct gguf_tensor *norm; /* NORM: its weight; products: the norm folded into their input */
+    bool router_norm; /* norm is router_scale: what multiplies is the constant router_scale / sqrt(n_embd) */
+    const struct gguf_tensor *out_scale; /* NORM, ADD: f32 [1]; NULL: 1 */
     struct gmat mat[4];
     uint32_t n_mats;
     float scale;   /* EMBED                                */
@@ -89,7 +91,11 @@ struct graph {
 
 gref graph_embed(struct graph *g, const struct gguf_tensor *w, float scale, const char *name);
 gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
+/* Of the layer's router input: the weight is router_scale / sqrt(n_embd). */
+gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name);
 gref graph_add(struct graph *g, gref a, gref b, const char *name);
+/* (a + b) * scale, f32 [1]; NULL: 1. */
+gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor *scale, const char *name);
 gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
                   const char *name);
 gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name);
@@ -98,7 +104,7 @@ gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name);
 gref graph_softcap(struct graph *g, gref x, float cap, const char *name);
 /* Elements [off, off + n) of every row of x. */
 gref graph_view(struct graph *g, gref x, uint32_t off, uint32_t n);
-/* Returns the rotated q; k and v are stored. */
+/* Returns the rotated q; k and v are stored. Both 0: the layer reads another's cache. */
 gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k, gref v);
 gref graph_attn(struct graph *g, const struct model_layer *l, gref q, gref gate, const char *name);
 gref graph_gdn(struct graph *g, const struct model_layer *l, gref qkv, gref z, gref alpha, gref beta,
@@ -138,6 +144,7 @@ void graph_build_qwen3(struct graph *g);
 void graph_build_qwen35(struct graph *g);
 void graph_build_gpt_oss(struct graph *g);
 void graph_build_gemma3(struct graph *g);
+void graph_build_gemma4(struct graph *g);
 
 /* ---- the passes ---- */
 
@@ -159,7 +166,7 @@ struct gplan {
     uint64_t arena_bytes[ARENA_COUNT];
     uint32_t buf_step, buf_logits, buf_weight0 /* weight i is buffer buf_weight0 + i */;
     struct glayer_plan {
-        uint32_t k, v, conv, state, inv_freq; /* buffers; UINT32_MAX: none */
+        uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none */
     } *layers;
 };
 /* -ENOMEM, -E2BIG, through g->rc. */

@@ -90,7 +90,12 @@ static struct place weight(const struct lower *l, const struct gguf_tensor *t)
 
 static struct place buffer(const struct lower *l, uint32_t buf)
 {
-    return (struct place){buf, 0, l->p->bufs[buf].bytes};
+    return buf == UINT32_MAX ? nothing : (struct place){buf, 0, l->p->bufs[buf].bytes};
+}
+
+static struct place norm_weight(const struct lower *l, const struct gop *op)
+{
+    return op->router_norm ? buffer(l, l->p->layers[op->layer].router_norm) : weight(l, op->norm);
 }
 
 /* The step block; what ARGMAX writes there is read by EMBED only. */
@@ -125,6 +130,11 @@ static uint64_t norm_flops(const struct gop *op, uint64_t n)
     return op->norm ? 4 * n : 0;
 }
 
+static uint64_t scale_flops(const struct gop *op, uint64_t n)
+{
+    return op->out_scale ? n : 0;
+}
+
 static void *begin(struct lower *l, const struct gop *op, enum cmd_op code)
 {
     l->c = &l->s.cmds[l->s.h.n_cmds++];
@@ -155,12 +165,13 @@ static void emit_norm(struct lower *l, const struct gop *op)
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, x, value(l, op->in[IN_X]));
-    PUT(l, *a, w, weight(l, op->norm));
+    PUT(l, *a, w, norm_weight(l, op));
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
+    PUT(l, *a, out_scale, weight(l, op->out_scale));
     a->n = x->n;
     a->rows = x->rows;
     a->eps = l->g->m->norm_eps;
-    cost(l, f32s(x->n), norm_flops(op, x->n) + (op->in[IN_RESID] ? x->n : 0), false);
+    cost(l, f32s(x->n), norm_flops(op, x->n) + (op->in[IN_RESID] ? x->n : 0) + scale_flops(op, x->n), false);
 }
 
 static void emit_add(struct lower *l, const struct gop *op)
@@ -171,9 +182,10 @@ static void emit_add(struct lower *l, const struct gop *op)
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, a, value(l, op->in[IN_X]));
     PUT(l, *a, b, value(l, op->in[IN_A]));
+    PUT(l, *a, out_scale, weight(l, op->out_scale));
     a->n = x->n;
     a->rows = x->rows;
-    cost(l, 0, x->n, false);
+    cost(l, 0, x->n + scale_flops(op, x->n), false);
 }
 
 static enum ka_act act_of(const struct model *m)
@@ -194,7 +206,7 @@ static void emit_matmul(struct lower *l, const struct gop *op)
 
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, x, value(l, op->in[IN_X]));
-    PUT(l, *a, norm, weight(l, op->norm));
+    PUT(l, *a, norm, norm_weight(l, op));
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
     PUT(l, *a, scale, value(l, op->in[IN_SCALE]));
     for (uint32_t i = 0; i < op->n_mats; i++)
@@ -235,6 +247,7 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     ka_rope_kv *a = begin(l, op, CMD_ROPE_KV);
     const struct model_layer *ml = op->ml;
     const struct glayer_plan *lp = &l->p->layers[op->layer];
+    bool own = op->in[IN_A] != 0; /* else the layer reads another's cache, and has no k, v of its own */
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, q, value(l, op->in[IN_X]));
     PUT(l, *a, k, value(l, op->in[IN_A]));
@@ -242,12 +255,12 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     PUT(l, *a, kc, buffer(l, lp->k));
     PUT(l, *a, vc, buffer(l, lp->v));
     PUT(l, *a, q_norm, weight(l, ml->q_norm));
-    PUT(l, *a, k_norm, weight(l, ml->k_norm));
+    PUT(l, *a, k_norm, weight(l, own ? ml->k_norm : NULL));
     PUT(l, *a, inv_freq, buffer(l, lp->inv_freq));
-    a->slot_bytes = kv_slot_bytes(l->g->o, ml);
+    a->slot_bytes = own ? kv_slot_bytes(l->g->o, ml) : 0;
     a->ldq = ld_of(l, op->in[IN_X]);
-    a->ldk = ld_of(l, op->in[IN_A]);
-    a->ldv = ld_of(l, op->in[IN_B]);
+    a->ldk = own ? ld_of(l, op->in[IN_A]) : 0;
+    a->ldv = own ? ld_of(l, op->in[IN_B]) : 0;
     a->q_hs = ml->head_dim * (ml->q_gate ? 2 : 1);
     a->n_head = ml->n_head;
     a->n_kv = ml->n_head_kv;
@@ -260,16 +273,16 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     a->v_norm = ml->v_norm;
     a->mscale = ml->rope.mscale;
     a->eps = l->g->m->norm_eps;
-    uint64_t heads = ml->n_head + ml->n_head_kv, kv_dim = (uint64_t)ml->n_head_kv * ml->head_dim;
-    cost(l, 2 * kv_dim * kv_elem_bytes(l), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)),
-         true);
+    uint64_t n_kv = own ? ml->n_head_kv : 0, kv_dim = n_kv * ml->head_dim, heads = ml->n_head + n_kv;
+    cost(l, 2 * kv_dim * kv_elem_bytes(l), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
+         (ml->v_norm ? 4 * kv_dim : 0), true);
 }
 
 static void emit_attn(struct lower *l, const struct gop *op)
 {
     ka_attn *a = begin(l, op, CMD_ATTN);
     const struct model_layer *ml = op->ml;
-    const struct glayer_plan *lp = &l->p->layers[op->layer];
+    const struct glayer_plan *lp = &l->p->layers[ml->kv_from];
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, q, value(l, op->in[IN_X]));
@@ -340,10 +353,11 @@ static void emit_router(struct lower *l, const struct gop *op)
     PUT(l, *a, share, value(l, op->out[OUT_SHARE]));
     PUT(l, *a, logits, value(l, op->out[OUT_LOGITS]));
     PUT(l, *a, x, value(l, op->in[IN_X]));
-    PUT(l, *a, norm, weight(l, op->norm));
+    PUT(l, *a, norm, norm_weight(l, op));
     PUT(l, *a, w, weight(l, w));
     PUT(l, *a, b, weight(l, op->mat[0].b));
     PUT(l, *a, shared_w, weight(l, shared));
+    PUT(l, *a, expert_scale, weight(l, op->ml->exp_down_scale));
     a->type = w->type;
     a->n_in = (uint32_t)w->ne[0];
     a->n_expert = m->n_expert;
@@ -366,7 +380,7 @@ static void emit_moe_up(struct lower *l, const struct gop *op)
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, x, value(l, op->in[IN_X]));
     PUT(l, *a, ids, value(l, op->in[IN_A]));
-    PUT(l, *a, norm, weight(l, op->norm));
+    PUT(l, *a, norm, norm_weight(l, op));
     PUT(l, *a, gate, weight(l, gate));
     PUT(l, *a, up, weight_rows(l, up, ml->exp_gate_up ? half : 0));
     PUT(l, *a, bg, weight(l, ml->exp_gate_b));

@@ -1,7 +1,8 @@
 /* A place for everything that has an address.
  *
  *     WEIGHTS   the tensors, in order of first use, row-major     the same for every stream of a model
- *     CONST     rotation frequencies, one table per distinct set of parameters               likewise
+ *     CONST     rotation frequencies, one table per distinct set of parameters; the router    likewise
+ *               norms of layers that have a router_scale
  *     KV        per attention layer K, then V: [slot][n_kv, n_ctx, head_dim]    by n_ctx, slots, type
  *     STATE     per DeltaNet layer the convolution's ring and the state, per slot            by slots
  *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
@@ -10,6 +11,7 @@
  * A sum is written over the residual it reads where nobody reads that later. */
 #include "graph/ir.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +125,22 @@ static float *freq_factors(struct graph *g, const struct gguf_tensor *t, uint32_
     return f;
 }
 
+/* Room for n floats among the constants; *at is where they go, NULL when something failed. */
+static uint32_t add_const(struct graph *g, struct gplan *p, const char *name, uint32_t index, uint32_t n, float **at)
+{
+    uint32_t b = add_buf(g, p, name, index, ARENA_CONST, n * 4ull, n);
+    uint64_t end = p->arena_bytes[ARENA_CONST];
+    *at = NULL;
+    if (end > UINT32_MAX)
+        graph_fail(g, -E2BIG, "%llu bytes of constants", (unsigned long long)end);
+    if (g->rc || !room(g, (void **)&p->consts, (uint32_t)end, &p->cap_consts, 1))
+        return 0;
+    memset(p->consts + p->const_bytes, 0, end - p->const_bytes);
+    p->const_bytes = (uint32_t)end;
+    *at = (float *)(p->consts + p->bufs[b].off);
+    return b;
+}
+
 static uint32_t add_inv_freq(struct graph *g, struct gplan *p, const struct model_layer *l, uint32_t index)
 {
     uint32_t n = l->rope.n_rot / 2;
@@ -130,15 +148,25 @@ static uint32_t add_inv_freq(struct graph *g, struct gplan *p, const struct mode
         graph_fail(g, -EINVAL, "%u rotated dimensions", l->rope.n_rot);
         return 0;
     }
-    uint32_t b = add_buf(g, p, "inv_freq", index, ARENA_CONST, n * 4ull, n);
-    float *ff = freq_factors(g, l->rope_freqs, n);
-    uint32_t end = (uint32_t)p->arena_bytes[ARENA_CONST];
-    if (!g->rc && room(g, (void **)&p->consts, end, &p->cap_consts, 1)) {
-        memset(p->consts + p->const_bytes, 0, end - p->const_bytes);
-        p->const_bytes = end;
-        rope_inv_freq(&l->rope, ff, (float *)(p->consts + p->bufs[b].off));
-    }
+    float *ff = freq_factors(g, l->rope_freqs, n), *at;
+    uint32_t b = add_const(g, p, "inv_freq", index, n, &at);
+    if (at)
+        rope_inv_freq(&l->rope, ff, at);
     free(ff);
+    return b;
+}
+
+/* router_scale / sqrt(n_embd): what the router's normed input is multiplied by. */
+static uint32_t add_router_norm(struct graph *g, struct gplan *p, const struct model_layer *l, uint32_t il)
+{
+    uint32_t n = g->m->n_embd;
+    float by = 1.0f / sqrtf((float)n), *at;
+    uint32_t b = add_const(g, p, "router_norm_w", il, n, &at);
+    if (at) {
+        memcpy(at, l->router_scale->data, n * sizeof *at); /* a file's data have any alignment */
+        for (uint32_t i = 0; i < n; i++)
+            at[i] *= by;
+    }
     return b;
 }
 
@@ -157,6 +185,8 @@ static void plan_consts(struct graph *g, struct gplan *p)
                 lp->inv_freq = p->layers[j].inv_freq;
         if (lp->inv_freq == UINT32_MAX)
             lp->inv_freq = add_inv_freq(g, p, l, n_tables++);
+        if (l->router && l->router_scale)
+            lp->router_norm = add_router_norm(g, p, l, il);
     }
 }
 
@@ -181,6 +211,8 @@ static void plan_caches(struct graph *g, struct gplan *p)
         const struct model_layer *l = &m->layers[il];
         struct glayer_plan *lp = &p->layers[il];
         g->layer = il;
+        if (l->kind == LAYER_ATTN && l->kv_from != il)
+            continue;
         if (l->kind == LAYER_ATTN) {
             uint64_t bytes = sat_mul(kv_slot_bytes(g->o, l), g->o->n_slots);
             lp->k = add_buf(g, p, "kv.k", il, ARENA_KV, bytes, 0);

@@ -11,8 +11,8 @@ misses=0
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 
 # The families that this release runs; `types FAMILY` are weight types beside F32 that fit it.
-families="llama llama-moe llama3 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gpt-oss"
-case $build in */sanitize) families="llama-moe llama3 qwen3-ragged qwen35moe gemma3 gpt-oss" ;; esac # slow, so fewer
+families="llama llama-moe llama3 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gemma4 gemma4-moe gpt-oss"
+case $build in */sanitize) families="llama-moe llama3 qwen3-ragged qwen35moe gemma4-moe gpt-oss" ;; esac # slow, so fewer
 types()
 {
     case $1 in

@@ -11,7 +11,7 @@
 
 #include "model/model.h"
 
-enum { FAKE_TENSORS = 128, FAKE_LAYERS = 4 };
+enum { FAKE_TENSORS = 160, FAKE_LAYERS = 4 };
 
 struct fake_model {
     struct model m;
@@ -20,12 +20,13 @@ struct fake_model {
     char names[FAKE_TENSORS][48];
     uint32_t n_tensors;
     uint64_t file_off;
-    float freqs[32];
+    float freqs[32], scales[64];
 };
 
 /* X(name of the dump, maker): what the tests run over */
 #define FAKE_MODELS(X)                                                                                              \
-    X(llama) X(llama_moe) X(qwen3) X(qwen3moe) X(qwen35) X(qwen35moe) X(qwen3next) X(gpt_oss) X(gemma3)
+    X(llama) X(llama_moe) X(qwen3) X(qwen3moe) X(qwen35) X(qwen35moe) X(qwen3next) X(gpt_oss) X(gemma3) \
+    X(gemma4) X(gemma4_moe)
 
 __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(struct fake_model *f, enum qtype type,
                                                                             uint64_t ne0, uint64_t ne1, uint64_t ne2,
@@ -276,6 +277,69 @@ static void fake_gemma3(struct fake_model *f)
         l->post_ffn_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_ffw_norm.weight", il);
         fake_attn(f, il, false, true, false);
         fake_ffn(f, il);
+    }
+}
+
+/* Layers 0 and 2 slide, 1 and 3 are full, with wider heads, fewer of k, and no wv; layers from n_own on read the caches
+ * of layers 0 and 1. */
+static void fake_gemma4_start(struct fake_model *f, uint32_t n_own)
+{
+    fake_start(f, FAMILY_GEMMA4, 4);
+    f->m.act = ACT_GELU_TANH;
+    f->m.embed_scale = 8;
+    f->m.logit_softcap = 30;
+    struct gguf_tensor *freqs = FAKE_VEC(FAKE_HEAD, "rope_freqs.weight");
+    for (uint32_t i = 0; i < FAKE_HEAD; i++)
+        f->freqs[i] = i < FAKE_HEAD / 4 ? 1 : 1e30f;
+    freqs->data = (const uint8_t *)f->freqs;
+    for (uint32_t il = 0; il < 4; il++) {
+        struct model_layer *l = &f->layers[il];
+        bool slides = il % 2 == 0;
+        uint32_t q = FAKE_HEADS * (slides ? FAKE_HEAD : 2 * FAKE_HEAD);
+        l->window = slides ? 64 : 0;
+        l->head_dim = l->rope.n_rot = q / FAKE_HEADS;
+        l->n_head_kv = slides ? FAKE_KV : 1;
+        l->rope.base = slides ? 1e4f : 1e6f;
+        l->rope_freqs = slides ? NULL : freqs;
+        l->attn_scale = 1;
+        l->v_norm = true;
+        l->post_attn_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_attention_norm.weight", il);
+        l->post_ffn_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_ffw_norm.weight", il);
+        l->out_scale = FAKE_VEC(1, "blk.%u.layer_output_scale.weight", il);
+        l->wq = fake_tensor(f, QT_Q4_0, FAKE_EMBD, q, 1, "blk.%u.attn_q.weight", il);
+        l->wo = fake_tensor(f, QT_Q4_0, q, FAKE_EMBD, 1, "blk.%u.attn_output.weight", il);
+        l->q_norm = FAKE_VEC(l->head_dim, "blk.%u.attn_q_norm.weight", il);
+        fake_ffn(f, il);
+        if (il >= n_own) {
+            l->kv_from = il % 2;
+            continue;
+        }
+        uint32_t kv = l->n_head_kv * l->head_dim;
+        l->k_norm = FAKE_VEC(l->head_dim, "blk.%u.attn_k_norm.weight", il);
+        l->wk = fake_tensor(f, QT_Q4_0, FAKE_EMBD, kv, 1, "blk.%u.attn_k.weight", il);
+        l->wv = slides ? fake_tensor(f, QT_Q8_0, FAKE_EMBD, kv, 1, "blk.%u.attn_v.weight", il) : NULL;
+        l->v_from_k = !slides;
+    }
+}
+static void fake_gemma4(struct fake_model *f)
+{
+    fake_gemma4_start(f, 2);
+}
+static void fake_gemma4_moe(struct fake_model *f)
+{
+    fake_gemma4_start(f, 4);
+    for (uint32_t i = 0; i < FAKE_EMBD; i++)
+        f->scales[i] = 1.0f + (float)i;
+    for (uint32_t il = 0; il < 4; il++) {
+        struct model_layer *l = &f->layers[il];
+        fake_moe(f, il, true, false, false);
+        struct gguf_tensor *scale = FAKE_VEC(FAKE_EMBD, "blk.%u.ffn_gate_inp.scale", il);
+        scale->data = (const uint8_t *)f->scales;
+        l->router_scale = scale;
+        l->exp_down_scale = FAKE_VEC(FAKE_EXPERTS, "blk.%u.ffn_down_exps.scale", il);
+        l->post_ffn_norm_1 = FAKE_VEC(FAKE_EMBD, "blk.%u.post_ffw_norm_1.weight", il);
+        l->pre_ffn_norm_2 = FAKE_VEC(FAKE_EMBD, "blk.%u.pre_ffw_norm_2.weight", il);
+        l->post_ffn_norm_2 = FAKE_VEC(FAKE_EMBD, "blk.%u.post_ffw_norm_2.weight", il);
     }
 }
 

@@ -74,8 +74,8 @@ static void write_seed(const char *model)
 
 START_TEST(seeds_of_the_fuzzer_are_rewritten_on_demand)
 {
-    static const char *const models[] = {"llama", "gpt_oss", "qwen35moe", "qwen3next"};
-    for (size_t i = 0; getenv("UPDATE_GOLDEN") && i < 4; i++)
+    static const char *const models[] = {"llama", "gpt_oss", "qwen35moe", "qwen3next", "gemma4_moe"};
+    for (size_t i = 0; getenv("UPDATE_GOLDEN") && i < sizeof models / sizeof models[0]; i++)
         write_seed(models[i]);
 }
 END_TEST

@@ -150,6 +150,7 @@ START_TEST(a_prompts_last_layer_ends_on_the_output_rows)
     expect_prefill(fake_llama, false, 1, "PROJ ROPE_KV ATTN GATHER GATHER MATMUL GATE_UP MATMUL");
     expect_prefill(fake_llama, false, CMD_NO_LAYER, "EMBED MATMUL ARGMAX");
     expect_prefill(fake_gemma3, false, 1, "PROJ ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
+    expect_prefill(fake_gemma4, false, 3, "MATMUL ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
     expect_prefill(fake_qwen35, true, 3,
                    "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN GATHER MATMUL GATHER ADD NORM GATE_UP MATMUL ADD");
     /* the router and the experts run on all rows, or not at all */
@@ -158,16 +159,68 @@ START_TEST(a_prompts_last_layer_ends_on_the_output_rows)
 }
 END_TEST
 
-START_TEST(gemma4_is_refused_with_a_reason)
+START_TEST(gemma4_scales_its_layers_and_shares_caches)
+{
+    expect(fake_gemma4, false, 1, "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    expect(fake_gemma4, false, 2, "MATMUL ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    struct stream *s = compile(fake_gemma4, false);
+    gpu_va kc[4] = {0};
+    uint32_t n_norms = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        uint32_t il = s->cmds[i].layer;
+        if (s->cmds[i].op == CMD_ROPE_KV) {
+            const ka_rope_kv *a = stream_args(s, i);
+            ck_assert_uint_eq(a->v_norm, 1);
+            ck_assert_int_eq(a->k != 0 && a->kc != 0, il < 2);
+            ck_assert_int_eq(a->k == a->v, il != 0); /* v from k, or neither */
+            kc[il] = a->kc;
+        } else if (s->cmds[i].op == CMD_ATTN) {
+            const ka_attn *a = stream_args(s, i);
+            ck_assert_uint_eq(a->kc, kc[il % 2]);
+            ck_assert(a->scale == 1.0f && a->slot_bytes != 0);
+        } else if (s->cmds[i].op == CMD_NORM) { /* after attention, then after the FFN */
+            const ka_norm *a = stream_args(s, i);
+            ck_assert(a->resid != 0);
+            ck_assert_int_eq(a->out_scale != 0, n_norms++ % 2);
+        }
+    }
+    ck_assert_uint_eq(n_norms, 8);
+    stream_free(s);
+    expect(fake_gemma4, true, 3, "NORM MATMUL ROPE_KV ATTN MATMUL NORM ADD NORM GATE_UP MATMUL NORM ADD");
+}
+END_TEST
+
+START_TEST(gemma4_routes_by_a_norm_of_its_own)
+{
+    expect(fake_gemma4_moe, false, 0,
+           "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM ROUTER MOE_UP MOE_DOWN NORM NORM");
+    struct stream *s = compile(fake_gemma4_moe, false);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        if (s->cmds[i].op != CMD_ROUTER)
+            continue;
+        const ka_router *a = stream_args(s, i);
+        const ka_moe_up *up = stream_args(s, i + 1);
+        ck_assert_uint_eq(a->x, up->x);
+        ck_assert(a->norm != up->norm && a->expert_scale);
+        ck_assert_uint_eq(SADDR_ARENA(a->norm), ARENA_CONST);
+        const float *w = (const float *)(s->consts + SADDR_OFF(a->norm));
+        for (uint32_t k = 0; k < FAKE_EMBD; k++)
+            ck_assert(w[k] == (1.0f + (float)k) / 8);
+    }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(per_layer_embeddings_are_refused_with_a_reason)
 {
     struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
     struct stream *s = NULL;
     struct err e = {0};
-    fake_llama(&fake);
-    fake.m.family = FAMILY_GEMMA4;
+    fake_gemma4(&fake);
+    fake.m.n_embd_ple = 32;
     ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -ENOTSUP);
     ck_assert_ptr_null(s);
-    ck_assert_ptr_nonnull(strstr(e.msg, "gemma4"));
+    ck_assert_ptr_nonnull(strstr(e.msg, "embedding_length_per_layer_input is 32, expected 0"));
 }
 END_TEST
 
@@ -205,7 +258,9 @@ int main(void)
     tcase_add_test(t, gemma_norms_carry_the_residual);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
-    tcase_add_test(t, gemma4_is_refused_with_a_reason);
+    tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);
+    tcase_add_test(t, gemma4_routes_by_a_norm_of_its_own);
+    tcase_add_test(t, per_layer_embeddings_are_refused_with_a_reason);
     tcase_add_test(t, misfits_name_layer_and_tensor);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
