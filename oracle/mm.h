@@ -44,11 +44,11 @@ void mm_pack(enum qtype t, uint32_t n_in, const uint8_t *rows, size_t row_bytes,
 /* The inverse, for tests: the packing loses nothing. */
 void mm_unpack(enum qtype t, uint32_t n_in, const uint8_t *panel, uint32_t n_rows, uint8_t *rows, size_t row_bytes);
 
-/* y[r * ldy + 16 * p + lane] = row `lane` of panel p . x row r, for r in [0, n_rows), p in [0, n_panels): exactly the
- * canonical accumulator, before bias. Panels lie one behind the other, mm_panel_bytes apart; give at least 2 to a call
- * where there are as many, some kernels work on pairs. Block types read rows [row0, row0 + n_rows) of `a`, the others x
- * (f32 rows, ldx apart, already offset to row0). `scratch` is the calling thread's own, mm_scratch_bytes(n_in) bytes,
- * 64-aligned. All 16 lanes of each panel are written; y must not overlap the inputs. */
+/* y[r * ldy + 16 * p + lane] = row `lane` of panel p . x row r, for r in [0, n_rows), p in [0, n_panels): exactly
+ * the canonical accumulator, before bias. Panels lie one behind the other, mm_panel_bytes apart; give at least 2 to
+ * a call where there are as many, some kernels work on pairs. Block types read rows [row0, row0 + n_rows) of `a`,
+ * the others x (f32 rows, ldx apart, already offset to row0). `scratch` is the calling thread's own,
+ * mm_scratch_bytes(n_in) bytes, 64-aligned. All 16 lanes of each panel are written; y must not overlap the inputs. */
 typedef void mm_dot_fn(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a, uint32_t row0,
                        const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy, void *scratch);
 size_t mm_scratch_bytes(uint32_t n_in);
@@ -57,7 +57,7 @@ size_t mm_scratch_bytes(uint32_t n_in);
 struct mm_kernels {
     const char *isa; /* "plain", "avx2", "avx512", "amx" */
     void (*quant)(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row); /* n_in % 32 == 0 */
-    mm_dot_fn *(*dot)(enum qtype t, uint32_t n_rows); /* never NULL for a type that zinc reads; may differ by n_rows */
+    mm_dot_fn *(*dot)(enum qtype t, uint32_t n_rows); /* never NULL for a type of qtypes.def; may differ by n_rows */
 };
 
 static inline bool mm_type_is_block(enum qtype t)

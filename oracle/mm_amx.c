@@ -2,15 +2,15 @@
  * product is the exact sums of one run, 16 x 16, which AVX-512 scales onto accumulators in registers. Fewer rows take
  * the AVX-512 kernels.
  *
- * Types with one scale per run use INT8 tiles. Runs of 16 have their integer scales multiplied into the weights, which
- * then need up to 13 bits: bfloat16 tiles, split for Q6_K into a multiple of 64 and a rest, both onto the same sums.
- * That is exact too: every factor has at most 8 significant bits and |64 h| + |l| <= 4128, times 127 times 32, is below
- * 2^24, so no step of TDPBF16PS rounds.
+ * Types with one scale per run use INT8 tiles. Runs of 16 have their integer scales multiplied into the weights,
+ * which then need up to 13 bits: bfloat16 tiles, split for Q6_K into a multiple of 64 and a rest, both onto the
+ * same sums. That is exact too: every factor has at most 8 significant bits and |64 h| + |l| <= 4128, times 127
+ * times 32, is below 2^24, so no step of TDPBF16PS rounds.
  *
- * What costs, as measured on Emerald Rapids: near a tile instruction 512-bit floating point issues on one port only, so
- * the scaling (convert, multiply, multiply-add per vector) is the bound, not the tiles. Storing a tile costs 16 cycles
- * however few its rows are, hence full tiles. The store of run i follows the product of run i + 1, and its scaling
- * comes after that, so that nothing waits. */
+ * What costs, as measured on Emerald Rapids: near a tile instruction 512-bit floating point issues on one port
+ * only, so the scaling (convert, multiply, multiply-add per vector) is the bound, not the tiles. Storing a tile
+ * costs 16 cycles however few its rows are, hence full tiles. The store of run i follows the product of run i + 1,
+ * and its scaling comes after that, so that nothing waits. */
 #include "oracle/mm_block.h"
 
 #if defined(__AMX_BF16__)
@@ -61,7 +61,8 @@ struct sums {
 MM_INLINE __m512 byte_2e24(__m512i w, int j)
 {
     const int8_t z = -1, p = (int8_t)j;
-    const __m512i pick = _mm512_broadcast_i32x4(_mm_setr_epi8(z, z, z, p, z, z, z, p + 4, z, z, z, p + 8, z, z, z, p + 12));
+    const __m128i one = _mm_setr_epi8(z, z, z, p, z, z, z, p + 4, z, z, z, p + 8, z, z, z, p + 12);
+    const __m512i pick = _mm512_broadcast_i32x4(one);
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(w, pick));
 }
 
@@ -223,10 +224,11 @@ MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t
             struct mm_rows x = mm_rows(a, row0, k);
             for (uint32_t i = 0; i < np; i++)
                 open_runs(t, panels + i * bytes, n_runs, k, n, run_at(scratch, f, i * range));
-            for (uint32_t r = 0; r < n_rows; r += ROWS)
+            for (uint32_t r = 0; r < n_rows; r += ROWS) {
+                uint32_t valid = n_rows - r < ROWS ? n_rows - r : ROWS;
                 for (uint32_t i = 0; i < np; i++)
-                    fn(run_at(scratch, f, i * range), n, &x, r, n_rows - r < ROWS ? n_rows - r : ROWS, y + 16 * i, ldy,
-                       k == 0);
+                    fn(run_at(scratch, f, i * range), n, &x, r, valid, y + 16 * i, ldy, k == 0);
+            }
         }
     _tile_release();
 }

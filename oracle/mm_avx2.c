@@ -37,7 +37,8 @@ MM_INLINE __m256i half_epi(const uint32_t v[16], uint32_t h)
 }
 
 /* Sums of groups [g0, g1) of rows 8 h ... */
-MM_INLINE __m256i dot4(enum step step, __m256i sum, const uint32_t (*w)[16], uint32_t h, uint32_t g0, uint32_t g1, const int8_t *q)
+MM_INLINE __m256i dot4(enum step step, __m256i sum, const uint32_t (*w)[16], uint32_t h, uint32_t g0, uint32_t g1,
+                       const int8_t *q)
 {
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8

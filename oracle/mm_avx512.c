@@ -1,5 +1,5 @@
-/* oracle/mm_avx512.c: AVX-512 with VNNI. A lane is a weight row; VPDPBUSD takes 4 quants of 16 rows (as u, unsigned) and
- * 4 of x (signed, broadcast from memory); the offset comes back with one VPDPWSSD on the sums of x. */
+/* oracle/mm_avx512.c: AVX-512 with VNNI. A lane is a weight row; VPDPBUSD takes 4 quants of 16 rows (as u,
+ * unsigned) and 4 of x (signed, broadcast from memory); the offset comes back with one VPDPWSSD on the sums of x. */
 #include "oracle/mm_block.h"
 
 #ifdef __AVX512VNNI__
@@ -37,7 +37,8 @@ MM_INLINE __m512 add_run(enum mm_kind kind, const mm_vu w[8], const struct mm_sc
     __m512i pair = word4(s16), zero = _mm512_setzero_si512();
     __m512 dr = _mm512_set1_ps(d), sum;
     if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
-        sum = _mm512_cvtepi32_ps(dot4(kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero, w, 0, 8, q));
+        __m512i s0 = kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero;
+        sum = _mm512_cvtepi32_ps(dot4(s0, w, 0, 8, q));
     } else { /* sums below 2^24: exact */
         __m512i s0 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
         __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
@@ -71,9 +72,9 @@ MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *x, ui
     for (uint32_t i = 0; i < n; i++, x++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
         mm_vu w[8];
         memcpy(w, x->w, sizeof w);
-        struct mm_scales s = { (mm_vf)_mm512_load_ps(x->dw), (mm_vf)_mm512_load_ps(x->mw), (mm_vf)_mm512_load_ps(x->s0),
-                               (mm_vf)_mm512_load_ps(x->s1), (mm_vf)_mm512_load_ps(x->m0),
-                               (mm_vf)_mm512_load_ps(x->m1) };
+        struct mm_scales s = { (mm_vf)_mm512_load_ps(x->dw), (mm_vf)_mm512_load_ps(x->mw),
+                               (mm_vf)_mm512_load_ps(x->s0), (mm_vf)_mm512_load_ps(x->s1),
+                               (mm_vf)_mm512_load_ps(x->m0), (mm_vf)_mm512_load_ps(x->m1) };
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < R; r++)
             acc[r] = add_run(kind, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);

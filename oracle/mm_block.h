@@ -3,11 +3,12 @@
  * includes this with the flags of its instruction set, so the vector types below become its registers.
  *
  * Panel of a block type. A file block is a "head" (a scale of 1 or 2 bytes that is not part of a 32-bit word, or
- * nothing) and nd 32-bit words. The panel holds word i of 16 rows side by side, u32 [nd][16]: for the quants that is
- * [k / 4][row][4], what VPDPBUSD and an AMX tile take. Heads of G consecutive blocks (G = 2, 4; so that they fill 64
- * bytes) stand together before the words of these blocks: [G][16] heads, [G][nd][16] words; the last group may be short.
- * Words are as in the file, except: Q8_0 quants have their sign bit flipped (q + 128), and in Q5_0 and Q5_1 the word of
- * fifth bits is permuted, element 4 g + j from bit 4 g + j to bit 8 j + g. F32, F16, BF16: [k][16].
+ * nothing) and nd 32-bit words. The panel holds word i of 16 rows side by side, u32 [nd][16]: for the quants that
+ * is [k / 4][row][4], what VPDPBUSD and an AMX tile take. Heads of G consecutive blocks (G = 2, 4; so that they
+ * fill 64 bytes) stand together before the words of these blocks: [G][16] heads, [G][nd][16] words; the last group
+ * may be short. Words are as in the file, except: Q8_0 quants have their sign bit flipped (q + 128), and in Q5_0
+ * and Q5_1 the word of fifth bits is permuted, element 4 g + j from bit 4 g + j to bit 8 j + g. F32, F16, BF16:
+ * [k][16].
  *
  * An opened block of 32 (struct mm_xblk): quants as bytes, u = q + mm_offset(t), and the scales as f32. */
 #ifndef ZINC_ORACLE_MM_BLOCK_H
@@ -104,7 +105,8 @@ struct mm_where {
 
 MM_INLINE struct mm_where mm_where(enum qtype t, uint32_t nb, uint32_t ib)
 {
-    uint32_t hb = mm_head_bytes(t), n = hb ? 4 / hb : 1, first = ib / n * n, in_group = nb - first < n ? nb - first : n;
+    uint32_t hb = mm_head_bytes(t), n = hb ? 4 / hb : 1, first = ib / n * n;
+    uint32_t in_group = nb - first < n ? nb - first : n;
     size_t at = (size_t)first * 16 * qtype_block_bytes(t);
     return (struct mm_where){ at + (size_t)(ib - first) * 16 * hb,
                               at + (size_t)16 * hb * in_group + (size_t)(ib - first) * mm_words(t) * 64 };
@@ -238,7 +240,8 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
         }
         case QT_Q2_K: w[g] = mm_word(words, 4 + 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3); break;
         case QT_Q3_K:
-            w[g] = mm_bits(mm_word(words, 8 + 8 * (b / 4) + g), 2 * (b % 4), 0, 3) | mm_bits(mm_word(words, g), b, 2, 4);
+            w[g] = mm_bits(mm_word(words, 8 + 8 * (b / 4) + g), 2 * (b % 4), 0, 3) |
+                   mm_bits(mm_word(words, g), b, 2, 4);
             break;
         default: break;
         }
@@ -340,8 +343,8 @@ MM_INLINE void mm_prefetch(const uint8_t *p, size_t bytes)
 #define MM_STORE(field) memcpy(x->field + at, &s.field, sizeof s.field)
 
 /* One part of run b of a block. */
-MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, uint32_t part, int flip,
-                           struct mm_xblk *x)
+MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, uint32_t part,
+                           int flip, struct mm_xblk *x)
 {
     const enum mm_kind kind = mm_kind(t);
     uint32_t at = part * MM_LANES;
@@ -384,8 +387,8 @@ MM_INLINE void mm_open(enum qtype t, const uint8_t *panel, uint32_t n_runs, uint
 
 /* ---- activations ---- */
 
-/* Bit-equal everywhere: the maximum is taken over the bits of |x|, rounding is to nearest even by the sum with 1.5 2^23,
- * whose low bits are the integer. */
+/* Bit-equal everywhere: the maximum is taken over the bits of |x|, rounding is to nearest even by the sum with 1.5
+ * 2^23, whose low bits are the integer. */
 MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
     int8_t *q = a->q + (size_t)row * a->ldq;
@@ -439,13 +442,13 @@ MM_INLINE struct mm_rows mm_rows(const struct mm_act *a, uint32_t row, uint32_t 
 
 /* Rows [0, n_rows) of x by n opened runs, onto the accumulators in y (or, first, onto zero). off: mm_offset, for
  * kernels that take u; the others have it subtracted when a run is opened ("flip" below). */
-typedef void mm_runs_fn(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y,
-                        size_t ldy, bool first);
+typedef void mm_runs_fn(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows,
+                        float *y, size_t ldy, bool first);
 
 /* The walk that every set shares: a range of a panel is opened once, then every row passes over it. */
 MM_INLINE void mm_walk(enum qtype t, mm_runs_fn *runs, int flip, uint32_t n_in, const uint8_t *panels,
-                       uint32_t n_panels, const struct mm_act *a, uint32_t row0, uint32_t n_rows, float *y, size_t ldy,
-                       void *scratch)
+                       uint32_t n_panels, const struct mm_act *a, uint32_t row0, uint32_t n_rows, float *y,
+                       size_t ldy, void *scratch)
 {
     uint32_t n_runs = n_in / QK;
     for (uint32_t p = 0; p < n_panels; p++, panels += mm_panel_bytes(t, n_in), y += MM_ROWS)
@@ -483,7 +486,8 @@ MM_INLINE void mm_quant_row_512(const float *x, uint32_t n_in, const struct mm_a
         }
         __m512 r0 = _mm512_add_ps(_mm512_mul_ps(x0, _mm512_set1_ps(inv)), magic);
         __m512 r1 = _mm512_add_ps(_mm512_mul_ps(x1, _mm512_set1_ps(inv)), magic);
-        __m128i q0 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r0)), q1 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r1));
+        __m128i q0 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r0));
+        __m128i q1 = _mm512_cvtepi32_epi8(_mm512_castps_si512(r1));
         __m256i bytes = _mm256_set_m128i(q1, q0);
         _mm256_storeu_si256((__m256i *)q, bytes);
         __m256i s = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);

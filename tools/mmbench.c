@@ -1,7 +1,8 @@
-/* tools/mmbench.c: times the cpu tier's products alone, as the tier would call them: threads take chunks of panels from
- * a counter. Decode sizes walk through a set of matrices larger than any cache.
+/* tools/mmbench.c: times the cpu tier's products alone, as the tier would call them: threads take chunks of panels
+ * from a counter. Decode sizes walk through a set of matrices larger than any cache.
  *
- *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...] [-m MiB of weights] [-n seconds] [-q] [-R]
+ *     mmbench [-i isa] [-t threads] [-T type,...] [-s n_in x n_out,...] [-r rows,...]
+ *             [-m MiB of weights] [-n seconds] [-q] [-R]
  *
  * Prints GB/s of weights and, counting a multiply-add as two operations, Gop/s; quantisation of x included,
  * but for -q only once. -R only reads the weights: the roof of decoding. */
@@ -169,9 +170,10 @@ static void measure(struct job *j, size_t weights_bytes, double seconds, bool on
     for (uint32_t i = 1; i < j->threads; i++)
         pthread_join(th[i], NULL);
     double ops = 2.0 * j->n_in * j->n_out * j->n_rows, mean = (double)sum / (double)n;
-    printf("%-7s %-6s %6u x %-6u rows %-4u threads %u  mean %9.1f us  best %9.1f us  %6.1f GB/s  %7.0f Gop/s (best %.0f)\n",
-           j->read_only ? "read" : j->k->isa, qtype_name(j->type), j->n_in, j->n_out, j->n_rows, j->threads, mean / 1e3, (double)best / 1e3,
-           (double)mat / mean, ops / mean, ops / (double)best);
+    printf("%-7s %-6s %6u x %-6u rows %-4u threads %u  mean %9.1f us, %6.1f GB/s, %6.0f Gop/s"
+           "  best %9.1f us, %6.1f GB/s, %6.0f Gop/s\n",
+           j->read_only ? "read" : j->k->isa, qtype_name(j->type), j->n_in, j->n_out, j->n_rows, j->threads, mean / 1e3,
+           (double)mat / mean, ops / mean, (double)best / 1e3, (double)mat / (double)best, ops / (double)best);
     fflush(stdout);
     for (uint32_t i = 0; i < j->threads; i++)
         free(j->scratch[i]);

@@ -340,7 +340,11 @@ START_TEST(every_set_type_row_count_and_length_is_canonical)
     enum qtype t = types[_i];
     static const uint32_t rows[] = { 1, 2, 3, 5, 8, 16, 17, 64, 4, 6, 7, 9, 31 };
     uint32_t unit = qtype_block(t);
-    uint32_t blocks[] = { 1, 2, 3, unit >= 256 ? 4 : unit == 32 ? 15 : 255, unit >= 256 ? 5 : unit == 32 ? 33 : 1025 };
+    uint32_t blocks[] = { 1, 2, 3, 4, 5 };
+    if (unit < 256) {
+        blocks[3] = unit == 32 ? 15 : 255;
+        blocks[4] = unit == 32 ? 33 : 1025;
+    }
     for (size_t s = 0; s < sizeof blocks / sizeof *blocks; s++) {
         uint32_t n_in = blocks[s] * unit;
         struct bench b = bench_create(t, n_in, (enum fill)(s % N_FILLS));

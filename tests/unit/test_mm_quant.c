@@ -1,5 +1,5 @@
-/* The activation quantiser: the same bits from every instruction set, and the text of kernels/kargs.h in every corner:
- * zeros, subnormals, the threshold, ties, the largest floats, infinities and NaNs. */
+/* The activation quantiser: the same bits from every instruction set, and the text of kernels/kargs.h in every
+ * corner: zeros, subnormals, the threshold, ties, the largest floats, infinities and NaNs. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,8 +53,8 @@ static void expect_row(const float *x, const struct mm_act *a, uint32_t row, con
         bool zero = !finite || amax < 1e-30f;
         for (int i = 0; i < 32; i++) {
             int want = zero ? 0 : (int)rintf(x[i] * (127 / amax));
-            ck_assert_msg(q[i] == want && want >= -127 && want <= 127, "%s row %u element %u: got %d, want %d", isa, row,
-                          32 * b + (uint32_t)i, q[i], want);
+            ck_assert_msg(q[i] == want && want >= -127 && want <= 127, "%s row %u element %u: got %d, want %d", isa,
+                          row, 32 * b + (uint32_t)i, q[i], want);
             sum[i / 16] += want;
         }
         ck_assert_int_eq(s16[0], sum[0]);
@@ -63,7 +63,8 @@ static void expect_row(const float *x, const struct mm_act *a, uint32_t row, con
             ck_assert(isnan(d) && isnan(dx));
         } else {
             float want = zero ? 0 : amax / 127;
-            ck_assert_msg(f32_bits(d) == f32_bits(want), "%s row %u: d %a, want %a", isa, row, (double)d, (double)want);
+            ck_assert_msg(f32_bits(d) == f32_bits(want), "%s row %u: d %a, want %a", isa, row, (double)d,
+                          (double)want);
             ck_assert(f32_bits(dx) == f32_bits(zero ? 0 : want * (float)(sum[0] + sum[1])));
         }
     }
