@@ -251,9 +251,15 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
     mm_quant_row_512(x, n_in, a, row, true);
 }
 
+/* Fewer rows do not pay for opening the weights as tiles (doc/speed-log.md). */
+static uint32_t min_rows(enum form f)
+{
+    return f == INT8 ? 12 : f == BF16 ? 32 : 64;
+}
+
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
-    if (n_rows >= ROWS / 2)
+    if (n_rows >= min_rows(form_of(t)))
         switch (t) {
 #define X(T) case QT_##T: return dot_##T;
             AMX_TYPES(X)
