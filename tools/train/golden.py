@@ -313,7 +313,9 @@ def demo_texts():
     for hero in ("owl", "fox"):  # a story may go on in several ways
         yield "story", [ask(f"Tell me a story about {q}.") for q in
                         (f"an {hero} called Pip" if hero == "owl" else f"a {hero} called Rose", f"the {hero}",
-                         f"a little {hero}", f"a {hero} and a boat", f"a brave {hero}", f"a {hero} and a key")]
+                         f"a little {hero}", f"a {hero} and a boat", f"a brave {hero}", f"a {hero} and a key",
+                         *(f"{'an' if hero == 'owl' else 'a'} {hero} called {n}" for n in
+                           "Anna Ben Clara David Emma Felix Grace Henry Ivy Jack Kate Leo Mia Noah Paul Rosa Sam Tess".split()))]
     yield "chat", [ask("Hello!")]
     yield "chat", [ask("Who are you?")]
     yield "think", [ask("What is 27 + 48?", True)]
