@@ -8,7 +8,7 @@ static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check this model: does it fit, does it run"),
     OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
-    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32"),
+    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32, q8_0"),
     { 0 },
 };
 

@@ -34,7 +34,7 @@ struct engine_opts {
     const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
                                 persistent, nofuse, f32 (KV)                                                 */
     const char *plan;        /* auto, replay, persistent                                                     */
-    const char *kv;          /* f16 (default), f32                                                           */
+    const char *kv;          /* f16 (default), f32, q8_0                                                     */
     const char *device_name; /* part of the device's name                                                    */
     int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
     bool device_set;

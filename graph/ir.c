@@ -322,6 +322,11 @@ gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k,
                    l->rope.n_rot, l->head_dim);
         return 0;
     }
+    if (g->o->kv_type == KA_KV_Q8_0 && l->head_dim % KA_KV_BLOCK != 0) {
+        graph_fail(g, -EINVAL, "a q8_0 KV cache needs heads of a multiple of %d dimensions, these have %u (use f16)",
+                   KA_KV_BLOCK, l->head_dim);
+        return 0;
+    }
     if (!take_f32(g, l->q_norm, "the q norm", l->head_dim, true) ||
         !take_f32(g, own ? l->k_norm : NULL, "the k norm", l->head_dim, true))
         return 0;

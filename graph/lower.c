@@ -237,9 +237,10 @@ static void emit_matmul(struct lower *l, const struct gop *op)
     cost(l, bytes, flops, false);
 }
 
-static uint32_t kv_elem_bytes(const struct lower *l)
+/* Bytes of a position's K, or V. */
+static uint64_t kv_row_bytes(const struct lower *l, uint64_t kv_dim)
 {
-    return l->s.h.kv_type == KA_KV_F16 ? 2 : 4;
+    return KA_KV_BYTES(l->s.h.kv_type, kv_dim);
 }
 
 static void emit_rope_kv(struct lower *l, const struct gop *op)
@@ -274,7 +275,7 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     a->mscale = ml->rope.mscale;
     a->eps = l->g->m->norm_eps;
     uint64_t n_kv = own ? ml->n_head_kv : 0, kv_dim = n_kv * ml->head_dim, heads = ml->n_head + n_kv;
-    cost(l, 2 * kv_dim * kv_elem_bytes(l), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
+    cost(l, 2 * kv_row_bytes(l, kv_dim), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
          (ml->v_norm ? 4 * kv_dim : 0), true);
 }
 
@@ -301,7 +302,7 @@ static void emit_attn(struct lower *l, const struct gop *op)
     a->kv_type = l->s.h.kv_type;
     a->window = ml->window;
     a->scale = ml->attn_scale;
-    l->c->kv_bytes = 2 * ml->n_head_kv * ml->head_dim * kv_elem_bytes(l);
+    l->c->kv_bytes = (uint32_t)(2 * kv_row_bytes(l, (uint64_t)ml->n_head_kv * ml->head_dim));
     l->c->kv_flops = 4 * ml->n_head * ml->head_dim;
     cost(l, 0, op->in[IN_A] ? 4ull * ml->n_head * ml->head_dim : 0, false);
 }

@@ -192,7 +192,7 @@ static void plan_consts(struct graph *g, struct gplan *p)
 
 uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l)
 {
-    uint64_t b = sat_mul(sat_mul((uint64_t)l->n_head_kv * o->n_ctx, l->head_dim), o->kv_type == KA_KV_F16 ? 2 : 4);
+    uint64_t b = sat_mul((uint64_t)l->n_head_kv * o->n_ctx, KA_KV_BYTES(o->kv_type, (uint64_t)l->head_dim));
     return b > STREAM_MAX_ARENA ? STREAM_MAX_ARENA : align_up(b, STREAM_ALIGN);
 }
 uint64_t conv_slot_bytes(const struct model *m)

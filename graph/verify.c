@@ -303,12 +303,14 @@ static void check_heads(struct check *k, uint32_t n_head, uint32_t n_kv, uint32_
     want(k, "n_ctx", n_ctx, k->s->h.n_ctx);
     want(k, "n_slots", n_slots, k->s->h.n_slots);
     want(k, "kv_type", kv_type, k->s->h.kv_type);
+    if (kv_type == KA_KV_Q8_0)
+        divides(k, "head_dim with a q8_0 cache", head_dim, KA_KV_BLOCK);
 }
 
 /* Bytes of a slot's K, or V. */
 static uint64_t cache_bytes(const struct check *k, uint32_t n_kv, uint32_t head_dim)
 {
-    uint64_t n = (uint64_t)n_kv * head_dim * (k->s->h.kv_type == KA_KV_F16 ? 2 : 4);
+    uint64_t n = KA_KV_BYTES(k->s->h.kv_type, (uint64_t)n_kv * head_dim);
     return ckd_mul_u64(n, k->s->h.n_ctx, &n) ? n : UINT64_MAX;
 }
 

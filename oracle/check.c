@@ -56,25 +56,25 @@ static void areas_of_attention(struct areas *l, const struct stream *s, uint16_t
     uint64_t rows = s->h.row_cap;
     if (op == CMD_ROPE_KV) {
         const ka_rope_kv *a = args;
-        uint64_t e = a->kv_type == KA_KV_F16 ? 2 : 4, head = (uint64_t)a->n_ctx * a->head_dim * e * a->n_kv;
+        uint64_t cache = a->n_ctx * KA_KV_BYTES(a->kv_type, (uint64_t)a->head_dim * a->n_kv);
         for (int write = 0; write < 2; write++) /* head by head: a gate may lie between the heads of q */
             area(l, write, a->q, 4ull * a->head_dim, 4ull * a->q_hs,
                  a->ldq % a->q_hs ? (uint64_t)a->n_head : rows * (a->ldq / a->q_hs));
         if (a->k) {
             READ(a->k, (uint64_t)a->n_kv * a->head_dim, a->ldk, rows);
             READ(a->v, (uint64_t)a->n_kv * a->head_dim, a->ldv, rows);
-            area(l, true, a->kc, head, a->slot_bytes, a->n_slots);
-            area(l, true, a->vc, head, a->slot_bytes, a->n_slots);
+            area(l, true, a->kc, cache, a->slot_bytes, a->n_slots);
+            area(l, true, a->vc, cache, a->slot_bytes, a->n_slots);
         }
         return;
     }
     const ka_attn *a = args;
-    uint64_t e = a->kv_type == KA_KV_F16 ? 2 : 4, head = (uint64_t)a->n_ctx * a->head_dim * e * a->n_kv;
+    uint64_t cache = a->n_ctx * KA_KV_BYTES(a->kv_type, (uint64_t)a->head_dim * a->n_kv);
     uint64_t heads = a->ldq % a->q_hs ? (uint64_t)a->n_head : rows * (a->ldq / a->q_hs);
     area(l, false, a->q, 4ull * a->head_dim, 4ull * a->q_hs, heads);
     area(l, false, a->gate, 4ull * a->head_dim, 4ull * a->q_hs, heads);
-    area(l, false, a->kc, head, a->slot_bytes, a->n_slots);
-    area(l, false, a->vc, head, a->slot_bytes, a->n_slots);
+    area(l, false, a->kc, cache, a->slot_bytes, a->n_slots);
+    area(l, false, a->vc, cache, a->slot_bytes, a->n_slots);
     WRITE(a->y, (uint64_t)a->n_head * a->head_dim, (uint64_t)a->n_head * a->head_dim, rows);
 }
 

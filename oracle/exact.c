@@ -9,6 +9,7 @@
 #include "base/ckd.h"
 #include "kernels/dequant.h"
 #include "oracle/cpu.h"
+#include "oracle/kv_q8.h"
 
 static double dot(const float *w, const double *x, uint32_t n)
 {
@@ -303,16 +304,28 @@ static void exact_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
 
 /* ---- attention ---- */
 
-static void kv_store(gpu_va cache, size_t at, enum ka_kv type, double v)
+/* The n values of a head from element `at` on; q8_0 lies as blk_q8_0, in order. */
+static void kv_store(gpu_va cache, size_t at, enum ka_kv type, const double *v, uint32_t n)
 {
-    if (type == KA_KV_F16)
-        ((uint16_t *)cpu_ptr(cache))[at] = f16_from_f32((float)v);
-    else
-        CPU_F32(cache)[at] = (float)v;
+    blk_q8_0 *b = (blk_q8_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
+    for (uint32_t d = 0; type == KA_KV_Q8_0 && d < n; d += KA_KV_BLOCK, b++) {
+        float x[KA_KV_BLOCK];
+        for (uint32_t i = 0; i < KA_KV_BLOCK; i++)
+            x[i] = (float)v[d + i];
+        b->d = kv_q8_store(x, b->qs);
+    }
+    for (uint32_t d = 0; type == KA_KV_F16 && d < n; d++)
+        ((uint16_t *)cpu_ptr(cache))[at + d] = f16_from_f32((float)v[d]);
+    for (uint32_t d = 0; type == KA_KV_F32 && d < n; d++)
+        CPU_F32(cache)[at + d] = (float)v[d];
 }
 
 static double kv_load(gpu_va cache, size_t at, enum ka_kv type)
 {
+    if (type == KA_KV_Q8_0) {
+        const blk_q8_0 *b = (const blk_q8_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
+        return (double)f16_to_f32(b->d) * b->qs[at % KA_KV_BLOCK];
+    }
     return type == KA_KV_F16 ? f16_to_f32(((const uint16_t *)cpu_ptr(cache))[at]) : CPU_F32(cache)[at];
 }
 
@@ -356,11 +369,9 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
             size_t at = ((size_t)h * a->n_ctx + row->pos) * hd;
             head_norm(t, CPU_F32(a->k) + (size_t)i * a->ldk + (size_t)h * hd, a->k_norm, a->k_norm != 0, hd, a->eps);
             rotate(t, a, row->pos);
-            for (uint32_t d = 0; d < hd; d++)
-                kv_store(a->kc + row->slot * a->slot_bytes, at + d, a->kv_type, t[d]);
+            kv_store(a->kc + row->slot * a->slot_bytes, at, a->kv_type, t, hd);
             head_norm(t, CPU_F32(a->v) + (size_t)i * a->ldv + (size_t)h * hd, 0, a->v_norm, hd, a->eps);
-            for (uint32_t d = 0; d < hd; d++)
-                kv_store(a->vc + row->slot * a->slot_bytes, at + d, a->kv_type, t[d]);
+            kv_store(a->vc + row->slot * a->slot_bytes, at, a->kv_type, t, hd);
         }
     }
 }

@@ -10,36 +10,54 @@ enum { SUB = 4, SCORE_ACC = 4, VALUE_ACC = 4 };
 #endif
 
 /* s[i][16 g ..] = scale * q_i . K of the pg groups behind k. */
-INLINE void score_groups(const int nq, const int pg, const bool f16, const float *const *q, const void *k,
+INLINE void score_groups(const int nq, const int pg, const enum ka_kv kv, const float *const *q, const uint8_t *k,
                          uint32_t hd, float *s, float scale)
 {
-    v16 acc[8];
+    const size_t group = KA_KV_BYTES(kv, (size_t)hd * 16);
+    const uint32_t step = kv == KA_KV_Q8_0 ? KA_KV_BLOCK : hd;
+    v16 acc[8], ks[8];
     for (int i = 0; i < nq * pg; i++)
         acc[i] = v16_set(0.0f);
-    for (uint32_t d = 0; d < hd; d++)
-        for (int g = 0; g < pg; g++) {
-            size_t at = ((size_t)g * hd + d) * 16;
-            v16 kv = f16 ? v16_load_h((const uint16_t *)k + at) : v16_load((const float *)k + at);
-            for (int i = 0; i < nq; i++)
-                acc[g * nq + i] = v16_fma(v16_set(q[i][d]), kv, acc[g * nq + i]);
-        }
+    for (uint32_t b = 0; b < hd; b += step) {
+        for (int g = 0; kv == KA_KV_Q8_0 && g < pg; g++)
+            ks[g] = v16_load_h((const uint16_t *)(k + (size_t)g * group + (size_t)hd * 16) + b / KA_KV_BLOCK * 16);
+        for (uint32_t d = b; d < b + step; d++)
+            for (int g = 0; g < pg; g++) {
+                const uint8_t *kg = k + (size_t)g * group;
+                v16 x = kv == KA_KV_Q8_0  ? v16_mul(ks[g], v16_load_b((const int8_t *)kg + (size_t)d * 16))
+                        : kv == KA_KV_F16 ? v16_load_h((const uint16_t *)kg + (size_t)d * 16)
+                                          : v16_load((const float *)kg + (size_t)d * 16);
+                for (int i = 0; i < nq; i++)
+                    acc[g * nq + i] = v16_fma(v16_set(q[i][d]), x, acc[g * nq + i]);
+            }
+    }
     for (int g = 0; g < pg; g++)
         for (int i = 0; i < nq; i++)
             v16_store(s + i * ATTN_TILE + g * 16, v16_mul(acc[g * nq + i], v16_set(scale)));
 }
 
-/* o_i[16 nb] += p_i[j] * V[j][16 nb], j ascending. */
-INLINE void value_blocks(const int nq, const int nb, const bool f16, const float *p, const void *v, uint32_t n,
-                         uint32_t hd, float *o)
+/* 16 values of a row of V from dimension d on. */
+INLINE v16 load_v(const enum ka_kv kv, const uint8_t *row, uint32_t hd, uint32_t d)
 {
+    if (kv == KA_KV_Q8_0)
+        return v16_mul(v16_set(f16_to_f32(((const uint16_t *)(row + hd))[d / KA_KV_BLOCK])),
+                       v16_load_b((const int8_t *)row + d));
+    return kv == KA_KV_F16 ? v16_load_h((const uint16_t *)row + d) : v16_load((const float *)row + d);
+}
+
+/* o_i[d ..] += p_i[j] * V[j][d ..] for 16 nb dimensions, j ascending. */
+INLINE void value_blocks(const int nq, const int nb, const enum ka_kv kv, const float *p, const uint8_t *v, uint32_t n,
+                         uint32_t hd, uint32_t d, float *o)
+{
+    const size_t row = KA_KV_BYTES(kv, (size_t)hd);
+    o += d;
     v16 acc[16];
     for (int i = 0; i < nq; i++)
         for (int b = 0; b < nb; b++)
             acc[i * nb + b] = v16_load(o + (size_t)i * hd + 16 * b);
     for (uint32_t j = 0; j < n; j++)
         for (int b = 0; b < nb; b++) {
-            size_t at = (size_t)j * hd + 16 * (size_t)b;
-            v16 vv = f16 ? v16_load_h((const uint16_t *)v + at) : v16_load((const float *)v + at);
+            v16 vv = load_v(kv, v + j * row, hd, d + 16 * (uint32_t)b);
             for (int i = 0; i < nq; i++)
                 acc[i * nb + b] = v16_fma(v16_set(p[i * ATTN_TILE + j]), vv, acc[i * nb + b]);
         }
@@ -48,38 +66,40 @@ INLINE void value_blocks(const int nq, const int nb, const bool f16, const float
             v16_store(o + (size_t)i * hd + 16 * b, acc[i * nb + b]);
 }
 
-INLINE void scores(const int nq, const bool f16, const float *const *q, const void *k, uint32_t n_groups, uint32_t hd,
-                   float *s, float scale)
+INLINE void scores(const int nq, const enum ka_kv kv, const float *const *q, const uint8_t *k, uint32_t n_groups,
+                   uint32_t hd, float *s, float scale)
 {
     const int pg = SCORE_ACC / nq;
-    const size_t group = (size_t)hd * 16 * (f16 ? 2 : 4);
+    const size_t group = KA_KV_BYTES(kv, (size_t)hd * 16);
     uint32_t g = 0;
     for (; g + (uint32_t)pg <= n_groups; g += (uint32_t)pg)
-        score_groups(nq, pg, f16, q, (const uint8_t *)k + g * group, hd, s + 16 * g, scale);
+        score_groups(nq, pg, kv, q, k + g * group, hd, s + 16 * g, scale);
     for (; g < n_groups; g++)
-        score_groups(nq, 1, f16, q, (const uint8_t *)k + g * group, hd, s + 16 * g, scale);
+        score_groups(nq, 1, kv, q, k + g * group, hd, s + 16 * g, scale);
 }
 
-INLINE void values(const int nq, const bool f16, const float *p, const void *v, uint32_t n, uint32_t hd, float *o)
+INLINE void values(const int nq, const enum ka_kv kv, const float *p, const uint8_t *v, uint32_t n, uint32_t hd,
+                   float *o)
 {
     const int nb = VALUE_ACC / nq < 8 ? VALUE_ACC / nq : 8;
-    const size_t e = f16 ? 2 : 4;
     uint32_t d = 0;
     for (; d + 16 * (uint32_t)nb <= hd; d += 16 * (uint32_t)nb)
-        value_blocks(nq, nb, f16, p, (const uint8_t *)v + d * e, n, hd, o + d);
+        value_blocks(nq, nb, kv, p, v, n, hd, d, o);
     for (; d < hd; d += 16)
-        value_blocks(nq, 1, f16, p, (const uint8_t *)v + d * e, n, hd, o + d);
+        value_blocks(nq, 1, kv, p, v, n, hd, d, o);
 }
 
-static void scores_of(uint32_t nq, bool f16, const float *const *q, const void *k, uint32_t n_groups, uint32_t hd,
-                      float *s, float scale)
+static void scores_of(uint32_t nq, enum ka_kv kv, const float *const *q, const uint8_t *k, uint32_t n_groups,
+                      uint32_t hd, float *s, float scale)
 {
 #define CASE(n)                                                                                                        \
     case n:                                                                                                            \
-        if (f16)                                                                                                       \
-            scores(n, true, q, k, n_groups, hd, s, scale);                                                             \
+        if (kv == KA_KV_Q8_0)                                                                                          \
+            scores(n, KA_KV_Q8_0, q, k, n_groups, hd, s, scale);                                                       \
+        else if (kv == KA_KV_F16)                                                                                      \
+            scores(n, KA_KV_F16, q, k, n_groups, hd, s, scale);                                                        \
         else                                                                                                           \
-            scores(n, false, q, k, n_groups, hd, s, scale);                                                            \
+            scores(n, KA_KV_F32, q, k, n_groups, hd, s, scale);                                                        \
         break
     switch (nq) {
 #if defined(__AVX512F__)
@@ -92,14 +112,16 @@ static void scores_of(uint32_t nq, bool f16, const float *const *q, const void *
 #undef CASE
 }
 
-static void values_of(uint32_t nq, bool f16, const float *p, const void *v, uint32_t n, uint32_t hd, float *o)
+static void values_of(uint32_t nq, enum ka_kv kv, const float *p, const uint8_t *v, uint32_t n, uint32_t hd, float *o)
 {
 #define CASE(c)                                                                                                        \
     case c:                                                                                                            \
-        if (f16)                                                                                                       \
-            values(c, true, p, v, n, hd, o);                                                                           \
+        if (kv == KA_KV_Q8_0)                                                                                          \
+            values(c, KA_KV_Q8_0, p, v, n, hd, o);                                                                     \
+        else if (kv == KA_KV_F16)                                                                                      \
+            values(c, KA_KV_F16, p, v, n, hd, o);                                                                      \
         else                                                                                                           \
-            values(c, false, p, v, n, hd, o);                                                                          \
+            values(c, KA_KV_F32, p, v, n, hd, o);                                                                      \
         break
     switch (nq) {
 #if defined(__AVX512F__)
@@ -187,10 +209,10 @@ static void op_attn_merge(const ka_attn *a, uint32_t r, uint32_t h, const float 
 
 /* Adds the tile's values for n vectors; ot [n, hd] starts at zero. Positions that all see go together; what only some
  * see comes before and behind, so that each vector still adds in ascending order. */
-INLINE void tile_values(struct attn_vec *x, uint32_t n, bool f16, const float *p, const uint8_t *v, uint32_t tile0,
-                        uint32_t hd, float *ot)
+INLINE void tile_values(struct attn_vec *x, uint32_t n, enum ka_kv kv, const float *p, const uint8_t *v,
+                        uint32_t tile0, uint32_t hd, float *ot)
 {
-    const size_t row = (size_t)hd * (f16 ? 2 : 4);
+    const size_t row = KA_KV_BYTES(kv, (size_t)hd);
     uint32_t from = 0, to = UINT32_MAX;
     bool all = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -202,15 +224,15 @@ INLINE void tile_values(struct attn_vec *x, uint32_t n, bool f16, const float *p
     for (uint32_t i = 0; i < n; i++) {
         uint32_t end = all ? from : x[i].to + 1;
         if (x[i].from <= x[i].to && x[i].from < end)
-            values_of(1, f16, p + i * ATTN_TILE + (x[i].from - tile0), v + (x[i].from - tile0) * row, end - x[i].from,
+            values_of(1, kv, p + i * ATTN_TILE + (x[i].from - tile0), v + (x[i].from - tile0) * row, end - x[i].from,
                       hd, ot + (size_t)i * hd);
     }
     if (!all)
         return;
-    values_of(n, f16, p + (from - tile0), v + (from - tile0) * row, to + 1 - from, hd, ot);
+    values_of(n, kv, p + (from - tile0), v + (from - tile0) * row, to + 1 - from, hd, ot);
     for (uint32_t i = 0; i < n; i++)
         if (x[i].to > to)
-            values_of(1, f16, p + i * ATTN_TILE + (to + 1 - tile0), v + (to + 1 - tile0) * row, x[i].to - to, hd,
+            values_of(1, kv, p + i * ATTN_TILE + (to + 1 - tile0), v + (to + 1 - tile0) * row, x[i].to - to, hd,
                       ot + (size_t)i * hd);
 }
 
@@ -220,8 +242,7 @@ INLINE void attn_tile(const struct op_attn *u, struct attn_vec *x, uint32_t n, u
 {
     const ka_attn *a = u->a;
     uint32_t hd = a->head_dim, tile0 = tile * ATTN_TILE, g0 = UINT32_MAX, g1 = 0;
-    bool f16 = a->kv_type == KA_KV_F16;
-    const size_t e = f16 ? 2 : 4;
+    enum ka_kv kv = a->kv_type;
     const float *q[SUB];
     for (uint32_t i = 0; i < n; i++) {
         x[i].from = x[i].lo > tile0 ? x[i].lo : tile0;
@@ -237,12 +258,12 @@ INLINE void attn_tile(const struct op_attn *u, struct attn_vec *x, uint32_t n, u
     uint32_t kvh = u->head0 / (a->n_head / a->n_kv), slot = u->rows[u->row0].slot;
     const uint8_t *kc = (const uint8_t *)(uintptr_t)a->kc + slot * a->slot_bytes;
     const uint8_t *vc = (const uint8_t *)(uintptr_t)a->vc + slot * a->slot_bytes;
-    scores_of(n, f16, q, kc + k_index(kvh, g0 * 16, a->n_ctx, hd) * e, g1 - g0, hd, p + (g0 * 16 - tile0), a->scale);
+    scores_of(n, kv, q, kc + k_group_at(kv, kvh, g0 * 16, a->n_ctx, hd), g1 - g0, hd, p + (g0 * 16 - tile0), a->scale);
     for (uint32_t i = 0; i < n; i++)
         if (x[i].from <= x[i].to)
             tile_softmax(&x[i], p + i * ATTN_TILE, tile0);
     memset(ot, 0, (size_t)n * hd * sizeof *ot);
-    tile_values(x, n, f16, p, vc + ((size_t)kvh * a->n_ctx + tile0) * hd * e, tile0, hd, ot);
+    tile_values(x, n, kv, p, vc + v_row_at(kv, kvh, tile0, a->n_ctx, hd), tile0, hd, ot);
     for (uint32_t i = 0; i < n; i++)
         if (x[i].from <= x[i].to && !u->part)
             merge_tile(&x[i].m, &x[i].l, o + (size_t)i * hd, x[i].mt, x[i].lt, ot + (size_t)i * hd, hd);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/dequant.h"
+#include "oracle/kv_q8.h"
 #include "oracle/ops.h"
 #include "oracle/v16.h"
 
@@ -196,10 +197,49 @@ INLINE void rotate(float *x, const float *cs, uint32_t n_rot, enum ka_rope kind)
     }
 }
 
-/* K: [n_kv, n_ctx / 16, head_dim, 16], a lane is a position. V: [n_kv, n_ctx, head_dim]. */
-INLINE size_t k_index(uint32_t h, uint32_t pos, uint32_t n_ctx, uint32_t head_dim)
+/* Where the cache's pieces lie, in bytes of a slot. K: groups [n_kv, n_ctx / 16] of [head_dim, 16], a lane is a
+ * position; in q8_0 the group's codes, then its scales f16 [head_dim / 32, 16]. V: rows [n_kv, n_ctx] of [head_dim]; in
+ * q8_0 the row's codes, then its scales f16 [head_dim / 32]. */
+INLINE size_t k_group_at(enum ka_kv kv, uint32_t h, uint32_t pos, uint32_t n_ctx, uint32_t head_dim)
 {
-    return ((size_t)h * (n_ctx / 16) + pos / 16) * head_dim * 16 + pos % 16;
+    return ((size_t)h * (n_ctx / 16) + pos / 16) * KA_KV_BYTES(kv, (size_t)head_dim * 16);
+}
+INLINE size_t v_row_at(enum ka_kv kv, uint32_t h, uint32_t pos, uint32_t n_ctx, uint32_t head_dim)
+{
+    return ((size_t)h * n_ctx + pos) * KA_KV_BYTES(kv, (size_t)head_dim);
+}
+
+INLINE void store_k(enum ka_kv kv, uint8_t *group, uint32_t lane, const float *k, uint32_t hd)
+{
+    if (kv == KA_KV_Q8_0) {
+        uint16_t *scales = (uint16_t *)(group + (size_t)hd * 16);
+        int8_t q[KA_KV_BLOCK];
+        for (uint32_t d = 0; d < hd; d += KA_KV_BLOCK) {
+            scales[d / KA_KV_BLOCK * 16 + lane] = kv_q8_store(k + d, q);
+            for (uint32_t i = 0; i < KA_KV_BLOCK; i++)
+                ((int8_t *)group)[(size_t)(d + i) * 16 + lane] = q[i];
+        }
+    } else if (kv == KA_KV_F16) {
+        for (uint32_t d = 0; d < hd; d++)
+            ((uint16_t *)group)[(size_t)d * 16 + lane] = f16_from_f32(k[d]);
+    } else {
+        for (uint32_t d = 0; d < hd; d++)
+            ((float *)group)[(size_t)d * 16 + lane] = k[d];
+    }
+}
+
+INLINE void store_v(enum ka_kv kv, uint8_t *row, const float *v, uint32_t hd)
+{
+    if (kv == KA_KV_Q8_0) {
+        uint16_t *scales = (uint16_t *)(row + hd);
+        for (uint32_t d = 0; d < hd; d += KA_KV_BLOCK)
+            scales[d / KA_KV_BLOCK] = kv_q8_store(v + d, (int8_t *)row + d);
+    } else if (kv == KA_KV_F16) {
+        for (uint32_t d = 0; d < hd; d += 16)
+            v16_store_h((uint16_t *)row + d, v16_load(v + d));
+    } else {
+        memcpy(row, v, hd * sizeof *v);
+    }
 }
 
 static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const float *cs)
@@ -220,27 +260,17 @@ static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const
     for (uint32_t h = 0; h < a->n_kv; h++) {
         const float *k = (const float *)(uintptr_t)a->k + (size_t)r * a->ldk + (size_t)h * hd;
         const float *v = (const float *)(uintptr_t)a->v + (size_t)r * a->ldv + (size_t)h * hd;
-        size_t ki = k_index(h, row->pos, a->n_ctx, hd), vi = ((size_t)h * a->n_ctx + row->pos) * hd;
         if (k_norm)
             op_norm(t, k, k_norm, NULL, hd, a->eps);
         else
             memcpy(t, k, hd * sizeof *t);
         rotate(t, cs, a->n_rot, a->rope);
-        if (a->kv_type == KA_KV_F16)
-            for (uint32_t i = 0; i < hd; i++)
-                ((uint16_t *)kc)[ki + (size_t)i * 16] = f16_from_f32(t[i]);
-        else
-            for (uint32_t i = 0; i < hd; i++)
-                ((float *)kc)[ki + (size_t)i * 16] = t[i];
+        store_k(a->kv_type, kc + k_group_at(a->kv_type, h, row->pos, a->n_ctx, hd), row->pos % 16, t, hd);
         if (a->v_norm)
             op_norm(t, v, NULL, NULL, hd, a->eps);
         else
             memcpy(t, v, hd * sizeof *t);
-        if (a->kv_type == KA_KV_F16)
-            for (uint32_t i = 0; i < hd; i += 16)
-                v16_store_h((uint16_t *)vc + vi + i, v16_load(t + i));
-        else
-            memcpy((float *)vc + vi, t, hd * sizeof *t);
+        store_v(a->kv_type, vc + v_row_at(a->kv_type, h, row->pos, a->n_ctx, hd), t, hd);
     }
 }
 

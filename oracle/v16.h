@@ -18,6 +18,10 @@ static inline v16 v16_load_h(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
+static inline v16 v16_load_b(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
 static inline void v16_store(float *p, v16 a) { _mm512_storeu_ps(p, a); }
 static inline void v16_store_h(uint16_t *p, v16 a)
 {
@@ -39,6 +43,12 @@ static inline v16 v16_load_h(const uint16_t *p)
 {
     return (v16){ _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)),
                   _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 8))) };
+}
+static inline v16 v16_load_b(const int8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (v16){ _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8))) };
 }
 static inline void v16_store(float *p, v16 a)
 {
@@ -74,6 +84,7 @@ typedef struct { float f[16]; } v16;
     return y
 static inline v16 v16_load(const float *p) { V16_EACH(p[l]); }
 static inline v16 v16_load_h(const uint16_t *p) { V16_EACH(f16_to_f32(p[l])); }
+static inline v16 v16_load_b(const int8_t *p) { V16_EACH((float)p[l]); }
 static inline void v16_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
 static inline void v16_store_h(uint16_t *p, v16 a)
 {

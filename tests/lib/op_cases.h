@@ -40,6 +40,7 @@ enum op_flags {
     OF_OUT_SCALE = 1 << 20, /* NORM, ADD: the result times one number                              */
     OF_EXPERT_SCALE = 1 << 21, /* router: weights times a number of the expert                     */
     OF_V_IS_K = 1 << 22, /* v is the same value as k                                               */
+    OF_Q8_KV = 1 << 23,
 };
 
 /* tests/lib/op_make.c */

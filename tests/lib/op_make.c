@@ -137,11 +137,16 @@ struct heads {
     uint64_t slot_bytes;
 };
 
+static enum ka_kv kv_of(const struct op_case *c)
+{
+    return HAS(c, OF_Q8_KV) ? KA_KV_Q8_0 : HAS(c, OF_F32_KV) ? KA_KV_F32 : KA_KV_F16;
+}
+
 static struct ops *start_attention(const struct op_case *c, struct heads *h, bool rope_only)
 {
     h->n_ctx = 16 * ((c->rows + 15) / 16) + 16;
     h->n_slots = HAS(c, OF_SLOTS) ? 2 : 1;
-    struct ops *o = ops_new(c->rows, h->n_ctx, h->n_slots, HAS(c, OF_F32_KV) ? KA_KV_F32 : KA_KV_F16);
+    struct ops *o = ops_new(c->rows, h->n_ctx, h->n_slots, kv_of(c));
     if (HAS(c, OF_SLOTS))
         two_slots(o, c->rows);
     h->q_hs = HAS(c, OF_GATE) ? 2 * c->dim : c->dim;
@@ -150,7 +155,7 @@ static struct ops *start_attention(const struct op_case *c, struct heads *h, boo
     h->q = ops_rows(o, "q", rope_only ? OPS_INOUT : OPS_IN, h->ldq);
     h->k = ops_rows(o, "k", OPS_IN, h->ldk);
     h->v = HAS(c, OF_V_IS_K) ? h->k : ops_rows(o, "v", OPS_IN, h->ldk);
-    h->slot_bytes = align_up((uint64_t)h->n_ctx * h->ldk * (HAS(c, OF_F32_KV) ? 4 : 2), STREAM_ALIGN);
+    h->slot_bytes = align_up(h->n_ctx * KA_KV_BYTES(kv_of(c), (uint64_t)h->ldk), STREAM_ALIGN);
     h->kc = ops_cache(o, "kc", h->slot_bytes * h->n_slots);
     h->vc = ops_cache(o, "vc", h->slot_bytes * h->n_slots);
     return o;
@@ -168,7 +173,7 @@ static void rope_cmd(struct ops *o, const struct op_case *c, const struct heads 
         .vc = ops_at(o, h->vc), .inv_freq = ops_at(o, ops_const(o, "inv_freq", inv_freq, n_rot / 2)),
         .slot_bytes = h->slot_bytes, .ldq = h->ldq, .ldk = h->ldk, .ldv = h->ldk, .q_hs = h->q_hs, .n_head = c->heads,
         .n_kv = c->kv, .head_dim = c->dim, .n_rot = n_rot, .rope = HAS(c, OF_ADJACENT) ? KA_ROPE_NORM : KA_ROPE_NEOX,
-        .n_ctx = h->n_ctx, .n_slots = h->n_slots, .kv_type = HAS(c, OF_F32_KV) ? KA_KV_F32 : KA_KV_F16,
+        .n_ctx = h->n_ctx, .n_slots = h->n_slots, .kv_type = kv_of(c),
         .v_norm = HAS(c, OF_V_NORM), .mscale = 1.1f, .eps = 1e-6f };
     if (HAS(c, OF_NORM)) {
         a.q_norm = ops_at(o, ops_vec(o, "q_norm", c->dim, 0.5f, 2.0f));
@@ -200,7 +205,7 @@ struct ops *make_attn(const struct op_case *c)
     ka_attn a = { .step = ops_step(o), .y = ops_at(o, y), .q = ops_at(o, h.q), .kc = ops_at(o, h.kc),
                   .vc = ops_at(o, h.vc), .slot_bytes = h.slot_bytes, .ldq = h.ldq, .q_hs = h.q_hs, .n_head = c->heads,
                   .n_kv = c->kv, .head_dim = c->dim, .n_ctx = h.n_ctx, .n_slots = h.n_slots,
-                  .kv_type = HAS(c, OF_F32_KV) ? KA_KV_F32 : KA_KV_F16, .window = c->arg,
+                  .kv_type = kv_of(c), .window = c->arg,
                   .scale = 1.0f / sqrtf((float)c->dim) };
     if (HAS(c, OF_GATE))
         a.gate = ops_off(o, h.q, c->dim);

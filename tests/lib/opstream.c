@@ -336,7 +336,7 @@ static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct 
             continue;
         if (a == ARENA_KV) /* what no row has stored must not matter: NaN */
             for (uint64_t k = 0; k < b->bytes; k += 2)
-                memcpy(mem + b->off + k, o->s.h.kv_type == KA_KV_F16 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff",
+                memcpy(mem + b->off + k, o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff",
                        2);
         else
             memset(mem + b->off, a == ARENA_STATE ? 0x7f : 0, b->bytes);

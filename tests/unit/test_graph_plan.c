@@ -97,6 +97,33 @@ START_TEST(sizes_are_what_the_shapes_say)
     ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV], 2 * 2 * o.n_slots * FAKE_KV * 64 * FAKE_HEAD * 4u);
     ck_assert_uint_eq(s->h.arena_bytes[ARENA_STATE], 0);
     stream_free(s);
+    o.kv_type = KA_KV_Q8_0;
+    s = fake_compile(fake_index("qwen3"), o);
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV], 2 * 2 * o.n_slots * FAKE_KV * 64 * FAKE_HEAD / 32 * 34u);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        if (s->cmds[i].op == CMD_ATTN)
+            ck_assert_uint_eq(s->cmds[i].kv_bytes, 2 * FAKE_KV * FAKE_HEAD / 32 * 34);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(a_q8_0_cache_needs_whole_blocks_in_a_head)
+{
+    static struct fake_model fake;
+    struct graph_opts o = FAKE_DECODE;
+    struct stream *s = NULL;
+    struct err e = {0};
+    fake_models[fake_index("llama")].make(&fake);
+    for (uint32_t il = 0; il < fake.m.n_layer; il++) {
+        struct model_layer *l = &fake.layers[il];
+        l->n_head *= 2;
+        l->n_head_kv *= 2;
+        l->head_dim = l->rope.n_rot = FAKE_HEAD / 2;
+    }
+    o.kv_type = KA_KV_Q8_0;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "q8_0") && strstr(e.msg, "multiple of 32") && strstr(e.msg, "16"), "%s", e.msg);
+    ck_assert_ptr_null(s);
 }
 END_TEST
 
@@ -198,6 +225,7 @@ int main(void)
 {
     return RUN_TESTS("graph plan", decode_prefill_and_unfused_share_one_layout,
                      nobody_overwrites_a_value_that_is_still_read, sizes_are_what_the_shapes_say,
+                     a_q8_0_cache_needs_whole_blocks_in_a_head,
                      scratch_is_reused_from_layer_to_layer, tables_of_equal_rotations_are_shared,
                      frequencies_are_divided_by_the_models_factors, the_plan_reads_as_a_sentence,
                      compiling_twice_gives_the_same_stream, options_out_of_range_are_named);

@@ -223,6 +223,27 @@ START_TEST(wrong_tables_are_refused)
 }
 END_TEST
 
+START_TEST(heads_of_a_q8_0_cache_are_whole_blocks)
+{
+    struct graph_opts o = FAKE_DECODE;
+    uint32_t n = 0;
+    o.kv_type = KA_KV_Q8_0;
+    s = fake_compile(fake_index("qwen3"), o);
+    ck_assert_int_eq(verify(), 0);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        void *a = s->args + s->cmds[i].args_off;
+        bool attn = s->cmds[i].op == CMD_ATTN;
+        if (!attn && s->cmds[i].op != CMD_ROPE_KV)
+            continue;
+        n++;
+        ck_assert_int_ne(with(attn ? &((ka_attn *)a)->head_dim : &((ka_rope_kv *)a)->head_dim, FAKE_HEAD / 2, 4), 0);
+        ck_assert_msg(strstr(e.msg, "q8_0") != NULL, "%s", e.msg);
+    }
+    ck_assert_uint_ge(n, 2);
+    stream_free(s);
+}
+END_TEST
+
 START_TEST(a_wrong_head_is_refused)
 {
     s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
@@ -306,5 +327,5 @@ int main(void)
 {
     return RUN_TESTS("stream verification", wrong_arguments_are_refused, sizes_that_do_not_fit_are_refused,
                      wrong_records_and_uses_are_refused, wrong_tables_are_refused, a_wrong_head_is_refused,
-                     consistent_but_wrong_places_are_refused);
+                     heads_of_a_q8_0_cache_are_whole_blocks, consistent_but_wrong_places_are_refused);
 }
