@@ -31,10 +31,42 @@ LDFLAGS := -fsanitize=address,undefined -pthread
 endif
 LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lm -ldl
 
+# ---- kernels ----
+# kernels/kernels.def names the modules; a module FILE_SET is FILE.c compiled with KD_SET_<SET>. Each is compiled for the
+# host (rt/lockstep) in every configuration, and by clang once for each device target into build/kernels, from where the
+# objects are embedded. Without clang the programs have no GPU tiers.
+K           := build/kernels
+K_SET_FILES := gemm_wgmma gemm matvec
+K_LIST       = printf '\#define KERNEL(n, m, a, t) @\#m@\n\#define KERNEL_SM90(n, m, a, t) @$(1)\#m@\n\#include "kernels/kernels.def"\n' | \
+               $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^"\(.*\)"$$/\1/p' | sort -u
+MODULES_ALL := $(shell $(call K_LIST,))
+MODULES     := $(shell $(call K_LIST,x))
+k_file       = $(firstword $(if $(wildcard kernels/$(1).c),$(1)) $(foreach f,$(K_SET_FILES),$(if $(filter $(f)_%,$(1)),$(f))))
+k_set        = $(if $(wildcard kernels/$(1).c),,-DKD_SET_$(patsubst $(call k_file,$(1))_%,%,$(1)))
+K_FLAGS     := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
+NV_TARGETS  := sm_80 sm_90a
+AMD_TARGETS := gfx1100 gfx1151 gfx1200 gfx1201
+HAVE_NV     := $(shell echo 'void f(void) {}' | $(CLANG) --target=nvptx64-nvidia-cuda -march=sm_90a -x c - -S -o /dev/null 2>/dev/null && echo yes)
+HAVE_AMD    := $(shell echo 'void f(void) {}' | $(CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -nogpulib -fuse-ld=lld -x c - -o /dev/null 2>/dev/null && echo yes)
+ifneq ($(filter 1,$(NO_KERNELS)),)
+HAVE_NV :=
+HAVE_AMD :=
+endif
+ifeq ($(HAVE_NV),)
+$(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: $(CLANG) cannot compile for GPUs here: built without kernels for the cuda tier (apt-get install clang-19)))
+endif
+ifeq ($(HAVE_AMD),)
+$(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: no code objects for AMD in this build (apt-get install clang-19 lld-19)))
+endif
+BLOBS := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
+         $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
+HOST_KERNEL_OBJ := $(MODULES:%=$(B)/obj/kernels/%.o)
+K_DEPS := $(wildcard kernels/*.h kernels/hw/*.h kernels/*.inc) kernels/kernels.def
+
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base model graph oracle rt engine
+LIB_DIRS := base model graph oracle rt rt/lockstep cuda engine
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
-LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(HOST_KERNEL_OBJ) $(K)/blobs.o
 CLI_SRC  := $(wildcard cli/*.c)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 LIB      := $(B)/libzinc.a
@@ -61,7 +93,8 @@ PEER_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/peer/*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all check tests peer fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
+
+.PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -80,6 +113,46 @@ $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
+
+define module_rules
+$(B)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c $(K_DEPS)
+	@mkdir -p $$(@D)
+	@echo "  CC    $(1)"
+	@$$(CC) $$(CFLAGS) -O1 $(call k_set,$(1)) -c -o $$@ $$<
+$(K)/sm_80/$(1).ptx: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/threads.txt tools/ptx_threads.awk
+	@mkdir -p $$(@D)
+	@echo "  PTX   $$@"
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=nvptx64-nvidia-cuda -march=sm_80 -Xclang -target-feature -Xclang +ptx83 -S -o $$@.s $$<
+	@awk -f tools/ptx_threads.awk $(K)/threads.txt $$@.s >$$@ && rm $$@.s
+$(K)/sm_90a/$(1).ptx: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/threads.txt tools/ptx_threads.awk
+	@mkdir -p $$(@D)
+	@echo "  PTX   $$@"
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) -DKD_SM90 --target=nvptx64-nvidia-cuda -march=sm_90a -Xclang -target-feature -Xclang +ptx83 -S -o $$@.s $$<
+	@awk -f tools/ptx_threads.awk $(K)/threads.txt $$@.s >$$@ && rm $$@.s
+endef
+$(foreach m,$(MODULES_ALL),$(eval $(call module_rules,$(m))))
+define amd_rule
+$(K)/$(2)/$(1).co: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/attributes.csv
+	@mkdir -p $$(@D)
+	@echo "  AMD   $$@"
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=amdgcn-amd-amdhsa -mcpu=$(2) -fuse-ld=lld -mllvm -forceattrs-csv-path=$(K)/attributes.csv -o $$@ $$<
+endef
+$(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(t)))))
+
+# Threads of each kernel, as PTX and as the AMD compiler want to be told them.
+$(K)/threads.txt: kernels/kernels.def
+	@mkdir -p $(@D)
+	@printf '#define KERNEL(n, m, a, t) @k_ ## n t@\n#include "kernels/kernels.def"\n' | $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^ *\(k_.*\)/\1/p' >$@
+$(K)/attributes.csv: $(K)/threads.txt
+	@sed 's/^\([^ ]*\) \(.*\)/\1,amdgpu-flat-work-group-size=\2,\2/' $< >$@
+# The table of blobs: assembly that includes the objects, and C that names them.
+$(K)/blobs.c: $(BLOBS) Makefile
+	@mkdir -p $(@D)
+	@tools/blobs.sh $(BLOBS) >$@
+$(K)/blobs.o: $(K)/blobs.c rt/blob.h
+	@$(CC) -std=gnu17 -I. -c -o $@ $<
+
+kernels: $(BLOBS) $(HOST_KERNEL_OBJ) ## compile the GPU kernels for every target
 
 define tool_rule
 $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB)

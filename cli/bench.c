@@ -15,7 +15,7 @@ enum { MAX_ROWS = 64, MAX_REPS = 100 };
 static struct {
     const char *p, *n, *d;
     uint32_t reps;
-    bool startup, json, no_roof;
+    bool startup, json, no_roof, profile;
 } args = { .reps = 3 };
 
 static const struct opt opts[] = {
@@ -24,6 +24,7 @@ static const struct opt opts[] = {
     OPT("depth", 'd', OPT_STR, &args.d, "N,..", "generate after so many tokens of context (default: 0)"),
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
     OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token"),
+    OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "where the time goes, by kernel; launches then run one by one, slower"),
     OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure the memory roof"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
     { 0 },
@@ -39,7 +40,8 @@ struct row {
 struct bench {
     struct engine *eng;
     struct session *s;
-    struct roof *roof;
+    struct roof *roof;      /* of the host's memory */
+    double gpu_roof;        /* of the tier's own memory, GB/s; 0: it has none or was not asked */
     struct row row[MAX_ROWS];
     uint32_t n_rows;
     int32_t *tok; /* [n_ctx] any tokens */
@@ -60,6 +62,16 @@ static double deviation(const double *v, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         sq += (v[i] - m) * (v[i] - m);
     return n > 1 ? sqrt(sq / (n - 1)) : 0;
+}
+
+static double roof_gbs(const struct bench *b)
+{
+    return b->roof ? roof_best(b->roof) : b->gpu_roof;
+}
+
+static double share(const struct bench *b, double gbs)
+{
+    return roof_gbs(b) > 0 ? 100 * gbs / roof_gbs(b) : 0;
 }
 
 /* ---- what to measure ---- */
@@ -141,6 +153,83 @@ static int measure(struct bench *b, uint32_t n, bool prompt, double *tps, double
     return rc;
 }
 
+/* ---- profile ---- */
+
+enum { MAX_LAUNCHES = 16384, MAX_KERNELS = 128 };
+
+struct kernel_sum {
+    const char *name;
+    uint64_t ns, bytes;
+    uint32_t n;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    uint64_t x = ((const struct kernel_sum *)a)->ns, y = ((const struct kernel_sum *)b)->ns;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static uint32_t sum_launches(const struct engine_launch *l, uint32_t n, struct kernel_sum *k, uint32_t n_kernels)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = 0;
+        while (j < n_kernels && strcmp(k[j].name, l[i].name) != 0)
+            j++;
+        if (j == MAX_KERNELS)
+            continue;
+        if (j == n_kernels)
+            k[n_kernels++] = (struct kernel_sum){ .name = l[i].name };
+        k[j].ns += l[i].ns;
+        k[j].bytes += l[i].bytes;
+        k[j].n++;
+    }
+    return n_kernels;
+}
+
+/* One step of a prompt (the last chunk of it), or the mean of a few tokens. */
+static int profile_row(struct bench *b, const struct row *r, struct err *e)
+{
+    struct engine_launch *l = calloc(MAX_LAUNCHES, sizeof *l);
+    struct kernel_sum k[MAX_KERNELS];
+    uint32_t steps = r->prompt ? 1 : MIN(r->n, 16u), n_kernels = 0, n = 0;
+    uint64_t total = 0;
+    double tps, gbs;
+    int rc = l ? 0 : err_set(e, -ENOMEM, "bench: out of memory");
+    if (!rc && r->prompt)
+        session_reset(b->s);
+    for (uint32_t i = 0; i < steps && !rc; i++) {
+        rc = measure(b, r->prompt ? r->n : 1, r->prompt, &tps, &gbs, e);
+        n = engine_trace(b->eng, l, MAX_LAUNCHES);
+        n_kernels = sum_launches(l, n, k, n_kernels);
+    }
+    free(l);
+    if (rc)
+        return rc;
+    if (!n) {
+        printf("%s: the %s tier has no time stamps\n", r->name, engine_info(b->eng)->tier);
+        return 0;
+    }
+    qsort(k, n_kernels, sizeof *k, by_time);
+    for (uint32_t j = 0; j < n_kernels; j++)
+        total += k[j].ns;
+    printf("%s: %u launches a step, %.1f us by time stamps%s\n", r->name, n, (double)total * 1e-3 / steps,
+           r->prompt ? " (the last step of the prompt)" : "");
+    printf("  %-28s %7s %12s %10s %7s %10s %6s\n", "kernel", "calls", "us a step", "us a call", "share", "GB/s", "roof");
+    for (uint32_t j = 0; j < n_kernels; j++) {
+        double us = (double)k[j].ns * 1e-3, g = us > 0 ? (double)k[j].bytes * 1e-3 / us : 0;
+        printf("  %-28s %7u %12.1f %10.2f %6.1f%% %10.1f %5.1f%%\n", k[j].name, k[j].n / steps, us / steps, us / k[j].n,
+               100 * us / ((double)total * 1e-3), g, share(b, g));
+    }
+    return 0;
+}
+
+static void measure_gpu_roof(struct bench *b)
+{
+    double gbs;
+    if (!engine_roof(b->eng, &gbs, NULL))
+        b->gpu_roof = MAX(b->gpu_roof, gbs);
+}
+
 static int measure_row(struct bench *b, struct row *r, struct err *e)
 {
     double tps, gbs;
@@ -153,9 +242,13 @@ static int measure_row(struct bench *b, struct row *r, struct err *e)
     }
     if (!rc) /* warm up: caches, clocks, pages */
         rc = measure(b, r->prompt ? MIN(r->n, 64u) : MIN(r->n, 4u), r->prompt, &tps, &gbs, e);
+    if (!rc && args.profile)
+        return profile_row(b, r, e);
     for (uint32_t i = 0; i < args.reps && !rc; i++) {
         if (b->roof)
             roof_measure(b->roof);
+        else if (b->gpu_roof > 0)
+            measure_gpu_roof(b);
         if (session_truncate(b->s, r->depth, NULL)) {
             /* recurrent: what is behind stays, the depth grows a little */
         }
@@ -198,11 +291,6 @@ static int measure_startup(struct bench *b, struct err *e)
 
 /* ---- reporting ---- */
 
-static double share(const struct bench *b, double gbs)
-{
-    return b->roof && roof_best(b->roof) > 0 ? 100 * gbs / roof_best(b->roof) : 0;
-}
-
 static void print_text(const struct bench *b)
 {
     const struct engine_info *in = engine_info(b->eng);
@@ -212,6 +300,8 @@ static void print_text(const struct bench *b)
     if (b->roof)
         printf("roof: %.2f GB/s, the best of all readings of %s by %u threads\n", roof_best(b->roof),
                cli_bytes(roof_bytes(b->roof), w), roof_threads(b->roof));
+    else if (b->gpu_roof > 0)
+        printf("roof: %.0f GB/s, the best of all readings of its memory\n", b->gpu_roof);
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const struct row *r = &b->row[i];
         double g = mean(r->gbs, r->n_reps);
@@ -220,8 +310,8 @@ static void print_text(const struct bench *b)
                    deviation(r->tps, r->n_reps), g, deviation(r->gbs, r->n_reps));
         else
             printf("%-16s %10.2f ± %.2f tok/s  %8.2f GB/s%s", r->name, mean(r->tps, r->n_reps),
-                   deviation(r->tps, r->n_reps), g, b->roof ? "" : "\n");
-        if (!r->startup && b->roof)
+                   deviation(r->tps, r->n_reps), g, roof_gbs(b) > 0 ? "" : "\n");
+        if (!r->startup && roof_gbs(b) > 0)
             printf("  %5.1f %% of the roof\n", share(b, g));
     }
 }
@@ -242,7 +332,7 @@ static void print_json(const struct bench *b)
     }
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:f, s:o}", "model", in->label, "family", in->family,
                           "weights", in->weights, "tier", in->tier, "exact", in->exact, "device", in->device, "context",
-                          in->n_ctx, "repetitions", args.reps, "roof_gbs", b->roof ? roof_best(b->roof) : 0.0, "rows",
+                          in->n_ctx, "repetitions", args.reps, "roof_gbs", roof_gbs(b), "rows",
                           rows);
     if (o)
         json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
@@ -256,6 +346,7 @@ static int bench_all(struct bench *b)
     int rc = plan_rows(b);
     if (rc != ARGS_RUN)
         return rc;
+    cli_model.o.trace = args.profile;
     if ((rc = cli_open_vocab(&b->eng)) || (rc = cli_start(b->eng)))
         return rc;
     const struct engine_info *in = engine_info(b->eng);
@@ -269,6 +360,8 @@ static int bench_all(struct bench *b)
     if ((rc = session_create(b->eng, &b->s, &e)))
         return cli_fail(&e);
     session_set_cancel(b->s, cli_catch_interrupt());
+    if (!args.no_roof && !engine_roof(b->eng, &b->gpu_roof, NULL))
+        args.no_roof = true;
     if (!args.no_roof && roof_create(cli_model.o.threads > 0 ? (uint32_t)cli_model.o.threads : 0, &b->roof, &e))
         fprintf(stderr, "zinc: %s\n", e.msg); /* the speeds stand without it */
     for (int i = 0; i < 3 && b->roof; i++)
@@ -282,7 +375,7 @@ static int bench_all(struct bench *b)
         return cli_fail(&e);
     if (args.json)
         print_json(b);
-    else
+    else if (!args.profile)
         print_text(b);
     return EXIT_OK;
 }

@@ -41,6 +41,8 @@ const struct opt cli_sampling_opts[] = {
       "N",  help, &cli_sampling.p.set, SAMPLER_##field },
     SAMPLER_PARAMS(X)
 #undef X
+    OPT("rng", 0, OPT_STR, &cli_sampling.rng, "R",
+      "random generator: mt19937 (default), the tokens of llama.cpp; counter, which a device draws by as well"),
     OPT("logit-bias", 0, OPT_LIST, &cli_sampling.bias, "ID=B", "add B to the logit of a token; -inf never chooses it"),
     OPT("dry-breaker", 0, OPT_LIST, &cli_sampling.dry_breakers, "S",
       "DRY: this text ends a repetition (default: newline, colon, quote, asterisk)"),
@@ -70,8 +72,10 @@ int cli_sampling_params(const struct engine *eng, struct sampler_params *p)
         p->dry_breakers = cli_sampling.dry_breakers.s;
         p->n_dry_breakers = cli_sampling.dry_breakers.n;
     }
-    engine_sampling_defaults(eng, p);
     struct err e = { 0 };
+    if (cli_sampling.rng && sampler_rng_named(cli_sampling.rng, &p->rng, &e))
+        return usage_error("--rng: %s", e.msg);
+    engine_sampling_defaults(eng, p);
     return sampler_check(p, &e) ? cli_fail(&e) : ARGS_RUN;
 }
 

@@ -23,6 +23,7 @@ extern const struct opt cli_model_opts[];
 
 struct cli_sampling {
     struct sampler_params p;
+    const char *rng;
     struct str_list bias, dry_breakers;
 };
 extern struct cli_sampling cli_sampling;

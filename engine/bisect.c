@@ -66,7 +66,7 @@ static int side_init(struct side *x, struct session *s, const struct bisect_opts
         rc = session_check(s, o->tok + o->n_before, o->n_rows, e);
     if (rc)
         return rc;
-    x->plan = engine_plan_for(eng, o->n_rows, &n_step);
+    x->plan = engine_plan_for(eng, o->n_rows, o->n_rows > 1, &n_step);
     if (n_step < o->n_rows)
         return err_set(e, -EINVAL, "bisect: a step of %u rows, the stream holds %u", o->n_rows, n_step);
     x->rows = calloc(o->n_rows, sizeof *x->rows);
@@ -77,7 +77,7 @@ static int side_init(struct side *x, struct session *s, const struct bisect_opts
     engine_fill_rows(eng, s, o->tok + o->n_before, o->n_rows);
     memcpy(x->rows, eng->rows, o->n_rows * sizeof *x->rows);
     x->out_row = o->n_rows - 1;
-    x->step = (struct step){ o->n_rows, 1, s->pos + o->n_rows, x->rows, &x->out_row };
+    x->step = (struct step){ o->n_rows, 1, s->pos + o->n_rows, x->rows, &x->out_row, NULL };
     return x->state_bytes ? tier_read(eng->tier, ARENA_STATE, 0, x->state, x->state_bytes, e) : 0;
 }
 

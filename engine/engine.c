@@ -151,8 +151,10 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     int rc = graph_compile(eng->model, &go, &eng->decode.s, e);
     if (rc)
         return rc;
-    go.row_cap = MAX(o->chunk ? o->chunk : (uint32_t)DEFAULT_CHUNK, (uint32_t)DECODE_ROWS);
-    go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)DECODE_ROWS));
+    uint32_t suits = eng->tier->info.chunk ? eng->tier->info.chunk : (uint32_t)DEFAULT_CHUNK;
+    uint32_t least = DECODE_ROWS + eng->tier->info.by_capacity; /* never of the decode stream's class */
+    go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
+    go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
     go.out_cap = MIN(o->score_rows ? o->score_rows : (uint32_t)DEFAULT_OUT, go.row_cap);
     return graph_compile(eng->model, &go, &eng->prefill.s, e);
 }
@@ -236,6 +238,41 @@ static int alloc_host(struct engine *eng, struct err *e)
     return 0;
 }
 
+static int start_on_tier(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp, struct err *e)
+{
+    int rc;
+    if ((rc = open_tier(eng, o, sp, e)) || (rc = compile_streams(eng, o, sp, e)))
+        return rc;
+    describe_plan(eng);
+    if ((!o->ignore_memory && (rc = engine_check_memory(eng, e))) || (rc = prepare_tier(eng, o, sp, e)))
+        return rc;
+    return alloc_host(eng, e);
+}
+
+/* Everything that start_on_tier made, also by halves. */
+static void leave_tier(struct engine *eng)
+{
+    if (eng->prefill.native != eng->decode.native)
+        tier_plan_destroy(eng->prefill.native);
+    tier_plan_destroy(eng->decode.native);
+    tier_close(eng->tier);
+    if (eng->prefill.s != eng->decode.s)
+        stream_free(eng->prefill.s);
+    stream_free(eng->decode.s);
+    free(eng->weights);
+    free(eng->slots);
+    free(eng->rows);
+    free(eng->out_row);
+    free(eng->logits);
+    eng->prefill = eng->decode = (struct engine_plan){ 0 };
+    eng->tier = NULL;
+    eng->weights = NULL;
+    eng->slots = NULL;
+    eng->rows = NULL;
+    eng->out_row = NULL;
+    eng->logits = NULL;
+}
+
 static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
 {
     struct engine_spec sp;
@@ -243,13 +280,15 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
     if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)))
         return rc;
     describe_model(eng);
-    if ((rc = compile_streams(eng, o, &sp, e)))
-        return rc;
-    describe_plan(eng);
-    if ((rc = open_tier(eng, o, &sp, e)) || (!o->ignore_memory && (rc = engine_check_memory(eng, e))) ||
-        (rc = prepare_tier(eng, o, &sp, e)))
-        return rc;
-    return alloc_host(eng, e);
+    rc = start_on_tier(eng, o, &sp, e);
+    if ((rc == -ENOMEM || rc == -ENOTSUP || rc == -EIO) && strcmp(sp.tier, "auto") == 0 && eng->tier &&
+        strcmp(eng->info.tier, "cpu") != 0) {
+        log_warn(ENGINE, "%s; running on the cpu tier instead", e ? e->msg : "the best tier cannot run this model");
+        leave_tier(eng);
+        snprintf(sp.tier, sizeof sp.tier, "cpu");
+        rc = start_on_tier(eng, o, &sp, e);
+    }
+    return rc;
 }
 
 int engine_open_vocab(const char *path, struct engine **out, struct err *e)
@@ -302,18 +341,7 @@ void engine_close(struct engine *eng)
 {
     if (!eng)
         return;
-    if (eng->prefill.native != eng->decode.native)
-        tier_plan_destroy(eng->prefill.native);
-    tier_plan_destroy(eng->decode.native);
-    tier_close(eng->tier);
-    if (eng->prefill.s != eng->decode.s)
-        stream_free(eng->prefill.s);
-    stream_free(eng->decode.s);
-    free(eng->weights);
-    free(eng->slots);
-    free(eng->rows);
-    free(eng->out_row);
-    free(eng->logits);
+    leave_tier(eng);
     tok_destroy(eng->tok);
     model_free(eng->model);
     gguf_close(eng->gguf);

@@ -145,8 +145,17 @@ void session_destroy(struct session *s); /* NULL is fine */
  * evaluated); -ECANCELED: by the cancel flag or the progress function, what was evaluated stays; -EIO: device fault. */
 int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e);
 
-/* The same, and calls fn for every token in order with its logits, valid during the call. fn returns 0 or a negative
- * errno, which ends the evaluation. */
+/* The same, and the tier chooses the token after the last one from its logits, as `how` says (kernels/kargs.h; NULL:
+ * greedy): *next, or -1 where no logit is a number. Without `logits` they need not leave the device. */
+int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
+                      int32_t *next, struct err *e);
+
+/* The first output's logits of the engine's newest evaluation, f32 [n_vocab], though nobody asked for them then. They
+ * are valid until the next evaluation. */
+int engine_last_logits(struct engine *eng, const float **logits, struct err *e);
+
+/* As session_eval, and calls fn for every token in order with its logits, valid during the call. fn returns 0 or a
+ * negative errno, which ends the evaluation. */
 typedef int (*session_score_fn)(void *user, uint32_t i, const float *logits);
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e);
 
@@ -171,6 +180,18 @@ uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n);
 /* Looked at between chunks and tokens; nonzero cancels. NULL: none. Both must live as long as the session. */
 void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag);
 void session_set_progress(struct session *s, const struct progress *p);
+
+/* The newest step, launch by launch, when the engine was opened with `trace`: returns how many of at most `cap` were
+ * written; 0 where the tier has no time stamps. Names are static. */
+struct engine_launch {
+    const char *name;        /* the kernel, or the command            */
+    uint64_t ns, bytes;      /* bytes: weights, state and cache moved */
+};
+uint32_t engine_trace(struct engine *eng, struct engine_launch *l, uint32_t cap);
+
+/* GB/s (10^9 bytes) at which the tier's memory can be read, measured now. -ENOTSUP: the tier's memory is the host's, see
+ * engine/roof.h. */
+int engine_roof(struct engine *eng, double *gbs, struct err *e);
 
 /* 32 bits of the hash of f32 logits [n_vocab]: equal logits, equal fingerprint. */
 uint32_t engine_fingerprint(const struct engine *eng, const float *logits);

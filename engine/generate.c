@@ -15,6 +15,7 @@ struct gen {
     const struct engine *eng;
     struct gen_opts o;
     struct sampler *sampler;
+    bool on_device;        /* the streams can choose tokens as the sampler wants it                      */
     struct tok_stream text;
     struct tok_buf piece;  /* bytes of the newest token                                          */
     struct tok_buf held;   /* text that may be the start of a stop string, then the newest piece */
@@ -61,6 +62,13 @@ static int copy_stops(struct gen *g, const struct gen_opts *o)
     return 0;
 }
 
+/* Does the stream choose next tokens as its steps say? Files may hold streams that only know the largest logit. */
+static bool stream_chooses(const struct stream *s)
+{
+    uint32_t last = s && s->h.n_cmds ? s->h.n_cmds - 1 : 0;
+    return s && s->h.n_cmds && s->cmds[last].op == CMD_ARGMAX && ((const ka_argmax *)stream_args(s, last))->sample;
+}
+
 int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **out, struct err *e)
 {
     struct gen *g = calloc(1, sizeof *g);
@@ -68,6 +76,7 @@ int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **
         return err_set(e, -ENOMEM, "engine: out of memory");
     g->eng = eng;
     g->o = *o;
+    g->on_device = stream_chooses(eng->decode.s) && stream_chooses(eng->prefill.s);
     int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
     if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE) || tok_buf_reserve(&g->piece, TEXT_RESERVE)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
@@ -171,13 +180,9 @@ int gen_end(struct gen *g, enum gen_reason why, struct err *e)
     return rc ? rc : emit(g, g->held.n, e);
 }
 
-int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
+/* The answer goes on with token t, -1: there is none. */
+static int take(struct gen *g, int32_t t, const float *logits, int32_t *id, struct err *e)
 {
-    if (g->r.reason != GEN_RUNNING)
-        return 0;
-    alloc_guard_begin("sample");
-    int32_t t = sampler_choose(g->sampler, logits);
-    alloc_guard_end();
     if (t < 0) {
         g->r.reason = GEN_FAILED;
         return err_set(e, -EDOM, "engine: token %u: no logit is a finite number (tier %s, model %s): the file may be "
@@ -199,15 +204,59 @@ int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
     return g->r.reason == GEN_RUNNING;
 }
 
-/* The token loop: choose, evaluate, until an end. `logits` are those of the prompt's last token. */
-static int decode(struct session *s, struct gen *g, const float *logits, struct err *e)
+int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
+{
+    if (g->r.reason != GEN_RUNNING)
+        return 0;
+    alloc_guard_begin("sample");
+    int32_t t = sampler_choose(g->sampler, logits);
+    alloc_guard_end();
+    return take(g, t, logits, id, e);
+}
+
+bool gen_device(const struct gen *g, ka_sample *how)
+{
+    return sampler_device(g->sampler, how) && g->on_device;
+}
+
+int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e)
+{
+    if (g->r.reason != GEN_RUNNING)
+        return 0;
+    if (chosen >= 0)
+        sampler_chose(g->sampler, chosen);
+    return take(g, chosen, logits, id, e);
+}
+
+/* What an evaluation leaves for the choice of the next token. */
+struct outcome {
+    const float *logits; /* NULL: nobody wants them                */
+    bool chosen;         /* the tier made the choice               */
+    int32_t next;
+};
+
+static int evaluate(struct session *s, const struct gen *g, const int32_t *tok, uint32_t n, struct outcome *o,
+                    struct err *e)
+{
+    ka_sample how;
+    *o = (struct outcome){ .chosen = gen_device(g, &how) };
+    return o->chosen ? session_eval_next(s, tok, n, &how, g->o.want_logits ? &o->logits : NULL, &o->next, e)
+                     : session_eval(s, tok, n, &o->logits, e);
+}
+
+static int choose_next(struct gen *g, const struct outcome *o, int32_t *id, struct err *e)
+{
+    return o->chosen ? gen_next_chosen(g, o->next, o->logits, id, e) : gen_next(g, o->logits, id, e);
+}
+
+/* The token loop: choose, evaluate, until an end. *o: of the prompt. */
+static int decode(struct session *s, struct gen *g, struct outcome *o, struct err *e)
 {
     struct engine *eng = s->eng;
     int32_t id;
-    const float *last = logits;
     uint64_t bytes = eng->tier->stats.bytes;
     int rc;
-    while ((rc = gen_next(g, logits, &id, e)) == 1) {
+    while ((rc = choose_next(g, o, &id, e)) == 1) {
         if (s->pos >= eng->info.n_ctx) {
             rc = gen_end(g, GEN_CONTEXT, e);
             break;
@@ -218,19 +267,20 @@ static int decode(struct session *s, struct gen *g, const float *logits, struct 
         }
         uint64_t t0 = clock_ns();
         alloc_guard_begin("decode");
-        rc = session_eval(s, &id, 1, &logits, e);
+        rc = evaluate(s, g, &id, 1, o, e);
         alloc_guard_end();
         if (rc)
             break;
         g->r.decode_ns += clock_ns() - t0;
         g->r.n_decoded++;
-        last = logits;
     }
     g->r.decode_bytes = eng->tier->stats.bytes - bytes;
     if (g->r.reason == GEN_RUNNING)
         g->r.reason = GEN_FAILED;
+    if (rc >= 0 && !o->logits)
+        rc = engine_last_logits(eng, &o->logits, e);
     if (rc >= 0)
-        g->r.fingerprint = engine_fingerprint(eng, last);
+        g->r.fingerprint = engine_fingerprint(eng, o->logits);
     return rc;
 }
 
@@ -244,13 +294,13 @@ int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt,
         return rc;
     gen_prompt(g, prompt, n);
     uint32_t kept = session_keep_common(s, prompt, n);
-    const float *logits;
+    struct outcome first;
     uint64_t t0 = clock_ns();
-    rc = session_eval(s, prompt + kept, n - kept, &logits, e);
+    rc = evaluate(s, g, prompt + kept, n - kept, &first, e);
     g->r.prompt_ns = clock_ns() - t0;
     g->r.n_reused = kept;
     if (!rc)
-        rc = decode(s, g, logits, e);
+        rc = decode(s, g, &first, e);
     else
         g->r.reason = rc == -ECANCELED ? GEN_CANCELLED : GEN_FAILED;
     *r = g->r;

@@ -38,6 +38,7 @@ struct gen_opts {
     bool show_special;       /* print control tokens as text                                          */
     const char *const *stop; /* [n_stop] strings that end the answer and are not part of it           */
     uint32_t n_stop;
+    bool want_logits;        /* on_token gets them always, else only where the host chose the token   */
     /* Each may be NULL. Text is whole UTF-8 characters. on_token comes before the token's text; a token that ended the
      * answer (EOG) is reported too, its text never. They return 0, or a negative errno that ends the generation. */
     int (*on_text)(void *user, const char *text, size_t n);
@@ -64,6 +65,10 @@ void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
 
 /* 1: *id is the next token to evaluate; 0: the answer ended, see gen_result; negative: failed. */
 int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);
+/* May session_eval_next choose the token after the next evaluation, and how? Then gen_next_chosen takes what it chose
+ * (-1: nothing) in the place of gen_next; logits may be NULL. */
+bool gen_device(const struct gen *g, ka_sample *how);
+int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e);
 
 /* Ends the answer from outside: what was held back as the possible start of a stop string is printed. */
 int gen_end(struct gen *g, enum gen_reason why, struct err *e);

@@ -52,9 +52,15 @@ int engine_check_memory(const struct engine *eng, struct err *e)
     if (!have || need <= have)
         return 0;
     const double gib = 1.0 / (1 << 30);
-    const char *remedy = in->weight_bytes > have ? "take a smaller quantisation of the model"
-                         : in->kv_bytes > in->weight_bytes / 4 ? "try a smaller --ctx"
-                                                               : "close other programs or try a smaller --ctx";
+    char remedy[64];
+    uint64_t each = MAX(in->kv_bytes / MAX(in->n_ctx, 1u), (uint64_t)1), fixed = need - in->kv_bytes;
+    uint64_t fits = fixed < have ? (have - fixed) / each / 256 * 256 : 0;
+    if (in->weight_bytes > have)
+        snprintf(remedy, sizeof remedy, "take a smaller quantisation of the model");
+    else if (in->kv_bytes && fits && fits < in->n_ctx)
+        snprintf(remedy, sizeof remedy, "--ctx %llu would fit", (unsigned long long)fits);
+    else
+        snprintf(remedy, sizeof remedy, "close other programs, or try a smaller --ctx or --chunk");
     return err_set(e, -ENOMEM,
                    "engine: %s needs %.2f GiB (weights %.2f, kv %.2f for a context of %u x %u, other %.2f), %s has %.2f "
                    "GiB free: %s", eng->label, (double)need * gib, (double)weights * gib, (double)in->kv_bytes * gib,

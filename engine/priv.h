@@ -32,6 +32,8 @@ struct engine {
     struct engine_info info;
     char label[96], weights_name[16], device[96], why[160];
     bool faulted;
+    const struct engine_plan *last_plan; /* of the newest step, for engine_trace */
+    uint32_t last_rows, last_kv_len;
 };
 
 struct session {
@@ -56,15 +58,17 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 int engine_check_memory(const struct engine *eng, struct err *e);
 uint64_t host_memory_available(void); /* bytes; 0: unknown */
 
-/* Runs one step: rows and outputs were written into eng->rows and eng->out_row. *logits: f32 [n_out, n_vocab]. */
-int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const float **logits,
-                struct err *e);
+/* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
+ * greedy. *logits: f32 [n_out, n_vocab]. */
+int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
+                const float **logits, struct err *e);
 
 /* Fills eng->rows with n tokens of a session from its position on. */
 void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n);
 
-/* The plan that evaluates n rows and how many of them fit in one step. */
-struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_step);
+/* The plan that evaluates n rows, of a prompt or one by one, and how many of them fit in one step. Where a tier's
+ * arithmetic depends on the stream's capacity, a prompt's rows all take the same stream, however the prompt is cut. */
+struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, bool prompt, uint32_t *n_step);
 
 /* engine/debug.c: what ZINC_DEBUG asks for; nothing below its levels. */
 void engine_debug_open(const struct engine *eng);

@@ -8,6 +8,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "engine/sampler_steps.h"
+#include "kernels/sample.h"
 
 enum { BREAKER_MAX_TAIL = 20, BREAKER_MAX_BYTES = 40 };
 
@@ -21,6 +22,7 @@ struct sampler {
     struct sampler_params p;
     uint32_t n_vocab, seed;
     struct mt19937 dist_rng, xtc_rng;
+    uint32_t n_drawn; /* with the counter */
     struct logit_bias *bias;
     /* History, a ring: the newest token is hist[(n_hist - 1) % cap]. */
     int32_t *hist;
@@ -44,6 +46,42 @@ struct sampler_params sampler_defaults(void)
         SAMPLER_PARAMS(X)
 #undef X
     };
+}
+
+int sampler_rng_named(const char *name, enum sampler_rng *out, struct err *e)
+{
+    static const char *const names[] = {
+#define X(id, text, what) text,
+        SAMPLER_RNGS(X)
+#undef X
+    };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum sampler_rng)i;
+            return 0;
+        }
+    return err_set(e, -EINVAL, "sampling: rng '%s' is unknown; there are %s and %s", name, names[0], names[1]);
+}
+
+/* The steps that kernels/sample.h does not have. */
+static int check_counter(const struct sampler_params *p, struct err *e)
+{
+    const struct {
+        const char *name;
+        bool on;
+    } steps[] = {
+        { "typical-p", p->typical_p < 1.0f },       { "top-n-sigma", p->top_n_sigma > 0.0f },
+        { "xtc-probability", p->xtc_probability > 0.0f }, { "dynatemp-range", p->dynatemp_range > 0.0f },
+        { "min-keep", p->min_keep > 1 },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++)
+        if (steps[i].on)
+            return err_set(e, -EINVAL, "sampling: %s does not go with the rng 'counter', only with 'mt19937'",
+                           steps[i].name);
+    if (p->top_k > KA_SAMPLE_MAX)
+        return err_set(e, -EINVAL, "sampling: top-k is %d, with the rng 'counter' at most %d", p->top_k,
+                       KA_SAMPLE_MAX);
+    return 0;
 }
 
 int sampler_check(const struct sampler_params *p, struct err *e)
@@ -76,7 +114,7 @@ int sampler_check(const struct sampler_params *p, struct err *e)
         if (!(range[i].v >= range[i].lo && range[i].v <= range[i].hi))
             return err_set(e, -EINVAL, "sampling: %s is %g, expected %g to %g", range[i].name, range[i].v, range[i].lo,
                            range[i].hi);
-    return 0;
+    return p->rng == SAMPLER_RNG_COUNTER ? check_counter(p, e) : 0;
 }
 
 static bool has_penalties(const struct sampler_params *p)
@@ -239,6 +277,7 @@ void sampler_reset(struct sampler *s)
     mt_seed(&s->dist_rng, s->seed);
     mt_seed(&s->xtc_rng, s->seed);
     s->n_hist = 0;
+    s->n_drawn = 0;
     s->list.n = 0;
 }
 
@@ -320,6 +359,13 @@ static void apply_dry(struct sampler *s)
     dry_apply(s->work, s->n_vocab, &a, s->window, n, breaker_distance(s, n), s->z, s->longest);
 }
 
+static ka_sample device_args(const struct sampler *s)
+{
+    const struct sampler_params *p = &s->p;
+    return (ka_sample){ .temp = p->temp > 0 ? p->temp : 0, .top_k = p->top_k > 0 ? (uint32_t)p->top_k : 0,
+                        .top_p = p->top_p, .min_p = p->min_p, .seed = s->seed, .counter = s->n_drawn };
+}
+
 static int32_t first_max(const float *l, uint32_t n)
 {
     float max = -INFINITY;
@@ -332,11 +378,52 @@ static int32_t first_max(const float *l, uint32_t n)
     return best;
 }
 
+/* By ka_sample; the candidates are those that it drew among. */
+static int32_t choose_by_counter(struct sampler *s, const float *l)
+{
+    struct cand_list *c = &s->list;
+    uint32_t id[KA_SAMPLE_MAX], left = 0, chosen = 0;
+    float top[KA_SAMPLE_MAX], total = 0.0f;
+    ka_sample a = device_args(s);
+    uint32_t n = sample_take(l, s->n_vocab, sample_top_k(a.top_k), id, top);
+    if (n)
+        chosen = sample_pick(&a, top, n, &left);
+    c->n = left;
+    for (uint32_t i = 0; i < left; i++) {
+        c->c[i] = (struct sampler_cand){ (int32_t)id[i], top[i], sample_weight(top[i], top[0], a.temp) };
+        total += c->c[i].p;
+    }
+    for (uint32_t i = 0; i < left; i++)
+        c->c[i].p /= total;
+    s->n_drawn++;
+    return n ? (int32_t)id[chosen] : -1;
+}
+
+/* Does anything change the logits before the choice? */
+static bool changes_logits(const struct sampler *s)
+{
+    return s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
+}
+
+bool sampler_device(const struct sampler *s, ka_sample *a)
+{
+    bool greedy = s->p.temp <= 0 && s->p.dynatemp_range <= 0;
+    *a = device_args(s);
+    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->p.n_bias && !s->penalty_n && !s->dry_n;
+}
+
+void sampler_chose(struct sampler *s, int32_t id)
+{
+    s->n_drawn += s->p.temp > 0;
+    s->list.n = 1;
+    s->list.c[0] = (struct sampler_cand){ .id = id, .p = 1 };
+}
+
 int32_t sampler_choose(struct sampler *s, const float *logits)
 {
     const struct sampler_params *p = &s->p;
     const float *l = logits;
-    if (p->n_bias || ((s->penalty_n || s->dry_n) && s->n_hist)) {
+    if (changes_logits(s)) {
         memcpy(s->work, logits, s->n_vocab * sizeof *logits);
         l = s->work;
         for (uint32_t i = 0; i < p->n_bias; i++)
@@ -353,6 +440,8 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
         c->c[0] = (struct sampler_cand){ id, id >= 0 ? l[id] : 0, 1 };
         return id;
     }
+    if (p->rng == SAMPLER_RNG_COUNTER)
+        return choose_by_counter(s, l);
     float floor = p->top_n_sigma > 0 ? cand_sigma_floor(l, s->n_vocab, p->top_n_sigma) : -INFINITY;
     cand_take(c, l, s->n_vocab, p->top_k > 0 ? (uint32_t)p->top_k : 0, floor);
     if (c->n == 0)

@@ -5,6 +5,10 @@
  * the generator is std::mt19937's and the candidates are walked in the same order. temp <= 0 is greedy: the first
  * maximum after bias, penalties and DRY, and no random number is drawn.
  *
+ * With rng "counter" the chain is what ka_sample (kernels/kargs.h) can say: top-k (at most KA_SAMPLE_MAX), top-p,
+ * min-p and the draw at a temperature, computed by kernels/sample.h. A device draws the same tokens by itself, where
+ * nothing changes the logits first (sampler_device).
+ *
  *     struct sampler_params p = sampler_defaults();
  *     sampler_create(&p, n_vocab, n_ctx, NULL, &s, &e);
  *     for each prompt token: sampler_accept(s, id);
@@ -20,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/kargs.h"
 
 #define SAMPLER_SEED_RANDOM 0xffffffffu
 
@@ -54,6 +59,17 @@ enum sampler_param {
     SAMPLER_PARAM_COUNT
 };
 
+/* X(name, as it is written, what it is for) */
+#define SAMPLER_RNGS(X)                                                                                                \
+    X(MT19937, "mt19937", "the tokens of other engines")                                                               \
+    X(COUNTER, "counter", "a function of seed and position, on the device too")
+
+enum sampler_rng {
+#define X(name, text, what) SAMPLER_RNG_##name,
+    SAMPLER_RNGS(X)
+#undef X
+};
+
 struct logit_bias {
     int32_t id;
     float bias; /* added to the logit; -INFINITY suppresses the token */
@@ -63,6 +79,7 @@ struct sampler_params {
 #define X(field, type, def, opt, key, help) type field;
     SAMPLER_PARAMS(X)
 #undef X
+    enum sampler_rng rng;
     uint32_t set;                  /* bit SAMPLER_x: the user gave it, the model file's value does not apply */
     const struct logit_bias *bias; /* [n_bias], copied by sampler_create                                     */
     uint32_t n_bias;
@@ -88,7 +105,10 @@ struct sampler;
 
 struct sampler_params sampler_defaults(void);
 
-/* 0, or -EINVAL: a parameter out of its range, by name. */
+/* -EINVAL names the generators there are. */
+int sampler_rng_named(const char *name, enum sampler_rng *out, struct err *e);
+
+/* 0, or -EINVAL: a parameter out of its range, or a step that the generator does not go with, by name. */
 int sampler_check(const struct sampler_params *p, struct err *e);
 
 /* What sampler_check says, or -EINVAL for a bias outside the vocabulary; -ENOMEM. `v` NULL: DRY works without breakers. n_ctx is what a window
@@ -103,14 +123,19 @@ int sampler_add_breaker(struct sampler *s, int32_t head, const int32_t *tail, ui
 /* The token for logits f32 [n_vocab]; -1 when no logit is a number above -infinity. Does not accept it. */
 int32_t sampler_choose(struct sampler *s, const float *logits);
 
+/* Can a device make the next choice from the logits as they are? Then *a tells it how, and sampler_chose says what it
+ * chose, in the place of sampler_choose. */
+bool sampler_device(const struct sampler *s, ka_sample *a);
+void sampler_chose(struct sampler *s, int32_t id);
+
 /* Tells the penalties and DRY that the sequence grew by `id`. */
 void sampler_accept(struct sampler *s, int32_t id);
 
 /* Forgets the history and seeds again. */
 void sampler_reset(struct sampler *s);
 
-/* The candidates that the last choice was made among, most likely first where the chain sorted them; greedy: one. They
- * live until the next call. */
+/* The candidates that the last choice was made among, most likely first where the chain sorted them; greedy, and what
+ * a device chose: one. They live until the next call. */
 uint32_t sampler_candidates(const struct sampler *s, const struct sampler_cand **out);
 
 /* The seed in use, also when it was drawn. */

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,10 +94,10 @@ static int device_fault(struct engine *eng, int rc, struct err *e)
     return err_set(e, rc, "engine: the %s tier failed: %s", eng->info.tier, strerror(-rc));
 }
 
-int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const float **logits,
-                struct err *e)
+int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
+                const float **logits, struct err *e)
 {
-    struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row };
+    struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row, .sample = how };
     for (uint32_t i = 0; i < n_rows; i++)
         st.kv_len = MAX(st.kv_len, eng->rows[i].pos + 1);
     uint64_t point, t0 = clock_ns();
@@ -105,6 +106,9 @@ int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint
         engine_debug_tensors(eng, p, &st);
         t0 = clock_ns();
     }
+    eng->last_plan = p;
+    eng->last_rows = n_rows;
+    eng->last_kv_len = st.kv_len;
     int rc = tier_submit(eng->tier, p->native, &st, &point);
     if (rc)
         return device_fault(eng, rc, e);
@@ -133,9 +137,10 @@ void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t
         eng->rows[i] = (ka_row){ .token = tok[i], .pos = s->pos + i, .slot = s->slot };
 }
 
-struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, uint32_t *n_step)
+struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, bool prompt, uint32_t *n_step)
 {
-    struct engine_plan *p = n <= eng->decode.s->h.row_cap ? &eng->decode : &eng->prefill;
+    bool few = eng->tier->info.by_capacity ? !prompt : n <= eng->decode.s->h.row_cap;
+    struct engine_plan *p = few ? &eng->decode : &eng->prefill;
     *n_step = MIN(n, p->s->h.row_cap);
     return p;
 }
@@ -163,15 +168,15 @@ static int may_go_on(const struct session *s, uint32_t done, uint32_t n, struct 
     return 0;
 }
 
-/* One step of a session; `out` of its last rows get logits. */
+/* One step of a session; `out` of its last rows get logits, and next tokens by `how` [out], NULL: greedy. */
 static int eval_rows(struct session *s, struct engine_plan *p, const int32_t *tok, uint32_t n, uint32_t out,
-                     const float **logits, struct err *e)
+                     const ka_sample *how, const float **logits, struct err *e)
 {
     struct engine *eng = s->eng;
     engine_fill_rows(eng, s, tok, n);
     for (uint32_t i = 0; i < out; i++)
         eng->out_row[i] = n - out + i;
-    int rc = engine_step(eng, p, n, out, logits, e);
+    int rc = engine_step(eng, p, n, out, how, logits, e);
     if (rc)
         return rc;
     memcpy(s->tok + s->pos, tok, n * sizeof *tok);
@@ -179,16 +184,19 @@ static int eval_rows(struct session *s, struct engine_plan *p, const int32_t *to
     return 0;
 }
 
-int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
+/* *plan: the one of the last step. */
+static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
+                const struct engine_plan **plan, struct err *e)
 {
     int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
         uint32_t rows;
-        struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
+        struct engine_plan *p = engine_plan_for(s->eng, n - done, n > 1, &rows);
         bool last = done + rows == n;
         if ((n > 1 && (rc = may_go_on(s, done, n, e))) ||
-            (rc = eval_rows(s, p, tok + done, rows, last, logits, e)))
+            (rc = eval_rows(s, p, tok + done, rows, last, how, logits, e)))
             break;
+        *plan = p;
         done += rows;
         if (last && n > 1)
             progress_report(s->progress, "prompt", n, n);
@@ -196,15 +204,62 @@ int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float 
     return rc;
 }
 
+int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
+{
+    static const ka_sample unread = { .quiet = 1 };
+    const struct engine_plan *p;
+    return eval(s, tok, n, logits ? NULL : &unread, logits, &p, e);
+}
+
+int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
+                      int32_t *next, struct err *e)
+{
+    const struct engine_plan *p = NULL;
+    struct tier *t = s->eng->tier;
+    ka_sample h = how ? *how : (ka_sample){ 0 };
+    h.quiet = !logits;
+    int rc = eval(s, tok, n, &h, logits, &p, e);
+    if (rc)
+        return rc;
+    const int32_t *at = tier_map(t, ARENA_IO, p->s->h.next_off);
+    float first = 0.0f;
+    if (at)
+        *next = *at;
+    else
+        rc = tier_read(t, ARENA_IO, p->s->h.next_off, next, sizeof *next, e);
+    if (!rc && *next == 0) /* also what is chosen where there is nothing to choose */
+        rc = tier_read(t, ARENA_IO, p->s->h.logits_off, &first, sizeof first, e);
+    if (rc)
+        return rc;
+    if (!(first > -INFINITY)) {
+        *next = -1;
+        return 0;
+    }
+    if (*next < 0 || (uint32_t)*next >= s->eng->info.n_vocab)
+        return err_set(e, -EIO, "engine: the %s tier chose token %d, the vocabulary has %u", s->eng->info.tier, *next,
+                       s->eng->info.n_vocab);
+    return 0;
+}
+
+int engine_last_logits(struct engine *eng, const float **logits, struct err *e)
+{
+    const struct stream_head *h = &eng->last_plan->s->h;
+    uint64_t bytes = (uint64_t)h->n_vocab * sizeof(float);
+    if (!eng->logits && !(eng->logits = malloc(bytes)))
+        return err_set(e, -ENOMEM, "engine: out of memory for %u logits", h->n_vocab);
+    *logits = eng->logits;
+    return tier_read(eng->tier, ARENA_IO, h->logits_off, eng->logits, bytes, e);
+}
+
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e)
 {
     int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
         uint32_t rows;
-        struct engine_plan *p = engine_plan_for(s->eng, n - done, &rows);
+        struct engine_plan *p = engine_plan_for(s->eng, n - done, n > 1, &rows);
         rows = MIN(rows, p->s->h.out_cap);
         const float *logits;
-        if ((rc = may_go_on(s, done, n, e)) || (rc = eval_rows(s, p, tok + done, rows, rows, &logits, e)))
+        if ((rc = may_go_on(s, done, n, e)) || (rc = eval_rows(s, p, tok + done, rows, rows, NULL, &logits, e)))
             break;
         for (uint32_t i = 0; i < rows && !rc; i++)
             rc = fn(user, done + i, logits + (size_t)i * s->eng->info.n_vocab);
@@ -236,7 +291,7 @@ int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n,
     if (eng->decode.s->h.row_cap < n || eng->decode.s->h.out_cap < n)
         return err_set(e, -EINVAL, "engine: a batch of %u sessions, the stream has %u rows and %u outputs", n,
                        eng->decode.s->h.row_cap, eng->decode.s->h.out_cap);
-    if ((rc = engine_step(eng, &eng->decode, n, n, &l, e)))
+    if ((rc = engine_step(eng, &eng->decode, n, n, NULL, &l, e)))
         return rc;
     for (uint32_t i = 0; i < n; i++) {
         s[i]->tok[s[i]->pos++] = tok[i];

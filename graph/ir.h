@@ -191,9 +191,13 @@ static inline uint64_t step_out_row_off(uint32_t row_cap)
 {
     return sizeof(ka_step) + (uint64_t)row_cap * sizeof(ka_row);
 }
+static inline uint64_t step_sample_off(uint32_t row_cap, uint32_t out_cap)
+{
+    return (step_out_row_off(row_cap) + (uint64_t)out_cap * 4 + 15) & ~15ull;
+}
 static inline uint64_t step_next_off(uint32_t row_cap, uint32_t out_cap)
 {
-    return step_out_row_off(row_cap) + (uint64_t)out_cap * 4;
+    return step_sample_off(row_cap, out_cap) + (uint64_t)out_cap * sizeof(ka_sample);
 }
 static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
 {
@@ -202,7 +206,7 @@ static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
 
 /* ---- private parts of the stream object (graph/stream.c) ---- */
 
-#define STREAM_MAGIC "ZSTREAM\001" /* 8 bytes: the name, the version */
+#define STREAM_MAGIC "ZSTREAM\002" /* 8 bytes: the name, the version */
 
 /* The arrays behind the head, in the order of the file. */
 enum { STREAM_SECTIONS = 8 };

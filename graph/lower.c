@@ -437,9 +437,11 @@ static void emit_argmax(struct lower *l, const struct gop *op)
 {
     ka_argmax *a = begin(l, op, CMD_ARGMAX);
     uint64_t next = step_next_off(l->s.h.row_cap, l->s.h.out_cap);
+    uint64_t sample = step_sample_off(l->s.h.row_cap, l->s.h.out_cap);
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, next, ((struct place){l->p->buf_step, next, 4ull * l->s.h.out_cap}));
     PUT(l, *a, logits, value(l, op->in[IN_X]));
+    PUT(l, *a, sample, ((struct place){l->p->buf_step, sample, (uint64_t)l->s.h.out_cap * sizeof(ka_sample)}));
     a->n = l->g->vals[op->in[IN_X]].n;
     cost(l, 0, a->n, false);
 }
@@ -492,6 +494,7 @@ static void set_waits(struct lower *l)
 
 static uint32_t step_patches(struct patch *p, uint32_t rows, uint32_t outs)
 {
+    const uint32_t sample = (uint32_t)step_sample_off(rows, outs);
     const struct patch all[] = {
         {offsetof(ka_step, n_rows), SYM_N_ROWS, 4, 4, 1},
         {offsetof(ka_step, n_out), SYM_N_OUT, 4, 4, 1},
@@ -500,6 +503,13 @@ static uint32_t step_patches(struct patch *p, uint32_t rows, uint32_t outs)
         {sizeof(ka_step) + offsetof(ka_row, pos), SYM_POS, 4, sizeof(ka_row), rows},
         {sizeof(ka_step) + offsetof(ka_row, slot), SYM_SLOT, 4, sizeof(ka_row), rows},
         {(uint32_t)step_out_row_off(rows), SYM_OUT_ROW, 4, 4, outs},
+        {sample + offsetof(ka_sample, temp), SYM_TEMP, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, top_k), SYM_TOP_K, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, top_p), SYM_TOP_P, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, min_p), SYM_MIN_P, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, seed), SYM_SEED, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, counter), SYM_COUNTER, 4, sizeof(ka_sample), outs},
+        {sample + offsetof(ka_sample, quiet), SYM_QUIET, 4, sizeof(ka_sample), outs},
     };
     memcpy(p, all, sizeof all);
     return ARRAY_LEN(all);

@@ -6,6 +6,7 @@
 
 #include "base/ckd.h"
 #include "graph/ir.h"
+#include "kernels/fp.h"
 
 /* ---- one allocation ---- */
 
@@ -108,6 +109,13 @@ static uint32_t step_word(const struct step *step, enum sym sym, uint32_t i)
     case SYM_POS: return step->rows[i].pos;
     case SYM_SLOT: return step->rows[i].slot;
     case SYM_OUT_ROW: return step->out_row[i];
+    case SYM_TEMP: return step->sample ? f32_bits(step->sample[i].temp) : 0; /* 0: greedy */
+    case SYM_TOP_K: return step->sample[i].top_k;
+    case SYM_TOP_P: return f32_bits(step->sample[i].top_p);
+    case SYM_MIN_P: return f32_bits(step->sample[i].min_p);
+    case SYM_SEED: return step->sample[i].seed;
+    case SYM_COUNTER: return step->sample[i].counter;
+    case SYM_QUIET: return step->sample ? step->sample[i].quiet : 0;
     case SYM_COUNT: break;
     }
     return PATCH_UNSET;
@@ -120,7 +128,14 @@ static uint32_t step_words(const struct step *step, enum sym sym)
     case SYM_TOKEN:
     case SYM_POS:
     case SYM_SLOT: return step->n_rows;
-    case SYM_OUT_ROW: return step->n_out;
+    case SYM_OUT_ROW:
+    case SYM_TEMP:
+    case SYM_QUIET: return step->n_out;
+    case SYM_TOP_K:
+    case SYM_TOP_P:
+    case SYM_MIN_P:
+    case SYM_SEED:
+    case SYM_COUNTER: return step->sample ? step->n_out : 0;
     default: return 1;
     }
 }

@@ -101,7 +101,8 @@ struct stream_weight {
 };
 
 /* Symbols of the patch table: count words of `width` bytes, `stride` bytes apart, from `off` in ARENA_IO. */
-#define SYM_LIST(X) X(N_ROWS) X(N_OUT) X(KV_LEN) X(TOKEN) X(POS) X(SLOT) X(OUT_ROW)
+#define SYM_LIST(X) X(N_ROWS) X(N_OUT) X(KV_LEN) X(TOKEN) X(POS) X(SLOT) X(OUT_ROW) X(TEMP) X(TOP_K) X(TOP_P)  \
+    X(MIN_P) X(SEED) X(COUNTER) X(QUIET)
 enum sym {
 #define X(name) SYM_##name,
     SYM_LIST(X)
@@ -158,6 +159,7 @@ struct step {
     uint32_t n_rows, n_out, kv_len;
     const ka_row *rows;      /* [n_rows]                                          */
     const uint32_t *out_row; /* [n_out] indices into rows, ascending              */
+    const ka_sample *sample; /* [n_out] how next tokens are chosen; NULL: greedy  */
 };
 
 /* Writes the step's words into `io`, the mapped ARENA_IO, through the patch table; returns the number of words.

@@ -478,6 +478,9 @@ static void check_argmax(struct check *k, const ka_argmax *a)
     rows_at(k, AT(ka_argmax, next), false, 1, 0, 4ull * h->out_cap);
     if (a->next != SADDR(ARENA_IO, h->next_off))
         bad(k, "next is not the step block's");
+    rows_at(k, AT(ka_argmax, sample), true, 1, 0, (uint64_t)h->out_cap * sizeof(ka_sample));
+    if (a->sample && a->sample != SADDR(ARENA_IO, step_sample_off(h->row_cap, h->out_cap)))
+        bad(k, "sample is not the step block's");
 }
 
 static void check_by_op(struct check *k, const void *args)

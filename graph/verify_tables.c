@@ -93,7 +93,7 @@ static int check_buf(const struct stream *s, uint32_t i, struct err *e)
 /* The patch table says the step block's words, each once, in the order of the symbols. */
 static int check_patches(const struct stream *s, struct err *e)
 {
-    const uint32_t rows = s->h.row_cap, outs = s->h.out_cap;
+    const uint32_t rows = s->h.row_cap, outs = s->h.out_cap, sample = (64 + 16 * rows + 4 * outs + 15) / 16 * 16;
     const struct patch want[SYM_COUNT] = {
         [SYM_N_ROWS] = {0, SYM_N_ROWS, 4, 4, 1},
         [SYM_N_OUT] = {4, SYM_N_OUT, 4, 4, 1},
@@ -102,6 +102,13 @@ static int check_patches(const struct stream *s, struct err *e)
         [SYM_POS] = {68, SYM_POS, 4, 16, rows},
         [SYM_SLOT] = {72, SYM_SLOT, 4, 16, rows},
         [SYM_OUT_ROW] = {64 + 16 * rows, SYM_OUT_ROW, 4, 4, outs},
+        [SYM_TEMP] = {sample, SYM_TEMP, 4, 32, outs},
+        [SYM_TOP_K] = {sample + 4, SYM_TOP_K, 4, 32, outs},
+        [SYM_TOP_P] = {sample + 8, SYM_TOP_P, 4, 32, outs},
+        [SYM_MIN_P] = {sample + 12, SYM_MIN_P, 4, 32, outs},
+        [SYM_SEED] = {sample + 16, SYM_SEED, 4, 32, outs},
+        [SYM_COUNTER] = {sample + 20, SYM_COUNTER, 4, 32, outs},
+        [SYM_QUIET] = {sample + 24, SYM_QUIET, 4, 32, outs},
     };
     if (s->h.n_patches != SYM_COUNT)
         return err_set(e, -EINVAL, "stream: %u patches, the step block has %d", s->h.n_patches, SYM_COUNT);

@@ -67,9 +67,28 @@ typedef struct {
     uint32_t n_rows, n_out;
     uint32_t kv_len; /* 1 + the largest position of the step */
     uint32_t reserved[13];
-    /* then ka_row rows[row capacity]; uint32_t out_row[out capacity]; int32_t next[out capacity] */
+    /* then ka_row rows[row capacity]; uint32_t out_row[out capacity]; padding to 16 bytes;
+     * ka_sample sample[out capacity]; int32_t next[out capacity] */
 } ka_step;
-_Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
+/* How the token after an output row is chosen from its logits. temp <= 0: the first of the largest logits. Else, with
+ * the arithmetic of kernels/sample.h:
+ *   candidates  the top_k largest logits, falling, ties by the lower id; top_k 0 or above KA_SAMPLE_MAX means
+ *               KA_SAMPLE_MAX. NaN and -inf are none; without any candidate the choice is 0
+ *   top_p       of their softmax, the shortest prefix whose probabilities reach top_p; top_p >= 1: all
+ *   min_p       of these, the ones whose probability is at least min_p times the first one's, or the first alone
+ *   the draw    probabilities p of logit / temp over what is left; u in [0, 1) is the first word of Philox4x32-10
+ *               with the key (seed, 0) and the counter (counter, 0, 0, 0), shifted right by 8, times 2^-24: the
+ *               first candidate with p_0 + ... + p_i > u (p_0 + p_1 + ...), or the last */
+typedef struct {
+    float temp;
+    uint32_t top_k;
+    float top_p, min_p;
+    uint32_t seed, counter;
+    uint32_t quiet; /* not 0: the host does not read these logits, a tier may keep them to itself */
+    uint32_t reserved;
+} ka_sample;
+#define KA_SAMPLE_MAX 128
+_Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample) == 32, "device ABI");
 
 /* Field lists: F(type, name, count, kind). Kinds: R, W, M are addresses that the command reads, writes, or both; T is a
  * weight or constant; N a number, E a float. An address of 0 means the part is absent where the comment says optional. */
@@ -174,9 +193,11 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, out_row, 1, R) F(uint32_t, n, 1, N)          \
     F(uint32_t, pad, 1, N)
 
-/* next[i] = the lowest index of the largest of logits[i, n] for i < n_out */
+/* next[i] = the lowest index of the largest of logits[i, n] for i < n_out, or where sample (optional, the step
+ * block's) is given what ka_sample says */
 #define KA_ARGMAX(F)                                                                                                   \
-    F(gpu_va, step, 1, R) F(gpu_va, next, 1, W) F(gpu_va, logits, 1, R) F(uint32_t, n, 1, N) F(uint32_t, pad, 1, N)
+    F(gpu_va, step, 1, R) F(gpu_va, next, 1, W) F(gpu_va, logits, 1, R) F(gpu_va, sample, 1, R)                        \
+    F(uint32_t, n, 1, N) F(uint32_t, pad, 1, N)
 
 /* X(command, args, field list, what it is in one line) */
 #define CMD_LIST(X)                                                                                                    \
@@ -193,7 +214,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64, "device ABI");
     X(MOE_UP, ka_moe_up, KA_MOE_UP, "norm, experts' gate and up products, activation")                                 \
     X(MOE_DOWN, ka_moe_down, KA_MOE_DOWN, "experts' down products, weighted sum, residual")                            \
     X(GATHER, ka_gather, KA_GATHER, "rows that need logits")                                                           \
-    X(ARGMAX, ka_argmax, KA_ARGMAX, "greedy choice")
+    X(ARGMAX, ka_argmax, KA_ARGMAX, "the next token: greedy, or drawn")
 
 #define KA_DIM_1
 #define KA_DIM_4 [4]

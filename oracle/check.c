@@ -164,6 +164,7 @@ static void areas_of(struct areas *l, const struct stream *s, uint32_t cmd)
     case CMD_ARGMAX: {
         const ka_argmax *a = args;
         READ(a->logits, a->n, a->n, s->h.out_cap);
+        BYTES(false, a->sample, sizeof(ka_sample) * s->h.out_cap);
         BYTES(true, a->next, 4ull * s->h.out_cap);
         break;
     }

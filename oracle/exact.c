@@ -8,6 +8,7 @@
 
 #include "base/ckd.h"
 #include "kernels/dequant.h"
+#include "kernels/sample.h"
 #include "oracle/cpu.h"
 #include "oracle/kv_q8.h"
 
@@ -110,20 +111,44 @@ static void exact_gather(struct cpu_run *r, const struct cpu_cmd *cmd)
         memcpy(CPU_F32(a->y) + (size_t)i * a->n, CPU_F32(a->x) + (size_t)row[i] * a->n, a->n * sizeof(float));
 }
 
+/* Is x[k] behind x[j] in the order of candidates? */
+static bool is_behind(const float *x, uint32_t k, uint32_t j)
+{
+    return x[k] < x[j] || (x[k] == x[j] && k > j);
+}
+
+/* The first candidate, or the one behind `after`; -1: there is none. A NaN never wins. */
+static int32_t exact_largest(const float *x, uint32_t n, int32_t after)
+{
+    int32_t best = -1;
+    for (uint32_t k = 0; k < n; k++)
+        if (x[k] > -INFINITY && (best < 0 || x[k] > x[best]) && (after < 0 || is_behind(x, k, (uint32_t)after)))
+            best = (int32_t)k;
+    return best;
+}
+
+/* The draw is kernels/sample.h's, in f32: its tokens are to be the same everywhere. */
+static int32_t exact_draw(const ka_sample *s, const float *x, uint32_t n)
+{
+    uint32_t id[KA_SAMPLE_MAX], m = 0, k = sample_top_k(s->top_k), left;
+    float top[KA_SAMPLE_MAX];
+    for (int32_t at = -1; m < k && (at = exact_largest(x, n, at)) >= 0; m++) {
+        id[m] = (uint32_t)at;
+        top[m] = x[at];
+    }
+    return m ? (int32_t)id[sample_pick(s, top, m, &left)] : 0;
+}
+
 static void exact_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_argmax *a = &cmd->a.ARGMAX;
+    const ka_sample *sample = cpu_ptr(a->sample);
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, r->c->io->n_out); pool_next(r->w, &l, &i);) {
         const float *x = CPU_F32(a->logits) + (size_t)i * a->n;
-        uint32_t best = 0;
-        float max = -INFINITY; /* a NaN never wins */
-        for (uint32_t k = 0; k < a->n; k++)
-            if (x[k] > max) {
-                max = x[k];
-                best = k;
-            }
-        ((int32_t *)cpu_ptr(a->next))[i] = (int32_t)best;
+        bool drawn = sample && sample[i].temp > 0.0f;
+        int32_t id = drawn ? exact_draw(&sample[i], x, a->n) : exact_largest(x, a->n, -1);
+        ((int32_t *)cpu_ptr(a->next))[i] = id < 0 ? 0 : id;
     }
 }
 

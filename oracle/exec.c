@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "kernels/sample.h"
 #include "oracle/cpu.h"
 
 enum { ARGMAX_RUN = 16384 };
@@ -181,6 +182,14 @@ struct run_best {
     uint32_t at;
 };
 
+static int32_t draw_token(const ka_sample *s, const float *logits, uint32_t n)
+{
+    uint32_t id[KA_SAMPLE_MAX], left;
+    float top[KA_SAMPLE_MAX];
+    n = sample_take(logits, n, sample_top_k(s->top_k), id, top);
+    return n ? (int32_t)id[sample_pick(s, top, n, &left)] : 0;
+}
+
 static void run_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_argmax *a = &cmd->a.ARGMAX;
@@ -195,12 +204,15 @@ static void run_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
     }
     pool_barrier(r->w);
     cpu_claim(r);
+    const ka_sample *sample = cpu_ptr(a->sample);
     for (struct pool_loop l = pool_loop(r->w, n_out); pool_next(r->w, &l, &i);) {
         struct run_best b = { -INFINITY, 0 };
         for (uint32_t k = i * runs; k < (i + 1) * runs; k++)
             if (best[k].best > b.best)
                 b = best[k];
-        ((int32_t *)cpu_ptr(a->next))[i] = (int32_t)b.at;
+        bool drawn = sample && sample[i].temp > 0.0f;
+        ((int32_t *)cpu_ptr(a->next))[i] =
+            drawn ? draw_token(&sample[i], CPU_F32(a->logits) + (size_t)i * a->n, a->n) : (int32_t)b.at;
     }
 }
 

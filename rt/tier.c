@@ -9,7 +9,9 @@
 #include "base/log.h"
 
 const struct tier_driver *const tier_drivers[] = {
+    &tier_driver_cuda,
     &tier_driver_cpu,
+    &tier_driver_lockstep,
     &tier_driver_null,
     NULL,
 };
@@ -18,7 +20,7 @@ static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e
 {
     char why[400] = "";
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
-        if (*d == &tier_driver_null)
+        if (*d == &tier_driver_null || *d == &tier_driver_lockstep)
             continue;
         struct tier_info info = { 0 };
         struct err first = { 0 };

@@ -33,6 +33,8 @@ struct tier_info {
     char device[96];         /* "2 cores, avx512", "AMD Radeon ...": for people                     */
     char note[160];          /* why it can or cannot run, one line                                  */
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown                                               */
+    bool by_capacity;        /* streams for few rows and for many differ in arithmetic, not only in speed */
+    uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
 };
 
 /* What submissions cost, summed since tier_stats_reset. */
@@ -47,6 +49,7 @@ struct tier_stats {
 struct tier_trace {
     uint32_t cmd, reserved;
     uint64_t start_ns, end_ns;
+    const char *kernel;      /* what ran, where a command is several kernels; NULL: the command     */
 };
 
 /* Where the weights' bytes are: weight i of the stream's table lies at data[i], its rows as in the file. The memory
@@ -78,6 +81,7 @@ struct tier_impl {
     uint32_t (*trace)(struct tier *t, const struct tier_trace **out); /* the last step's                 */
     int (*submit_prefix)(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
     uint64_t (*resident)(const struct tier *t);                    /* bytes held, weights included       */
+    int (*roof)(struct tier *t, double *gbs, struct err *e);       /* GB/s that its memory can be read at */
 };
 
 /* Embedded first in each tier's own struct. */
@@ -104,11 +108,14 @@ struct tier_driver {
     int (*probe)(const struct tier_opts *o, struct tier_info *info);
     int (*open)(const struct tier_opts *o, struct tier **out, struct err *e);
 };
+extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
 extern const struct tier_driver tier_driver_cpu;       /* oracle/tier.c */
+extern const struct tier_driver tier_driver_lockstep;  /* rt/lockstep/  */
 extern const struct tier_driver tier_driver_null;      /* rt/null.c     */
 extern const struct tier_driver *const tier_drivers[]; /* NULL-terminated; cpu and null are always there */
 
-/* name NULL or "auto": the first that probes well (never null). -ENODEV: none; the message says why and what to do. */
+/* name NULL or "auto": the first that probes well and opens (never lockstep or null). -ENODEV: none; the message says why
+ * and what to do. */
 int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e);
 void tier_close(struct tier *t); /* NULL is fine */
 

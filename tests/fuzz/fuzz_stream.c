@@ -14,6 +14,7 @@ static void use(const struct stream *s)
     struct graph_view v = {.n_rows = 3, .kv_len = 17};
     ka_row rows[3] = {{0}};
     uint32_t out_row[1] = {0};
+    ka_sample sample = {.temp = 1.0f};
     struct step step = {.n_rows = s->h.row_cap < 3 ? s->h.row_cap : 3, .n_out = 1, .kv_len = 1, .rows = rows,
                         .out_row = out_row};
     if (f) {
@@ -25,6 +26,9 @@ static void use(const struct stream *s)
     }
     if (s->h.arena_bytes[ARENA_IO] <= 1 << 20) {
         uint8_t *io = malloc(s->h.arena_bytes[ARENA_IO]);
+        if (io)
+            stream_patch(io, s, &step);
+        step.sample = &sample;
         if (io)
             stream_patch(io, s, &step);
         free(io);

@@ -119,6 +119,10 @@ const struct op_case op_cases[] = {
     { "gather", make_gather, .rows = 7, .n_in = 40, .max_nmse = 0 },
     { "argmax", make_argmax, .rows = 7, .n_in = 40000 },
     { "argmax/ragged", make_argmax, .rows = 3, .n_in = 77 },
+    { "sample", make_sample, .rows = 24, .n_in = 40000 },
+    { "sample/ragged", make_sample, .rows = 24, .n_in = 777 },
+    { "sample/few", make_sample, .rows = 8, .n_in = 19 },
+    { "sample/151936", make_sample, .rows = 3, .n_in = 151936 },
     { 0 },
 };
 
@@ -148,5 +152,6 @@ const struct op_case op_time_cases[] = {
     { "moe_up/q4_k/8 of 128", make_moe_up, QT_Q4_K, 1, 2048, 768, .heads = 32, .arg = 8 },
     { "moe_down/q4_k/8 of 128", make_moe_down, QT_Q4_K, 1, 768, 2048, .heads = 32, .arg = 8, .flags = OF_RESID },
     { "argmax/151936", make_argmax, .rows = 1, .n_in = 151936 },
+    { "sample/151936", make_sample, .rows = 1, .n_in = 151936 },
     { 0 },
 };

@@ -344,3 +344,29 @@ struct ops *make_argmax(const struct op_case *c)
     ops_cmd(o, CMD_ARGMAX, &a, sizeof a);
     return o;
 }
+
+/* Row by row other parameters, one row in eight greedy; every third row has logits of few values, so that ties decide
+ * what is a candidate. */
+struct ops *make_sample(const struct op_case *c)
+{
+    static const uint32_t top_k[] = { 40, 1, 0, 100, 128, 7, 5000 };
+    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    uint32_t l = ops_logits(o, c->n_in);
+    ka_sample *s = ops_samples(o);
+    ops_next_is_result(o);
+    for (uint32_t r = 0; r < c->rows; r++) {
+        float *x = ops_data(o, l) + (size_t)r * c->n_in;
+        ops_row(o, r)->token = 0; /* there may be fewer than 64 */
+        for (uint32_t i = 0; i < c->n_in; i++)
+            x[i] = r % 3 == 2 ? (float)(ops_random() % 5) : 3.0f * x[i];
+        for (uint32_t i = 0; i < c->n_in / 8; i++)
+            x[ops_random() % c->n_in] = i % 2 ? NAN : -INFINITY;
+        s[r] = (ka_sample){ .temp = r % 8 == 7 ? 0.0f : 0.25f * (float)(1 + ops_random() % 8),
+                            .top_k = top_k[r % ARRAY_LEN(top_k)], .top_p = r % 2 ? 1.0f : 0.1f * (float)(r % 10),
+                            .min_p = r % 4 == 1 ? 0.05f : 0.0f, .seed = ops_random(), .counter = r };
+    }
+    ka_argmax a = { .step = ops_step(o), .next = ops_next(o), .logits = ops_at(o, l), .sample = ops_sample(o),
+                    .n = c->n_in };
+    ops_cmd(o, CMD_ARGMAX, &a, sizeof a);
+    return o;
+}

@@ -36,6 +36,7 @@ struct ops {
     uint32_t total;
     bool next_is_result;
     ka_row *rows;
+    ka_sample *sample; /* [total], NULL: greedy */
 };
 
 static uint32_t seed;
@@ -113,6 +114,7 @@ void ops_free(struct ops *o)
         free(o->weight_data[i]);
     }
     free(o->rows);
+    free(o->sample);
     free(o);
 }
 
@@ -134,6 +136,19 @@ gpu_va ops_at(const struct ops *o, uint32_t buf)
 gpu_va ops_next(const struct ops *o)
 {
     return SADDR(ARENA_IO, o->s.h.next_off);
+}
+
+gpu_va ops_sample(const struct ops *o)
+{
+    return SADDR(ARENA_IO, step_sample_off(o->total, o->total));
+}
+
+ka_sample *ops_samples(struct ops *o)
+{
+    if (!o->sample)
+        o->sample = calloc(o->total, sizeof *o->sample);
+    CHECK(o->sample);
+    return o->sample;
 }
 
 void ops_next_is_result(struct ops *o)
@@ -310,11 +325,15 @@ int ops_finish(struct ops *o, struct err *e)
     for (int a = 0; a < ARENA_COUNT; a++)
         h->arena_bytes[a] = align_up(h->arena_bytes[a] + (a == ARENA_CONST ? 0 : GUARD), STREAM_ALIGN);
     h->const_bytes = (uint32_t)h->arena_bytes[ARENA_CONST];
-    const uint32_t rows = h->row_cap, outs = h->out_cap;
+    const uint32_t rows = h->row_cap, outs = h->out_cap, sample = (uint32_t)step_sample_off(rows, outs);
     const struct patch patches[] = {
         { 0, SYM_N_ROWS, 4, 4, 1 },    { 4, SYM_N_OUT, 4, 4, 1 },     { 8, SYM_KV_LEN, 4, 4, 1 },
         { 64, SYM_TOKEN, 4, 16, rows }, { 68, SYM_POS, 4, 16, rows }, { 72, SYM_SLOT, 4, 16, rows },
         { (uint32_t)step_out_row_off(rows), SYM_OUT_ROW, 4, 4, outs },
+        { sample, SYM_TEMP, 4, 32, outs },       { sample + 4, SYM_TOP_K, 4, 32, outs },
+        { sample + 8, SYM_TOP_P, 4, 32, outs },  { sample + 12, SYM_MIN_P, 4, 32, outs },
+        { sample + 16, SYM_SEED, 4, 32, outs },  { sample + 20, SYM_COUNTER, 4, 32, outs },
+        { sample + 24, SYM_QUIET, 4, 32, outs },
     };
     memcpy(o->patches, patches, sizeof patches);
     h->n_patches = ARRAY_LEN(patches);
@@ -409,7 +428,8 @@ static int open_tier(struct ops *o, const struct ops_how *how, bool check, struc
 
 static int submit_rows(struct ops *o, struct open_tier *x, uint32_t r0, uint32_t n, struct err *e)
 {
-    struct step st = { .n_rows = n, .n_out = n, .rows = o->rows + r0 };
+    struct step st = { .n_rows = n, .n_out = n, .rows = o->rows + r0,
+                       .sample = o->sample ? o->sample + r0 : NULL };
     uint32_t *out = malloc(n * sizeof *out);
     uint64_t point;
     CHECK(out);

@@ -42,6 +42,9 @@ uint32_t ops_state(struct ops *o, const char *name, uint64_t bytes);
 uint32_t ops_logits(struct ops *o, uint32_t n_vocab);
 gpu_va ops_next(const struct ops *o);
 void ops_next_is_result(struct ops *o);
+/* How next tokens are chosen: the address for ARGMAX, and the rows' own, [total], at first all zero (greedy). */
+gpu_va ops_sample(const struct ops *o);
+ka_sample *ops_samples(struct ops *o);
 /* n floats, uniform in [lo, hi], as an F32 weight. */
 uint32_t ops_vec(struct ops *o, const char *name, uint32_t n, float lo, float hi);
 /* A weight [n_in, n_out, n_mats] of normal numbers / sqrt(n_in). */

@@ -229,6 +229,31 @@ START_TEST(a_prompt_can_be_interrupted)
 }
 END_TEST
 
+START_TEST(the_tier_chooses_the_next_token)
+{
+    struct session *s = new_session(eng);
+    struct err e = { 0 };
+    const float *logits;
+    int32_t next;
+    ck_assert_msg(session_eval_next(s, some, 20, NULL, &logits, &next, &e) == 0, "%s", e.msg); /* two steps */
+    ck_assert_int_eq(next, expected(some[19], 19));
+    ck_assert_int_eq(next, winner(logits));
+    int32_t token = next;
+    ck_assert_int_eq(session_eval_next(s, &token, 1, NULL, NULL, &next, &e), 0);
+    ck_assert_int_eq(next, expected(token, 20));
+    int32_t to_0 = 0;
+    while (expected(to_0, 21))
+        to_0++;
+    ck_assert_int_eq(session_eval_next(s, &to_0, 1, NULL, &logits, &next, &e), 0);
+    ck_assert_int_eq(next, 0);
+    const float *kept = NULL;
+    ck_assert_int_eq(engine_last_logits(eng, &kept, &e), 0);
+    ck_assert_mem_eq(kept, logits, engine_info(eng)->n_vocab * sizeof *kept);
+    ck_assert_int_eq(session_eval_next(s, some, 0, NULL, NULL, &next, &e), -EINVAL);
+    session_destroy(s);
+}
+END_TEST
+
 static int cancel_at_5(void *user, int32_t id, const float *logits)
 {
     static int n;
@@ -309,6 +334,7 @@ int main(void)
     tcase_add_test(t, a_batch_gives_each_session_its_own);
     tcase_add_test(t, a_prompt_can_be_interrupted);
     tcase_add_test(t, generation_ends_by_context_length_or_interruption);
+    tcase_add_test(t, the_tier_chooses_the_next_token);
     tcase_add_test(t, bad_options_are_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -23,9 +23,22 @@ START_TEST(a_patch_writes_the_steps_words_and_leaves_the_rest)
         want[17 + 4 * r] = rows[r].pos;
         want[18 + 4 * r] = rows[r].slot;
     }
-    for (uint32_t i = 0; i < OUTS; i++)
+    uint32_t *sample = want + 16 + 4 * 8 + 8; /* 8 rows, 8 outputs */
+    for (uint32_t i = 0; i < OUTS; i++) {
         want[16 + 4 * 8 + i] = out_row[i];
-    ck_assert_uint_eq(stream_patch((uint8_t *)io, s, &step), 3 + 3 * ROWS + OUTS);
+        sample[8 * i] = sample[8 * i + 6] = 0; /* greedy, and the logits are read */
+    }
+    ck_assert_uint_eq(stream_patch((uint8_t *)io, s, &step), 3 + 3 * ROWS + 3 * OUTS);
+    ck_assert_mem_eq(io, want, words * 4);
+    static const ka_sample draws[OUTS] = {{0.5f, 40, 0.25f, 0.125f, 7, 1, 1, 0}, {2.0f, 1, 1.0f, 0.0f, 8, 9, 0, 0}};
+    struct step drawn = step;
+    drawn.sample = draws;
+    for (uint32_t i = 0; i < OUTS; i++)
+        memcpy(sample + 8 * i, &draws[i], 28);
+    ck_assert_uint_eq(stream_patch((uint8_t *)io, s, &drawn), 3 + 3 * ROWS + 8 * OUTS);
+    ck_assert_mem_eq(io, want, words * 4);
+    ck_assert_uint_eq(stream_patch((uint8_t *)io, s, &step), 3 + 3 * ROWS + 3 * OUTS); /* greedy again */
+    sample[0] = sample[8] = sample[6] = sample[14] = 0;
     ck_assert_mem_eq(io, want, words * 4);
     free(io);
     free(want);
@@ -41,18 +54,22 @@ START_TEST(the_table_covers_the_block_for_any_capacity)
         o.row_cap = caps[c][0];
         o.out_cap = caps[c][1];
         struct stream *s = fake_compile(0, o);
-        ck_assert_uint_eq(s->h.next_off, 64 + 16 * o.row_cap + 4 * o.out_cap);
+        uint32_t sample_off = (64 + 16 * o.row_cap + 4 * o.out_cap + 15) / 16 * 16;
+        ck_assert_uint_eq(s->h.next_off, sample_off + 32 * o.out_cap);
         ka_row *full = calloc(o.row_cap, sizeof *full);
         uint32_t *outs = calloc(o.out_cap, sizeof *outs);
-        struct step all = {.n_rows = o.row_cap, .n_out = o.out_cap, .kv_len = 1, .rows = full, .out_row = outs};
+        ka_sample *sample = calloc(o.out_cap, sizeof *sample);
+        struct step all = {.n_rows = o.row_cap, .n_out = o.out_cap, .kv_len = 1, .rows = full, .out_row = outs,
+                           .sample = sample};
         uint8_t *io = malloc(s->h.arena_bytes[ARENA_IO]);
         memset(io, 0xaa, s->h.arena_bytes[ARENA_IO]);
-        ck_assert_uint_eq(stream_patch(io, s, &all), 3 + 3 * o.row_cap + o.out_cap);
+        ck_assert_uint_eq(stream_patch(io, s, &all), 3 + 3 * o.row_cap + 8 * o.out_cap);
         for (uint64_t i = s->h.next_off; i < s->h.arena_bytes[ARENA_IO]; i++)
             ck_assert_uint_eq(io[i], 0xaa);
         free(io);
         free(full);
         free(outs);
+        free(sample);
         stream_free(s);
     }
 }

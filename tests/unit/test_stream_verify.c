@@ -318,6 +318,8 @@ START_TEST(consistent_but_wrong_places_are_refused)
     ck_assert_int_ne(moved(2, offsetof(ka_rope_kv, kc), find_buf("q.0"), 0), 0);
     ck_assert_int_ne(moved(2, offsetof(ka_rope_kv, kc), find_buf("kv.k.0"), 256), 0);
     ck_assert_int_ne(moved(s->h.n_cmds - 1, offsetof(ka_argmax, next), find_buf("step"), 64), 0);
+    ck_assert_int_ne(moved(s->h.n_cmds - 1, offsetof(ka_argmax, sample), find_buf("step"), 64), 0);
+    ck_assert_int_ne(moved(s->h.n_cmds - 1, offsetof(ka_argmax, sample), find_buf("logits"), 0), 0);
     ck_assert_int_ne(moved(s->h.n_cmds - 3, offsetof(ka_gather, out_row), find_buf("step"), 64), 0);
     stream_free(s);
 }

@@ -52,7 +52,7 @@ static void open_tier(struct ctx *c, const struct tier_opts *opts)
         c->rows[r] = (ka_row){ .token = (int32_t)(7 * r + 3), .pos = r };
         c->out[r] = r;
     }
-    c->st = (struct step){ ROWS, ROWS, ROWS, c->rows, c->out };
+    c->st = (struct step){ ROWS, ROWS, ROWS, c->rows, c->out, NULL };
 }
 
 static void start(struct ctx *c, const struct tier_opts *opts)

@@ -48,7 +48,7 @@ START_TEST(one_winner_per_output_by_the_formula)
     for (uint32_t k = 0; k < 20; k++) {
         ka_row rows[ROWS] = { { .token = k ? -1 : token, .pos = 2 * k }, { .token = 7, .pos = 2 * k + 1 } };
         uint32_t out[ROWS] = { 0, 1 }, n_out = k % 3 ? 1 : 2;
-        struct step st = { 2, n_out, 2 * k + 2, rows, out };
+        struct step st = { 2, n_out, 2 * k + 2, rows, out, NULL };
         uint64_t point;
         ck_assert_int_eq(tier_submit(t, p[k % 2], &st, &point), 0);
         ck_assert_int_eq(tier_wait(t, point, 0), 0);

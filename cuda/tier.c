@@ -1,0 +1,387 @@
+/* cuda/tier.c: the cuda tier's front: which device, open, arenas, reading and writing. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/ckd.h"
+#include "base/log.h"
+#include "cuda/cuda.h"
+
+int cuda_fail(const struct cuda *c, cu_result r, struct err *e, const char *fmt, ...)
+{
+    char what[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (r != CU_OUT_OF_MEMORY)
+        return err_set(e, -EIO, "cuda: %s: %s", what, cuda_error(c->cu, r));
+    size_t free_bytes = 0, total = 0;
+    c->cu->mem_info(&free_bytes, &total);
+    return err_set(e, -ENOMEM, "cuda: no room for %s: %s has %zu MiB free of %zu: a smaller --ctx or model, or --tier=cpu",
+                   what, c->name, free_bytes >> 20, total >> 20);
+}
+
+int cuda_host_alloc(struct cuda *c, struct cuda_host *h, uint64_t bytes, struct err *e)
+{
+    h->bytes = MAX(bytes, 64u);
+    cu_result r = c->cu->host_alloc(&h->p, h->bytes, CU_HOST_MAPPED | CU_HOST_PORTABLE);
+    if (!r)
+        r = c->cu->host_device(&h->va, h->p, 0);
+    if (r)
+        return cuda_fail(c, r, e, "%llu KiB of host memory", (unsigned long long)(h->bytes >> 10));
+    memset(h->p, 0, h->bytes);
+    return 0;
+}
+
+void cuda_host_free(struct cuda *c, struct cuda_host *h)
+{
+    if (h->p)
+        c->cu->host_free(h->p);
+    *h = (struct cuda_host){ 0 };
+}
+
+/* ---- which device ---- */
+
+static int attr(const struct cuda_api *cu, cu_device d, int what)
+{
+    int v = 0;
+    cu->device_attr(&v, what, d);
+    return v;
+}
+
+/* Later architectures first, then the larger memory. */
+static uint64_t rank(const struct cuda_api *cu, cu_device d)
+{
+    size_t bytes = 0;
+    cu->device_mem(&bytes, d);
+    return ((uint64_t)attr(cu, d, CU_ATTR_CC_MAJOR) << 56) + ((uint64_t)attr(cu, d, CU_ATTR_CC_MINOR) << 48) +
+           (bytes >> 20);
+}
+
+static bool contains(const char *name, const char *part)
+{
+    return strcasestr(name, part) != NULL;
+}
+
+/* The device of the options, or the best; -1 and a note. */
+static int pick_device(const struct cuda_api *cu, const struct tier_opts *o, cu_device *dev, char *note, size_t n_note)
+{
+    int n = 0;
+    char name[64], seen[100] = "";
+    bool found = false;
+    if (cu->device_count(&n) || n == 0) {
+        snprintf(note, n_note, "the NVIDIA driver sees no GPU");
+        return -ENODEV;
+    }
+    for (int i = 0; i < n; i++) {
+        cu_device d;
+        if (cu->device_get(&d, i) || cu->device_name(name, sizeof name, d))
+            continue;
+        size_t len = strlen(seen);
+        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, name);
+        if (o->device_name ? !contains(name, o->device_name) : o->device >= 0 && o->device != i)
+            continue;
+        if (!found || rank(cu, d) > rank(cu, *dev))
+            *dev = d;
+        found = true;
+    }
+    if (found)
+        return 0;
+    if (o->device_name)
+        snprintf(note, n_note, "no device's name contains '%.32s'; there are %s", o->device_name, seen);
+    else
+        snprintf(note, n_note, "no device %d; there are %s", o->device, seen);
+    return -ENODEV;
+}
+
+static const char *target_of(const struct cuda_api *cu, cu_device d)
+{
+    int major = attr(cu, d, CU_ATTR_CC_MAJOR), minor = attr(cu, d, CU_ATTR_CC_MINOR);
+    return major == 9 && minor == 0 ? "sm_90a" : major >= 8 ? "sm_80" : NULL;
+}
+
+static int probe(const struct tier_opts *o, struct tier_info *info, const struct cuda_api **out, cu_device *dev)
+{
+    const struct cuda_api *cu = cuda_api_get(info->note, sizeof info->note);
+    if (!cu)
+        return -ENODEV;
+    int rc = pick_device(cu, o, dev, info->note, sizeof info->note);
+    if (rc)
+        return rc;
+    size_t bytes = 0;
+    char name[64] = "";
+    cu->device_name(name, sizeof name, *dev);
+    cu->device_mem(&bytes, *dev);
+    const char *target = target_of(cu, *dev);
+    snprintf(info->device, sizeof info->device, "%s", name);
+    if (!target) {
+        snprintf(info->note, sizeof info->note, "%s has compute capability %d.%d, zinc needs 8.0", name,
+                 attr(cu, *dev, CU_ATTR_CC_MAJOR), attr(cu, *dev, CU_ATTR_CC_MINOR));
+        return -ENODEV;
+    }
+    if (!kernel_blob_find("basic", target)) {
+        snprintf(info->note, sizeof info->note, "this binary was built without clang-19, so it has no GPU kernels");
+        return -ENODEV;
+    }
+    snprintf(info->note, sizeof info->note, "driver for CUDA %d.%d, kernels for %s", cu->version / 1000,
+             cu->version % 1000 / 10, target);
+    info->mem_bytes = bytes;
+    info->by_capacity = true;
+    info->chunk = 2048;
+    *out = cu;
+    return 0;
+}
+
+static int cuda_probe(const struct tier_opts *o, struct tier_info *info)
+{
+    const struct cuda_api *cu;
+    cu_device dev;
+    return probe(o, info, &cu, &dev);
+}
+
+/* ---- open, close ---- */
+
+static void cuda_destroy(struct tier *t)
+{
+    struct cuda *c = cuda_of(t);
+    const struct cuda_api *cu = c->cu;
+    if (c->retained) {
+        cu->ctx_set(c->ctx);
+        if (c->q) {
+            cu->stream_sync(c->q);
+            cu->stream_destroy(c->q);
+        }
+        for (int a = 0; a < ARENA_COUNT; a++)
+            if (c->arena[a])
+                cu->mem_free(c->arena[a]);
+        if (c->seq)
+            cu->mem_free(c->seq);
+        cuda_host_free(c, &c->io);
+        cuda_host_free(c, &c->done);
+        cuda_modules_free(c);
+        cu->ctx_release(c->dev);
+    }
+    free(c->trace);
+    free(c);
+}
+
+/* Does the device execute what it is given? One addition, looked at. */
+static int self_check(struct cuda *c, struct err *e)
+{
+    enum { N = 64 };
+    bool need[KERNEL_COUNT] = { [K_add] = true };
+    float a[N], y[N];
+    ka_step step = { .n_rows = 1 };
+    cu_ptr mem = 0;
+    int rc = cuda_modules_need(c, need, e);
+    if (rc)
+        return rc;
+    for (int i = 0; i < N; i++)
+        a[i] = (float)i;
+    const struct cuda_api *cu = c->cu;
+    cu_result r = cu->mem_alloc(&mem, 4096);
+    if (!r && !(r = cu->to_device(mem, &step, sizeof step)) && !(r = cu->to_device(mem + 1024, a, sizeof a))) {
+        kl_add args = { .step = mem, .y = mem + 2048, .a = mem + 1024, .b = mem + 1024, .n = N };
+        struct cu_launch l = { .grid = { 1, 1, 1 }, .block = { kernel_infos[K_add].threads, 1, 1 }, .stream = c->q };
+        void *params[] = { &args };
+        if (!(r = cu->launch(&l, c->func[K_add], params, NULL)) && !(r = cu->stream_sync(c->q)))
+            r = cu->to_host(y, mem + 2048, sizeof y);
+    }
+    if (mem)
+        cu->mem_free(mem);
+    if (r)
+        return cuda_fail(c, r, e, "self-check");
+    for (int i = 0; i < N; i++)
+        if (y[i] != 2.0f * a[i])
+            return err_set(e, -EIO, "cuda: self-check: %g + %g gave %g on %s", (double)a[i], (double)a[i], (double)y[i],
+                           c->name);
+    return 0;
+}
+
+static int open_device(struct cuda *c, struct err *e)
+{
+    const struct cuda_api *cu = c->cu;
+    /* twice, released once: the context stays for the next tier of this process, a new one takes a quarter of a second */
+    cu_result r = cu->ctx_retain(&c->ctx, c->dev);
+    if (!r && !(r = cu->ctx_retain(&c->ctx, c->dev)))
+        c->retained = true;
+    if (r)
+        return cuda_fail(c, r, e, "context on %s", c->name);
+    if ((r = cu->ctx_set(c->ctx)) || (r = cu->stream_create(&c->q, CU_STREAM_NON_BLOCKING)))
+        return cuda_fail(c, r, e, "stream on %s", c->name);
+    if ((r = cu->mem_alloc(&c->seq, 256)) || (r = cu->set_bytes(c->seq, 0, 256)))
+        return cuda_fail(c, r, e, "step counter");
+    size_t free_bytes = 0, total = 0;
+    cu->mem_info(&free_bytes, &total);
+    c->base.info.mem_bytes = total;
+    c->base.info.mem_free_bytes = free_bytes;
+    c->target = target_of(cu, c->dev);
+    c->t = (struct dispatch_target){ .n_cores = (uint32_t)attr(cu, c->dev, CU_ATTR_CORES),
+                                     .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
+                                     .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
+                                     .wgmma = strcmp(c->target, "sm_90a") == 0 };
+    int rc = cuda_host_alloc(c, &c->done, sizeof(uint32_t), e);
+    return rc ? rc : self_check(c, e);
+}
+
+static int cuda_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
+{
+    static const char *const names[ARENA_COUNT] = { "weights", "const", "kv", "state", "scratch", "io" };
+    struct cuda *c = cuda_of(t);
+    c->cu->ctx_set(c->ctx);
+    for (int a = ARENA_KV; a < ARENA_COUNT; a++) {
+        uint64_t n = MAX(bytes[a], 256u);
+        cu_result r = c->cu->mem_alloc(&c->arena[a], n);
+        if (!r)
+            r = c->cu->set_bytes(c->arena[a], 0, n);
+        if (r)
+            return cuda_fail(c, r, e, "the %s arena of %llu MiB", names[a], (unsigned long long)(n >> 20));
+    }
+    c->mirrored = true;
+    return cuda_host_alloc(c, &c->io, bytes[ARENA_IO], e);
+}
+
+/* ---- reading and writing ---- */
+
+static int finish_steps(struct cuda *c, struct err *e)
+{
+    int rc;
+    c->cu->ctx_set(c->ctx);
+    while ((rc = cuda_wait(&c->base, c->issued, 1000000000u)) == -ETIME) {
+    }
+    return rc ? err_set(e, rc, "%s", c->fault.msg) : 0;
+}
+
+static int cuda_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
+{
+    struct cuda *c = cuda_of(t);
+    int rc = finish_steps(c, e);
+    cu_result r = rc || !n ? CU_OK : c->cu->to_host(dst, c->arena[a] + off, n);
+    return rc ? rc : r ? cuda_fail(c, r, e, "reading %llu bytes", (unsigned long long)n) : 0;
+}
+
+static int cuda_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
+{
+    struct cuda *c = cuda_of(t);
+    int rc = finish_steps(c, e);
+    cu_result r = rc || !n ? CU_OK : c->cu->to_device(c->arena[a] + off, src, n);
+    return rc ? rc : r ? cuda_fail(c, r, e, "writing %llu bytes", (unsigned long long)n) : 0;
+}
+
+static const void *cuda_map(struct tier *t, enum arena a, uint64_t off)
+{
+    struct cuda *c = cuda_of(t);
+    return a == ARENA_IO && c->mirrored ? (const uint8_t *)c->io.p + off : NULL;
+}
+
+static int cuda_fault(struct tier *t, struct err *out)
+{
+    struct cuda *c = cuda_of(t);
+    if (!c->fault.msg[0])
+        return -ENOENT;
+    *out = c->fault;
+    return 0;
+}
+
+static uint32_t cuda_trace(struct tier *t, const struct tier_trace **out)
+{
+    struct cuda *c = cuda_of(t);
+    *out = c->trace;
+    return c->n_trace;
+}
+
+static uint64_t cuda_resident(const struct tier *t)
+{
+    const struct cuda *c = (const struct cuda *)t;
+    uint64_t sum = c->weight_bytes + c->work_bytes;
+    for (int a = 0; a < ARENA_COUNT; a++)
+        sum += t->arena_bytes[a];
+    return sum;
+}
+
+/* The weights are read when they are large enough, as decoding reads them; else memory of its own. */
+static int cuda_roof(struct tier *t, double *gbs, struct err *e)
+{
+    enum { READS = 3 };
+    struct cuda *c = cuda_of(t);
+    const struct cuda_api *cu = c->cu;
+    bool need[KERNEL_COUNT] = { [K_roof] = true };
+    uint64_t bytes = (uint64_t)2 << 30;
+    cu_event ev[2] = { 0 };
+    cu_ptr own = 0;
+    float ms = 0.0f, best = 0.0f;
+    int rc = finish_steps(c, e);
+    if (rc || (rc = cuda_modules_need(c, need, e)))
+        return rc;
+    cu_result r = CU_OK;
+    if (c->weight_bytes < bytes)
+        r = cu->mem_alloc(&own, bytes);
+    kl_roof args = { .p = own ? own : c->arena[ARENA_WEIGHTS], .out = c->seq + 64, .n16 = (uint32_t)(bytes / 16) };
+    struct cu_launch l = { .grid = { 4 * c->t.n_cores, 1, 1 }, .block = { kernel_infos[K_roof].threads, 1, 1 },
+                           .stream = c->q };
+    void *params[] = { &args };
+    for (int i = 0; i < 2 && !r; i++)
+        r = cu->event_create(&ev[i], CU_EVENT_DEFAULT);
+    for (int i = 0; i < READS && !r; i++) {
+        if (!(r = cu->event_record(ev[0], c->q)) && !(r = cu->launch(&l, c->func[K_roof], params, NULL)) &&
+            !(r = cu->event_record(ev[1], c->q)) && !(r = cu->event_sync(ev[1])))
+            r = cu->event_ms(&ms, ev[0], ev[1]);
+        best = i == 0 || ms < best ? ms : best;
+    }
+    for (int i = 0; i < 2; i++)
+        if (ev[i])
+            cu->event_destroy(ev[i]);
+    if (own)
+        cu->mem_free(own);
+    if (r)
+        return cuda_fail(c, r, e, "measuring the roof");
+    *gbs = (double)bytes / ((double)best * 1e6);
+    return 0;
+}
+
+static const struct tier_impl cuda_impl = {
+    .name = "cuda",
+    .destroy = cuda_destroy,
+    .load = cuda_load,
+    .alloc = cuda_alloc,
+    .prepare = cuda_prepare,
+    .plan_destroy = cuda_plan_destroy,
+    .submit = cuda_submit,
+    .wait = cuda_wait,
+    .read = cuda_read,
+    .write = cuda_write,
+    .map = cuda_map,
+    .fault = cuda_fault,
+    .dump = cuda_plan_dump,
+    .trace = cuda_trace,
+    .submit_prefix = cuda_submit_prefix,
+    .resident = cuda_resident,
+    .roof = cuda_roof,
+};
+
+static int cuda_open(const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    struct cuda *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(e, -ENOMEM, "cuda: tier object");
+    c->base.impl = &cuda_impl;
+    c->check = o->check;
+    c->trace_on = o->trace;
+    int rc = probe(o, &c->base.info, &c->cu, &c->dev);
+    if (rc)
+        err_set(e, rc, "cuda: %s", c->base.info.note);
+    if (!rc) {
+        snprintf(c->name, sizeof c->name, "%s", c->base.info.device);
+        rc = open_device(c, e);
+    }
+    if (rc) {
+        cuda_destroy(&c->base);
+        return rc;
+    }
+    *out = &c->base;
+    return 0;
+}
+
+const struct tier_driver tier_driver_cuda = { "cuda", cuda_probe, cuda_open };

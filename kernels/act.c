@@ -1,0 +1,80 @@
+/* kernels/act.c: the inputs of prompts' products, normed and converted: bf16 tiles for matrix units, f32 rows for the
+ * plain kernel. A work-group takes one position. */
+#include "kernels/hw/tile.h"
+#include "kernels/klaunch.h"
+
+/* The row that position p takes; ~0: none. */
+KD_FN uint32_t act_row(const kl_act *a, uint32_t p)
+{
+    if (!a->map)
+        return p < kd_step_rows(a->step, a->rows) ? p : ~0u;
+    uint32_t from = KD_PTR(const uint32_t, a->map)[p];
+    return from == ~0u ? from : from / a->div;
+}
+
+/* 1 / rms of the row, the same in all work-items. */
+KD_FN float act_rms(const kl_act *a, KD_GLOBAL const float *x, KD_SHARED float *s)
+{
+    float sum = 0.0f;
+    uint32_t quads = a->n_in / 4;
+    for (uint32_t i = kd_tid(); i < quads && a->ldx % 4 == 0; i += kd_group_size()) {
+        kd_f32x4 v = ((KD_GLOBAL const kd_f32x4 *)x)[i];
+        KD_UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            sum = k_fma(v[j], v[j], sum);
+    }
+    for (uint32_t i = (a->ldx % 4 == 0 ? 4 * quads : 0) + kd_tid(); i < a->n_in; i += kd_group_size())
+        sum = k_fma(x[i], x[i], sum);
+    return 1.0f / kd_sqrt(kd_group_sum(sum, s) / (float)a->n_in + a->eps);
+}
+
+KD_KERNEL(k_act_f32, kl_act)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t p = kd_group_x(), row = act_row(&a, p);
+    if (row == ~0u)
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx, *w = KD_PTR(const float, a.norm);
+    KD_GLOBAL float *y = KD_PTR(float, a.out) + (uint64_t)p * a.n_in;
+    float r = a.norm ? act_rms(&a, x, KD_SHARED_AT(float, 0)) : 1.0f;
+    for (uint32_t i = kd_tid(); i < a.n_in; i += kd_group_size())
+        y[i] = a.norm ? x[i] * r * w[i] : x[i];
+}
+
+/* Eight elements of a row as bf16. */
+KD_FN kd_u32x4 act_piece(KD_GLOBAL const float *x, KD_GLOBAL const float *w, float r, bool norm)
+{
+    float v[8];
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        kd_f32x4 q = ((KD_GLOBAL const kd_f32x4 *)x)[h];
+        KD_UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            v[4 * h + j] = q[j];
+        if (!norm)
+            continue;
+        q = ((KD_GLOBAL const kd_f32x4 *)w)[h];
+        KD_UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            v[4 * h + j] = v[4 * h + j] * r * q[j];
+    }
+    return (kd_u32x4){ kd_bf16x2(v[0], v[1]), kd_bf16x2(v[2], v[3]), kd_bf16x2(v[4], v[5]), kd_bf16x2(v[6], v[7]) };
+}
+
+/* Rows of x are 16-byte aligned here (the dispatch sees to it), n_in is a multiple of 64. */
+KD_KERNEL(k_act_bf16, kl_act)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t p = kd_group_x(), row = act_row(&a, p);
+    if (row == ~0u)
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx, *w = KD_PTR(const float, a.norm);
+    KD_GLOBAL uint8_t *out = KD_PTR(uint8_t, a.out) + (uint64_t)p * 128;
+    float r = a.norm ? act_rms(&a, x, KD_SHARED_AT(float, 0)) : 1.0f;
+    for (uint32_t i = kd_tid(); i < a.n_in / 8; i += kd_group_size()) {
+        kd_u32x4 v = act_piece(x + 8 * i, w + 8 * i, r, a.norm != 0);
+        *(KD_GLOBAL kd_u32x4 *)(out + (uint64_t)(i / 8) * a.xrows * 128 + (i % 8 ^ p % 8) * 16) = v;
+    }
+}

@@ -1,0 +1,496 @@
+/* kernels/attn.c: attention of single rows over the cache, split over positions
+ * Grid x: splits, y: kv heads, z: rows.
+ *
+ * A warp takes up to four query heads of a kv head and every n-th run of eight positions. A lane holds eight
+ * dimensions of q, K, V and o (16 bytes of f16 cache), so head_dim / 8 lanes hold a position's row. Their partial
+ * sums of the scores are added by a butterfly that gives away half of them in each step: it ends with one finished
+ * score per lane. Softmax is online per warp, in base 2. The warps' (m, l, o) are combined through shared memory in
+ * ascending order, the splits' likewise by the last work-group to arrive. How a row is cut depends on its own
+ * position only. */
+#include <stdbool.h>
+
+#include "kernels/attn_shared.h"
+#include "kernels/kdev.h"
+#include "kernels/klaunch.h"
+#include "kernels/kv.h"
+
+#define LOG2E 1.44269504f
+#define NEG_INF f32_from_bits(0xff800000u)
+
+/* What a work-group does. */
+struct attn_job {
+    uint32_t row, kvh, slot;
+    uint32_t group;        /* query heads per kv head                     */
+    uint32_t n_active;     /* splits in use                               */
+    uint32_t from, to;     /* positions of this split                     */
+    uint32_t set0, n_sets; /* of heads in this pass                       */
+    uint32_t set, wp, n_wp; /* the warp's: its heads, which positions      */
+    bool idle;             /* a warp too many                             */
+};
+
+/* Shared memory (kernels/attn_shared.h). */
+KD_FN KD_SHARED uint32_t *sh_arrived(void) { return KD_SHARED_AT(uint32_t, 0); }
+KD_FN KD_SHARED float *sh_prob(void) { return KD_SHARED_AT(float, 4 * (4 + kd_warp() * ATTN_PROB)); }
+KD_FN KD_SHARED float *sh_ml(void) { return KD_SHARED_AT(float, 4 * (4 + kd_n_warps() * ATTN_PROB)); }
+KD_FN KD_SHARED float *sh_o(void) { return sh_ml() + kd_n_warps() * ATTN_NH * 2; }
+
+/* False: the work-group has nothing to do. */
+KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
+{
+    j->row = kd_group_z();
+    j->kvh = kd_group_y();
+    if (j->row >= kd_step_rows(a->step, ROWS_STEP))
+        return false;
+    KD_GLOBAL const ka_row *row = kd_row(a->step, j->row);
+    uint32_t pos = row->pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
+    uint32_t chunk = attn_chunk(n, a->splits, a->chunk_min);
+    j->slot = row->slot;
+    j->group = a->n_head / a->n_kv;
+    j->n_active = kd_div_up(n, chunk);
+    j->from = lo + kd_group_x() * chunk;
+    j->to = kd_min_u32(j->from + chunk, pos + 1);
+    return kd_group_x() < j->n_active;
+}
+
+/* The warps' places in the pass over the sets of heads from set0 on. */
+KD_FN void attn_places(const kl_attn *a, struct attn_job *j, uint32_t set0)
+{
+    j->set0 = set0;
+    j->n_sets = kd_min_u32(attn_sets(a->n_head / a->n_kv) - set0, kd_n_warps());
+    j->set = set0 + kd_warp() % j->n_sets;
+    j->wp = kd_warp() / j->n_sets;
+    j->n_wp = kd_n_warps() / j->n_sets;
+    j->idle = j->wp >= j->n_wp;
+}
+
+KD_FN uint32_t job_head(const struct attn_job *j, uint32_t h) { return j->kvh * j->group + j->set * ATTN_NH + h; }
+/* Index of head h of the warp's in the pass. */
+KD_FN uint32_t job_slot(const struct attn_job *j, uint32_t h) { return (j->set - j->set0) * ATTN_NH + h; }
+
+/* ---- the end of a pass, shared by all kernels ---- */
+
+/* A finished row of a head, once m (in base 2), l and o of all positions are known. */
+KD_FN void attn_write(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head, uint32_t d, float m,
+                      float l, float o)
+{
+    if (a->sinks) {
+        float sink = KD_PTR(const float, a->sinks)[head] * LOG2E, both = kd_max(m, sink), by = kd_exp2(m - both);
+        l = l * by + kd_exp2(sink - both);
+        o *= by;
+    }
+    float y = o / l;
+    if (a->gate)
+        y *= k_sigmoid(KD_PTR(const float, a->gate)[(uint64_t)j->row * a->ldq + (uint64_t)head * a->q_hs + d]);
+    KD_PTR(float, a->y)[((uint64_t)j->row * a->n_head + head) * hd + d] = y;
+}
+
+/* m, l, o of the split that head has in part. */
+KD_FN KD_GLOBAL float *attn_part(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head,
+                                 uint32_t split)
+{
+    return KD_PTR(float, a->part) + (((uint64_t)j->row * a->n_head + head) * a->splits + split) * (hd + 2);
+}
+
+/* Heads of the pass that exist: slots from here on are of no head. */
+KD_FN uint32_t job_heads(const struct attn_job *j)
+{
+    return kd_min_u32(j->group - j->set0 * ATTN_NH, j->n_sets * ATTN_NH);
+}
+
+/* Combines what the warps left in shared memory: m, l at sh_ml [n_wp][heads of the pass][2], o at sh_o
+ * [n_wp][heads of the pass][hd]. */
+KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
+{
+    uint32_t slots = j->n_sets * ATTN_NH, n = job_heads(j) * hd;
+    KD_SHARED const float *ml = sh_ml(), *os = sh_o();
+    for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
+        uint32_t s = i / hd, d = i % hd, head = j->kvh * j->group + j->set0 * ATTN_NH + s;
+        float m = ml[2 * s], l = 0.0f, o = 0.0f;
+        for (uint32_t w = 1; w < j->n_wp; w++)
+            m = kd_max(ml[2 * (w * slots + s)], m);
+        for (uint32_t w = 0; w < j->n_wp; w++) {
+            float by = kd_exp2(ml[2 * (w * slots + s)] - m);
+            l = k_fma(ml[2 * (w * slots + s) + 1], by, l);
+            o = k_fma(os[(w * slots + s) * hd + d], by, o);
+        }
+        if (j->n_active == 1) {
+            attn_write(a, j, hd, head, d, m, l, o);
+            continue;
+        }
+        KD_GLOBAL float *p = attn_part(a, j, hd, head, kd_group_x());
+        if (d == 0) {
+            p[0] = m;
+            p[1] = l;
+        }
+        p[2 + d] = o;
+    }
+}
+
+/* The splits of all heads of the pass, in ascending order. */
+KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
+{
+    uint32_t n = job_heads(j), head0 = j->kvh * j->group + j->set0 * ATTN_NH, splits = j->n_active;
+    KD_SHARED float *ml = sh_ml();
+    for (uint32_t i = kd_tid(); i < n * splits; i += kd_group_size()) {
+        KD_GLOBAL const float *p = attn_part(a, j, hd, head0 + i / splits, i % splits);
+        ml[2 * i] = p[0];
+        ml[2 * i + 1] = p[1];
+    }
+    kd_barrier();
+    for (uint32_t i = kd_tid(); i < n * hd; i += kd_group_size()) {
+        uint32_t s = i / hd, d = i % hd;
+        KD_SHARED const float *mine = ml + 2 * s * splits;
+        KD_GLOBAL const float *p = attn_part(a, j, hd, head0 + s, 0) + 2 + d;
+        float m = mine[0], l = 0.0f, o = 0.0f;
+        for (uint32_t k = 1; k < splits; k++)
+            m = kd_max(mine[2 * k], m);
+        for (uint32_t k0 = 0; k0 < splits; k0 += 16) {
+            float v[16];
+            KD_UNROLL
+            for (uint32_t k = 0; k < 16; k++)
+                v[k] = p[(uint64_t)kd_min_u32(k0 + k, splits - 1) * (hd + 2)];
+            KD_UNROLL
+            for (uint32_t k = 0; k < 16; k++) {
+                if (k0 + k >= splits)
+                    break;
+                float by = kd_exp2(mine[2 * (k0 + k)] - m);
+                l = k_fma(mine[2 * (k0 + k) + 1], by, l);
+                o = k_fma(v[k], by, o);
+            }
+        }
+        attn_write(a, j, hd, head0 + s, d, m, l, o);
+    }
+    kd_barrier();
+}
+
+/* All of a work-group's passes are done: the last of the row's splits merges them. */
+KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd)
+{
+    if (j->n_active == 1)
+        return;
+    kd_barrier();
+    if (kd_tid() == 0)
+        *sh_arrived() = kd_arrive(KD_PTR(uint32_t, a->counters) + (uint64_t)j->row * a->n_kv + j->kvh, j->n_active);
+    kd_barrier();
+    if (*sh_arrived() != j->n_active - 1)
+        return;
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
+        attn_places(a, j, set0);
+        attn_merge(a, j, hd);
+    }
+}
+
+/* ---- heads of 64, 128 and 256, f16 and q8_0 ---- */
+
+/* A step of the butterfly: lanes `bit` apart exchange halves of their 2 n sums, the upper one keeps the upper half.
+ * With n = 0 they add their only one. */
+KD_FN void fold(float *s, const uint32_t n, const uint32_t bit)
+{
+    bool upper = kd_lane() & bit;
+    if (n == 0)
+        s[0] += kd_shfl_xor_f32(s[0], bit);
+    KD_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        float lo = s[i], hi = s[i + n];
+        s[i] = (upper ? hi : lo) + kd_shfl_xor_f32(upper ? lo : hi, bit);
+    }
+}
+
+/* `count` sums over groups of `lanes` lanes: lane l of a group ends with sum l / (lanes / count) in s[0]. */
+KD_FN void fold_all(float *s, const uint32_t count, const uint32_t lanes)
+{
+    if (lanes == 32)
+        fold(s, count / 2, 16);
+    if (lanes >= 16)
+        fold(s, count * 16 / lanes / 2, 8);
+    if (lanes >= 8)
+        fold(s, count * 8 / lanes / 2, 4);
+    fold(s, count * 4 / lanes / 2, 2);
+    fold(s, count * 2 / lanes / 2, 1);
+}
+
+/* The warp's o over its groups of lanes; each lane keeps 8 HD / 256 dimensions of every head and writes them. */
+KD_FN void attn_leave(const struct attn_job *j, const uint32_t HD, const uint32_t NH, float (*o)[8], const float *m,
+                      const float *l)
+{
+    const uint32_t lpp = HD / 8, n = HD / 32;
+    uint32_t lane = kd_lane(), d = lane % lpp * 8, slots = j->n_sets * ATTN_NH;
+    KD_SHARED float *ml = sh_ml(), *os = sh_o();
+    KD_UNROLL
+    for (uint32_t h = 0; h < NH; h++) {
+        if (lpp <= 16)
+            fold(o[h], 4, lpp);
+        if (lpp == 8)
+            fold(o[h], 2, 16);
+    }
+    if (lpp <= 16)
+        d += lane & lpp ? 4 : 0;
+    if (lpp == 8)
+        d += lane & 16 ? 2 : 0;
+    KD_UNROLL
+    for (uint32_t h = 0; h < NH; h++) {
+        uint32_t at = j->wp * slots + job_slot(j, h);
+        KD_UNROLL
+        for (uint32_t i = 0; i < n; i++)
+            os[at * HD + d + i] = o[h][i];
+        if (lane == 0) {
+            ml[2 * at] = m[h];
+            ml[2 * at + 1] = l[h];
+        }
+    }
+}
+
+KD_FN void load_rows(const enum ka_kv KV, struct kv_head k, const uint32_t HD, uint32_t p0, uint32_t last,
+                     kd_u32x4 *raw)
+{
+    const uint32_t lpp = HD / 8, pw = KD_WARP / lpp;
+    KD_UNROLL
+    for (uint32_t i = 0; i < ATTN_SUB / pw; i++)
+        raw[i] = kv_raw8(KV, k, kd_min_u32(p0 + i * pw + kd_lane() / lpp, last), HD, kd_lane() % lpp * 8);
+}
+
+/* q in shared memory: the lower four of all lanes' eight dimensions, then the upper four, so that 16 bytes a lane are
+ * read without conflicts. */
+KD_FN uint32_t q_at(const uint32_t HD, uint32_t d) { return d % 8 / 4 * (HD / 2) + d / 8 * 4 + d % 4; }
+
+/* The lane's part of the scores, s[position][head]. */
+KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH, const kd_u32x4 *k,
+                       KD_SHARED const float *q, float *s)
+{
+    const uint32_t lpp = HD / 8, npos = ATTN_SUB / (KD_WARP / lpp), half = npos < 4 ? npos : 4;
+    KD_UNROLL
+    for (uint32_t i0 = 0; i0 < npos; i0 += half) {
+        float x[4][8];
+        KD_UNROLL
+        for (uint32_t i = 0; i < half; i++)
+            kv_widen8(KV, k[i0 + i], x[i]);
+        KD_UNROLL
+        for (uint32_t h = 0; h < NH; h++) {
+            kd_f32x4 lo = *(KD_SHARED const kd_f32x4 *)(q + h * HD + kd_lane() % lpp * 4);
+            kd_f32x4 hi = *(KD_SHARED const kd_f32x4 *)(q + h * HD + HD / 2 + kd_lane() % lpp * 4);
+            KD_UNROLL
+            for (uint32_t i = 0; i < half; i++) {
+                float t = lo[0] * x[i][0];
+                KD_UNROLL
+                for (uint32_t d = 1; d < 8; d++)
+                    t = k_fma(d < 4 ? lo[d % 4] : hi[d % 4], x[i][d], t);
+                s[(i0 + i) * NH + h] = KV == KA_KV_Q8_0 ? t * kv_scale8(KV, k[i0 + i]) : t;
+            }
+        }
+    }
+}
+
+/* NH: the heads that a warp computes, ATTN_NH or less. */
+KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t HD, const uint32_t NH,
+                     const enum ka_kv KV)
+{
+    const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
+    uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
+    uint32_t own = sub / rep % NH, own_pos = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
+    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
+    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
+    KD_SHARED float *q = sh_o() + (j->wp * j->n_sets * ATTN_NH + job_slot(j, 0)) * HD; /* where o ends up */
+    float o[ATTN_NH][8], m = NEG_INF, l = 0.0f;
+    kd_u32x4 k[ATTN_SUB], v[ATTN_SUB];
+    uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
+    load_rows(KV, kh, HD, p0, last, k);
+    KD_UNROLL
+    for (uint32_t h = 0; h < NH; h++) {
+        bool is = j->set * ATTN_NH + h < j->group;
+        KD_GLOBAL const float *qr = KD_PTR(const float, a->q) + (uint64_t)j->row * a->ldq +
+                                    (uint64_t)job_head(j, is ? h : 0) * a->q_hs;
+        KD_UNROLL
+        for (uint32_t i = 0; i < HD / KD_WARP; i++) {
+            uint32_t d = lane + i * KD_WARP;
+            q[h * HD + q_at(HD, d)] = is ? qr[d] * (a->scale * LOG2E) : 0.0f;
+        }
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            o[h][i] = 0.0f;
+    }
+    kd_warp_sync();
+    for (uint32_t turn = 0; p0 < j->to; p0 += by, turn ^= 1) {
+        KD_SHARED float *prob = sh_prob() + turn * ATTN_SUB * ATTN_NH; /* two: the other one may still be read */
+        float s[ATTN_NH * ATTN_SUB];
+        load_rows(KV, vh, HD, p0, last, v);
+        attn_scores(KV, HD, NH, k, q, s);
+        fold_all(s, NH * npos, lpp);
+        load_rows(KV, kh, HD, p0 + by, last, k);
+        bool seen = p0 + own_pos < j->to;
+        float top = seen ? s[0] : NEG_INF, old = m;
+        KD_UNROLL
+        for (uint32_t b = 4; b < KD_WARP; b <<= 1)
+            top = kd_max(kd_shfl_xor_f32(top, b), top);
+        m = kd_max(old, top);
+        float p = seen ? kd_exp2(s[0] - m) : 0.0f, decay = kd_exp2(old - m);
+        l = k_fma(l, decay, p);
+        if (sub % rep == 0)
+            prob[own_pos * ATTN_NH + own] = p;
+        kd_warp_sync();
+        KD_UNROLL
+        for (uint32_t h = 0; h < NH; h++) {
+            float f = kd_shfl_f32(decay, h * rep);
+            KD_UNROLL
+            for (uint32_t d = 0; d < 8; d++)
+                o[h][d] *= f;
+        }
+        KD_UNROLL
+        for (uint32_t i = 0; i < npos; i++) {
+            float x[8];
+            kv_widen8(KV, v[i], x);
+            KD_UNROLL
+            for (uint32_t h = 0; h < NH; h++) {
+                float f = prob[(i * pw + lane / lpp) * ATTN_NH + h];
+                f = KV == KA_KV_Q8_0 ? f * kv_scale8(KV, v[i]) : f;
+                KD_UNROLL
+                for (uint32_t d = 0; d < 8; d++)
+                    o[h][d] = k_fma(f, x[d], o[h][d]);
+            }
+        }
+    }
+    KD_UNROLL
+    for (uint32_t b = 4; b < KD_WARP; b <<= 1)
+        l += kd_shfl_xor_f32(l, b);
+    float ms[ATTN_NH], ls[ATTN_NH];
+    KD_UNROLL
+    for (uint32_t h = 0; h < NH; h++) {
+        ms[h] = kd_shfl_f32(m, h * rep);
+        ls[h] = kd_shfl_f32(l, h * rep);
+    }
+    kd_warp_sync(); /* q is read */
+    attn_leave(j, HD, NH, o, ms, ls);
+}
+
+/* ---- any other head, and f32 ---- */
+
+/* Scores of the lane's position with the warp's heads; q f32 [NH][hd] in shared memory. */
+KD_FN void any_scores(const kl_attn *a, struct kv_head kh, KD_SHARED const float *q, uint32_t pos, float s[ATTN_NH])
+{
+    KD_UNROLL
+    for (uint32_t h = 0; h < ATTN_NH; h++)
+        s[h] = 0.0f;
+    for (uint32_t d = 0; d < a->head_dim; d += 8) {
+        float x[8];
+        kv_load8(a->kv_type, kh, pos, a->head_dim, d, x);
+        KD_UNROLL
+        for (uint32_t h = 0; h < ATTN_NH; h++) {
+            KD_UNROLL
+            for (uint32_t i = 0; i < 8; i++)
+                s[h] = k_fma(q[h * a->head_dim + d + i], x[i], s[h]);
+        }
+    }
+}
+
+enum { ANY_HELD = ATTN_ANY_DIM / KD_WARP }; /* dimensions of o per lane */
+
+/* 32 positions at once: a lane has a position for the scores, every 32nd dimension for the values. */
+KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
+{
+    const uint32_t hd = a->head_dim, lane = kd_lane(), slots = j->n_sets * ATTN_NH;
+    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
+    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
+    KD_SHARED float *prob = sh_prob(), *ml = sh_ml();
+    KD_SHARED float *mine = sh_o() + (j->wp * slots + job_slot(j, 0)) * hd; /* q, and at the end o */
+    float o[ATTN_NH][ANY_HELD], m[ATTN_NH], l[ATTN_NH];
+    KD_UNROLL
+    for (uint32_t h = 0; h < ATTN_NH; h++) {
+        bool is = j->set * ATTN_NH + h < j->group;
+        KD_GLOBAL const float *q = KD_PTR(const float, a->q) + (uint64_t)j->row * a->ldq +
+                                   (uint64_t)job_head(j, is ? h : 0) * a->q_hs;
+        for (uint32_t d = lane; d < hd; d += KD_WARP)
+            mine[h * hd + d] = is ? q[d] * (a->scale * LOG2E) : 0.0f;
+        m[h] = NEG_INF;
+        l[h] = 0.0f;
+        KD_UNROLL
+        for (uint32_t i = 0; i < ANY_HELD; i++)
+            o[h][i] = 0.0f;
+    }
+    kd_warp_sync();
+    for (uint32_t p0 = j->from + j->wp * ATTN_ANY_SUB; p0 < j->to; p0 += j->n_wp * ATTN_ANY_SUB) {
+        uint32_t n = kd_min_u32(j->to - p0, ATTN_ANY_SUB);
+        float s[ATTN_NH];
+        any_scores(a, kh, mine, p0 + kd_min_u32(lane, n - 1), s);
+        kd_warp_sync(); /* the probabilities before are read */
+        KD_UNROLL
+        for (uint32_t h = 0; h < ATTN_NH; h++) {
+            float old = m[h];
+            m[h] = kd_max(old, kd_warp_max(lane < n ? s[h] : NEG_INF));
+            float p = lane < n ? kd_exp2(s[h] - m[h]) : 0.0f, decay = kd_exp2(old - m[h]);
+            l[h] = k_fma(l[h], decay, kd_warp_sum(p));
+            prob[lane * ATTN_NH + h] = p;
+            KD_UNROLL
+            for (uint32_t i = 0; i < ANY_HELD; i++)
+                o[h][i] *= decay;
+        }
+        kd_warp_sync();
+        KD_UNROLL
+        for (uint32_t i = 0; i < ANY_HELD; i++) {
+            uint32_t d = lane + i * KD_WARP;
+            for (uint32_t t = 0; d < hd && t < n; t++) {
+                float x = kv_load1(a->kv_type, vh, p0 + t, hd, d);
+                KD_UNROLL
+                for (uint32_t h = 0; h < ATTN_NH; h++)
+                    o[h][i] = k_fma(prob[t * ATTN_NH + h], x, o[h][i]);
+            }
+        }
+    }
+    kd_warp_sync(); /* q is read */
+    KD_UNROLL
+    for (uint32_t h = 0; h < ATTN_NH; h++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < ANY_HELD; i++)
+            if (lane + i * KD_WARP < hd)
+                mine[h * hd + lane + i * KD_WARP] = o[h][i];
+        if (lane == 0) {
+            uint32_t at = j->wp * slots + job_slot(j, h);
+            ml[2 * at] = m[h];
+            ml[2 * at + 1] = l[h];
+        }
+    }
+}
+
+/* ---- the kernels ---- */
+
+KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD)
+{
+    struct attn_job j;
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (!attn_job(a, &j))
+        return;
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
+        attn_places(a, &j, set0);
+        if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
+            attn_scan(a, &j, HD, 4, KA_KV_F16);
+        else if (!j.idle && a->kv_type == KA_KV_F16)
+            attn_scan(a, &j, HD, 2, KA_KV_F16);
+        else if (!j.idle)
+            attn_scan(a, &j, HD, 4, KA_KV_Q8_0);
+        kd_barrier();
+        attn_combine(a, &j, HD);
+        kd_barrier();
+    }
+    attn_finish(a, &j, HD);
+}
+
+KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64); }
+KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128); }
+KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256); }
+
+KD_KERNEL(k_attn_any, kl_attn)
+{
+    struct attn_job j;
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (!attn_job(&a, &j))
+        return;
+    for (uint32_t set0 = 0; set0 < attn_sets(a.n_head / a.n_kv); set0 += kd_n_warps()) {
+        attn_places(&a, &j, set0);
+        if (!j.idle)
+            attn_scan_any(&a, &j);
+        kd_barrier();
+        attn_combine(&a, &j, a.head_dim);
+        kd_barrier();
+    }
+    attn_finish(&a, &j, a.head_dim);
+}

@@ -1,0 +1,269 @@
+/* kernels/attn_prompt.c: attention of many rows on matrix units. Grid x: kv heads, y: tiles of rows.
+ *
+ * A warp holds 16 (row, query head) pairs of a kv head and walks the positions that any of the work-group's rows
+ * sees, 64 at a time from multiples of 64 on: S = Q K^T and O += P V with q, P, K and V in f16 and f32 sums, softmax
+ * online in f32. A position that a row does not see gets p = 0 and leaves its m, l and o as they are, to the bit, so
+ * a row's result does not depend on the rows beside it. Rows of a tile that belong to several slots are done slot by
+ * slot. */
+#include <stdbool.h>
+
+#include "kernels/attn_prompt.h"
+#include "kernels/kdev.h"
+#include "kernels/hw/mma.h"
+#include "kernels/klaunch.h"
+#include "kernels/kv.h"
+
+#define LOG2E 1.44269504f
+#define NEG_INF f32_from_bits(0xff800000u)
+
+/* What a work-group does at a time: rows [row0, row1) of the step, of one slot. */
+struct ap_run {
+    uint32_t tile0; /* the row that pair 0 belongs to */
+    uint32_t row0, row1;
+    uint32_t group, kvh, lo, end; /* heads per kv head; positions that some row sees */
+    struct kv_head k, v;
+};
+
+KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
+/* stage: 0, 1; v: 0 for K, 1 for V */
+KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
+{
+    return ap_q() + (16 * kd_n_warps() + (2 * v + stage) * AP_POS) * (HD + AP_PAD);
+}
+KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
+{
+    return ap_q() + (16 * kd_n_warps() + 4 * AP_POS) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
+}
+
+KD_FN uint32_t ap_first(const kl_attn *a, uint32_t pos)
+{
+    return a->window && pos >= a->window ? pos - a->window + 1 : 0;
+}
+
+/* q of the run's pairs in f16, zeros for the others. */
+KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD)
+{
+    for (uint32_t i = kd_tid(); i < 16 * kd_n_warps() * (HD / 2); i += kd_group_size()) {
+        uint32_t pair = i / (HD / 2), d = i % (HD / 2) * 2;
+        uint32_t row = r->tile0 + pair / r->group, head = r->kvh * r->group + pair % r->group;
+        uint32_t w = 0;
+        if (row >= r->row0 && row < r->row1) {
+            KD_GLOBAL const float *q = KD_PTR(const float, a->q) + (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs;
+            w = kd_half2(q[d], q[d + 1]);
+        }
+        *(KD_SHARED uint32_t *)(ap_q() + pair * (HD + AP_PAD) + d) = w;
+    }
+}
+
+/* Positions [p0, p0 + 64) of K or V to shared memory, zeros from `end` on. */
+KD_FN void ap_load(const enum ka_kv KV, struct kv_head h, const uint32_t HD, uint32_t p0, uint32_t end,
+                   KD_SHARED uint16_t *s)
+{
+    for (uint32_t i = kd_tid(); i < AP_POS * (HD / 8); i += kd_group_size()) {
+        uint32_t p = i / (HD / 8), d = i % (HD / 8) * 8, at = kd_min_u32(p0 + p, end - 1);
+        KD_SHARED uint16_t *to = s + p * (HD + AP_PAD) + d;
+        if (KV == KA_KV_F16) {
+            kd_copy16(to, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + d) * 2), p0 + p < end);
+            continue;
+        }
+        float x[8];
+        kd_u32x4 w = { 0, 0, 0, 0 };
+        kv_load8(KV, h, at, HD, d, x);
+        if (p0 + p < end)
+            w = (kd_u32x4){ kd_half2(x[0], x[1]), kd_half2(x[2], x[3]), kd_half2(x[4], x[5]), kd_half2(x[6], x[7]) };
+        *(KD_SHARED kd_u32x4 *)to = w;
+    }
+    kd_copy_commit();
+}
+
+/* Masks scores of positions that their rows do not see; pos, lo: of the lane's rows. */
+KD_FN void ap_mask(kd_acc s[AP_POS / 16], uint32_t p0, const uint32_t *pos, const uint32_t *lo)
+{
+    KD_UNROLL
+    for (uint32_t n = 0; n < AP_POS / 16; n++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t p = p0 + 16 * n + kd_acc_col(i), k = kd_acc_slot(i);
+            s[n].v[i] = p <= pos[k] && p >= lo[k] ? s[n].v[i] : NEG_INF;
+        }
+    }
+}
+
+KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc s[AP_POS / 16])
+{
+    KD_SHARED const uint16_t *q = ap_q() + kd_warp() * 16 * (HD + AP_PAD);
+    KD_UNROLL
+    for (uint32_t n = 0; n < AP_POS / 16; n++)
+        s[n] = (kd_acc){ { 0 } };
+    KD_UNROLL
+    for (uint32_t d = 0; d < HD; d += 16) {
+        kd_frag a = kd_frag_a(q + d, HD + AP_PAD);
+        KD_UNROLL
+        for (uint32_t n = 0; n < AP_POS / 16; n++)
+            kd_tile_fma(&s[n], a, kd_frag_bt(k + 16 * n * (HD + AP_PAD) + d, HD + AP_PAD));
+    }
+}
+
+/* Scores to probabilities; m, l and the factor by which o decays, of the lane's rows. by: the scale, in base 2. */
+KD_FN void ap_softmax(kd_acc s[AP_POS / 16], float by, float *m, float *l, float *decay)
+{
+    float top[KD_ACC_SLOTS], sum[KD_ACC_SLOTS], off[KD_ACC_SLOTS];
+    KD_UNROLL
+    for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
+        top[k] = NEG_INF;
+        sum[k] = 0.0f;
+    }
+    KD_UNROLL
+    for (uint32_t n = 0; n < AP_POS / 16; n++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            top[kd_acc_slot(i)] = kd_max(s[n].v[i], top[kd_acc_slot(i)]);
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
+        float now = kd_max(kd_acc_max(top[k]) * by, m[k]);
+        off[k] = now == NEG_INF ? 0.0f : now; /* nothing seen yet */
+        decay[k] = kd_exp2(m[k] - off[k]);
+        m[k] = now;
+    }
+    KD_UNROLL
+    for (uint32_t n = 0; n < AP_POS / 16; n++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++) {
+            s[n].v[i] = kd_exp2(k_fma(s[n].v[i], by, -off[kd_acc_slot(i)]));
+            sum[kd_acc_slot(i)] += s[n].v[i];
+        }
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < KD_ACC_SLOTS; k++)
+        l[k] = k_fma(l[k], decay[k], sum[k]);
+}
+
+KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc p[AP_POS / 16], const float *decay,
+                     kd_acc *o)
+{
+    KD_UNROLL
+    for (uint32_t n = 0; n < HD / 16; n++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            o[n].v[i] *= decay[kd_acc_slot(i)];
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < AP_POS / 16; k++) {
+        kd_frag a = kd_frag_of(&p[k], ap_scratch(HD));
+        KD_UNROLL
+        for (uint32_t n = 0; n < HD / 16; n++)
+            kd_tile_fma(&o[n], a, kd_frag_b(v + 16 * k * (HD + AP_PAD) + 16 * n, HD + AP_PAD));
+    }
+}
+
+KD_FN void ap_write(const kl_attn *a, const struct ap_run *r, const uint32_t HD, float *m, float *l, kd_acc *o)
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
+        uint32_t pair = kd_warp() * 16 + kd_acc_slot_row(k), row = r->tile0 + pair / r->group;
+        uint32_t head = r->kvh * r->group + pair % r->group;
+        float sum = kd_acc_sum(l[k]), by = 1.0f;
+        if (row < r->row0 || row >= r->row1)
+            continue;
+        if (a->sinks) {
+            float sink = KD_PTR(const float, a->sinks)[head] * LOG2E, both = kd_max(m[k], sink);
+            by = kd_exp2(m[k] - both);
+            sum = sum * by + kd_exp2(sink - both);
+        }
+        by /= sum;
+        KD_GLOBAL float *y = KD_PTR(float, a->y) + ((uint64_t)row * a->n_head + head) * HD;
+        uint64_t at = (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs;
+        KD_GLOBAL const float *gate = KD_PTR(const float, a->gate) + at;
+        KD_UNROLL
+        for (uint32_t n = 0; n < HD / 16; n++) {
+            KD_UNROLL
+            for (uint32_t i = 0; i < 8; i++) {
+                uint32_t d = 16 * n + kd_acc_col(i);
+                if (kd_acc_slot(i) == k)
+                    y[d] = o[n].v[i] * by * (a->gate ? k_sigmoid(gate[d]) : 1.0f);
+            }
+        }
+    }
+}
+
+KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV)
+{
+    kd_acc o[16];
+    float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
+    uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS];
+    ap_load(KV, r->k, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
+    ap_load(KV, r->v, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
+    ap_load_q(a, r, HD);
+    KD_UNROLL
+    for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
+        uint32_t row = r->tile0 + (kd_warp() * 16 + kd_acc_slot_row(k)) / r->group;
+        row = kd_min_u32(kd_max_u32(row, r->row0), r->row1 - 1);
+        pos[k] = kd_row(a->step, row)->pos;
+        lo[k] = ap_first(a, pos[k]);
+        m[k] = NEG_INF;
+        l[k] = 0.0f;
+    }
+    KD_UNROLL
+    for (uint32_t n = 0; n < HD / 16; n++)
+        o[n] = (kd_acc){ { 0 } };
+    /* seen by all rows of the run: no masks there */
+    uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
+    for (uint32_t p0 = r->lo / AP_POS * AP_POS, stage = 0; p0 < r->end; p0 += AP_POS, stage ^= 1) {
+        bool more = p0 + AP_POS < r->end;
+        kd_acc s[AP_POS / 16];
+        float decay[KD_ACC_SLOTS];
+        kd_copy_wait_1();
+        kd_barrier(); /* this K is there, and everybody is done with the last tile */
+        if (more)
+            ap_load(KV, r->k, HD, p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
+        ap_scores(HD, ap_kv(HD, 0, stage), s);
+        if (p0 < all_from || p0 + AP_POS - 1 > all_to)
+            ap_mask(s, p0, pos, lo);
+        ap_softmax(s, a->scale * LOG2E, m, l, decay);
+        if (more)
+            kd_copy_wait_1();
+        else
+            kd_copy_wait_0();
+        kd_barrier(); /* this V is there */
+        if (more)
+            ap_load(KV, r->v, HD, p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
+        ap_values(HD, ap_kv(HD, 1, stage), s, decay, o);
+    }
+    ap_write(a, r, HD, m, l, o);
+    kd_barrier(); /* shared memory is free for the next run */
+}
+
+KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
+{
+    struct ap_run r = { .group = a->n_head / a->n_kv, .kvh = kd_group_x() };
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), step = attn_prompt_rows(kd_n_warps(), r.group);
+    uint32_t tiles = kd_div_up(n_rows, step);
+    if (kd_group_y() >= tiles)
+        return;
+    r.tile0 = (tiles - 1 - kd_group_y()) * step; /* the longest first */
+    uint32_t end = kd_min_u32(r.tile0 + step, n_rows);
+    for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
+        uint32_t slot = kd_row(a->step, r.row0)->slot;
+        for (r.row1 = r.row0 + 1; r.row1 < end && kd_row(a->step, r.row1)->slot == slot;)
+            r.row1++;
+        r.lo = ap_first(a, kd_row(a->step, r.row0)->pos);
+        r.end = kd_row(a->step, r.row1 - 1)->pos + 1;
+        r.k = kv_head(a->kc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r.kvh);
+        r.v = kv_head(a->vc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r.kvh);
+        if (a->kv_type == KA_KV_F16)
+            ap_run(a, &r, HD, KA_KV_F16);
+        else
+            ap_run(a, &r, HD, KA_KV_Q8_0);
+    }
+}
+
+/* The same with many warps, and with 4 for prompts that would leave cores without work. */
+KD_KERNEL(k_attn_prompt_h64, kl_attn) { ap_kernel(&a, 64); }
+KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
+KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
+KD_KERNEL(k_attn_prompt_small_h64, kl_attn) { ap_kernel(&a, 64); }
+KD_KERNEL(k_attn_prompt_small_h128, kl_attn) { ap_kernel(&a, 128); }
+KD_KERNEL(k_attn_prompt_small_h256, kl_attn) { ap_kernel(&a, 256); }

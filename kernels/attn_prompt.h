@@ -1,0 +1,27 @@
+/* kernels/attn_prompt.h
+ * How the prompt attention kernels cut their work: what the host and they have to agree on. A work-group takes the
+ * query heads of a kv head for as many rows as fill its warps, 16 (row, head) pairs each. */
+#ifndef ZINC_KERNELS_ATTN_PROMPT_H
+#define ZINC_KERNELS_ATTN_PROMPT_H
+
+#include <stdint.h>
+
+enum {
+    AP_POS = 64,   /* positions of a tile, from multiples of it on */
+    AP_PAD = 8,    /* halves between rows in shared memory, so that 16-byte columns lie in different banks */
+    AP_SCRATCH = 256, /* halves per warp */
+};
+
+/* Rows of the step that a work-group takes; 0: a group too large. */
+static inline uint32_t attn_prompt_rows(uint32_t warps, uint32_t group)
+{
+    return 16 * warps / group;
+}
+
+/* Shared memory, bytes: Q, then K and V twice, then scratch. */
+static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim)
+{
+    return 2 * ((16 * warps + 4 * AP_POS) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* kernels/basic.c: the step's frame and the commands that look at each element once: embedding, norm, sum, gather,
+ * greedy choice. A work-group takes a row; ARGMAX shares one among several. */
+#include "kernels/kdev.h"
+#include "kernels/klaunch.h"
+#include "kernels/wblock.h"
+
+enum { NORM_HELD = 16 }; /* elements of a row that a work-item keeps in registers */
+
+/* Host memory is read past the caches: the same block held another step before. */
+KD_KERNEL(k_step_begin, kl_step_begin)
+{
+    kd_wait_inputs();
+    uint32_t seq = *KD_PTR(const uint32_t, a.seq), n = a.next_off / 4;
+    gpu_va block = a.ring + (uint64_t)(seq % KL_RING) * a.stride;
+    KD_GLOBAL const volatile uint32_t *from = KD_PTR(const volatile uint32_t, block);
+    KD_GLOBAL uint32_t *to = KD_PTR(uint32_t, a.step);
+    for (uint32_t i = kd_tid(); i < n; i += 8 * kd_group_size()) {
+        uint32_t w[8];
+        KD_UNROLL
+        for (uint32_t j = 0; j < 8; j++)
+            w[j] = from[kd_min_u32(i + j * kd_group_size(), n - 1)];
+        KD_UNROLL
+        for (uint32_t j = 0; j < 8; j++)
+            if (i + j * kd_group_size() < n)
+                to[i + j * kd_group_size()] = w[j];
+    }
+}
+
+KD_KERNEL(k_step_end, kl_step_end)
+{
+    kd_wait_inputs();
+    uint32_t now = *KD_PTR(const uint32_t, a.seq) + 1;
+    for (uint32_t i = kd_tid(); i < a.n; i += kd_group_size())
+        KD_PTR(uint32_t, a.host_next)[i] = KD_PTR(const uint32_t, a.next)[i];
+    kd_barrier();
+    if (kd_tid() == 0) {
+        *KD_PTR(uint32_t, a.seq) = now;
+        kd_store_host(KD_PTR(uint32_t, a.done), now);
+    }
+}
+
+KD_KERNEL(k_embed, kl_embed)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t r = kd_group_x();
+    if (r >= kd_step_rows(a.step, ROWS_STEP))
+        return;
+    int32_t token = kd_row(a.step, r)->token;
+    uint32_t id = (uint32_t)(token >= 0 ? token : KD_PTR(const int32_t, a.step + a.next_off)[-1 - token]);
+    id = kd_min_u32(id, a.n_vocab - 1); /* a choice over more logits than there are tokens */
+    struct wblock w = wblock(a.type, a.w, (uint64_t)a.n_vocab * a.n / qtype_block((enum qtype)a.type));
+    for (uint32_t k = kd_tid() + kd_group_y() * kd_group_size(); k < a.n; k += kd_group_size() * kd_groups_y())
+        KD_PTR(float, a.y)[(uint64_t)r * a.n + k] = wblock_at(&w, (uint64_t)id * a.n + k) * a.scale;
+}
+
+KD_KERNEL(k_norm, kl_norm)
+{
+    uint32_t r = kd_group_x(), n = a.n, size = kd_group_size(), tid = kd_tid();
+    KD_SHARED float *sums = KD_SHARED_AT(float, 0);
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (r >= kd_step_rows(a.step, a.rows))
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)r * n;
+    KD_GLOBAL const float *resid = KD_PTR(const float, a.resid) + (uint64_t)r * n;
+    KD_GLOBAL const float *w = KD_PTR(const float, a.w);
+    KD_GLOBAL float *y = KD_PTR(float, a.y) + (uint64_t)r * n;
+    float held[NORM_HELD], sum = 0.0f;
+    KD_UNROLL
+    for (uint32_t j = 0; j < NORM_HELD; j++)
+        held[j] = tid + j * size < n ? x[tid + j * size] : 0.0f;
+    KD_UNROLL
+    for (uint32_t j = 0; j < NORM_HELD; j++)
+        sum = k_fma(held[j], held[j], sum);
+    for (uint32_t k = tid + NORM_HELD * size; k < n; k += size)
+        sum = k_fma(x[k], x[k], sum);
+    float scale = 1.0f / kd_sqrt(kd_group_sum(sum, sums) / (float)n + a.eps);
+    float by = a.out_scale ? *KD_PTR(const float, a.out_scale) : 1.0f;
+#define NORM_STORE(k, value)                                                                                           \
+    do {                                                                                                               \
+        float v = (value)*scale;                                                                                       \
+        v = a.w ? v * w[k] : v;                                                                                        \
+        v = a.resid ? resid[k] + v : v;                                                                                \
+        y[k] = a.out_scale ? v * by : v;                                                                               \
+    } while (0)
+    KD_UNROLL
+    for (uint32_t j = 0; j < NORM_HELD; j++)
+        if (tid + j * size < n)
+            NORM_STORE(tid + j * size, held[j]);
+    for (uint32_t k = tid + NORM_HELD * size; k < n; k += size)
+        NORM_STORE(k, x[k]);
+#undef NORM_STORE
+}
+
+KD_KERNEL(k_add, kl_add)
+{
+    uint32_t r = kd_group_x();
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (r >= kd_step_rows(a.step, a.rows))
+        return;
+    float by = a.out_scale ? *KD_PTR(const float, a.out_scale) : 1.0f;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.a) + (uint64_t)r * a.n;
+    KD_GLOBAL const float *z = KD_PTR(const float, a.b) + (uint64_t)r * a.n;
+    KD_GLOBAL float *y = KD_PTR(float, a.y) + (uint64_t)r * a.n;
+    for (uint32_t k = kd_tid(); k < a.n; k += kd_group_size()) {
+        float v = x[k] + z[k];
+        y[k] = a.out_scale ? v * by : v;
+    }
+}
+
+KD_KERNEL(k_gather, kl_gather)
+{
+    uint32_t i = kd_group_x();
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (i >= kd_step_rows(a.step, ROWS_OUT))
+        return;
+    uint64_t r = KD_PTR(const uint32_t, a.out_row)[i];
+    for (uint32_t k = kd_tid(); k < a.n; k += kd_group_size())
+        KD_PTR(float, a.y)[(uint64_t)i * a.n + k] = KD_PTR(const float, a.x)[r * a.n + k];
+}
+
+/* ---- greedy choice ---- */
+
+/* Orders (value, index) pairs as the choice does: larger values first, then lower indices. A NaN counts as -inf, the
+ * zeros as one. */
+KD_FN uint64_t argmax_key(float x, uint32_t index)
+{
+    uint32_t u = x == x ? f32_bits(x + 0.0f) : 0xff800000u;
+    u = u & 0x80000000u ? ~u : u | 0x80000000u;
+    return (uint64_t)u << 32 | (0xffffffffu - index);
+}
+KD_FN uint64_t argmax_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The work-group's largest, in every work-item; s: one key per warp. */
+KD_FN uint64_t argmax_group(uint64_t key, KD_SHARED uint64_t *s)
+{
+    KD_UNROLL
+    for (uint32_t m = 16; m; m >>= 1) {
+        uint32_t hi = kd_shfl_xor_u32((uint32_t)(key >> 32), m), lo = kd_shfl_xor_u32((uint32_t)key, m);
+        key = argmax_of(key, (uint64_t)hi << 32 | lo);
+    }
+    kd_barrier();
+    if (kd_lane() == 0)
+        s[kd_warp()] = key;
+    kd_barrier();
+    for (uint32_t i = 0; i < kd_n_warps(); i++)
+        key = argmax_of(key, s[i]);
+    return key;
+}
+
+KD_FN uint64_t argmax_scan(const kl_argmax *a, uint32_t i)
+{
+    uint32_t at = kd_group_x() * kd_group_size() + kd_tid(), by = kd_groups_x() * kd_group_size();
+    gpu_va logits = a->logits + (uint64_t)i * a->n * 4, copy = a->copy ? a->copy + (uint64_t)i * a->n * 4 : 0;
+    uint64_t key = 0;
+    if ((logits | copy | a->n * 4ull) % 16 == 0) {
+        for (uint32_t k = at; k < a->n / 4; k += by) {
+            kd_f32x4 v = KD_PTR(const kd_f32x4, logits)[k];
+            if (copy)
+                KD_PTR(kd_f32x4, copy)[k] = v;
+            KD_UNROLL
+            for (uint32_t j = 0; j < 4; j++)
+                key = argmax_of(key, argmax_key(v[j], 4 * k + j));
+        }
+        return key;
+    }
+    for (uint32_t k = at; k < a->n; k += by) {
+        float v = KD_PTR(const float, logits)[k];
+        if (copy)
+            KD_PTR(float, copy)[k] = v;
+        key = argmax_of(key, argmax_key(v, k));
+    }
+    return key;
+}
+
+KD_KERNEL(k_argmax, kl_argmax)
+{
+    KD_SHARED uint64_t *keys = KD_SHARED_AT(uint64_t, 0);
+    KD_SHARED uint32_t *arrived = KD_SHARED_AT(uint32_t, 512);
+    uint32_t i = kd_group_y(), groups = kd_groups_x();
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (i >= kd_step_rows(a.step, ROWS_OUT))
+        return;
+    uint64_t key = argmax_group(argmax_scan(&a, i), keys);
+    KD_GLOBAL uint64_t *part = KD_PTR(uint64_t, a.part) + (uint64_t)i * groups;
+    if (groups > 1) {
+        if (kd_tid() == 0) {
+            part[kd_group_x()] = key;
+            *arrived = kd_arrive(KD_PTR(uint32_t, a.counters) + i, groups);
+        }
+        kd_barrier();
+        if (*arrived != groups - 1)
+            return;
+        key = 0;
+        for (uint32_t g = kd_tid(); g < groups; g += kd_group_size())
+            key = argmax_of(key, part[g]);
+        key = argmax_group(key, keys);
+    }
+    if (kd_tid() == 0)
+        KD_PTR(int32_t, a.next)[i] = (int32_t)(0xffffffffu - (uint32_t)key);
+}

@@ -1,0 +1,241 @@
+/* kernels/hw/mma.h
+ * Products of 16 x 16 tiles of f16 with f32 sums by one warp, on matrix units where there are any; and copies into
+ * shared memory that go on while the warp computes. Include after kernels/kdev.h.
+ *
+ *     kd_frag a = kd_frag_a(s, ld);               rows of A in shared memory, row-major, ld halves apart
+ *     kd_frag b = kd_frag_bt(t, ld);              B's columns are the rows there (B transposed)
+ *     kd_frag b = kd_frag_b(t, ld);               B's rows are the rows there
+ *     kd_tile_fma(&c, a, b);                      c += a b, k in one fixed order
+ *     c.v[i] is element (kd_acc_row(i), kd_acc_col(i)) of the tile; a lane has KD_ACC_SLOTS different rows, element i
+ *     is in row number kd_acc_slot(i) of them, and kd_acc_max goes over the lanes that share a row
+ *     kd_frag a = kd_frag_of(&c, scratch);        c rounded to f16, as A; scratch: 256 halves of the warp's own
+ *
+ * All 32 lanes call these. ld is a multiple of 8, pointers are aligned to 16 bytes.
+ *
+ *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`
+ *     kd_copy_commit();                           closes a group of copies
+ *     kd_copy_wait_1(); kd_copy_wait_0();         the lane's groups are there, but for the newest 1 or 0; then
+ *                                                 comes a barrier
+ *
+ * Sources of the layouts: the PTX ISA manual (mma.m16n8k16, ldmatrix), AMD's RDNA3 and RDNA4 ISA manuals (WMMA). */
+#ifndef ZINC_KERNELS_HW_MMA_H
+#define ZINC_KERNELS_HW_MMA_H
+
+#include "kernels/kdev.h"
+
+typedef struct {
+    float v[8];
+} kd_acc;
+
+KD_FN uint32_t kd_half2(float lo, float hi)
+{
+    return f16_from_f32(lo) | (uint32_t)f16_from_f32(hi) << 16;
+}
+
+#if defined(__AMDGCN__)
+
+typedef _Float16 kd_f16x16 __attribute__((ext_vector_type(16)));
+typedef _Float16 kd_f16x8 __attribute__((ext_vector_type(8)));
+typedef float kd_f32x8v __attribute__((ext_vector_type(8)));
+
+/* RDNA3: a lane holds row lane % 16 of A, or column lane % 16 of B, whole. RDNA4: half of it, by lane / 16. */
+#if defined(__GFX12__)
+enum { KD_FRAG_K = 8 };
+typedef kd_f16x8 kd_frag;
+KD_FN uint32_t kd_frag_k(void) { return kd_lane() / 16 * 8; }
+KD_FN uint32_t kd_acc_row(uint32_t i) { return i + kd_lane() / 16 * 8; }
+#else
+enum { KD_FRAG_K = 16 };
+typedef kd_f16x16 kd_frag;
+KD_FN uint32_t kd_frag_k(void) { return 0; }
+KD_FN uint32_t kd_acc_row(uint32_t i) { return 2 * i + kd_lane() / 16; }
+#endif
+enum { KD_ACC_SLOTS = 8, KD_ACC_SPREAD = 16 };
+KD_FN uint32_t kd_acc_col(uint32_t i) { return kd_lane() % 16 + 0 * i; }
+KD_FN uint32_t kd_acc_slot(uint32_t i) { return i; }
+KD_FN uint32_t kd_acc_slot_row(uint32_t slot) { return kd_acc_row(slot); }
+
+KD_FN kd_frag kd_frag_a(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    KD_SHARED const kd_u32x4 *p = (KD_SHARED const kd_u32x4 *)(s + kd_lane() % 16 * ld + kd_frag_k());
+    union { kd_u32x4 q[KD_FRAG_K / 8]; kd_frag f; } u;
+    KD_UNROLL
+    for (uint32_t i = 0; i < KD_FRAG_K / 8; i++)
+        u.q[i] = p[i];
+    return u.f;
+}
+KD_FN kd_frag kd_frag_bt(KD_SHARED const uint16_t *s, uint32_t ld) { return kd_frag_a(s, ld); }
+KD_FN kd_frag kd_frag_b(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    union { uint16_t h[KD_FRAG_K]; kd_frag f; } u;
+    KD_UNROLL
+    for (uint32_t i = 0; i < KD_FRAG_K; i++)
+        u.h[i] = s[(kd_frag_k() + i) * ld + kd_lane() % 16];
+    return u.f;
+}
+KD_FN kd_frag kd_frag_of(const kd_acc *c, KD_SHARED uint16_t *scratch)
+{
+    kd_warp_sync();
+    KD_UNROLL
+    for (uint32_t i = 0; i < 8; i++)
+        scratch[kd_acc_row(i) * 16 + kd_acc_col(i)] = f16_from_f32(c->v[i]);
+    kd_warp_sync();
+    return kd_frag_a(scratch, 16);
+}
+
+KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+{
+    kd_f32x8v v = { c->v[0], c->v[1], c->v[2], c->v[3], c->v[4], c->v[5], c->v[6], c->v[7] };
+#if defined(__GFX12__)
+    v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, v);
+#else
+    v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, v);
+#endif
+    KD_UNROLL
+    for (uint32_t i = 0; i < 8; i++)
+        c->v[i] = v[i];
+}
+
+#else /* nvptx, and the host in the same layout */
+
+typedef struct {
+    uint32_t r[4];
+} kd_frag;
+
+enum { KD_ACC_SLOTS = 2, KD_ACC_SPREAD = 4 };
+KD_FN uint32_t kd_acc_slot(uint32_t i) { return i / 2 % 2; }
+KD_FN uint32_t kd_acc_slot_row(uint32_t slot) { return kd_lane() / 4 + 8 * slot; }
+KD_FN uint32_t kd_acc_row(uint32_t i) { return kd_acc_slot_row(kd_acc_slot(i)); }
+KD_FN uint32_t kd_acc_col(uint32_t i) { return i / 4 * 8 + kd_lane() % 4 * 2 + i % 2; }
+
+KD_FN kd_frag kd_frag_of(const kd_acc *c, KD_SHARED uint16_t *scratch)
+{
+    (void)scratch;
+    const float *v = c->v;
+    return (kd_frag){ { kd_half2(v[0], v[1]), kd_half2(v[2], v[3]), kd_half2(v[4], v[5]), kd_half2(v[6], v[7]) } };
+}
+
+#if defined(__NVPTX__)
+
+KD_FN kd_frag kd_frag_load(KD_SHARED const uint16_t *s)
+{
+    kd_frag f;
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(f.r[0]), "=r"(f.r[1]), "=r"(f.r[2]), "=r"(f.r[3])
+                     : "r"((uint32_t)(uintptr_t)s)
+                     : "memory");
+    return f;
+}
+/* Lane i points at row i % 8 of the 8 x 8 matrix i / 8. */
+KD_FN kd_frag kd_frag_a(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    return kd_frag_load(s + kd_lane() % 16 * ld + kd_lane() / 16 * 8);
+}
+KD_FN kd_frag kd_frag_bt(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    return kd_frag_load(s + (kd_lane() % 8 + kd_lane() / 16 * 8) * ld + kd_lane() / 8 % 2 * 8);
+}
+KD_FN kd_frag kd_frag_b(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    kd_frag f;
+    KD_SHARED const uint16_t *p = s + kd_lane() % 16 * ld + kd_lane() / 16 * 8;
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(f.r[0]), "=r"(f.r[1]), "=r"(f.r[2]), "=r"(f.r[3])
+                     : "r"((uint32_t)(uintptr_t)p)
+                     : "memory");
+    return f;
+}
+
+KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
+{
+    __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
+}
+KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+{
+    kd_mma_half(c->v, a, b.r[0], b.r[1]);
+    kd_mma_half(c->v + 4, a, b.r[2], b.r[3]);
+}
+
+#else /* the host: what ldmatrix and mma do, by ordinary loads and shuffles */
+
+KD_FN uint32_t kd_pair(const uint16_t *s, uint32_t ld) { return s[0] | (uint32_t)s[ld] << 16; }
+
+KD_FN kd_frag kd_frag_a(const uint16_t *s, uint32_t ld)
+{
+    s += kd_lane() / 4 * ld + kd_lane() % 4 * 2;
+    return (kd_frag){ { kd_pair(s, 1), kd_pair(s + 8 * ld, 1), kd_pair(s + 8, 1), kd_pair(s + 8 * ld + 8, 1) } };
+}
+KD_FN kd_frag kd_frag_bt(const uint16_t *s, uint32_t ld)
+{
+    s += kd_lane() / 4 * ld + kd_lane() % 4 * 2;
+    return (kd_frag){ { kd_pair(s, 1), kd_pair(s + 8, 1), kd_pair(s + 8 * ld, 1), kd_pair(s + 8 * ld + 8, 1) } };
+}
+KD_FN kd_frag kd_frag_b(const uint16_t *s, uint32_t ld)
+{
+    s += kd_lane() % 4 * 2 * ld + kd_lane() / 4;
+    return (kd_frag){ { kd_pair(s, ld), kd_pair(s + 8 * ld, ld), kd_pair(s + 8, ld), kd_pair(s + 8 * ld + 8, ld) } };
+}
+
+/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
+KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+{
+    uint32_t rows[2][8];
+    for (uint32_t i = 0; i < 16; i++) /* words: k in pairs */
+        rows[i / 8][i % 8] = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
+    for (uint32_t j = 0; j < 4; j++) { /* columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 */
+        uint32_t col[8];
+        for (uint32_t i = 0; i < 8; i++)
+            col[i] = kd_shfl_u32(b.r[j / 2 * 2 + i / 4], (kd_lane() % 4 * 2 + j % 2) * 4 + i % 4);
+        for (uint32_t r = 0; r < 2; r++) {
+            float *v = &c->v[j / 2 * 4 + 2 * r + j % 2];
+            for (uint32_t k = 0; k < 16; k++)
+                *v = k_fma(f16_to_f32((uint16_t)(rows[r][k / 2] >> 16 * (k % 2))),
+                           f16_to_f32((uint16_t)(col[k / 2] >> 16 * (k % 2))), *v);
+        }
+    }
+}
+
+#endif
+#endif
+
+/* The largest, and the sum, over the lanes that hold the same row. */
+KD_FN float kd_acc_max(float v)
+{
+    KD_UNROLL
+    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= 1)
+        v = kd_max(kd_shfl_xor_f32(v, m), v);
+    return v;
+}
+KD_FN float kd_acc_sum(float v)
+{
+    KD_UNROLL
+    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= 1)
+        v += kd_shfl_xor_f32(v, m);
+    return v;
+}
+
+#if defined(__NVPTX__)
+KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
+{
+    __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                     :
+                     : "r"((uint32_t)(uintptr_t)dst), "l"(src), "r"(on ? 16 : 0)
+                     : "memory");
+}
+KD_FN void kd_copy_commit(void) { __asm__ volatile("cp.async.commit_group;" : : : "memory"); }
+KD_FN void kd_copy_wait_1(void) { __asm__ volatile("cp.async.wait_group 1;" : : : "memory"); }
+KD_FN void kd_copy_wait_0(void) { __asm__ volatile("cp.async.wait_group 0;" : : : "memory"); }
+#else
+KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
+{
+    *(KD_SHARED kd_u32x4 *)dst = on ? *(KD_GLOBAL const kd_u32x4 *)src : (kd_u32x4){ 0, 0, 0, 0 };
+}
+KD_FN void kd_copy_commit(void) {}
+KD_FN void kd_copy_wait_1(void) {}
+KD_FN void kd_copy_wait_0(void) {}
+#endif
+
+#endif

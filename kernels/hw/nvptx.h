@@ -1,0 +1,100 @@
+/* kernels/hw/nvptx.h: the dialect on NVIDIA GPUs (sm_80 and newer). Inline PTX lives here and in its siblings only.
+ * Source of the instructions' meaning: the PTX ISA manual. */
+#ifndef ZINC_KERNELS_HW_NVPTX_H
+#define ZINC_KERNELS_HW_NVPTX_H
+
+#define KD_GLOBAL __attribute__((address_space(1)))
+#define KD_SHARED __attribute__((address_space(3)))
+
+extern KD_SHARED uint8_t kd_dynamic_shared[] __attribute__((aligned(1024)));
+#define KD_SHARED_AT(type, off) ((KD_SHARED type *)(kd_dynamic_shared + (off)))
+
+#define KD_KERNEL(name, args) __attribute__((nvptx_kernel)) void name(const args a)
+
+KD_FN uint32_t kd_tid(void) { return (uint32_t)__nvvm_read_ptx_sreg_tid_x(); }
+KD_FN uint32_t kd_group_size(void) { return (uint32_t)__nvvm_read_ptx_sreg_ntid_x(); }
+KD_FN uint32_t kd_group_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_x(); }
+KD_FN uint32_t kd_group_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_y(); }
+KD_FN uint32_t kd_group_z(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z(); }
+KD_FN uint32_t kd_groups_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_nctaid_x(); }
+KD_FN uint32_t kd_groups_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_nctaid_y(); }
+
+KD_FN void kd_barrier(void) { __nvvm_bar_sync(0); }
+KD_FN void kd_warp_sync(void) { __nvvm_bar_warp_sync(0xffffffffu); }
+
+KD_FN uint32_t kd_shfl_xor_u32(uint32_t v, uint32_t mask)
+{
+    return (uint32_t)__nvvm_shfl_sync_bfly_i32(0xffffffffu, (int)v, (int)mask, 31);
+}
+KD_FN uint32_t kd_shfl_u32(uint32_t v, uint32_t lane)
+{
+    return (uint32_t)__nvvm_shfl_sync_idx_i32(0xffffffffu, (int)v, (int)lane, 31);
+}
+KD_FN float kd_shfl_xor_f32(float v, uint32_t mask)
+{
+    return __nvvm_shfl_sync_bfly_f32(0xffffffffu, v, (int)mask, 31);
+}
+KD_FN float kd_shfl_f32(float v, uint32_t lane) { return __nvvm_shfl_sync_idx_f32(0xffffffffu, v, (int)lane, 31); }
+
+KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
+{
+    int32_t d;
+    __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* Volatile, so that loads keep their place: kernels issue them early on purpose. */
+KD_FN kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *p)
+{
+    uint32_t x, y, z, w;
+    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                     : "l"(p));
+    return (kd_u32x4){ x, y, z, w };
+}
+KD_FN kd_u32x2 kd_load_once8(KD_GLOBAL const kd_u32x2 *p)
+{
+    uint32_t x, y;
+    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "l"(p));
+    return (kd_u32x2){ x, y };
+}
+KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p)
+{
+    uint32_t x;
+    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(x) : "l"(p));
+    return x;
+}
+KD_FN void kd_prefetch(KD_GLOBAL const void *p) { __asm__ volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
+
+KD_FN uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
+{
+    uint32_t old;
+    __asm__ volatile("fence.acq_rel.gpu;\n\tatom.global.inc.u32 %0, [%1], %2;\n\tfence.acq_rel.gpu;"
+                     : "=r"(old)
+                     : "l"(counter), "r"(n - 1)
+                     : "memory");
+    return old;
+}
+
+/* What was written before is there for the host when it sees v. */
+KD_FN void kd_store_host(KD_GLOBAL uint32_t *p, uint32_t v)
+{
+    __asm__ volatile("fence.acq_rel.sys;\n\tst.release.sys.global.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
+}
+
+#if __CUDA_ARCH__ >= 900 || defined(KD_SM90)
+KD_FN void kd_wait_inputs(void) { __asm__ volatile("griddepcontrol.wait;" ::: "memory"); }
+KD_FN void kd_let_next_start(void) { __asm__ volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#else
+KD_FN void kd_wait_inputs(void) {}
+KD_FN void kd_let_next_start(void) {}
+#endif
+
+KD_FN float kd_exp2(float x)
+{
+    float y;
+    __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* kernels/hw/wgmma.h
+ * Hopper's asynchronous machinery, sm_90a: barriers in shared memory, bulk copies that complete on them, and matrix
+ * products of a warpgroup (four warps). Only gemm_wgmma.c includes it. Source: the PTX ISA manual.
+ *
+ *   bar_init(b, n)             n arrivals (and the bytes expected) complete a phase; phases alternate between 0 and 1
+ *   bar_init_done()            by the thread that initialised, before the work-group's barrier
+ *   bar_arrive(b)              this thread's writes and reads come before
+ *   bar_arrive_bytes(b, n)     an arrival that also announces n bytes of bulk copies
+ *   bar_wait(b, phase)         until the phase of that parity is complete; a fresh barrier's phase 1 is
+ *   bulk_copy(dst, src, n, b)  n bytes from global to shared memory, 16-byte aligned; counts at b
+ *   async_fence()              this thread's ordinary writes before the copies and products that are started later
+ *   wg_tile(p)                 descriptor of a tile in shared memory, 1024-byte aligned: rows of 128 bytes (64 bf16),
+ *                              the 16-byte piece i of row r at i ^ (r % 8)
+ *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0
+ *                              starts from zero. d[4 j + 2 h + c] is row 16 warp + lane / 4 + 8 h, column
+ *                              8 j + lane % 4 * 2 + c
+ *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0 */
+#ifndef ZINC_KERNELS_HW_WGMMA_H
+#define ZINC_KERNELS_HW_WGMMA_H
+
+#include "kernels/hw/tile.h"
+
+typedef KD_SHARED uint64_t wg_bar;
+
+KD_FN uint32_t wg_addr(KD_SHARED const void *p) { return (uint32_t)(uintptr_t)p; }
+
+KD_FN void bar_init(wg_bar *b, uint32_t n)
+{
+    __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(wg_addr(b)), "r"(n) : "memory");
+}
+KD_FN void bar_init_done(void) { __asm__ volatile("fence.mbarrier_init.release.cluster;" : : : "memory"); }
+KD_FN void bar_arrive(wg_bar *b)
+{
+    __asm__ volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(wg_addr(b)) : "memory");
+}
+KD_FN void bar_arrive_bytes(wg_bar *b, uint32_t n)
+{
+    __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(wg_addr(b)), "r"(n) : "memory");
+}
+KD_FN void bar_wait(wg_bar *b, uint32_t phase)
+{
+    __asm__ volatile("{\n\t"
+                     ".reg .pred p;\n\t"
+                     "bar_wait_%=:\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t"
+                     "@!p bra bar_wait_%=;\n\t"
+                     "}"
+                     :
+                     : "r"(wg_addr(b)), "r"(phase)
+                     : "memory");
+}
+KD_FN void bulk_copy(KD_SHARED void *dst, KD_GLOBAL const void *src, uint32_t n, wg_bar *b)
+{
+    __asm__ volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     :
+                     : "r"(wg_addr(dst)), "l"(src), "r"(n), "r"(wg_addr(b))
+                     : "memory");
+}
+KD_FN void async_fence(void) { __asm__ volatile("fence.proxy.async;" : : : "memory"); }
+
+/* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */
+KD_FN uint64_t wg_tile(KD_SHARED const void *p)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (wg_addr(p) & 0x3ffff) >> 4;
+}
+KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory"); }
+
+/* The accumulators of a wait: the compiler may not read them earlier. */
+#define WG_F8(d, i)                                                                                                    \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]),        \
+        "+f"(d[i + 7])
+#define WG_F16(d, i)  WG_F8(d, i), WG_F8(d, i + 8)
+#define WG_F32(d, i)  WG_F16(d, i), WG_F16(d, i + 16)
+#define WG_F64(d, i)  WG_F32(d, i), WG_F32(d, i + 32)
+
+#define WG_R0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define WG_R16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WG_R32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define WG_R48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WG_R64 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define WG_R80 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WG_R96 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define WG_R112 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+/* Four steps of 16 along k, 32 bytes apart in the swizzled rows; operand numbers follow the N / 2 accumulators. */
+#define WG_STEP(n, list, a, b, p)                                                                                      \
+    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" list "}, " a ", " b ", " p ", 1, 1, 0, 0;\n\t"
+#define WG_MULTIPLY(n, list, da, db, add_op, ...)                                                                      \
+    KD_FN void wg_multiply_##n(float *d, uint64_t a, uint64_t b, uint32_t add)                                         \
+    {                                                                                                                  \
+        __asm__ volatile("{\n\t"                                                                                       \
+                         ".reg .pred p, q;\n\t"                                                                        \
+                         ".reg .b64 a1, a2, a3, b1, b2, b3;\n\t"                                                       \
+                         "setp.ne.b32 p, " add_op ", 0;\n\t"                                                           \
+                         "setp.eq.b32 q, " add_op ", " add_op ";\n\t"                                                  \
+                         "add.s64 a1, " da ", 2;\n\tadd.s64 a2, " da ", 4;\n\tadd.s64 a3, " da ", 6;\n\t"                \
+                         "add.s64 b1, " db ", 2;\n\tadd.s64 b2, " db ", 4;\n\tadd.s64 b3, " db ", 6;\n\t"                \
+                         "wgmma.fence.sync.aligned;\n\t"                                                               \
+                         WG_STEP(n, list, da, db, "p")                                                                 \
+                         WG_STEP(n, list, "a1", "b1", "q")                                                             \
+                         WG_STEP(n, list, "a2", "b2", "q")                                                             \
+                         WG_STEP(n, list, "a3", "b3", "q")                                                             \
+                         "wgmma.commit_group.sync.aligned;\n\t"                                                        \
+                         "}"                                                                                           \
+                         : __VA_ARGS__                                                                                 \
+                         : "l"(a), "l"(b), "r"(add)                                                                    \
+                         : "memory");                                                                                  \
+    }
+WG_MULTIPLY(32, WG_R0, "%16", "%17", "%18", WG_F16(d, 0))
+WG_MULTIPLY(64, WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
+WG_MULTIPLY(96, WG_R0 ", " WG_R16 ", " WG_R32, "%48", "%49", "%50", WG_F32(d, 0), WG_F16(d, 32))
+WG_MULTIPLY(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, "%64", "%65", "%66", WG_F64(d, 0))
+WG_MULTIPLY(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80,
+            "%96", "%97", "%98", WG_F64(d, 0), WG_F32(d, 64))
+WG_MULTIPLY(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
+            "%128", "%129", "%130", WG_F64(d, 0), WG_F64(d, 64))
+
+/* Until all products are complete; d passes through, so that nothing reads it earlier. */
+#define WG_WAIT_0(n, ...)                                                                                              \
+    KD_FN void wg_wait_0_##n(float *d)                                                                                 \
+    {                                                                                                                  \
+        __asm__ volatile("wgmma.wait_group.sync.aligned 0;" : __VA_ARGS__ : : "memory");                               \
+    }
+WG_WAIT_0(32, WG_F16(d, 0))
+WG_WAIT_0(64, WG_F32(d, 0))
+WG_WAIT_0(96, WG_F32(d, 0), WG_F16(d, 32))
+WG_WAIT_0(128, WG_F64(d, 0))
+WG_WAIT_0(192, WG_F64(d, 0), WG_F32(d, 64))
+WG_WAIT_0(256, WG_F64(d, 0), WG_F64(d, 64))
+
+#endif

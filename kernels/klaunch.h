@@ -1,0 +1,155 @@
+/* kernels/klaunch.h
+ * What each kernel takes: the arguments of its command (kernels/kargs.h) and what only a launch knows, such as scratch
+ * memory and how the work is cut. Field lists in the style of kargs.h, so that addresses are found and translated by
+ * one piece of code (rt/dispatch.c). An address of 0 means absent.
+ *
+ * Two classes of kernels, chosen by a stream's row capacity, never by a step's rows, so that a row's result does not
+ * depend on what shares its step:
+ *   decode   up to KL_DECODE_ROWS rows; products by int8 dot products as kargs.h says
+ *   prompt   more; products of block types on matrix units, with bf16 weights and activations and f32 sums */
+#ifndef ZINC_KERNELS_KLAUNCH_H
+#define ZINC_KERNELS_KLAUNCH_H
+
+#include "kernels/kargs.h"
+
+enum { KL_DECODE_ROWS = 8 };
+
+/* next_off: of the step block's next[], in bytes (step_next_off). */
+#define KL_EMBED(F) KA_EMBED(F) F(uint32_t, next_off, 1, N) F(uint32_t, pad, 1, N)
+
+/* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
+ * rows_pass: rows of x that fit shared memory at once, 1..8; grid y covers the rows. gate_up: the command is GATE_UP.
+ * xq (optional): x was already quantised by its producer: int8 [rows, n_in], then at xq_d f32 [rows, n_in / 32].
+ * yq (optional): y0 is also written quantised, likewise; its rows are KL_QUANT_UNIT columns a work-group. */
+#define KL_MATVEC(F)                                                                                                   \
+    KA_MATMUL(F) F(gpu_va, xq, 1, R) F(gpu_va, xq_d, 1, R) F(gpu_va, yq, 1, W) F(gpu_va, yq_d, 1, W)                   \
+    F(uint32_t, rows_pass, 1, N) F(uint32_t, gate_up, 1, N)
+
+/* ROUTER: grid x work-groups share the experts' rows, grid y: rows; the last one to arrive chooses. counters: u32 [rows]
+ * that are 0. */
+#define KL_ROUTER(F) KA_ROUTER(F) F(gpu_va, counters, 1, M)
+
+/* MOE_UP: grid y: (row, choice) pairs. MOE_DOWN: grid y: rows. */
+#define KL_MOE_UP(F)   KA_MOE_UP(F)
+#define KL_MOE_DOWN(F) KA_MOE_DOWN(F)
+
+/* ATTN, split over positions: grid x: splits, y: kv heads, z: rows. Split i takes positions [i chunk, (i + 1) chunk) of
+ * those that the row sees, chunk = max(chunk_min, what makes at most `splits` of them), so it depends on the row alone.
+ * part: f32 [rows, n_head, splits, head_dim + 2]: m, l, o of each split. counters: u32 [rows, n_kv]; the last work-group
+ * to arrive merges in ascending order. */
+#define KL_ATTN(F)                                                                                                     \
+    KA_ATTN(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(uint32_t, splits, 1, N) F(uint32_t, chunk_min, 1, N)
+
+/* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]
+ * that are 0; no address where a step has one row. */
+enum { GDN_DIM = 128, GDN_TAPS = 4 };
+#define GDN_INV_SQRT_DIM 0.088388348f
+#define KL_GDN(F) KA_GDN(F) F(gpu_va, counters, 1, M)
+/* Prompts. list: rows of each slot in order, u32 [n_slots, 1 + cap]: how many, then which. index: where each row stands
+ * there, u32 [cap]. gates: f32 [cap, n_v, 2]: decay, beta times decay. kq: f32 [cap, n_k]: k . q / sqrt(head_dim). c takes
+ * q and k normed, q also divided by sqrt(head_dim), and v times beta. */
+#define KL_GDN_PROMPT(F)                                                                                               \
+    KA_GDN(F) F(gpu_va, list, 1, M) F(gpu_va, index, 1, M) F(gpu_va, gates, 1, M) F(gpu_va, kq, 1, M)                  \
+    F(uint32_t, cap, 1, N) F(uint32_t, pad2, 1, N)
+
+/* ARGMAX: grid x work-groups share a row's logits, grid y: output rows. part: u64 [rows, groups]; counters: u32 [rows].
+ * copy (optional): the logits f32 [rows, n] are also written there (host memory). */
+#define KL_ARGMAX(F)                                                                                                   \
+    KA_ARGMAX(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(gpu_va, copy, 1, W)
+
+/* The same, and draws where the row's ka_sample says so: kernels/sample_shape.h has the grid and the sizes. */
+#define KL_SAMPLE(F) KL_ARGMAX(F)
+
+/* The step block, fetched from host memory: `ring` holds KL_RING step blocks of step_bytes each; `seq` (device) counts
+ * the steps; the block of step seq % KL_RING is copied to `step`, but not its next[] words from next_off on. */
+enum { KL_RING = 8 };
+#define KL_STEP_BEGIN(F)                                                                                               \
+    F(gpu_va, step, 1, W) F(gpu_va, ring, 1, R) F(gpu_va, seq, 1, R) F(uint32_t, next_off, 1, N)                       \
+    F(uint32_t, stride, 1, N)
+/* After the last command: next[] is copied to the host, seq is raised, and `done` (host memory) is set to it. */
+#define KL_STEP_END(F)                                                                                                 \
+    F(gpu_va, next, 1, R) F(gpu_va, host_next, 1, W) F(gpu_va, seq, 1, M) F(gpu_va, done, 1, W) F(uint32_t, n, 1, N)   \
+    F(uint32_t, pad, 1, N)
+
+/* Reads n16 pieces of 16 bytes at p. out: never written. */
+#define KL_ROOF(F) F(gpu_va, p, 1, R) F(gpu_va, out, 1, W) F(uint32_t, n16, 1, N) F(uint32_t, pad, 1, N)
+
+/* ---- products of prompts ----
+ * Activations for matrix units: bf16 tiles [n_in / 64][xrows][64]: for each chunk of 64 along k all rows, 128 bytes
+ * each, the 16-byte piece p of row r at p ^ (r % 8), so that a tile of 8 n rows is one run of bytes. Rows are positions:
+ * the step's rows, or for experts the (row, choice) pairs in the order of their experts.
+ * Here: weight rows of a tile; rows behind xrows that tiles may read; shared memory of the stages of gemm_wgmma. */
+enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
+
+/* out = x', normed where norm is given; act_bf16 makes tiles, act_f32 rows of n_in. Grid x: positions. map (optional):
+ * position p takes row map[p] / div, none where map[p] is ~0; without map p is the row. */
+#define KL_ACT(F)                                                                                                      \
+    F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, out, 1, W)           \
+    F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, xrows, 1, N)                    \
+    F(uint32_t, div, 1, N) F(float, eps, 1, E)
+
+/* y_i = w_i x', finished as MATMUL says; pair: y0 = act(w0 x' + b0, w1 x' + b1). x: tiles, or f32 rows ldx apart for
+ * gemm_f32. Experts: tiles (optional) lists n_slots times {expert, first position, positions <= 128, 0}; expert e's
+ * matrices start e * stride_i bytes after w_i, its bias e * n_out_i after b_i; position p's results go to row map[p]. */
+#define KL_GEMM(F)                                                                                                     \
+    F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, resid, 1, R) F(gpu_va, scale, 1, R) F(gpu_va, tiles, 1, R)      \
+    F(gpu_va, map, 1, R) F(gpu_va, y, 4, W) F(gpu_va, w, 4, T) F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N)            \
+    F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N) F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N)                   \
+    F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)                      \
+    F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N)                 \
+    F(float, softcap, 1, E)
+
+/* Pairs by expert: order[p] = row * k + choice, ~0 in gaps; positions of an expert start at a multiple of 8. tiles as
+ * in KL_GEMM, unused slots with 0 positions. Grid x: experts. */
+#define KL_MOE_SORT(F)                                                                                                 \
+    F(gpu_va, step, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, order, 1, W) F(gpu_va, tiles, 1, W)                           \
+    F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, n_pos, 1, N) F(uint32_t, n_slots, 1, N)
+
+/* MOE_DOWN's weighted sum over o f32 [rows, k, n_out]; grid x: rows. ROUTER's choice from its logits; share_l f32
+ * [rows]: the shared expert's gate before the sigmoid; grid x: groups of 4 rows. */
+#define KL_MOE_MIX(F) KA_MOE_DOWN(F) F(gpu_va, o, 1, R)
+#define KL_TOPK(F)    KA_ROUTER(F) F(gpu_va, share_l, 1, R)
+
+/* X(args struct, field list) */
+#define KL_LIST(X)                                                                                                     \
+    X(kl_embed, KL_EMBED)                                                                                              \
+    X(kl_norm, KA_NORM)                                                                                                \
+    X(kl_add, KA_ADD)                                                                                                  \
+    X(kl_gather, KA_GATHER)                                                                                            \
+    X(kl_rope_kv, KA_ROPE_KV)                                                                                          \
+    X(kl_matvec, KL_MATVEC)                                                                                            \
+    X(kl_router, KL_ROUTER)                                                                                            \
+    X(kl_moe_up, KL_MOE_UP)                                                                                            \
+    X(kl_moe_down, KL_MOE_DOWN)                                                                                        \
+    X(kl_attn, KL_ATTN)                                                                                                \
+    X(kl_gdn, KL_GDN)                                                                                                  \
+    X(kl_gdn_prompt, KL_GDN_PROMPT)                                                                                    \
+    X(kl_argmax, KL_ARGMAX)                                                                                            \
+    X(kl_sample, KL_SAMPLE)                                                                                            \
+    X(kl_step_begin, KL_STEP_BEGIN)                                                                                    \
+    X(kl_step_end, KL_STEP_END)                                                                                        \
+    X(kl_roof, KL_ROOF)                                                                                                \
+    X(kl_act, KL_ACT)                                                                                                  \
+    X(kl_gemm, KL_GEMM)                                                                                                \
+    X(kl_moe_sort, KL_MOE_SORT)                                                                                        \
+    X(kl_moe_mix, KL_MOE_MIX)                                                                                          \
+    X(kl_topk, KL_TOPK)
+
+#define X(sname, list) KA_STRUCT(sname, list)
+KL_LIST(X)
+#undef X
+#define X(sname, list)                                                                                                 \
+    _Static_assert(sizeof(sname) == 0 list(KA_BYTES) && sizeof(sname) % 8 == 0, "device ABI: " #sname);
+KL_LIST(X)
+#undef X
+
+/* ---- the kernels ---- */
+
+enum kernel_id {
+#define KERNEL(name, module, args, threads) K_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+    KERNEL_COUNT
+};
+
+#endif

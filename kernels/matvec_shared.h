@@ -1,0 +1,160 @@
+/* kernels/matvec_shared.h
+ * How the decode products (kernels/matvec.c) share a row of weights among lanes, how the input lies in shared memory,
+ * and what follows for a launch: bytes of shared memory, units of work. Hosts and kernels include it.
+ *
+ *     shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, rows);   grid x <= matvec_units(a->n_out, n, gate_up)
+ *
+ * A lane takes "items" of a row: 16 to 32 bytes of its widest plane. `lanes` neighbouring lanes share a row, item i in
+ * lane i % lanes at step i / lanes, so a warp works on 32 / lanes rows side by side. Behind the last item come dummies,
+ * whose x is zero. This depends on type and n_in alone: a row's sum has the same order in every launch. */
+#ifndef ZINC_KERNELS_MATVEC_SHARED_H
+#define ZINC_KERNELS_MATVEC_SHARED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/qtypes.h"
+
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+#define MVS_FN static inline __attribute__((always_inline))
+#else
+#define MVS_FN static inline
+#endif
+
+enum {
+    MV_THREADS = 256,
+    MV_WARPS = MV_THREADS / 32,
+    MV_HEAD_BYTES = 1024,      /* of shared memory before x: partial sums, what follows products */
+    MV_ROUTER_SPLIT = 4,       /* warps that share a row of the router           */
+    MV_TOPK_MAX = 64           /* experts that a row chooses, at most            */
+};
+
+MVS_FN bool mv_is_float(uint32_t type) { return type == QT_F32 || type == QT_F16 || type == QT_BF16; }
+
+/* Elements of an item. */
+MVS_FN uint32_t mv_item_elems(uint32_t type)
+{
+    switch (type) {
+    case QT_F32: return 4;
+    case QT_F16: case QT_BF16: return 8;
+    case QT_Q8_0: return 16;
+    case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K: return 64;
+    default: return 32;
+    }
+}
+
+struct mv_geom {
+    uint32_t items, lanes, steps; /* per row; lanes: a power of two, 4..32 */
+};
+
+/* The widest cut that leaves at most a ninth of the lanes' work idle. */
+MVS_FN struct mv_geom mv_geom(uint32_t type, uint32_t n_in)
+{
+    uint32_t elems = mv_item_elems(type), items = (n_in + elems - 1) / elems, lanes = 32;
+    while (lanes > 4 && ((items + lanes - 1) & ~(lanes - 1)) * 8 > items * 9)
+        lanes /= 2;
+    return (struct mv_geom){ items, lanes, (items + lanes - 1) / lanes };
+}
+
+/* Elements of x as the lanes see it, dummies included: a multiple of 256. */
+MVS_FN uint32_t mv_padded(uint32_t type, uint32_t n_in)
+{
+    struct mv_geom g = mv_geom(type, n_in);
+    return (g.lanes * g.steps * mv_item_elems(type) + 255) & ~255u;
+}
+
+/* Where x lies. Quantised: 16 elements ("a half") are 16 bytes; half j is number (j >> 3) * 2 + (j & 1) of plane
+ * (j >> 1) & 3, planes q_stride bytes apart, so that lanes that read their items' bytes side by side meet no bank
+ * twice, whatever the type. Then, per block of 32, the scale and the sums of its halves (8 bytes). Floats: quads, quad
+ * i is number i >> 1 of plane i & 1. */
+struct mv_x {
+    uint32_t n_pad;
+    uint32_t q, q_stride, meta, q_row; /* byte offsets in shared memory; q_row: distance of rows */
+    uint32_t f, f_stride, f_row;
+    uint32_t end;
+};
+
+MVS_FN struct mv_x mv_x_layout(uint32_t n_pad, bool quants, bool floats, uint32_t rows)
+{
+    struct mv_x x = { .n_pad = n_pad, .q = MV_HEAD_BYTES };
+    x.q_stride = n_pad / 4 + 32;
+    x.meta = x.q + 4 * x.q_stride;
+    x.q_row = 4 * x.q_stride + n_pad / 4;
+    x.f = x.q + (quants ? rows * x.q_row : 0);
+    x.f_stride = 2 * n_pad + 64;
+    x.f_row = 2 * x.f_stride;
+    x.end = x.f + (floats ? rows * x.f_row : 0);
+    return x;
+}
+
+MVS_FN struct mv_x mv_x_of(const uint32_t *types, uint32_t n_mats, uint32_t n_in, uint32_t rows)
+{
+    bool quants = false, floats = false;
+    uint32_t n_pad = 0;
+    for (uint32_t m = 0; m < n_mats; m++) {
+        uint32_t n = mv_padded(types[m], n_in);
+        n_pad = n > n_pad ? n : n_pad;
+        quants |= !mv_is_float(types[m]);
+        floats |= mv_is_float(types[m]);
+    }
+    rows = rows <= 2 ? rows : rows <= 4 ? 4 : 8; /* the kernels take rows by 1, 2, 4 or 8 */
+    return mv_x_layout(n_pad, quants, floats, rows);
+}
+
+/* Bytes of shared memory of a matvec launch whose passes take `rows` rows (1..8), and of MOE_UP with rows = 1. */
+MVS_FN uint32_t matvec_shared_bytes(const uint32_t *types, uint32_t n_mats, uint32_t n_in, uint32_t rows)
+{
+    return mv_x_of(types, n_mats, n_in, rows).end;
+}
+
+/* Work-groups that find something to do. */
+MVS_FN uint32_t matvec_units(const uint32_t *n_out, uint32_t n_mats, bool gate_up)
+{
+    uint32_t units = 0;
+    for (uint32_t m = 0; m < (gate_up ? 1 : n_mats); m++)
+        units += (n_out[m] + MV_WARPS - 1) / MV_WARPS;
+    return units;
+}
+
+/* ---- ROUTER ---- */
+
+/* x is wanted as floats too: the shared expert's gate is F32. Behind x: what choosing needs. */
+MVS_FN struct mv_x mv_router_x(uint32_t type, uint32_t n_in)
+{
+    uint32_t types[2] = { type, QT_F32 };
+    return mv_x_of(types, 2, n_in, 1);
+}
+MVS_FN uint32_t router_shared_bytes(uint32_t type, uint32_t n_in, uint32_t n_expert)
+{
+    uint32_t all = (n_expert + 31) & ~31u; /* candidates and logits; then the chosen ones' and their ids */
+    return mv_router_x(type, n_in).end + all * 12 + MV_TOPK_MAX * 8;
+}
+MVS_FN uint32_t router_units(uint32_t n_expert)
+{
+    uint32_t at_once = MV_WARPS / MV_ROUTER_SPLIT;
+    return (n_expert + 1 + at_once - 1) / at_once;
+}
+
+/* ---- MOE ---- */
+
+MVS_FN uint32_t moe_up_units(uint32_t n_ff) { return (n_ff + MV_WARPS - 1) / MV_WARPS; }
+
+/* A work-group takes a unit of output rows; its warps take (choice, tile of rows) pairs. Tiles of a unit: as many as
+ * give every warp a pair. rows: t rows a lane, 2 or 4. */
+MVS_FN uint32_t mv_down_tiles(uint32_t k) { return k >= MV_WARPS ? 1 : (MV_WARPS + k - 1) / k; }
+MVS_FN uint32_t mv_down_rows(uint32_t type, uint32_t n_in, uint32_t k, uint32_t t)
+{
+    return t * (32 / mv_geom(type, n_in).lanes) * mv_down_tiles(k);
+}
+MVS_FN struct mv_x mv_down_x(uint32_t type, uint32_t n_in, uint32_t k)
+{
+    return mv_x_layout(mv_padded(type, n_in), !mv_is_float(type), mv_is_float(type), k);
+}
+/* x of all choices, then their results twice, then ids and weights. */
+MVS_FN uint32_t moe_down_shared_bytes(uint32_t type, uint32_t n_in, uint32_t k)
+{
+    return mv_down_x(type, n_in, k).end + 2 * k * mv_down_rows(type, n_in, k, 4) * 4 + k * 8;
+}
+MVS_FN uint32_t moe_down_units(uint32_t n_out) { return (n_out + MV_WARPS - 1) / MV_WARPS; }
+
+#endif

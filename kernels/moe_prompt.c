@@ -1,0 +1,165 @@
+/* kernels/moe_prompt.c: what experts need around their products when there are many rows: the pairs in the order of
+ * their experts, the weighted sum of a row's results, and the router's choice from its logits. */
+#include "kernels/hw/tile.h"
+#include "kernels/klaunch.h"
+
+/* ---- pairs by expert ---- */
+
+KD_FN uint32_t sort_id(const kl_moe_sort *a, uint32_t pair)
+{
+    return kd_min_u32(KD_PTR(const uint32_t, a->ids)[pair], a->n_expert - 1);
+}
+
+/* Where things of an expert begin when `less` pairs come before: counts of the earlier ones are not needed, as each
+ * expert's share is rounded up by itself and then never runs into the next. */
+KD_FN uint32_t sort_pos(uint32_t less, uint32_t expert) { return (less + 7 * expert + 7) / 8 * 8; }
+KD_FN uint32_t sort_slot(uint32_t less, uint32_t expert) { return less / KL_TILE_ROWS + expert; }
+
+/* The positions of one expert, in ascending order of pairs, the gap behind them, and its tiles; the last expert also
+ * marks what is left over. A work-item has a run of pairs. */
+KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_t end, KD_SHARED uint32_t *s)
+{
+    uint32_t less = 0, mine = 0;
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t id = sort_id(a, i);
+        less += id < e;
+        mine += id == e;
+    }
+    s[kd_tid()] = mine;
+    s[kd_group_size() + kd_tid()] = less;
+    kd_barrier();
+    uint32_t before = 0, count = 0;
+    less = 0;
+    for (uint32_t i = 0; i < kd_group_size(); i++) {
+        before += i < kd_tid() ? s[i] : 0;
+        count += s[i];
+        less += s[kd_group_size() + i];
+    }
+    bool last = e + 1 == a->n_expert;
+    uint32_t p0 = sort_pos(less, e), p1 = last ? a->n_pos : sort_pos(less + count, e + 1);
+    KD_GLOBAL uint32_t *order = KD_PTR(uint32_t, a->order);
+    for (uint32_t i = first; i < end; i++)
+        if (sort_id(a, i) == e)
+            order[p0 + before++] = i;
+    for (uint32_t p = p0 + count + kd_tid(); p < p1; p += kd_group_size())
+        order[p] = ~0u;
+    uint32_t t0 = sort_slot(less, e), t1 = last ? a->n_slots : sort_slot(less + count, e + 1);
+    for (uint32_t t = t0 + kd_tid(); t < t1; t += kd_group_size()) {
+        uint32_t done = (t - t0) * KL_TILE_ROWS;
+        uint32_t n = done < count ? kd_min_u32(count - done, KL_TILE_ROWS) : 0;
+        KD_PTR(kd_u32x4, a->tiles)[t] = (kd_u32x4){ e, p0 + done, n, 0 };
+    }
+}
+
+KD_KERNEL(k_moe_sort, kl_moe_sort)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t pairs = kd_step_rows(a.step, ROWS_STEP) * a.k, run = kd_div_up(pairs, kd_group_size());
+    uint32_t first = kd_min_u32(kd_tid() * run, pairs);
+    sort_expert(&a, kd_group_x(), first, kd_min_u32(first + run, pairs), KD_SHARED_AT(uint32_t, 0));
+}
+
+/* ---- the weighted sum ---- */
+
+KD_KERNEL(k_moe_mix, kl_moe_mix)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t row = kd_group_x();
+    if (row >= kd_step_rows(a.step, ROWS_STEP))
+        return;
+    KD_GLOBAL const uint32_t *ids = KD_PTR(const uint32_t, a.ids) + (uint64_t)row * a.k;
+    KD_GLOBAL const float *w = KD_PTR(const float, a.weights) + (uint64_t)row * a.k, *b = KD_PTR(const float, a.b);
+    KD_GLOBAL const float *o = KD_PTR(const float, a.o) + (uint64_t)row * a.k * a.n_out;
+    uint64_t at = (uint64_t)row * a.n_out;
+    for (uint32_t i = kd_tid(); i < a.n_out; i += kd_group_size()) {
+        float sum = 0.0f;
+        for (uint32_t j = 0; j < a.k; j++) {
+            float v = o[(uint64_t)j * a.n_out + i];
+            if (b)
+                v += b[(uint64_t)kd_min_u32(ids[j], a.n_expert - 1) * a.n_out + i];
+            sum = j ? k_fma(w[j], v, sum) : w[j] * v;
+        }
+        if (a.resid)
+            sum += KD_PTR(const float, a.resid)[at + i];
+        KD_PTR(float, a.y)[at + i] = sum;
+    }
+}
+
+/* ---- the router's choice: a warp takes a row ---- */
+
+/* Larger numbers have larger keys; a NaN is below all of them, and 0 is left for what is taken. */
+KD_FN uint32_t topk_key(float x)
+{
+    uint32_t u = f32_bits(x + 0.0f); /* -0 is 0 */
+    return x != x ? 1 : u >> 31 ? ~u : u | 0x80000000u;
+}
+
+/* The largest key left, the lowest index where there are several; the same in all lanes. */
+KD_FN uint32_t topk_next(KD_SHARED const uint32_t *key, uint32_t n)
+{
+    uint32_t best = 0, at = ~0u;
+    for (uint32_t i = kd_lane(); i < n; i += KD_WARP)
+        if (key[i] > best) {
+            best = key[i];
+            at = i;
+        }
+    KD_UNROLL
+    for (uint32_t m = 16; m; m >>= 1) {
+        uint32_t b = kd_shfl_xor_u32(best, m), i = kd_shfl_xor_u32(at, m);
+        if (b > best || (b == best && i < at)) {
+            best = b;
+            at = i;
+        }
+    }
+    return at;
+}
+
+/* What the weights are divided by, and the largest logit. */
+KD_FN float topk_sum(const kl_topk *a, KD_GLOBAL const float *l, KD_GLOBAL const uint32_t *ids, float top)
+{
+    float total = 0.0f, chosen = 0.0f;
+    for (uint32_t j = kd_lane(); j < a->k; j += KD_WARP)
+        chosen += k_exp(l[ids[j]] - top);
+    chosen = kd_warp_sum(chosen);
+    if (a->gating == KA_TOPK_SOFTMAX)
+        return chosen;
+    for (uint32_t i = kd_lane(); i < a->n_expert; i += KD_WARP)
+        total += k_exp(l[i] - top);
+    total = kd_warp_sum(total);
+    float least = 0x1p-14f * total;
+    return chosen < least ? least : chosen;
+}
+
+KD_KERNEL(k_router_topk, kl_topk)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t row = kd_group_x() * kd_n_warps() + kd_warp();
+    if (row >= kd_step_rows(a.step, ROWS_STEP))
+        return;
+    KD_GLOBAL const float *l = KD_PTR(const float, a.logits) + (uint64_t)row * a.n_expert;
+    KD_GLOBAL uint32_t *ids = KD_PTR(uint32_t, a.ids) + (uint64_t)row * a.k;
+    KD_SHARED uint32_t *key = KD_SHARED_AT(uint32_t, kd_warp() * a.n_expert * 4);
+    for (uint32_t i = kd_lane(); i < a.n_expert; i += KD_WARP)
+        key[i] = topk_key(l[i]);
+    kd_warp_sync();
+    for (uint32_t j = 0; j < a.k; j++) {
+        uint32_t at = topk_next(key, a.n_expert);
+        if (kd_lane() == 0) {
+            key[at] = 0;
+            ids[j] = at;
+        }
+        kd_warp_sync();
+    }
+    float top = l[ids[0]], sum = topk_sum(&a, l, ids, top);
+    for (uint32_t j = kd_lane(); j < a.k; j += KD_WARP) {
+        float w = k_exp(l[ids[j]] - top) / sum * a.scale;
+        if (a.expert_scale)
+            w *= KD_PTR(const float, a.expert_scale)[ids[j]];
+        KD_PTR(float, a.weights)[(uint64_t)row * a.k + j] = w;
+    }
+    if (a.share_l && kd_lane() == 0)
+        KD_PTR(float, a.share)[row] = k_sigmoid(KD_PTR(const float, a.share_l)[row]);
+}

@@ -1,0 +1,434 @@
+/* kernels/mvcore.h
+ * What the decode products of kernels/matvec.c share: a warp takes tiles of output rows, keeps the next items of weights
+ * on their way in registers while it multiplies the present ones, and adds up its lanes' sums at the end of a tile.
+ *
+ * A tile is T slots for rows, each as many rows as stand side by side in a warp; with pairs (gate and up) slot t is row
+ * t / 2 of matrix t % 2. C steps of a tile are in flight together. R rows of x. T, C, R and the weights' type are
+ * constants wherever these functions are called. A row's sum has the same order for every T, C and R: a lane adds its
+ * items in ascending order, then lanes are added 1, 2, 4, 8, 16 apart. */
+#ifndef ZINC_KERNELS_MVCORE_H
+#define ZINC_KERNELS_MVCORE_H
+
+#include "kernels/wdot.h"
+#include "kernels/xquant.h"
+
+enum {
+    MV_PREFETCH_BYTES = 16 << 10, /* of weights that a warp asks for ahead, into the level-2 cache */
+    MV_PREFETCH_TILES = 8,
+    MV_LINE = 128
+};
+
+/* Numbers that the compiler does not see through. An address that is one is not computed for all rows beforehand, and
+ * sums that are stay in the order that they are written in: otherwise registers fill up with what waits for them. */
+KD_FN uint32_t mv_opaque(uint32_t v)
+{
+#if defined(__NVPTX__)
+    __asm__ volatile("" : "+r"(v));
+#elif defined(__AMDGCN__)
+    __asm__ volatile("" : "+s"(v));
+#endif
+    return v;
+}
+KD_FN float mv_pinned(float v)
+{
+#if defined(__NVPTX__)
+    __asm__ volatile("" : "+f"(v));
+#elif defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(v));
+#endif
+    return v;
+}
+
+/* ---- x ---- */
+
+/* A run of x that shares a scale. */
+struct mv_run_x {
+    uint32_t q[WD_SUB_WORDS];
+    float d;
+    int32_t sum;
+};
+
+KD_FN void mv_get4(uint32_t *q, uint32_t at)
+{
+    kd_u32x4 v = *KD_SHARED_AT(const kd_u32x4, at);
+    q[0] = v[0], q[1] = v[1], q[2] = v[2], q[3] = v[3];
+}
+
+KD_FN void mv_meta(uint32_t type, uint32_t i, uint32_t d, uint32_t sums, struct mv_run_x *x)
+{
+    int32_t lo = (int16_t)sums, hi = (int32_t)sums >> 16;
+    x->d = f32_from_bits(d);
+    x->sum = wd_is_k(type) ? (i & 1 ? hi : lo) : lo + hi;
+}
+
+/* Run s of item i of the row at byte `row` behind the first. */
+KD_FN void mv_x_run(uint32_t type, const struct mv_x *l, uint32_t row, uint32_t i, uint32_t s, struct mv_run_x *x)
+{
+    uint32_t q = l->q + row, block = type == QT_Q8_0 ? i >> 1 : wd_is_k(type) ? (i >> 1) * 4 + s : i;
+    if (wd_is_k(type)) {
+        mv_get4(x->q, q + s * l->q_stride + i * 16);
+    } else if (type == QT_Q8_0) {
+        mv_get4(x->q, q + (i >> 1 & 3) * l->q_stride + (i >> 3) * 32 + (i & 1) * 16);
+    } else {
+        mv_get4(x->q, q + (i & 3) * l->q_stride + (i >> 2) * 32);
+        mv_get4(x->q + 4, q + (i & 3) * l->q_stride + (i >> 2) * 32 + 16);
+    }
+    kd_u32x2 meta = *KD_SHARED_AT(const kd_u32x2, l->meta + row + block * 8);
+    mv_meta(type, i, meta[0], meta[1], x);
+}
+
+KD_FN void mv_x_floats(uint32_t type, const struct mv_x *l, uint32_t row, uint32_t i, float x[8])
+{
+    kd_f32x4 v;
+    if (type == QT_F32) {
+        v = *KD_SHARED_AT(const kd_f32x4, l->f + row + (i & 1) * l->f_stride + (i >> 1) * 16);
+        x[0] = v[0], x[1] = v[1], x[2] = v[2], x[3] = v[3];
+        return;
+    }
+    v = *KD_SHARED_AT(const kd_f32x4, l->f + row + i * 16);
+    x[0] = v[0], x[1] = v[1], x[2] = v[2], x[3] = v[3];
+    v = *KD_SHARED_AT(const kd_f32x4, l->f + row + l->f_stride + i * 16);
+    x[4] = v[0], x[5] = v[1], x[6] = v[2], x[7] = v[3];
+}
+
+/* ---- the dot product of an item ---- */
+
+/* The integer sum starts at the bits of 1.5 * 2^23, so that it is a float when it ends. */
+KD_FN float mv_dot_run(uint32_t type, uint32_t s, const uint32_t *q, float dw, float mw, const struct mv_run_x *x,
+                       float acc)
+{
+    int32_t sum = 0x4b400000 + wd_bias(type, s) * x->sum;
+    KD_UNROLL
+    for (uint32_t k = 0; k < WD_SUB_WORDS; k++)
+        if (k < wd_sub_words(type))
+            sum = kd_dot4(q[k], x->q[k], sum);
+    acc = k_fma(dw * x->d, f32_from_bits((uint32_t)sum) - 12582912.0f, acc);
+    return wd_has_min(type) ? k_fma(mw, x->d * (float)x->sum, acc) : acc;
+}
+
+KD_FN float mv_dot_floats(uint32_t type, const uint32_t *w, const float *x, float acc)
+{
+    KD_UNROLL
+    for (uint32_t e = 0; e < 8; e++)
+        if (e < mv_item_elems(type))
+            acc = k_fma(wd_float(type, w, e), x[e], acc);
+    return acc;
+}
+
+/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. iw: the item that the
+ * weights are of, ix: where its x lies. */
+KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
+                       const struct mv_x *l, float *acc)
+{
+    if (mv_is_float(type)) {
+        uint32_t row = 0;
+        KD_UNROLL
+        for (uint32_t r = 0; r < R; r++) {
+            float xf[8];
+            mv_x_floats(type, l, row, ix, xf);
+            row = mv_opaque(row + l->f_row);
+            KD_UNROLL
+            for (uint32_t t = 0; t < T; t++)
+                acc[t * R + r] = mv_pinned(mv_dot_floats(type, w[t], xf, acc[t * R + r]));
+        }
+        return;
+    }
+    struct wd_scale sc[4];
+    KD_UNROLL
+    for (uint32_t t = 0; t < T; t++)
+        sc[t] = wd_scale(type, w[t], iw);
+    KD_UNROLL
+    for (uint32_t s = 0; s < WD_SUBS; s++)
+        if (s < wd_subs(type)) {
+            uint32_t q[4][WD_SUB_WORDS], row = 0;
+            float dw[4], mw[4];
+            KD_UNROLL
+            for (uint32_t t = 0; t < T; t++)
+                wd_open(type, w[t], &sc[t], iw, s, q[t], &dw[t], &mw[t]);
+            KD_UNROLL
+            for (uint32_t r = 0; r < R; r++) {
+                struct mv_run_x x;
+                mv_x_run(type, l, row, ix, s, &x);
+                if (R > 1)
+                    row = mv_opaque(row + l->q_row);
+                KD_UNROLL
+                for (uint32_t t = 0; t < T; t++)
+                    acc[t * R + r] = mv_pinned(mv_dot_run(type, s, q[t], dw[t], mw[t], &x, acc[t * R + r]));
+            }
+        }
+}
+
+/* ---- adding up ---- */
+
+/* Sums v over the `lanes` lanes that share rows. Values come in n groups of `keep`; where there are several groups,
+ * neighbouring lanes end with different ones: v then starts with the *left groups from *first on, which lanes
+ * il < mv_holders(n) hold. */
+KD_FN void mv_reduce(uint32_t n, uint32_t keep, float *v, uint32_t lanes, uint32_t *first, uint32_t *left)
+{
+    *first = 0;
+    KD_UNROLL
+    for (uint32_t m = 1; m <= 2; m *= 2) {
+        bool upper = kd_lane() & m;
+        if (n > 1) {
+            n /= 2;
+            *first += upper ? n : 0;
+            KD_UNROLL
+            for (uint32_t i = 0; i < n * keep; i++) {
+                float lo = v[i], hi = v[i + n * keep];
+                v[i] = (upper ? hi : lo) + kd_shfl_xor_f32(upper ? lo : hi, m);
+            }
+        } else {
+            KD_UNROLL
+            for (uint32_t i = 0; i < keep; i++)
+                v[i] += kd_shfl_xor_f32(v[i], m);
+        }
+    }
+    KD_UNROLL
+    for (uint32_t m = 4; m <= 16; m *= 2)
+        if (m < lanes) {
+            KD_UNROLL
+            for (uint32_t i = 0; i < n * keep; i++)
+                v[i] += kd_shfl_xor_f32(v[i], m);
+        }
+    *left = n;
+}
+KD_FN uint32_t mv_holders(uint32_t n) { return n >= 4 ? 4 : n; }
+KD_FN uint32_t mv_left(uint32_t n) { return n >= 4 ? n / 4 : 1; }
+
+/* ---- what follows a product ---- */
+
+/* Rows of y: ld apart. pairs: y = act(v0 + b0, v1 + b1), else MATMUL's ending. */
+struct mv_out {
+    gpu_va y, b[2], scale, resid;
+    uint64_t ld, ldr;
+    uint32_t n_out, rows, row0, act;
+    float softcap;
+    bool pairs;
+};
+
+/* It waits in shared memory, one for each matrix of a command, so that it takes no registers from the product. */
+enum { MV_OUT_AT = 512 };
+_Static_assert(MV_OUT_AT + 4 * sizeof(struct mv_out) <= MV_HEAD_BYTES, "the head of shared memory");
+KD_FN void mv_out_put(uint32_t m, const struct mv_out *o)
+{
+    if (kd_tid() == 0)
+        *KD_SHARED_AT(struct mv_out, MV_OUT_AT + m * sizeof *o) = *o;
+}
+KD_FN struct mv_out mv_out_get(uint32_t m)
+{
+    return *KD_SHARED_AT(const struct mv_out, mv_opaque(MV_OUT_AT + m * (uint32_t)sizeof(struct mv_out)));
+}
+
+/* What a result will be combined with, read while the product is on its way. */
+struct mv_with {
+    float b[2], resid[2], scale;
+};
+
+/* Output row `row` (and row2, without pairs) of row r of x. */
+KD_FN void mv_with_load(const struct mv_out *o, uint32_t row, uint32_t row2, uint32_t r, struct mv_with *w)
+{
+    *w = (struct mv_with){ { 0.0f, 0.0f }, { 0.0f, 0.0f }, 0.0f };
+    if (r >= o->rows)
+        return;
+    uint64_t at = o->row0 + r;
+    KD_UNROLL
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t n = k && !o->pairs ? row2 : row;
+        if (n >= o->n_out)
+            continue;
+        gpu_va b = o->pairs ? o->b[k] : o->b[0];
+        w->b[k] = b ? KD_PTR(const float, b)[n] : 0.0f;
+        w->resid[k] = o->resid ? KD_PTR(const float, o->resid)[at * o->ldr + n] : 0.0f;
+    }
+    w->scale = o->scale ? KD_PTR(const float, o->scale)[at] : 0.0f;
+}
+
+KD_FN float mv_act(uint32_t act, float g, float u)
+{
+    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
+}
+
+KD_FN void mv_put(const struct mv_out *o, float y, uint32_t n, uint32_t r, float b, float scale, float resid)
+{
+    if (n >= o->n_out)
+        return;
+    uint64_t at = o->row0 + r;
+    if (o->b[0])
+        y += b;
+    if (o->scale)
+        y *= scale;
+    if (o->resid)
+        y += resid;
+    if (o->softcap > 0.0f)
+        y = o->softcap * k_tanh(y / o->softcap);
+    KD_PTR(float, o->y)[at * o->ld + n] = y;
+}
+
+KD_FN void mv_store(const struct mv_out *o, float v0, float v1, uint32_t row, uint32_t row2, uint32_t r,
+                    const struct mv_with *w)
+{
+    if (r >= o->rows)
+        return;
+    if (!o->pairs) {
+        mv_put(o, v0, row, r, w->b[0], w->scale, w->resid[0]);
+        mv_put(o, v1, row2, r, w->b[1], w->scale, w->resid[1]);
+        return;
+    }
+    if (row >= o->n_out)
+        return;
+    float g = o->b[0] ? v0 + w->b[0] : v0, u = o->b[1] ? v1 + w->b[1] : v1;
+    KD_PTR(float, o->y)[(o->row0 + r) * o->ld + row] = mv_act(o->act, g, u);
+}
+
+/* ---- a matrix, or a pair of one type ---- */
+
+struct mv_job {
+    struct wd_mat m;
+    uint64_t second; /* bytes from it to the other matrix of pairs, or 0 */
+    struct mv_geom g;
+    uint32_t abreast, side, il; /* rows side by side in a warp; this lane's among them, and its place in the row */
+    uint32_t n_out;
+    bool pairs;
+};
+
+KD_FN struct mv_job mv_job(uint32_t type, gpu_va w0, gpu_va w1, uint32_t n_out, uint32_t n_in, bool pairs)
+{
+    struct mv_job j = { .g = mv_geom(type, n_in), .n_out = n_out, .pairs = pairs };
+    j.m = wd_mat(type, w0, n_out, n_in);
+    j.second = pairs ? w1 - w0 : 0;
+    j.abreast = KD_WARP / j.g.lanes;
+    j.side = kd_lane() / j.g.lanes;
+    j.il = kd_lane() % j.g.lanes;
+    return j;
+}
+
+KD_FN uint32_t mv_tile_rows(const struct mv_job *j, uint32_t T) { return (j->pairs ? T / 2 : T) * j->abreast; }
+KD_FN uint32_t mv_tiles(const struct mv_job *j, uint32_t T) { return kd_div_up(j->n_out, mv_tile_rows(j, T)); }
+/* This lane's row of slot t; it may lie behind the last. */
+KD_FN uint32_t mv_row(const struct mv_job *j, uint32_t T, uint32_t tile, uint32_t t)
+{
+    return tile * mv_tile_rows(j, T) + (j->pairs ? t >> 1 : t) * j->abreast + j->side;
+}
+
+KD_FN void mv_fetch(uint32_t type, const struct mv_job *j, uint32_t T, uint32_t tile, uint32_t step, uint32_t t,
+                    uint32_t *w)
+{
+    uint32_t row = kd_min_u32(mv_row(j, T, tile, t), j->n_out - 1);
+    uint32_t i = kd_min_u32(step * j->g.lanes + j->il, j->g.items - 1);
+    struct wd_mat m = j->m;
+    KD_UNROLL
+    for (uint32_t f = 0; f < PLANES_MAX; f++)
+        m.p[f] += t & 1 ? j->second : 0;
+    wd_load(type, false, w, &m, row * j->g.items + i);
+}
+
+/* Slots of a lane: fewer where several rows of x want registers too. */
+KD_FN uint32_t mv_slots(uint32_t type, bool one)
+{
+    return one || wd_slots(type) == 2 ? wd_slots(type) : wd_slots(type) / 2;
+}
+
+/* Fills S slots for a tile's first steps. */
+KD_FN void mv_fill(uint32_t type, uint32_t S, const struct mv_job *j, uint32_t T, uint32_t tile,
+                   uint32_t (*w)[WD_WORDS])
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < WD_SLOTS; k++)
+        if (k < S && k / T < j->g.steps)
+            mv_fetch(type, j, T, tile, k / T, k % T, w[k]);
+}
+
+/* Asks for all lines of a tile. */
+KD_FN void mv_prefetch(uint32_t type, const struct mv_job *j, uint32_t T, uint32_t tile)
+{
+    uint32_t rows = mv_tile_rows(j, T), from = tile * rows;
+    if (from >= j->n_out)
+        return;
+    rows = kd_min_u32(rows, j->n_out - from);
+    struct planes p = planes_of((enum qtype)type);
+    uint32_t blocks = j->m.n_in / qtype_block((enum qtype)type);
+    KD_UNROLL
+    for (uint32_t f = 0; f < PLANES_MAX; f++) {
+        uint32_t len = mv_is_float(type) ? (f ? 0 : qtype_block_bytes((enum qtype)type)) : p.f[f].len;
+        uint32_t bytes = rows * blocks * len;
+        gpu_va at = j->m.p[f] + (uint64_t)from * blocks * len;
+        if (len)
+            for (uint32_t o = kd_lane() * MV_LINE; o < bytes; o += KD_WARP * MV_LINE) {
+                kd_prefetch(KD_PTR(const void, at + o));
+                if (j->pairs)
+                    kd_prefetch(KD_PTR(const void, at + o + j->second));
+            }
+    }
+}
+
+/* Tiles ahead of the present one that are asked for. */
+KD_FN uint32_t mv_ahead(uint32_t type, const struct mv_job *j, uint32_t T)
+{
+    uint32_t bytes = T * j->abreast * (uint32_t)qtype_row_bytes((enum qtype)type, j->m.n_in);
+    return kd_max_u32(kd_min_u32(MV_PREFETCH_BYTES / bytes, MV_PREFETCH_TILES), 1);
+}
+
+/* Multiplies tiles `tile`, tile + stride, ... and stores them as the out-th mv_out says. loaded: w holds the first
+ * tile's first steps. */
+KD_FN void mv_stream(uint32_t type, uint32_t T, uint32_t R, const struct mv_job *j, const struct mv_x *l,
+                     uint32_t out, uint32_t tile, uint32_t stride, uint32_t (*w)[WD_WORDS], bool loaded)
+{
+    const uint32_t S = mv_slots(type, R == 1), C = S / T, keep = T > 1 ? 2 : 1, groups = T * R / keep;
+    uint32_t tiles = mv_tiles(j, T), steps = j->g.steps, lanes = j->g.lanes, ahead = mv_ahead(type, j, T);
+    if (!loaded && tile < tiles)
+        mv_fill(type, S, j, T, tile, w);
+    for (uint32_t next; tile < tiles; tile = next) {
+        float acc[8 * 4];
+        KD_UNROLL
+        for (uint32_t i = 0; i < T * R; i++)
+            acc[i] = 0.0f;
+        next = tile + stride;
+        mv_prefetch(type, j, T, tile + (ahead + 1) * stride);
+        /* a group of results: slots 2 (g / R) and the next one, row g % R */
+        uint32_t left, first = groups > 1 ? j->il & 1 : 0; /* for R = 1 */
+        bool holder = j->il < mv_holders(groups);
+        struct mv_with with;
+        if (R == 1 && holder) {
+            struct mv_out o = mv_out_get(out);
+            mv_with_load(&o, mv_row(j, T, tile, first * keep), mv_row(j, T, tile, first * keep + 1), 0, &with);
+        }
+        for (uint32_t s0 = 0; s0 < steps; s0 += C) {
+            bool last = s0 + C >= steps;
+            uint32_t then = last ? next : tile, from = last ? 0 : s0 + C;
+            bool more = then < tiles;
+            KD_UNROLL
+            for (uint32_t c = 0; c < C; c++) {
+                if (s0 + c < steps) {
+                    uint32_t ix = (s0 + c) * lanes + j->il, iw = kd_min_u32(ix, j->g.items - 1);
+                    mv_dot_rows(type, T, R, (const uint32_t(*)[WD_WORDS])(w + c * T), iw, ix, l, acc);
+                }
+                if (more && from + c < steps) {
+                    KD_UNROLL
+                    for (uint32_t t = 0; t < T; t++)
+                        mv_fetch(type, j, T, then, from + c, t, w[c * T + t]);
+                }
+            }
+        }
+        float v[8 * 4];
+        KD_UNROLL
+        for (uint32_t t = 0; t < T; t++) {
+            KD_UNROLL
+            for (uint32_t r = 0; r < R; r++)
+                v[((t / keep) * R + r) * keep + t % keep] = acc[t * R + r];
+        }
+        mv_reduce(groups, keep, v, lanes, &first, &left);
+        if (holder) {
+            struct mv_out o = mv_out_get(out);
+            KD_UNROLL
+            for (uint32_t g = 0; g < mv_left(groups); g++) {
+                uint32_t t = (first + g) / R * keep, r = (first + g) % R, row = mv_row(j, T, tile, t);
+                uint32_t row2 = keep == 2 ? mv_row(j, T, tile, t + 1) : o.n_out;
+                if (R > 1)
+                    mv_with_load(&o, row, row2, r, &with);
+                mv_store(&o, v[g * keep], keep == 2 ? v[g * keep + 1] : 0.0f, row, row2, r, &with);
+            }
+        }
+    }
+}
+
+#endif

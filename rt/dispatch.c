@@ -1,0 +1,420 @@
+/* rt/dispatch.c: a stream as launches: the builder, the choice of kernels, and everything but prompts' own kernels. */
+#include "rt/dispatch.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "kernels/attn_shared.h"
+#include "kernels/matvec_shared.h"
+#include "kernels/planes.h"
+#include "kernels/sample_shape.h"
+#include "rt/dispatch_impl.h"
+
+/* ---- the kernels as data ---- */
+
+#define OFF_1(name)        offsetof(cur, name),
+#define OFF_4(name)        offsetof(cur, name), offsetof(cur, name) + 8, offsetof(cur, name) + 16, offsetof(cur, name) + 24,
+#define ADDR_R(name, n)    OFF_##n(name)
+#define ADDR_W(name, n)    OFF_##n(name)
+#define ADDR_M(name, n)    OFF_##n(name)
+#define ADDR_T(name, n)    OFF_##n(name)
+#define ADDR_N(name, n)
+#define ADDR_E(name, n)
+#define FIELD(type, name, count, kind) ADDR_##kind(name, count)
+#define X(sname, list)                                                                                                 \
+    static const uint16_t *addresses_##sname(void)                                                                     \
+    {                                                                                                                  \
+        typedef sname cur;                                                                                             \
+        static const uint16_t off[] = { list(FIELD) UINT16_MAX };                                                      \
+        return off;                                                                                                    \
+    }
+KL_LIST(X)
+#undef X
+
+const struct kernel_info kernel_infos[KERNEL_COUNT] = {
+#define KERNEL(name, module, args, threads) { "k_" #name, #module, sizeof(args), threads, addresses_##args },
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+static uint32_t div_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- the builder ---- */
+
+uint32_t dispatch_rows(const struct dispatcher *d, enum ka_rows rows)
+{
+    return rows == ROWS_OUT ? MIN(d->s->h.out_cap, d->max_rows) : d->max_rows;
+}
+
+static bool grow(struct dispatcher *d, void **p, uint32_t need, uint32_t *cap, size_t size)
+{
+    if (need <= *cap)
+        return true;
+    uint32_t want = MAX(need, MAX(*cap * 2, 256u));
+    void *q = realloc(*p, want * size);
+    if (!q) {
+        d->rc = err_set(d->e, -ENOMEM, "dispatch: %u launches", want);
+        return false;
+    }
+    *p = q;
+    *cap = want;
+    return true;
+}
+
+void dispatch_add(struct dispatcher *d, enum kernel_id k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
+                  const void *args)
+{
+    struct dispatch_plan *p = d->p;
+    uint32_t bytes = kernel_infos[k].args_bytes;
+    if (d->rc)
+        return;
+    if (shared > d->t->shared_max) {
+        d->rc = err_set(d->e, -ENOTSUP, "dispatch: command %u (%s, layer %d) wants %u bytes of shared memory, there are "
+                        "%u", d->cmd, cmd_name(d->s->cmds[d->cmd].op), (int)d->s->cmds[d->cmd].layer, shared,
+                        d->t->shared_max);
+        return;
+    }
+    CHECK(gx && gy && gz);
+    if (!grow(d, (void **)&p->d, p->n + 1, &p->cap, sizeof *p->d) ||
+        !grow(d, (void **)&p->args, p->args_bytes + bytes, &p->args_cap, 1))
+        return;
+    p->d[p->n++] = (struct dispatch){ .kernel = (uint16_t)k, .grid = { gx, gy, gz }, .shared = shared,
+                                      .args_off = p->args_bytes, .cmd = d->cmd };
+    memcpy(p->args + p->args_bytes, args, bytes);
+    p->args_bytes += bytes;
+}
+
+/* Temporaries are offsets behind the counters, whose size is known at the end: marked by this bit until then. */
+#define TEMP_BIT (1ull << 55)
+
+gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes)
+{
+    uint64_t at = d->temp_at;
+    d->temp_at = align_up(at + bytes, 256);
+    d->p->temp_bytes = MAX(d->p->temp_bytes, d->temp_at);
+    return SADDR(ARENA_WORK, at | TEMP_BIT);
+}
+
+gpu_va dispatch_counters(struct dispatcher *d, uint32_t n)
+{
+    d->p->counters_bytes = MAX(d->p->counters_bytes, 4ull * n);
+    return SADDR(ARENA_WORK, 0);
+}
+
+void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL])
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const uint16_t *off = kernel_infos[p->d[i].kernel].addresses();
+        for (; *off != UINT16_MAX; off++) {
+            gpu_va va;
+            uint8_t *at = p->args + p->d[i].args_off + *off;
+            memcpy(&va, at, sizeof va);
+            if (!va)
+                continue;
+            uint32_t arena = SADDR_ARENA(va);
+            CHECK(arena < ARENA_ALL);
+            va = base[arena] ? base[arena] + SADDR_OFF(va) : 0;
+            memcpy(at, &va, sizeof va);
+        }
+    }
+}
+
+static void settle_temps(struct dispatch_plan *p)
+{
+    uint64_t counters = align_up(p->counters_bytes, 256);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const uint16_t *off = kernel_infos[p->d[i].kernel].addresses();
+        for (; *off != UINT16_MAX; off++) {
+            gpu_va va;
+            uint8_t *at = p->args + p->d[i].args_off + *off;
+            memcpy(&va, at, sizeof va);
+            if (!va || SADDR_ARENA(va) != ARENA_WORK || !(va & TEMP_BIT))
+                continue;
+            va = SADDR(ARENA_WORK, (SADDR_OFF(va) & ~TEMP_BIT) + counters);
+            memcpy(at, &va, sizeof va);
+        }
+    }
+    p->work_bytes = counters + p->temp_bytes;
+}
+
+void dispatch_free(struct dispatch_plan *p)
+{
+    if (!p)
+        return;
+    free(p->d);
+    free(p->args);
+    free(p);
+}
+
+/* ---- products, decode class ---- */
+
+struct type_kernels {
+    uint64_t types; /* bit per enum qtype */
+    uint16_t r1, r8, router, moe_up, moe_down;
+};
+#define BIT(t) (1ull << QT_##t)
+static const struct type_kernels type_kernels[] = {
+#define X(name, id, elems, bytes, kname)                                                                               \
+    { BIT(name), K_matvec_##kname##_r1, K_matvec_##kname##_r8, K_router_##kname, K_moe_up_##kname, K_moe_down_##kname },
+#include "kernels/qtypes.def"
+#undef X
+    { BIT(Q4_K) | BIT(Q6_K), K_matvec_q4k_q6k_r1, K_matvec_q4k_q6k_r8, 0, 0, 0 },
+    { BIT(Q5_K) | BIT(Q6_K), K_matvec_q5k_q6k_r1, K_matvec_q5k_q6k_r8, 0, 0, 0 },
+    { ~0ull, K_matvec_any_r1, K_matvec_any_r8, K_router_any, K_moe_up_any, K_moe_down_any },
+};
+
+static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
+{
+    const struct type_kernels *t = type_kernels;
+    while ((types & ~t->types) || (with_moe && !t->moe_up))
+        t++;
+    return t;
+}
+
+/* Work-groups that share `units` pieces of work: all of them resident at once, so that none waits for another. */
+static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t shared)
+{
+    uint32_t fit = d->t->shared_core / (shared + 1024);
+    uint32_t per_core = MAX(MIN(fit, 2u), 1u);
+    return MAX(MIN(units, d->t->n_cores * per_core), 1u);
+}
+
+static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
+{
+    kl_matvec k = { 0 };
+    uint64_t types = 0;
+    memcpy(&k, a, sizeof *a);
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        types |= 1ull << a->type[m];
+    uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)KL_DECODE_ROWS);
+    while (pass > 1 && matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass) > d->t->shared_max)
+        pass--;
+    uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass);
+    const struct type_kernels *t = kernels_for(types, false);
+    k.rows_pass = pass;
+    k.gate_up = gate_up;
+    uint32_t units = matvec_units(a->n_out, a->n_mats, gate_up);
+    dispatch_add(d, rows == 1 ? t->r1 : t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
+}
+
+static void decode_router(struct dispatcher *d, const ka_router *a)
+{
+    kl_router k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert);
+    k.counters = dispatch_counters(d, rows);
+    dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router,
+                 MIN(router_units(a->n_expert), d->t->n_cores), rows, 1, shared, &k);
+}
+
+static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
+{
+    kl_moe_up k;
+    memcpy(&k, a, sizeof *a);
+    uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
+    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = 2 * d->t->n_cores / MIN(pairs, a->k);
+    uint64_t set = 1ull << a->type_gate | 1ull << a->type_up;
+    dispatch_add(d, kernels_for(set, true)->moe_up, MAX(MIN(moe_up_units(a->n_ff), groups), 1u), pairs, 1, shared, &k);
+}
+
+static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
+{
+    kl_moe_down k;
+    memcpy(&k, a, sizeof *a);
+    uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k);
+    dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, resident(d, moe_down_units(a->n_out), shared),
+                 dispatch_rows(d, ROWS_STEP), 1, shared, &k);
+}
+
+/* ---- attention, decode class ---- */
+
+enum { ATTN_CHUNK = 64 };
+
+static void decode_attn(struct dispatcher *d, const ka_attn *a)
+{
+    kl_attn k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
+    /* many rows keep the machine busy without splitting */
+    uint32_t wanted = MIN(div_up(2 * d->t->n_cores, a->n_kv), (uint32_t)ATTN_MAX_SPLITS);
+    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, ATTN_CHUNK));
+    k.chunk_min = ATTN_CHUNK;
+    if (k.splits > 1)
+        k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
+    k.counters = dispatch_counters(d, rows * a->n_kv);
+    enum kernel_id id = a->kv_type == KA_KV_F32 ? K_attn_any
+                        : a->head_dim == 64     ? K_attn_h64
+                        : a->head_dim == 128    ? K_attn_h128
+                        : a->head_dim == 256    ? K_attn_h256
+                                                : K_attn_any;
+    dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, a->n_head / a->n_kv), &k);
+}
+
+/* ---- the rest ---- */
+
+static void small_embed(struct dispatcher *d, const ka_embed *a)
+{
+    kl_embed k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    k.next_off = (uint32_t)d->s->h.next_off;
+    dispatch_add(d, K_embed, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &k);
+}
+
+static void small_argmax(struct dispatcher *d, const ka_argmax *a)
+{
+    kl_sample k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    uint32_t rows = dispatch_rows(d, ROWS_OUT);
+    k.part = dispatch_temp(d, sample_part_bytes(a->n, rows));
+    k.counters = dispatch_counters(d, rows);
+    k.copy = SADDR_ARENA(a->logits) == ARENA_IO ? SADDR(ARENA_HOST_IO, SADDR_OFF(a->logits)) : 0;
+    dispatch_add(d, K_sample, sample_groups(a->n), rows, 1, SAMPLE_SHARED, &k);
+}
+
+static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
+{
+    enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
+    switch (op) {
+    case CMD_EMBED: small_embed(d, args); break;
+    case CMD_NORM: {
+        const ka_norm *a = args;
+        dispatch_add(d, K_norm, dispatch_rows(d, a->rows), 1, 1, REDUCE, a);
+        break;
+    }
+    case CMD_ADD: {
+        const ka_add *a = args;
+        dispatch_add(d, K_add, dispatch_rows(d, a->rows), 1, 1, 0, a);
+        break;
+    }
+    case CMD_MATMUL:
+    case CMD_PROJ:
+    case CMD_GATE_UP:
+        if (!d->prompt || !dispatch_prompt_products(d, op, args))
+            decode_products(d, args, op == CMD_GATE_UP);
+        break;
+    case CMD_ROPE_KV: {
+        const ka_rope_kv *a = args;
+        dispatch_add(d, K_rope_kv, dispatch_rows(d, ROWS_STEP), rope_kv_groups(a->n_head, a->n_kv), 1,
+                     rope_kv_shared_bytes(a->head_dim), a);
+        break;
+    }
+    case CMD_ATTN:
+        if (!d->prompt || !dispatch_prompt_attn(d, args))
+            decode_attn(d, args);
+        break;
+    case CMD_GDN:
+        if (!d->prompt || !dispatch_prompt_gdn(d, args))
+            dispatch_gdn(d, args);
+        break;
+    case CMD_ROUTER:
+        if (!d->prompt || !dispatch_prompt_router(d, args))
+            decode_router(d, args);
+        break;
+    case CMD_MOE_UP:
+        if (!d->prompt || !dispatch_prompt_moe_up(d, args))
+            decode_moe_up(d, args);
+        break;
+    case CMD_MOE_DOWN:
+        if (!d->prompt || !dispatch_prompt_moe_down(d, args))
+            decode_moe_down(d, args);
+        break;
+    case CMD_GATHER: dispatch_add(d, K_gather, dispatch_rows(d, ROWS_OUT), 1, 1, 0, args); break;
+    case CMD_ARGMAX: small_argmax(d, args); break;
+    case CMD_NOP:
+    case CMD_COUNT: break;
+    }
+}
+
+int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows,
+                   struct dispatch_plan **out, struct err *e)
+{
+    struct dispatcher d = { .s = s, .t = t, .e = e, .max_rows = max_rows, .prompt = s->h.row_cap > KL_DECODE_ROWS };
+    CHECK(max_rows && max_rows <= s->h.row_cap);
+    d.p = calloc(1, sizeof *d.p);
+    if (!d.p)
+        return err_set(e, -ENOMEM, "dispatch: plan object");
+    for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
+        d.temp_at = 0;
+        lower(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
+    }
+    if (d.rc) {
+        dispatch_free(d.p);
+        return d.rc;
+    }
+    settle_temps(d.p);
+    *out = d.p;
+    return 0;
+}
+
+/* ---- weights ---- */
+
+static int set_unit(const struct stream *s, uint32_t *unit, gpu_va w, uint32_t rows, struct err *e)
+{
+    if (!w || SADDR_ARENA(w) != ARENA_WEIGHTS)
+        return 0;
+    uint32_t lo = 0, hi = s->h.n_weights;
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (s->weights[mid].off <= SADDR_OFF(w))
+            lo = mid;
+        else
+            hi = mid;
+    }
+    const struct stream_weight *sw = &s->weights[lo];
+    uint64_t unit_bytes = qtype_row_bytes(sw->type, sw->ne[0]) * rows;
+    if (!planes_of(sw->type).n)
+        return 0;
+    if ((unit[lo] && unit[lo] != rows) || (SADDR_OFF(w) - sw->off) % unit_bytes || sw->bytes % unit_bytes)
+        return err_set(e, -ENOTSUP, "dispatch: weight '%s' is used as matrices of %u rows and of %u, by one layout it "
+                       "can only be one of them", stream_str(s, sw->name), unit[lo], rows);
+    unit[lo] = rows;
+    return 0;
+}
+
+int dispatch_weight_units(const struct stream *s, uint32_t *unit, struct err *e)
+{
+    int rc = 0;
+    memset(unit, 0, s->h.n_weights * sizeof *unit);
+    for (uint32_t i = 0; i < s->h.n_cmds && !rc; i++) {
+        const void *args = stream_args(s, i);
+        switch (s->cmds[i].op) {
+        case CMD_EMBED: {
+            const ka_embed *a = args;
+            rc = set_unit(s, unit, a->w, a->n_vocab, e);
+            break;
+        }
+        case CMD_MATMUL:
+        case CMD_PROJ:
+        case CMD_GATE_UP: {
+            const ka_matmul *a = args;
+            for (uint32_t m = 0; m < a->n_mats && !rc; m++)
+                rc = set_unit(s, unit, a->w[m], a->n_out[m], e);
+            break;
+        }
+        case CMD_ROUTER: {
+            const ka_router *a = args;
+            rc = set_unit(s, unit, a->w, a->n_expert, e);
+            break;
+        }
+        case CMD_MOE_UP: {
+            const ka_moe_up *a = args;
+            if (!(rc = set_unit(s, unit, a->gate, a->n_ff, e)))
+                rc = set_unit(s, unit, a->up, a->n_ff, e);
+            break;
+        }
+        case CMD_MOE_DOWN: {
+            const ka_moe_down *a = args;
+            rc = set_unit(s, unit, a->down, a->n_out, e);
+            break;
+        }
+        default: break;
+        }
+    }
+    return rc;
+}

@@ -1,0 +1,72 @@
+/* rt/dispatch.h
+ * A stream as launches of the kernels in kernels/: what the tiers that run those kernels (lockstep, cuda, and the AMD
+ * tiers) have in common. It chooses kernels, cuts the work, and lays out private memory; a tier only translates
+ * addresses and launches.
+ *
+ *     struct dispatch_plan *p;
+ *     dispatch_build(s, &target, s->h.row_cap, &p, &e);
+ *     ... allocate p->work_bytes, zeroed
+ *     dispatch_relocate(p, base);                            base[arena]: where each arena lies for the device
+ *     for (i < p->n) launch(p->d[i].kernel, grid, shared, p->args + p->d[i].args_off)
+ *     dispatch_free(p);
+ *
+ * Launches of a plan run one after the other, in order. Private memory is the arena ARENA_WORK: temporaries that only
+ * live inside one command, and counters, which are 0 between launches. */
+#ifndef ZINC_RT_DISPATCH_H
+#define ZINC_RT_DISPATCH_H
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "graph/stream.h"
+#include "kernels/klaunch.h"
+
+/* Arenas beyond the stream's: private memory, and host memory that mirrors IO (base 0: none). */
+enum { ARENA_WORK = ARENA_COUNT, ARENA_HOST_IO, ARENA_ALL };
+
+/* What the kernels may count on, and how wide the machine is. */
+struct dispatch_target {
+    uint32_t n_cores;        /* multiprocessors or compute units: how many work-groups keep it busy        */
+    uint32_t shared_max;     /* bytes of shared memory of one work-group                                   */
+    uint32_t shared_core;    /* bytes of shared memory of one core                                         */
+    bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
+};
+
+struct kernel_info {
+    const char *name, *module; /* "k_embed", "basic" */
+    uint16_t args_bytes, threads;
+    const uint16_t *(*addresses)(void); /* byte offsets of the gpu_va among the arguments, then UINT16_MAX */
+};
+extern const struct kernel_info kernel_infos[KERNEL_COUNT];
+
+struct dispatch {
+    uint16_t kernel; /* enum kernel_id */
+    uint32_t grid[3], shared;
+    uint32_t args_off; /* into args */
+    uint32_t cmd;      /* the stream's command it belongs to */
+};
+
+struct dispatch_plan {
+    struct dispatch *d;
+    uint32_t n, cap;
+    uint8_t *args;
+    uint32_t args_bytes, args_cap;
+    uint64_t temp_bytes, counters_bytes, work_bytes; /* work: counters, then temporaries */
+};
+
+/* For steps of at most max_rows rows (1: kernels for a single row). -ENOTSUP names the command that has no kernel. */
+int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows,
+                   struct dispatch_plan **out, struct err *e);
+/* Turns stream addresses into the device's, once. base[ARENA_HOST_IO] 0: fields that point there become 0. */
+void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL]);
+void dispatch_free(struct dispatch_plan *p); /* NULL is fine */
+
+/* ---- weights in planes (kernels/planes.h) ---- */
+
+/* unit[i]: rows of a matrix of weight i, as the stream's commands use it: its planes span so many rows. 0: not packed.
+ * -ENOTSUP: two commands use a tensor in different ways. */
+int dispatch_weight_units(const struct stream *s, uint32_t *unit, struct err *e);
+/* n_rows whole units of `unit` rows of n_in elements, from the file's layout to planes and back. */
+void planes_pack(enum qtype t, const uint8_t *rows, uint8_t *out, uint64_t n_rows, uint64_t unit, uint64_t n_in);
+void planes_unpack(enum qtype t, const uint8_t *planes, uint8_t *out, uint64_t n_rows, uint64_t unit, uint64_t n_in);
+
+#endif

@@ -1,0 +1,41 @@
+/* rt/dispatch_impl.h: private to rt/dispatch*.c
+ * The builder. A command's function copies the command's arguments into the kernel's struct, adds what the launch
+ * needs, and calls dispatch_add. */
+#ifndef ZINC_RT_DISPATCH_IMPL_H
+#define ZINC_RT_DISPATCH_IMPL_H
+
+#include "rt/dispatch.h"
+
+struct dispatcher {
+    const struct stream *s;
+    const struct dispatch_target *t;
+    struct dispatch_plan *p;
+    struct err *e;
+    int rc;            /* of the first failure */
+    uint32_t cmd;      /* being lowered        */
+    uint32_t max_rows; /* of a step            */
+    bool prompt;       /* class of kernels     */
+    uint64_t temp_at;  /* taken by this command */
+};
+
+/* Rows that a command of these rows processes at most. */
+uint32_t dispatch_rows(const struct dispatcher *d, enum ka_rows rows);
+/* args: the kernel's whole struct, stream addresses inside. */
+void dispatch_add(struct dispatcher *d, enum kernel_id k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
+                  const void *args);
+/* Memory for this command only, 256-aligned, contents undefined; n counters that are 0 and end as 0. */
+gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes);
+gpu_va dispatch_counters(struct dispatcher *d, uint32_t n);
+
+/* Commands whose prompt kernels are elsewhere than rt/dispatch.c. Each returns false when it has none for this command
+ * (types, shapes): the decode kernels serve then, pass by pass. */
+bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
+bool dispatch_prompt_moe_up(struct dispatcher *d, const ka_moe_up *a);
+bool dispatch_prompt_moe_down(struct dispatcher *d, const ka_moe_down *a);
+bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a);
+bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
+bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a);
+/* The decode class of GDN, rt/dispatch_gdn.c. */
+void dispatch_gdn(struct dispatcher *d, const ka_gdn *a);
+
+#endif

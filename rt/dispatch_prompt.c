@@ -1,0 +1,252 @@
+/* rt/dispatch_prompt.c: products of prompts as launches. Inputs become bf16 tiles (act_bf16), block-typed weights are
+ * dequantised by the matrix kernels (gemm_*), float weights multiply in f32 (gemm_f32). Experts: pairs are sorted by
+ * expert first, and the weighted sum comes last. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "kernels/planes.h"
+#include "rt/dispatch_impl.h"
+
+enum {
+    TILE_N = 64,         /* positions of gemm's tile            */
+    GEMM_SHARED = 49152, /* its two buffers                     */
+    F32_TILE = 32,       /* of gemm_f32                         */
+    F32_SHARED = 36864,
+    WGMMA_SHARED = KL_GEMM_RING + 128,
+    SMALL_SHARED = 256
+};
+
+static uint32_t div_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- sets of types ---- */
+
+#define BIT(t) (1ull << QT_##t)
+static const struct {
+    uint64_t types;
+    uint16_t wgmma, portable;
+} sets[] = {
+#define SET(types, name) { types, K_gemm_wgmma_##name, K_gemm_##name },
+    SET(BIT(Q4_0), q40) SET(BIT(Q4_1), q41) SET(BIT(Q5_0), q50) SET(BIT(Q5_1), q51) SET(BIT(Q8_0), q80)
+    SET(BIT(Q2_K), q2k) SET(BIT(Q3_K), q3k) SET(BIT(Q4_K), q4k) SET(BIT(Q5_K), q5k) SET(BIT(Q6_K), q6k)
+    SET(BIT(IQ4_NL), iq4nl) SET(BIT(IQ4_XS), iq4xs) SET(BIT(MXFP4), mxfp4)
+    SET(BIT(Q4_K) | BIT(Q6_K), q4k_q6k) SET(BIT(Q5_K) | BIT(Q6_K), q5k_q6k)
+#undef SET
+};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+static bool is_float(uint32_t t)
+{
+    return t == QT_F32 || t == QT_F16 || t == QT_BF16;
+}
+
+/* A kernel for all of these types; KERNEL_COUNT: none. */
+static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types)
+{
+    for (uint32_t i = 0; i < N_SETS; i++)
+        if (!(types & ~sets[i].types))
+            return d->t->wgmma ? sets[i].wgmma : sets[i].portable;
+    return KERNEL_COUNT;
+}
+
+/* Planes that are read 16 bytes at a time, of a matrix that is cut along k by 64. */
+static bool can_tile(uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
+{
+    return planes_of(type).n && n_in % 64 == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+}
+static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
+{
+    return SADDR_OFF(x) % 16 == 0 && ldx % 4 == 0 && SADDR_OFF(norm) % 16 == 0;
+}
+
+/* ---- launches ---- */
+
+/* The input as tiles of positions: in a->x, a->xrows. */
+static void add_tiles(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t positions)
+{
+    g->xrows = act.xrows = div_up(positions, 8) * 8;
+    g->x = act.out = dispatch_temp(d, 2ull * act.n_in * act.xrows + 128ull * KL_TILE_PAD);
+    dispatch_add(d, K_act_bf16, positions, 1, 1, SMALL_SHARED, &act);
+}
+
+static uint32_t gemm_tiles(const kl_gemm *g, uint32_t cols)
+{
+    uint32_t t = 0;
+    for (uint32_t m = 0; m < (g->pair ? 1 : g->n_mats); m++)
+        t += div_up(g->n_out[m], g->pair ? cols / 2 : cols);
+    return t;
+}
+
+/* positions: of a step; with a list of tiles its slots count. */
+static void add_gemm(struct dispatcher *d, const kl_gemm *g, uint32_t positions)
+{
+    uint64_t types = 0;
+    for (uint32_t m = 0; m < g->n_mats; m++)
+        types |= 1ull << g->type[m];
+    enum kernel_id k = set_kernel(d, types);
+    uint32_t tiles = gemm_tiles(g, KL_TILE_ROWS);
+    CHECK(k != KERNEL_COUNT);
+    if (d->t->wgmma)
+        dispatch_add(d, k, MIN(d->t->n_cores, tiles * (g->tiles ? g->n_slots : div_up(positions, 32))), 1, 1,
+                     WGMMA_SHARED, g);
+    else
+        dispatch_add(d, k, tiles, g->tiles ? g->n_slots : div_up(positions, TILE_N), 1, GEMM_SHARED, g);
+}
+
+static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows)
+{
+    dispatch_add(d, K_gemm_f32, gemm_tiles(g, F32_TILE), div_up(rows, F32_TILE), 1, F32_SHARED, g);
+}
+
+/* Rows for gemm_f32: x itself, or normed into a temporary. */
+static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t rows)
+{
+    g->x = act.x;
+    g->ldx = act.ldx;
+    if (!act.norm)
+        return;
+    g->x = act.out = dispatch_temp(d, 4ull * rows * act.n_in);
+    g->ldx = act.n_in;
+    dispatch_add(d, K_act_f32, rows, 1, 1, SMALL_SHARED, &act);
+}
+
+/* ---- MATMUL, PROJ, GATE_UP ---- */
+
+/* Of the matrices of `from` those whose types are among these. */
+static uint32_t pick(kl_gemm *g, const ka_matmul *from, uint64_t types)
+{
+    g->n_mats = 0;
+    for (uint32_t m = 0; m < from->n_mats; m++) {
+        if (!(types >> from->type[m] & 1))
+            continue;
+        uint32_t i = g->n_mats++;
+        g->y[i] = from->y[m];
+        g->w[i] = from->w[m];
+        g->b[i] = from->b[m];
+        g->n_out[i] = from->n_out[m];
+        g->type[i] = from->type[m];
+        g->ld[i] = from->ld[m];
+    }
+    return g->n_mats;
+}
+
+static bool products_fit(const ka_matmul *a, bool pair)
+{
+    for (uint32_t m = 0; m < a->n_mats; m++) {
+        bool f = is_float(a->type[m]);
+        if (!f && (!can_tile(a->type[m], a->w[m], 0, a->n_in) || !aligned(a->x, a->ldx, a->norm)))
+            return false;
+        if (pair && (f ? !is_float(a->type[0]) : a->type[m] != a->type[0]))
+            return false;
+    }
+    return true;
+}
+
+bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
+{
+    uint32_t rows = dispatch_rows(d, a->rows);
+    bool pair = op == CMD_GATE_UP, plain = op == CMD_MATMUL;
+    const uint64_t floats = BIT(F32) | BIT(F16) | BIT(BF16);
+    uint64_t left = 0;
+    if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(a, pair))
+        return false;
+    kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx, .rows = a->rows,
+                   .eps = a->eps };
+    kl_gemm g = { .step = a->step, .resid = plain ? a->resid : 0, .scale = plain ? a->scale : 0, .n_in = a->n_in,
+                  .ldr = a->ldr, .rows = a->rows, .act = a->act, .pair = pair, .softcap = plain ? a->softcap : 0.0f };
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        left |= 1ull << a->type[m];
+    if (pick(&g, a, floats)) {
+        f32_input(d, &g, act, rows);
+        add_gemm_f32(d, &g, rows);
+    }
+    left &= ~floats;
+    if (left)
+        add_tiles(d, &g, act, rows);
+    while (left) { /* one launch if a kernel reads all the types, else one for each */
+        uint64_t types = set_kernel(d, left) != KERNEL_COUNT ? left : left & -left;
+        pick(&g, a, types);
+        add_gemm(d, &g, rows);
+        left &= ~types;
+    }
+    return true;
+}
+
+/* ---- router ---- */
+
+bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a)
+{
+    enum { ROWS = 4 }; /* of a work-group of router_topk */
+    uint32_t rows = dispatch_rows(d, ROWS_STEP);
+    if (!is_float(a->type) || 4u * ROWS * a->n_expert > d->t->shared_max)
+        return false;
+    kl_topk k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->n_in, .eps = a->eps,
+                   .rows = ROWS_STEP };
+    kl_gemm g = { .step = a->step, .y = { a->logits }, .w = { a->w }, .b = { a->b }, .n_out = { a->n_expert },
+                  .type = { a->type }, .ld = { a->n_expert }, .n_mats = 1, .n_in = a->n_in, .rows = ROWS_STEP };
+    if (a->shared_w) {
+        g.n_mats = 2;
+        g.y[1] = k.share_l = dispatch_temp(d, 4ull * rows);
+        g.w[1] = a->shared_w;
+        g.n_out[1] = g.ld[1] = 1;
+        g.type[1] = QT_F32;
+    }
+    f32_input(d, &g, act, rows);
+    add_gemm_f32(d, &g, rows);
+    dispatch_add(d, K_router_topk, div_up(rows, ROWS), 1, 1, 4 * ROWS * a->n_expert, &k);
+    return true;
+}
+
+/* ---- experts ---- */
+
+/* The pairs by expert: the list into g->tiles, g->n_slots and g->map; returns the positions. */
+static uint32_t add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
+{
+    enum { THREADS = 256 };
+    uint32_t pairs = dispatch_rows(d, ROWS_STEP) * k;
+    kl_moe_sort s = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k };
+    s.n_pos = div_up(pairs + 7 * n_expert, 8) * 8;
+    s.n_slots = g->n_slots = pairs / KL_TILE_ROWS + n_expert;
+    s.order = g->map = dispatch_temp(d, 4ull * s.n_pos);
+    s.tiles = g->tiles = dispatch_temp(d, 16ull * s.n_slots);
+    dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s);
+    return s.n_pos;
+}
+
+bool dispatch_prompt_moe_up(struct dispatcher *d, const ka_moe_up *a)
+{
+    if (a->type_gate != a->type_up || !can_tile(a->type_gate, a->gate, a->gate_stride, a->n_in) ||
+        !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
+        return false;
+    kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
+                  .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
+                  .type = { a->type_gate, a->type_up }, .ld = { a->n_ff }, .n_mats = 2, .n_in = a->n_in,
+                  .act = a->act, .pair = 1 };
+    uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
+    add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .norm = a->norm, .map = g.map, .n_in = a->n_in,
+                               .ldx = a->n_in, .div = a->k, .eps = a->eps }, positions);
+    add_gemm(d, &g, positions);
+    return true;
+}
+
+bool dispatch_prompt_moe_down(struct dispatcher *d, const ka_moe_down *a)
+{
+    if (!can_tile(a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0))
+        return false;
+    kl_moe_mix mix = { 0 };
+    memcpy(&mix, a, sizeof *a);
+    mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
+    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
+                  .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
+    uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
+    add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 },
+              positions);
+    add_gemm(d, &g, positions);
+    dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix);
+    return true;
+}

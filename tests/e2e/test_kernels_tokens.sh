@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The GPU kernels, run on the host in lock step, choose the tokens that the cpu tier chooses, in every family. Chunks
+# of 8 rows run the kernels for decoding, chunks of 16 those for prompts too.
+# Tolerances: sums in another order round now and then to another f16 in the cache, and then to other int8 inputs,
+# which the layers behind amplify; prompts have bf16 inputs where the cpu tier has int8. Gemma 4 norms the sum of its
+# experts: one that was chosen by a hair changes all of it. The op table holds single commands to tight limits.
+. tests/e2e/lib.sh
+case $build in */sanitize) skip "too slow under sanitizers; the op table runs there" ;; esac
+prompt=$(ids 11 3)
+
+# agree FAMILY TYPE CHUNK TOLERANCE: of $work/m.gguf
+agree()
+{
+    local tol=$4
+    [ "$1/$2" = gemma4-moe/F32 ] || [ "$1" != gemma4-moe ] || tol=1e-2
+    "$zinc" validate -m "$work/m.gguf" --tier lockstep --against cpu --prompt-tokens "$prompt" -n 2 --ctx 64 \
+        --chunk "$3" --tol $tol >"$work/out" 2>&1 ||
+        miss "$1 $2, chunks of $3: $(tail -n 2 "$work/out" | tr '\n' ' ')"
+    printf '%-13s %-12s %-3s %s\n' "$1" "$2" "$3" "$(tail -n 1 "$work/out")"
+}
+
+for f in $families; do
+    make_model "$f" F32 "$work/m.gguf" && agree "$f" F32 16 1e-5
+    t=$(types "$f" | cut -d ' ' -f 1)
+    make_model "$f" "$t" "$work/m.gguf" || continue
+    agree "$f" "$t" 8 1e-3
+    agree "$f" "$t" 16 3e-3
+done
+finish

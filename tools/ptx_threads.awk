@@ -1,0 +1,15 @@
+# tools/ptx_threads.awk: tells ptxas how many threads a kernel is launched with, which plain C cannot say.
+#     awk -f tools/ptx_threads.awk threads.txt module.s >module.ptx
+# threads.txt: "name threads" a line. The directives go between an entry's parameter list and its body.
+NR == FNR { threads[$1] = $2; next }
+/^\.visible \.entry / {
+    name = $3
+    sub(/\(.*/, "", name)
+    entry = name
+}
+{ print }
+entry != "" && /^\)/ {
+    if (entry in threads)
+        printf ".maxntid %d, 1, 1\n", threads[entry]
+    entry = ""
+}
