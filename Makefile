@@ -36,7 +36,7 @@ LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lm -ldl
 # host (rt/lockstep) in every configuration, and by clang once for each device target into build/kernels, from where the
 # objects are embedded. Without clang the programs have no GPU tiers.
 K           := build/kernels
-K_SET_FILES := gemm_wgmma gemm matvec
+K_SET_FILES := gemm_wgmma gemm matvec1 matvec
 K_LIST       = printf '\#define KERNEL(n, m, a, t) @\#m@\n\#define KERNEL_SM90(n, m, a, t) @$(1)\#m@\n\#include "kernels/kernels.def"\n' | \
                $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^"\(.*\)"$$/\1/p' | sort -u
 MODULES_ALL := $(shell $(call K_LIST,))
@@ -142,9 +142,9 @@ $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them.
 $(K)/threads.txt: kernels/kernels.def
 	@mkdir -p $(@D)
-	@printf '#define KERNEL(n, m, a, t) @k_ ## n t@\n#include "kernels/kernels.def"\n' | $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^ *\(k_.*\)/\1/p' >$@
+	@printf '#define KERNEL(n, m, a, t) @k_ ## n t m@\n#include "kernels/kernels.def"\n' | $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^ *\(k_.*\)/\1/p' >$@
 $(K)/attributes.csv: $(K)/threads.txt
-	@sed 's/^\([^ ]*\) \(.*\)/\1,amdgpu-flat-work-group-size=\2,\2/' $< >$@
+	@sed 's/^\([^ ]*\) \([^ ]*\) .*/\1,amdgpu-flat-work-group-size=\2,\2/' $< >$@
 # The table of blobs: assembly that includes the objects, and C that names them.
 $(K)/blobs.c: $(BLOBS) Makefile
 	@mkdir -p $(@D)

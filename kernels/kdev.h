@@ -66,6 +66,7 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *         caller (release and acquire at device scope). The counter is 0 again after n arrivals.
  *   void kd_store_host(KD_GLOBAL uint32_t *, v)    one lane, after kd_barrier: a word of host memory; the host that sees
  *                                                  it sees what the workgroup and earlier dispatches wrote there
+ *   uint32_t kd_keep(v), uint64_t kd_keep_va(v)    v, opaque to the compiler
  *   void kd_wait_inputs()                          before the first read of what earlier dispatches wrote, and before
  *                                                  the first write; every workgroup calls it
  *   void kd_let_next_start()                       a hint: the next dispatch may begin its prologue

@@ -19,11 +19,11 @@ enum { KL_DECODE_ROWS = 8 };
 
 /* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
  * rows_pass: rows of x that fit shared memory at once, 1..8; grid y covers the rows. gate_up: the command is GATE_UP.
- * xq (optional): x was already quantised by its producer: int8 [rows, n_in], then at xq_d f32 [rows, n_in / 32].
- * yq (optional): y0 is also written quantised, likewise; its rows are KL_QUANT_UNIT columns a work-group. */
+ * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
+ * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h). */
 #define KL_MATVEC(F)                                                                                                   \
-    KA_MATMUL(F) F(gpu_va, xq, 1, R) F(gpu_va, xq_d, 1, R) F(gpu_va, yq, 1, W) F(gpu_va, yq_d, 1, W)                   \
-    F(uint32_t, rows_pass, 1, N) F(uint32_t, gate_up, 1, N)
+    KA_MATMUL(F) F(uint32_t, rows_pass, 1, N) F(uint32_t, gate_up, 1, N) F(uint32_t, tile_end, 4, N) F(uint32_t, shape, 4, N)       \
+    F(uint32_t, n_pad, 1, N) F(uint32_t, pad2, 1, N)
 
 /* ROUTER: grid x work-groups share the experts' rows, grid y: rows; the last one to arrive chooses. counters: u32 [rows]
  * that are 0. */

@@ -1,122 +1,19 @@
 /* kernels/matvec.c
- * Decode products: MATMUL, PROJ, GATE_UP, ROUTER, MOE_UP and MOE_DOWN for few rows, by dot products of signed bytes.
- * Compiled once per set of weight types with KD_SET_<set>; the kernels are k_matvec_<set>_r1 and so on. Sets of several
- * types without routers and experts have the products only.
+ * Decode products: MATMUL, PROJ, GATE_UP, ROUTER, MOE_UP and MOE_DOWN for few rows, by dot products
+ * of signed bytes. Compiled once per set of weight types with KD_SET_<set>; the kernels are k_matvec_<set>_r1 and so
+ * on. Sets of several types without routers and experts have the products only.
  *
  * A launch: every work-group asks for its first weights, waits for its inputs, prepares x for itself
- * (kernels/xquant.h), and its warps stream tiles of output rows (kernels/mvcore.h). Nothing passes between work-groups
- * but for the router, whose last work-group chooses. */
+ * (kernels/xquant.h), and its warps stream tiles of output rows (kernels/mvcore.h). Nothing passes between
+ * work-groups but for the router, whose last work-group chooses. */
 #include "kernels/klaunch.h"
 #include "kernels/mvcore.h"
+#include "kernels/mvsets.h"
 
-/* MV_SET: the set's name. MV_FOR(t, ...): the statement with `type` as a constant that equals t. */
-#define MV_ONE(T, ...)                                                                                                 \
-    {                                                                                                                  \
-        const uint32_t type = QT_##T;                                                                                  \
-        __VA_ARGS__;                                                                                                   \
-    }
-#define MV_CASE(T, ...)                                                                                                \
-    case QT_##T: MV_ONE(T, __VA_ARGS__) break;
-#define MV_TWO(t, A, B, ...)                                                                                           \
-    if ((t) == QT_##A)                                                                                                 \
-        MV_ONE(A, __VA_ARGS__)                                                                                         \
-    else                                                                                                               \
-        MV_ONE(B, __VA_ARGS__)
-
-#if defined(KD_SET_f32)
-#define MV_SET f32
-#define MV_FOR(t, ...) MV_ONE(F32, __VA_ARGS__)
-#elif defined(KD_SET_f16)
-#define MV_SET f16
-#define MV_FOR(t, ...) MV_ONE(F16, __VA_ARGS__)
-#elif defined(KD_SET_bf16)
-#define MV_SET bf16
-#define MV_FOR(t, ...) MV_ONE(BF16, __VA_ARGS__)
-#elif defined(KD_SET_q40)
-#define MV_SET q40
-#define MV_FOR(t, ...) MV_ONE(Q4_0, __VA_ARGS__)
-#elif defined(KD_SET_q41)
-#define MV_SET q41
-#define MV_FOR(t, ...) MV_ONE(Q4_1, __VA_ARGS__)
-#elif defined(KD_SET_q50)
-#define MV_SET q50
-#define MV_FOR(t, ...) MV_ONE(Q5_0, __VA_ARGS__)
-#elif defined(KD_SET_q51)
-#define MV_SET q51
-#define MV_FOR(t, ...) MV_ONE(Q5_1, __VA_ARGS__)
-#elif defined(KD_SET_q80)
-#define MV_SET q80
-#define MV_FOR(t, ...) MV_ONE(Q8_0, __VA_ARGS__)
-#elif defined(KD_SET_q2k)
-#define MV_SET q2k
-#define MV_FOR(t, ...) MV_ONE(Q2_K, __VA_ARGS__)
-#elif defined(KD_SET_q3k)
-#define MV_SET q3k
-#define MV_FOR(t, ...) MV_ONE(Q3_K, __VA_ARGS__)
-#elif defined(KD_SET_q4k)
-#define MV_SET q4k
-#define MV_FOR(t, ...) MV_ONE(Q4_K, __VA_ARGS__)
-#elif defined(KD_SET_q5k)
-#define MV_SET q5k
-#define MV_FOR(t, ...) MV_ONE(Q5_K, __VA_ARGS__)
-#elif defined(KD_SET_q6k)
-#define MV_SET q6k
-#define MV_FOR(t, ...) MV_ONE(Q6_K, __VA_ARGS__)
-#elif defined(KD_SET_iq4nl)
-#define MV_SET iq4nl
-#define MV_FOR(t, ...) MV_ONE(IQ4_NL, __VA_ARGS__)
-#elif defined(KD_SET_iq4xs)
-#define MV_SET iq4xs
-#define MV_FOR(t, ...) MV_ONE(IQ4_XS, __VA_ARGS__)
-#elif defined(KD_SET_mxfp4)
-#define MV_SET mxfp4
-#define MV_FOR(t, ...) MV_ONE(MXFP4, __VA_ARGS__)
-#elif defined(KD_SET_q4k_q6k)
-#define MV_SET q4k_q6k
-#define MV_FOR(t, ...) MV_TWO(t, Q4_K, Q6_K, __VA_ARGS__)
-#define MV_NO_MOE
-#elif defined(KD_SET_q5k_q6k)
-#define MV_SET q5k_q6k
-#define MV_FOR(t, ...) MV_TWO(t, Q5_K, Q6_K, __VA_ARGS__)
-#define MV_NO_MOE
-#elif defined(KD_SET_any)
-#define MV_SET any
-#define MV_ANY 1
-#define MV_FOR(t, ...)                                                                                                 \
-    switch (t) {                                                                                                       \
-        MV_CASE(F32, __VA_ARGS__)                                                                                      \
-        MV_CASE(F16, __VA_ARGS__)                                                                                      \
-        MV_CASE(BF16, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q4_0, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q4_1, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q5_0, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q5_1, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q8_0, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q2_K, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q3_K, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q4_K, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q5_K, __VA_ARGS__)                                                                                     \
-        MV_CASE(Q6_K, __VA_ARGS__)                                                                                     \
-        MV_CASE(IQ4_NL, __VA_ARGS__)                                                                                   \
-        MV_CASE(IQ4_XS, __VA_ARGS__)                                                                                   \
-        MV_CASE(MXFP4, __VA_ARGS__)                                                                                    \
-    default: break;                                                                                                    \
-    }
-#else
-#error "KD_SET_<set> is not defined"
-#endif
-#ifndef MV_ANY
-#define MV_ANY 0
-#endif
-
-/* Tiles of 4, 2 or 1 rows a lane; items of the K types are too large for 4. Sets of all types only have tiles of 2. */
+/* Tiles of 4 rows a lane; items of the K types are too large for that. */
 KD_FN bool mv_has_4(uint32_t type) { return !MV_ANY && wd_slots(type) >= 8; }
-KD_FN bool mv_has_1(void) { return !MV_ANY; }
 
-#define MV_PASTE2(a, b, c) a##b##c
-#define MV_PASTE(a, b, c)  MV_PASTE2(a, b, c)
-#define MV_NAME(kernel, end) MV_PASTE(kernel, MV_SET, end)
-#define MV_KERNEL(name, args) KD_KERNEL(name, args) /* a step in between, so that the name is put together first */
+enum { MV_T = 2 }; /* slots of a tile of MATMUL, PROJ and GATE_UP */
 
 /* ---- the plain way ---- */
 
@@ -149,6 +46,20 @@ KD_FN void mv_plain_row(uint32_t type, uint32_t B, gpu_va base, uint32_t n_out, 
     }
 }
 
+/* The same for a type that is a number: the set of all types has this once, as a function. */
+#if MV_ANY
+static __attribute__((noinline))
+#else
+KD_FN
+#endif
+float mv_row_part(uint32_t t, gpu_va base, uint32_t n_out, uint32_t n_in, uint32_t row, const struct mv_x *l,
+                  uint32_t from, uint32_t step)
+{
+    float acc = 0.0f;
+    MV_FOR(t, mv_plain_row(type, mv_is_float(type) && !MV_ANY ? 4 : 1, base, n_out, n_in, row, l, from, step, &acc))
+    return acc;
+}
+
 /* Row r of x alone. */
 KD_FN void mv_plain_tile(const struct mv_plain *p, const struct mv_x *l, uint32_t out, uint32_t tile, uint32_t r)
 {
@@ -160,9 +71,7 @@ KD_FN void mv_plain_tile(const struct mv_plain *p, const struct mv_x *l, uint32_
         bool second = k && p->pairs;
         uint32_t n = kd_min_u32(k ? row2 : row, p->n_out - 1);
         gpu_va base = second ? p->w[1] : p->w[0];
-        float acc = 0.0f;
-        MV_FOR(second ? p->type[1] : p->type[0],
-               mv_plain_row(type, 1, base, p->n_out, p->n_in, n, &x, 0, 1, &acc))
+        float acc = mv_row_part(second ? p->type[1] : p->type[0], base, p->n_out, p->n_in, n, &x, 0, 1);
         v[0] = v[1];
         v[1] = kd_warp_sum(acc);
     }
@@ -179,7 +88,7 @@ KD_FN void mv_plain_tile(const struct mv_plain *p, const struct mv_x *l, uint32_
 
 KD_FN bool mv_is_plain(const struct mv_plain *p)
 {
-    return wd_is_ragged(p->type[0], p->w[0], p->n_in) || (p->pairs && wd_is_ragged(p->type[1], p->w[1], p->n_in)) ||
+    return MV_ANY || wd_is_ragged(p->type[0], p->w[0], p->n_in) || (p->pairs && wd_is_ragged(p->type[1], p->w[1], p->n_in)) ||
            (p->pairs && p->type[0] != p->type[1]);
 }
 
@@ -225,61 +134,37 @@ KD_FN uint32_t mv_first(uint32_t from, uint32_t id, uint32_t n)
     return from <= id ? id : id + kd_div_up(from - id, n) * n;
 }
 
-/* The widest tile that spreads the rows well: what the busiest warp has to do, in rows. */
-KD_FN uint32_t mv_choose(const kl_matvec *a, uint32_t warps)
-{
-    uint32_t best = 0, best_cost = 0;
-    bool has_4 = false;
-    MV_FOR(a->type[0], has_4 = mv_has_4(type))
-    for (uint32_t T = has_4 ? 4 : 2; T >= (a->gate_up || !mv_has_1() ? 2 : 1); T /= 2) {
-        uint32_t tiles = 0;
-        for (uint32_t m = 0; m < (a->gate_up ? 1 : a->n_mats); m++) {
-            struct mv_segment s = mv_segment(a, m);
-            tiles += mv_segment_tiles(&s.p, s.plain, T);
-        }
-        uint32_t cost = kd_div_up(tiles, warps) * T;
-        if (!best || cost * 17 < best_cost * 16)
-            best = T, best_cost = cost;
-    }
-    return best;
-}
-
-KD_FN void mv_segment_run(uint32_t R, uint32_t T, const struct mv_segment *s, uint32_t m, const struct mv_x *l,
-                          uint32_t tile, uint32_t warps, uint32_t (*w)[WD_WORDS], bool loaded)
+KD_FN void mv_segment_run(uint32_t R, const struct mv_segment *s, uint32_t m, const struct mv_x *l, uint32_t tile,
+                          uint32_t warps, uint32_t (*w)[WD_WORDS], bool loaded)
 {
     MV_FOR(s->p.type[0], {
         struct mv_job j = mv_job(type, s->p.w[0], s->p.w[1], s->p.n_out, s->p.n_in, s->p.pairs);
-        if (R == 1 && mv_has_4(type) && T == 4)
-            mv_stream(type, 4, R, &j, l, m, tile, warps, w, loaded);
-        else if (R == 1 && mv_has_1() && T == 1)
-            mv_stream(type, 1, R, &j, l, m, tile, warps, w, loaded);
-        else
-            mv_stream(type, 2, R, &j, l, m, tile, warps, w, loaded);
+        mv_stream(type, MV_T, R, &j, l, m, tile, warps, w, loaded);
     })
 }
 
-KD_FN void mv_products(const kl_matvec *a, bool one)
+KD_FN void mv_products(const kl_matvec *a)
 {
     uint32_t warps = kd_groups_x() * MV_WARPS, id = kd_warp() * kd_groups_x() + kd_group_x();
-    uint32_t T = one ? mv_choose(a, warps) : 2, mats = a->gate_up ? 1 : a->n_mats;
+    uint32_t mats = a->gate_up ? 1 : a->n_mats;
     uint32_t w[WD_SLOTS][WD_WORDS], first = 0, has = mats;
-    struct xq_in in = { .x = a->x, .norm = a->norm, .xq = a->xq, .xq_d = a->xq_d, .ldx = a->ldx, .n_in = a->n_in,
+    struct xq_in in = { .x = a->x, .norm = a->norm, .ldx = a->ldx, .n_in = a->n_in,
                         .eps = a->eps };
     struct xq_kept kept;
     for (uint32_t m = 0; m < mats; m++) {
         struct mv_segment s = mv_segment(a, m);
-        uint32_t tiles = mv_segment_tiles(&s.p, s.plain, T), tile = mv_first(first, id, warps) - first;
+        uint32_t tiles = mv_segment_tiles(&s.p, s.plain, MV_T), tile = mv_first(first, id, warps) - first;
         first += tiles;
         if (tile >= tiles || s.plain)
             continue;
         MV_FOR(s.p.type[0], {
             struct mv_job j = mv_job(type, s.p.w[0], s.p.w[1], s.p.n_out, s.p.n_in, s.p.pairs);
-            bool fill = !MV_ANY && has == mats; /* sets of all types would be too large */
+            bool fill = has == mats;
             if (fill)
-                mv_fill(type, mv_slots(type, one), &j, T, tile, w);
+                mv_fill(type, mv_slots(type, false), &j, MV_T, tile, w);
             has = fill ? m : has;
-            for (uint32_t k = fill && j.g.steps * T <= mv_slots(type, one); k <= mv_ahead(type, &j, T); k++)
-                mv_prefetch(type, &j, T, tile + k * warps);
+            for (uint32_t k = fill && j.g.steps * MV_T <= mv_slots(type, false); k <= mv_ahead(type, &j, MV_T); k++)
+                mv_prefetch(type, &j, MV_T, tile + k * warps);
         })
     }
     xq_norm_weights(&in, &kept);
@@ -295,13 +180,13 @@ KD_FN void mv_products(const kl_matvec *a, bool one)
     for (uint32_t m = 0; m < a->n_mats; m++)
         MV_FOR(a->type[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
     mv_outs(a, in.rows, row0);
-    xq_prepare(&in, &l, quants, floats, one, &kept);
-    if (in.rows == 1)
-        l.q_row = l.f_row = 0; /* kernels that take two rows take this one twice */
+    xq_prepare(&in, &l, quants, floats, false, &kept);
+    if (MV_ANY || in.rows == 1)
+        l.last = in.rows - 1;
     first = 0;
     for (uint32_t m = 0; m < mats; m++) {
         struct mv_segment s = mv_segment(a, m);
-        uint32_t tiles = mv_segment_tiles(&s.p, s.plain, T), tile = mv_first(first, id, warps) - first;
+        uint32_t tiles = mv_segment_tiles(&s.p, s.plain, MV_T), tile = mv_first(first, id, warps) - first;
         first += tiles;
         if (tile >= tiles)
             continue;
@@ -309,26 +194,17 @@ KD_FN void mv_products(const kl_matvec *a, bool one)
             for (; tile < tiles; tile += warps)
                 for (uint32_t r = 0; r < in.rows; r++)
                     mv_plain_tile(&s.p, &l, m, tile, r);
-        } else if (one) {
-            mv_segment_run(1, T, &s, m, &l, tile, warps, w, !MV_ANY && has == m);
         } else if (in.rows <= 2) {
-            mv_segment_run(2, T, &s, m, &l, tile, warps, w, !MV_ANY && has == m);
-        } else if (!MV_ANY && in.rows <= 4) {
-            mv_segment_run(4, T, &s, m, &l, tile, warps, w, has == m);
+            mv_segment_run(2, &s, m, &l, tile, warps, w, has == m);
         } else {
-            mv_segment_run(8, T, &s, m, &l, tile, warps, w, !MV_ANY && has == m);
+            mv_segment_run(4, &s, m, &l, tile, warps, w, has == m);
         }
     }
 }
 
-MV_KERNEL(MV_NAME(k_matvec_, _r1), kl_matvec)
-{
-    mv_products(&a, true);
-}
-
 MV_KERNEL(MV_NAME(k_matvec_, _r8), kl_matvec)
 {
-    mv_products(&a, false);
+    mv_products(&a);
 }
 
 #ifndef MV_NO_MOE
@@ -414,8 +290,7 @@ KD_FN float mv_router_part(const kl_router *a, uint32_t row, uint32_t part, cons
 {
     float acc[1] = { 0.0f };
     if (row < a->n_expert)
-        MV_FOR(a->type,
-               mv_plain_row(type, MV_ANY ? 2 : 4, a->w, a->n_expert, a->n_in, row, l, part, MV_ROUTER_SPLIT, acc))
+        acc[0] = mv_row_part(a->type, a->w, a->n_expert, a->n_in, row, l, part, MV_ROUTER_SPLIT);
     else if (a->shared_w && row == a->n_expert)
         mv_plain_row(QT_F32, 4, a->shared_w, 1, a->n_in, 0, l, part, MV_ROUTER_SPLIT, acc);
     return kd_warp_sum(acc[0]);
@@ -505,7 +380,8 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
     struct mv_plain p = { .w = { a.gate + e * a.gate_stride, a.up + e * a.up_stride },
                           .type = { a.type_gate, a.type_up }, .n_out = a.n_ff, .n_in = a.n_in, .pairs = true };
     struct mv_out o = { .y = a.y, .ld = a.n_ff, .n_out = a.n_ff, .rows = 1, .row0 = pair, .act = a.act, .pairs = true,
-                        .b = { a.bg ? a.bg + (uint64_t)e * a.n_ff * 4 : 0, a.bu ? a.bu + (uint64_t)e * a.n_ff * 4 : 0 } };
+                        .b = { a.bg ? a.bg + (uint64_t)e * a.n_ff * 4 : 0,
+                               a.bu ? a.bu + (uint64_t)e * a.n_ff * 4 : 0 } };
     struct mv_x l = mv_x_of(types, 2, a.n_in, 1);
     bool plain = mv_is_plain(&p), quants = false, floats = false;
     for (uint32_t m = 0; m < 2; m++)
@@ -513,11 +389,10 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
     uint32_t T = 2, w[WD_SLOTS][WD_WORDS];
     MV_FOR(p.type[0], T = mv_has_4(type) ? mv_choose_rows(mv_segment_tiles(&p, false, 2), warps) : 2)
     uint32_t tiles = mv_segment_tiles(&p, plain, T);
-    if (!plain && id < tiles)
+    if (!MV_ANY && !plain && id < tiles)
         MV_FOR(p.type[0], {
             struct mv_job j = mv_job(type, p.w[0], p.w[1], p.n_out, p.n_in, true);
-            if (!MV_ANY)
-                mv_fill(type, wd_slots(type), &j, T, id, w);
+            mv_fill(type, wd_slots(type), &j, T, id, w);
             for (uint32_t k = j.g.steps * T <= wd_slots(type); k <= mv_ahead(type, &j, T); k++)
                 mv_prefetch(type, &j, T, id + k * warps);
         })
@@ -539,8 +414,8 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
 
 /* ---- MOE_DOWN ---- */
 
-/* A work-group's unit of output rows: tasks (choice, tile) go round its warps, their results to shared memory, and the
- * work-group adds them up. */
+/* A work-group's unit of output rows: tasks (choice, tile) go round its warps, their results to shared memory, and
+ * the work-group adds them up. */
 struct mv_down {
     uint32_t tiles, tasks, rows; /* of a unit */
     gpu_va w;
@@ -549,8 +424,8 @@ struct mv_down {
     struct mv_job j; /* of expert 0 */
 };
 
-KD_FN void mv_down_fetch(uint32_t type, uint32_t T, const struct mv_down *d, uint32_t unit, uint32_t task, uint32_t step,
-                         uint32_t t, uint32_t *w)
+KD_FN void mv_down_fetch(uint32_t type, uint32_t T, const struct mv_down *d, uint32_t unit, uint32_t task,
+                         uint32_t step, uint32_t t, uint32_t *w)
 {
     struct mv_job j = d->j;
     uint64_t off = d->ids[task / d->tiles] * d->stride;
@@ -673,8 +548,7 @@ KD_FN void mv_down_plain(const kl_moe_down *a, const struct mv_x *l, uint32_t r)
             float v[2];
             for (uint32_t i = 0; i < 2; i++) {
                 float acc[1] = { 0.0f };
-                MV_FOR(a->type, mv_plain_row(type, 1, base, a->n_out, a->n_in, kd_min_u32(n + i, a->n_out - 1), &own,
-                                             0, 1, acc))
+                acc[0] = mv_row_part(a->type, base, a->n_out, a->n_in, kd_min_u32(n + i, a->n_out - 1), &own, 0, 1);
                 v[0] = i ? v[0] : acc[0], v[1] = acc[0];
             }
             mv_reduce(1, 2, v, KD_WARP, &first, &left);
@@ -709,7 +583,7 @@ MV_KERNEL(MV_NAME(k_moe_down_, ), kl_moe_down)
         return;
     struct mv_x l = mv_down_x(a.type, a.n_in, a.k);
     MV_FOR(a.type, {
-        if (wd_is_ragged(type, a.down | a.stride, a.n_in)) {
+        if (MV_ANY || wd_is_ragged(type, a.down | a.stride, a.n_in)) {
             struct xq_kept kept;
             xq_prepare(&in, &l, !mv_is_float(type), mv_is_float(type), false, &kept);
             mv_down_plain(&a, &l, r);

@@ -1,12 +1,13 @@
 /* kernels/matvec_shared.h
- * How the decode products (kernels/matvec.c) share a row of weights among lanes, how the input lies in shared memory,
- * and what follows for a launch: bytes of shared memory, units of work. Hosts and kernels include it.
+ * How the decode products (kernels/matvec.c) share a row of weights among lanes, how the
+ * input lies in shared memory, and what follows for a launch: bytes of shared memory, units of work. Hosts and
+ * kernels include it.
  *
  *     shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, rows);   grid x <= matvec_units(a->n_out, n, gate_up)
  *
- * A lane takes "items" of a row: 16 to 32 bytes of its widest plane. `lanes` neighbouring lanes share a row, item i in
- * lane i % lanes at step i / lanes, so a warp works on 32 / lanes rows side by side. Behind the last item come dummies,
- * whose x is zero. This depends on type and n_in alone: a row's sum has the same order in every launch. */
+ * A lane takes "items" of a row: 16 to 32 bytes of its widest plane. `lanes` neighbouring lanes share a row, item i
+ * in lane i % lanes at step i / lanes, so a warp works on 32 / lanes rows side by side. Behind the last item come
+ * dummies, whose x is zero. This depends on type and n_in alone: a row's sum has the same order in every launch. */
 #ifndef ZINC_KERNELS_MATVEC_SHARED_H
 #define ZINC_KERNELS_MATVEC_SHARED_H
 
@@ -25,6 +26,7 @@ enum {
     MV_THREADS = 256,
     MV_WARPS = MV_THREADS / 32,
     MV_HEAD_BYTES = 1024,      /* of shared memory before x: partial sums, what follows products */
+    MV_PASS_ROWS = 4,          /* rows of x that a work-group takes at once      */
     MV_ROUTER_SPLIT = 4,       /* warps that share a row of the router           */
     MV_TOPK_MAX = 64           /* experts that a row chooses, at most            */
 };
@@ -63,20 +65,21 @@ MVS_FN uint32_t mv_padded(uint32_t type, uint32_t n_in)
     return (g.lanes * g.steps * mv_item_elems(type) + 255) & ~255u;
 }
 
-/* Where x lies. Quantised: 16 elements ("a half") are 16 bytes; half j is number (j >> 3) * 2 + (j & 1) of plane
- * (j >> 1) & 3, planes q_stride bytes apart, so that lanes that read their items' bytes side by side meet no bank
- * twice, whatever the type. Then, per block of 32, the scale and the sums of its halves (8 bytes). Floats: quads, quad
- * i is number i >> 1 of plane i & 1. */
+/* Where x lies. Quantised: 16 elements ("a half") are 16 bytes; half j is number (j >> 3) * 2 + (j & 1) of plane (j
+ * >> 1) & 3, planes q_stride bytes apart, so that lanes that read their items' bytes side by side meet no bank
+ * twice, whatever the type. Then, per block of 32, the scale and the sums of its halves (8 bytes). Floats: quads,
+ * quad i is number i >> 1 of plane i & 1. */
 struct mv_x {
     uint32_t n_pad;
     uint32_t q, q_stride, meta, q_row; /* byte offsets in shared memory; q_row: distance of rows */
     uint32_t f, f_stride, f_row;
     uint32_t end;
+    uint32_t last; /* the last row there is: it stands for those behind it */
 };
 
 MVS_FN struct mv_x mv_x_layout(uint32_t n_pad, bool quants, bool floats, uint32_t rows)
 {
-    struct mv_x x = { .n_pad = n_pad, .q = MV_HEAD_BYTES };
+    struct mv_x x = { .n_pad = n_pad, .q = MV_HEAD_BYTES, .last = ~0u };
     x.q_stride = n_pad / 4 + 32;
     x.meta = x.q + 4 * x.q_stride;
     x.q_row = 4 * x.q_stride + n_pad / 4;
@@ -97,7 +100,7 @@ MVS_FN struct mv_x mv_x_of(const uint32_t *types, uint32_t n_mats, uint32_t n_in
         quants |= !mv_is_float(types[m]);
         floats |= mv_is_float(types[m]);
     }
-    rows = rows <= 2 ? rows : rows <= 4 ? 4 : 8; /* the kernels take rows by 1, 2, 4 or 8 */
+    rows = rows <= 2 ? rows : 4; /* the kernels take rows by 1, 2 or 4 */
     return mv_x_layout(n_pad, quants, floats, rows);
 }
 
@@ -106,6 +109,9 @@ MVS_FN uint32_t matvec_shared_bytes(const uint32_t *types, uint32_t n_mats, uint
 {
     return mv_x_of(types, n_mats, n_in, rows).end;
 }
+
+/* Slots of a tile in the kernels for a single row (kernels/mvone.h). */
+MVS_FN uint32_t mv_one_slots(uint32_t type) { return mv_item_elems(type) == 64 ? 2 : 4; }
 
 /* Work-groups that find something to do. */
 MVS_FN uint32_t matvec_units(const uint32_t *n_out, uint32_t n_mats, bool gate_up)

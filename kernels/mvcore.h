@@ -1,11 +1,12 @@
 /* kernels/mvcore.h
- * What the decode products of kernels/matvec.c share: a warp takes tiles of output rows, keeps the next items of weights
- * on their way in registers while it multiplies the present ones, and adds up its lanes' sums at the end of a tile.
+ * What the decode products of kernels/matvec.c share: a warp takes tiles of output rows, keeps the
+ * next items of weights on their way in registers while it multiplies the present ones, and adds up its lanes' sums
+ * at the end of a tile.
  *
- * A tile is T slots for rows, each as many rows as stand side by side in a warp; with pairs (gate and up) slot t is row
- * t / 2 of matrix t % 2. C steps of a tile are in flight together. R rows of x. T, C, R and the weights' type are
- * constants wherever these functions are called. A row's sum has the same order for every T, C and R: a lane adds its
- * items in ascending order, then lanes are added 1, 2, 4, 8, 16 apart. */
+ * A tile is T slots for rows, each as many rows as stand side by side in a warp; with pairs (gate and up) slot t is
+ * row t / 2 of matrix t % 2. C steps of a tile are in flight together. R rows of x. T, C, R and the weights' type
+ * are constants wherever these functions are called. A row's sum has the same order for every T, C and R: a lane
+ * adds its items in ascending order, then lanes are added 1, 2, 4, 8, 16 apart. */
 #ifndef ZINC_KERNELS_MVCORE_H
 #define ZINC_KERNELS_MVCORE_H
 
@@ -94,10 +95,9 @@ KD_FN void mv_x_floats(uint32_t type, const struct mv_x *l, uint32_t row, uint32
 /* ---- the dot product of an item ---- */
 
 /* The integer sum starts at the bits of 1.5 * 2^23, so that it is a float when it ends. */
-KD_FN float mv_dot_run(uint32_t type, uint32_t s, const uint32_t *q, float dw, float mw, const struct mv_run_x *x,
-                       float acc)
+KD_FN float mv_dot_run(uint32_t type, const uint32_t *q, float dw, float mw, const struct mv_run_x *x, float acc)
 {
-    int32_t sum = 0x4b400000 + wd_bias(type, s) * x->sum;
+    int32_t sum = 0x4b400000 + wd_bias(type, 0) * x->sum;
     KD_UNROLL
     for (uint32_t k = 0; k < WD_SUB_WORDS; k++)
         if (k < wd_sub_words(type))
@@ -115,8 +115,74 @@ KD_FN float mv_dot_floats(uint32_t type, const uint32_t *w, const float *x, floa
     return acc;
 }
 
-/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. iw: the item that the
- * weights are of, ix: where its x lies. */
+/* An integer sum is started at the bits of a float whose last place is worth 1, or 1/16 where the codes are 16 times too
+ * large, and is that float plus the sum when it ends. */
+KD_FN float mv_magic(uint32_t type, uint32_t s) { return type == QT_Q4_K && (s & 1) ? 786432.0f : 12582912.0f; }
+
+KD_FN float mv_code(uint32_t type, uint32_t codes, uint32_t s)
+{
+    uint32_t c = codes >> 8 * s & 255;
+    return type == QT_Q6_K ? (float)(int8_t)c : type == QT_Q3_K ? (float)((int32_t)c - 32) : (float)c;
+}
+
+/* K types: T slots and R rows. The runs' sums are weighted by their codes, and by d and the minimum's factor once for
+ * the item. */
+KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
+                    const struct mv_x *l, float *acc)
+{
+    struct wd_scale sc[4];
+    float sum_d[16], sum_m[16];
+    KD_UNROLL
+    for (uint32_t t = 0; t < T; t++)
+        sc[t] = wd_scale(type, w[t], iw);
+    KD_UNROLL
+    for (uint32_t i = 0; i < T * R; i++)
+        sum_d[i] = sum_m[i] = 0.0f;
+    KD_UNROLL
+    for (uint32_t s = 0; s < WD_SUBS; s++) {
+        uint32_t q[4][WD_SUB_WORDS], row = 0;
+        float code_d[4], code_m[4];
+        KD_UNROLL
+        for (uint32_t t = 0; t < T; t++) {
+            float dw, mw;
+            wd_open(type, w[t], &sc[t], iw, s, q[t], &dw, &mw);
+            code_d[t] = mv_code(type, sc[t].sc, s);
+            code_m[t] = mv_code(QT_Q4_K, sc[t].mn, s);
+        }
+        KD_UNROLL
+        for (uint32_t r = 0; r < R; r++) {
+            struct mv_run_x x;
+            mv_x_run(type, l, row, ix, s, &x);
+            if (R > 1)
+                row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+            float by_sum = wd_has_min(type) ? x.d * (float)x.sum : 0.0f;
+            int32_t start = (int32_t)f32_bits(mv_magic(type, s)) + wd_bias(type, s) * x.sum;
+            KD_UNROLL
+            for (uint32_t t = 0; t < T; t++) {
+                int32_t sum = start;
+                KD_UNROLL
+                for (uint32_t k = 0; k < 4; k++)
+                    sum = kd_dot4(q[t][k], x.q[k], sum);
+                float v = (f32_from_bits((uint32_t)sum) - mv_magic(type, s)) * x.d;
+                sum_d[t * R + r] = k_fma(code_d[t], v, sum_d[t * R + r]);
+                if (wd_has_min(type))
+                    sum_m[t * R + r] = k_fma(code_m[t], by_sum, sum_m[t * R + r]);
+            }
+        }
+    }
+    KD_UNROLL
+    for (uint32_t t = 0; t < T; t++) {
+        KD_UNROLL
+        for (uint32_t r = 0; r < R; r++) {
+            acc[t * R + r] = k_fma(sc[t].d, sum_d[t * R + r], acc[t * R + r]);
+            if (wd_has_min(type))
+                acc[t * R + r] = k_fma(sc[t].m, sum_m[t * R + r], acc[t * R + r]);
+        }
+    }
+}
+
+/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. iw: the item that
+ * the weights are of, ix: where its x lies. */
 KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
                        const struct mv_x *l, float *acc)
 {
@@ -126,36 +192,34 @@ KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w
         for (uint32_t r = 0; r < R; r++) {
             float xf[8];
             mv_x_floats(type, l, row, ix, xf);
-            row = mv_opaque(row + l->f_row);
+            row = mv_opaque(row + (r < l->last ? l->f_row : 0));
             KD_UNROLL
             for (uint32_t t = 0; t < T; t++)
                 acc[t * R + r] = mv_pinned(mv_dot_floats(type, w[t], xf, acc[t * R + r]));
         }
         return;
     }
-    struct wd_scale sc[4];
+    if (wd_is_k(type)) {
+        mv_dot_k(type, T, R, w, iw, ix, l, acc);
+        return;
+    }
+    uint32_t q[4][WD_SUB_WORDS], row = 0;
+    float dw[4], mw[4];
     KD_UNROLL
-    for (uint32_t t = 0; t < T; t++)
-        sc[t] = wd_scale(type, w[t], iw);
+    for (uint32_t t = 0; t < T; t++) {
+        struct wd_scale sc = wd_scale(type, w[t], iw);
+        wd_open(type, w[t], &sc, iw, 0, q[t], &dw[t], &mw[t]);
+    }
     KD_UNROLL
-    for (uint32_t s = 0; s < WD_SUBS; s++)
-        if (s < wd_subs(type)) {
-            uint32_t q[4][WD_SUB_WORDS], row = 0;
-            float dw[4], mw[4];
-            KD_UNROLL
-            for (uint32_t t = 0; t < T; t++)
-                wd_open(type, w[t], &sc[t], iw, s, q[t], &dw[t], &mw[t]);
-            KD_UNROLL
-            for (uint32_t r = 0; r < R; r++) {
-                struct mv_run_x x;
-                mv_x_run(type, l, row, ix, s, &x);
-                if (R > 1)
-                    row = mv_opaque(row + l->q_row);
-                KD_UNROLL
-                for (uint32_t t = 0; t < T; t++)
-                    acc[t * R + r] = mv_pinned(mv_dot_run(type, s, q[t], dw[t], mw[t], &x, acc[t * R + r]));
-            }
-        }
+    for (uint32_t r = 0; r < R; r++) {
+        struct mv_run_x x;
+        mv_x_run(type, l, row, ix, 0, &x);
+        if (R > 1)
+            row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+        KD_UNROLL
+        for (uint32_t t = 0; t < T; t++)
+            acc[t * R + r] = mv_pinned(mv_dot_run(type, q[t], dw[t], mw[t], &x, acc[t * R + r]));
+    }
 }
 
 /* ---- adding up ---- */
@@ -243,41 +307,51 @@ KD_FN void mv_with_load(const struct mv_out *o, uint32_t row, uint32_t row2, uin
     w->scale = o->scale ? KD_PTR(const float, o->scale)[at] : 0.0f;
 }
 
-KD_FN float mv_act(uint32_t act, float g, float u)
+/* act(g, u), or the soft cap of g: kernels/mathf.h's functions around one exp. */
+KD_FN float mv_bend(const struct mv_out *o, float g, float u)
 {
-    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
+    float c = g > 7.0f ? 7.0f : g, t = g / o->softcap, at = -g;
+    if (o->pairs && o->act == KA_SWIGLU_OAI)
+        at = -1.702f * c;
+    if (o->pairs && o->act == KA_GELU_TANH)
+        t = 0.79788456f * g * k_fma(0.044715f * g, g, 1.0f);
+    bool tanh = !o->pairs || o->act == KA_GELU_TANH;
+    float e = k_exp(tanh ? 2.0f * (t < 0.0f ? -t : t) : at), h = 1.0f - 2.0f / (e + 1.0f);
+    h = t < 0.0f ? -h : h;
+    if (!o->pairs)
+        return o->softcap * h;
+    if (tanh)
+        return 0.5f * g * (1.0f + h) * u;
+    if (o->act == KA_SILU)
+        return g / (1.0f + e) * u;
+    u = u > 7.0f ? 7.0f : u < -7.0f ? -7.0f : u;
+    return c / (1.0f + e) * (u + 1.0f);
 }
 
-KD_FN void mv_put(const struct mv_out *o, float y, uint32_t n, uint32_t r, float b, float scale, float resid)
-{
-    if (n >= o->n_out)
-        return;
-    uint64_t at = o->row0 + r;
-    if (o->b[0])
-        y += b;
-    if (o->scale)
-        y *= scale;
-    if (o->resid)
-        y += resid;
-    if (o->softcap > 0.0f)
-        y = o->softcap * k_tanh(y / o->softcap);
-    KD_PTR(float, o->y)[at * o->ld + n] = y;
-}
-
+/* Two results of row r of x: of output rows row and row2, or a pair's. */
 KD_FN void mv_store(const struct mv_out *o, float v0, float v1, uint32_t row, uint32_t row2, uint32_t r,
                     const struct mv_with *w)
 {
+    KD_GLOBAL float *y = KD_PTR(float, o->y) + (o->row0 + r) * o->ld;
     if (r >= o->rows)
         return;
-    if (!o->pairs) {
-        mv_put(o, v0, row, r, w->b[0], w->scale, w->resid[0]);
-        mv_put(o, v1, row2, r, w->b[1], w->scale, w->resid[1]);
-        return;
+    WD_ROLLED
+    for (uint32_t k = 0; k < (o->pairs ? 1 : 2); k++) {
+        uint32_t n = k ? row2 : row;
+        float v = k ? v1 : v0, u = 0.0f;
+        if (o->b[0])
+            v += k ? w->b[1] : w->b[0];
+        if (o->pairs)
+            u = o->b[1] ? v1 + w->b[1] : v1;
+        if (o->scale)
+            v *= w->scale;
+        if (o->resid)
+            v += k ? w->resid[1] : w->resid[0];
+        if (o->pairs || o->softcap > 0.0f)
+            v = mv_bend(o, v, u);
+        if (n < o->n_out)
+            y[n] = v;
     }
-    if (row >= o->n_out)
-        return;
-    float g = o->b[0] ? v0 + w->b[0] : v0, u = o->b[1] ? v1 + w->b[1] : v1;
-    KD_PTR(float, o->y)[(o->row0 + r) * o->ld + row] = mv_act(o->act, g, u);
 }
 
 /* ---- a matrix, or a pair of one type ---- */

@@ -77,12 +77,23 @@ KD_FN bool wd_is_ragged(uint32_t type, gpu_va base, uint32_t n_in)
 
 /* ---- loads ---- */
 
+/* Before a loop that is to stay one: where code should be short. */
+#if defined(__clang__)
+#define WD_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define WD_ROLLED
+#endif
+
 KD_FN void wd_get16(bool ragged, uint32_t *w, gpu_va p)
 {
-    if (ragged) {
-        KD_GLOBAL const uint8_t *b = KD_PTR(const uint8_t, p);
-        for (uint32_t i = 0; i < 4; i++)
-            w[i] = b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 | (uint32_t)b[4 * i + 3] << 24;
+    if (ragged) { /* bytes enter at the top and move down: short code, as this is the rare way */
+        uint32_t v[4] = { 0, 0, 0, 0 };
+        WD_ROLLED
+        for (uint32_t i = 0; i < 16; i++) {
+            v[0] = v[0] >> 8 | v[1] << 24, v[1] = v[1] >> 8 | v[2] << 24, v[2] = v[2] >> 8 | v[3] << 24;
+            v[3] = v[3] >> 8 | (uint32_t)KD_PTR(const uint8_t, p)[i] << 24;
+        }
+        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
         return;
     }
     kd_u32x4 v = kd_load_once(KD_PTR(const kd_u32x4, p));
@@ -92,8 +103,11 @@ KD_FN uint32_t wd_get4(bool ragged, gpu_va p)
 {
     if (!ragged)
         return kd_load_once4(KD_PTR(const uint32_t, p));
-    KD_GLOBAL const uint8_t *b = KD_PTR(const uint8_t, p);
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    uint32_t v = 0;
+    WD_ROLLED
+    for (uint32_t i = 0; i < 4; i++)
+        v = v >> 8 | (uint32_t)KD_PTR(const uint8_t, p)[i] << 24;
+    return v;
 }
 KD_FN void wd_get8(bool ragged, uint32_t *w, gpu_va p)
 {
@@ -237,7 +251,8 @@ KD_FN uint32_t wd_pack(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 }
 
 #define WD_BYTES4(a, b, c, d)                                                                                          \
-    ((uint32_t)(uint8_t)(a) | (uint32_t)(uint8_t)(b) << 8 | (uint32_t)(uint8_t)(c) << 16 | (uint32_t)(uint8_t)(d) << 24)
+    ((uint32_t)(uint8_t)(a) | (uint32_t)(uint8_t)(b) << 8 | (uint32_t)(uint8_t)(c) << 16 |                             \
+     (uint32_t)(uint8_t)(d) << 24)
 #define WD_TABLE(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                                 \
     KD_FN void wd_##name(uint32_t t[4])                                                                                \
     {                                                                                                                  \
@@ -251,7 +266,8 @@ KD_FN uint32_t wd_pack(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 KD_FN float wd_f16(uint32_t w) { return f16_to_f32((uint16_t)w); }
 KD_FN float wd_f16_high(uint32_t w) { return f16_to_f32((uint16_t)(w >> 16)); }
 
-/* What is decoded once per item: the runs' codes for scale and minimum, a byte each, and what they are multiplied by. */
+/* What is decoded once per item: the runs' codes for scale and minimum, a byte each, and what they are multiplied
+ * by. */
 struct wd_scale {
     uint32_t sc, mn;
     float d, m;
@@ -312,7 +328,7 @@ KD_FN bool wd_has_min(uint32_t type)
     return type == QT_Q4_1 || type == QT_Q5_1 || type == QT_Q2_K || type == QT_Q4_K || type == QT_Q5_K;
 }
 
-/* What is added to the integer sum per unit of the run's sum of x: where it is cheaper than to subtract from bytes. */
+/* What is added to the integer sum per unit of the run's sum of x: cheaper than to subtract from bytes. */
 KD_FN int32_t wd_bias(uint32_t type, uint32_t s)
 {
     switch (type) {
@@ -325,7 +341,7 @@ KD_FN int32_t wd_bias(uint32_t type, uint32_t s)
     }
 }
 
-/* Run s: the words that dot with x, and the factors of the canonical arithmetic; dw includes what undoes a scaling. */
+/* Run s: the words that meet x, and the factors of the canonical arithmetic; dw includes what undoes a scaling. */
 KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, uint32_t gi, uint32_t s, uint32_t *q,
                    float *dw, float *mw)
 {

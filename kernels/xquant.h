@@ -1,7 +1,7 @@
 /* kernels/xquant.h
- * The input of a decode product, normed, quantised and laid out in shared memory (struct mv_x) by every work-group for
- * itself: blocks of 32 with their scale and the sums of their halves, floats, or both. Four neighbouring lanes own a
- * block, eight elements each ("a chunk").
+ * The input of a decode product, normed, quantised and laid out in shared memory (struct mv_x) by
+ * every work-group for itself: blocks of 32 with their scale and the sums of their halves, floats, or both. Four
+ * neighbouring lanes own a block, eight elements each ("a chunk").
  *
  *     struct xq_in in = { .x = a.x, .norm = a.norm, .ldx = a.ldx, .n_in = a.n_in, .rows = 1, .eps = a.eps };
  *     struct xq_kept kept;
@@ -22,7 +22,6 @@ enum { XQ_KEEP = 1 }; /* chunks of a lane that stay in registers from the norm t
 
 struct xq_in {
     gpu_va x, norm;     /* norm: 0 for none */
-    gpu_va xq, xq_d;    /* x as its producer quantised it: int8 [rows, n_in], f32 [rows, n_in / 32]; or 0 */
     uint64_t ldx;
     uint32_t n_in, rows, row0;
     float eps;
@@ -138,19 +137,6 @@ KD_FN void xq_floats(const struct mv_x *l, uint32_t r, uint32_t c, const float *
     *KD_SHARED_AT(kd_f32x4, at + l->f_stride) = (kd_f32x4){ v[4], v[5], v[6], v[7] };
 }
 
-/* Chunk c of a row that came quantised. */
-KD_FN void xq_copy(const struct xq_in *in, const struct mv_x *l, uint32_t r, uint32_t c)
-{
-    uint64_t row = in->row0 + r;
-    kd_u32x2 q = { 0, 0 };
-    float d = 0.0f;
-    if (c * 8 < in->n_in) {
-        q = *KD_PTR(const kd_u32x2, in->xq + row * in->n_in + c * 8);
-        d = KD_PTR(const float, in->xq_d)[row * (in->n_in / QK) + (c >> 2)];
-    }
-    xq_store(l, r, c, q[0], q[1], d);
-}
-
 KD_FN void xq_chunk(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, uint32_t r, uint32_t c,
                     float *v, const float *norm, float scale)
 {
@@ -188,15 +174,11 @@ KD_FN void xq_prepare(const struct xq_in *in, const struct mv_x *l, bool quants,
             r++;
             continue;
         }
-        if (in->xq) {
-            xq_copy(in, l, r, at);
-        } else {
-            float v[8], norm[8], scale = in->norm ? xq_rms(in, r, red) : 0.0f;
-            xq_load8(v, xq_row(in, r), at * 8, in->n_in);
-            if (in->norm)
-                xq_load8(norm, in->norm, at * 8, in->n_in);
-            xq_chunk(in, l, quants, floats, r, at, v, norm, scale);
-        }
+        float v[8], norm[8], scale = in->norm ? xq_rms(in, r, red) : 0.0f;
+        xq_load8(v, xq_row(in, r), at * 8, in->n_in);
+        if (in->norm)
+            xq_load8(norm, in->norm, at * 8, in->n_in);
+        xq_chunk(in, l, quants, floats, r, at, v, norm, scale);
         at += MV_THREADS;
     }
     kd_barrier();

@@ -166,7 +166,7 @@ static const struct type_kernels type_kernels[] = {
 #undef X
     { BIT(Q4_K) | BIT(Q6_K), K_matvec_q4k_q6k_r1, K_matvec_q4k_q6k_r8, 0, 0, 0 },
     { BIT(Q5_K) | BIT(Q6_K), K_matvec_q5k_q6k_r1, K_matvec_q5k_q6k_r8, 0, 0, 0 },
-    { ~0ull, K_matvec_any_r1, K_matvec_any_r8, K_router_any, K_moe_up_any, K_moe_down_any },
+    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, K_moe_down_any },
 };
 
 static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
@@ -181,8 +181,32 @@ static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
 static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t shared)
 {
     uint32_t fit = d->t->shared_core / (shared + 1024);
-    uint32_t per_core = MAX(MIN(fit, 2u), 1u);
+    uint32_t per_core = MAX(MIN(fit, 2u), 1u); /* as tools/ptx_threads.awk promises */
     return MAX(MIN(units, d->t->n_cores * per_core), 1u);
+}
+
+/* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. */
+static bool one_row(struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t)
+{
+    kl_matvec k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    for (uint32_t m = 0, tiles = 0; m < a->n_mats; m++) {
+        struct mv_geom g = mv_geom(a->type[m], a->n_in);
+        uint32_t slots = mv_one_slots(a->type[m]), rows = (gate_up ? slots / 2 : slots) * (32 / g.lanes);
+        k.tile_end[m] = tiles += div_up(a->n_out[m], rows);
+        if (mv_is_float(a->type[m]) && qtype_row_bytes(a->type[m], a->n_in) % 16)
+            return false;
+        k.shape[m] = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
+        k.n_pad = MAX(k.n_pad, mv_padded(a->type[m], a->n_in));
+    }
+    if (t->r1 == t->r8 || (gate_up && a->type[0] != a->type[1]))
+        return false;
+    uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
+    uint32_t groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
+    k.rows_pass = 1;
+    k.gate_up = gate_up;
+    dispatch_add(d, t->r1, groups, 1, 1, shared, &k);
+    return true;
 }
 
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
@@ -192,15 +216,17 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     memcpy(&k, a, sizeof *a);
     for (uint32_t m = 0; m < a->n_mats; m++)
         types |= 1ull << a->type[m];
-    uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)KL_DECODE_ROWS);
+    const struct type_kernels *t = kernels_for(types, false);
+    uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS);
+    if (rows == 1 && one_row(d, a, gate_up, t))
+        return;
     while (pass > 1 && matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass) > d->t->shared_max)
         pass--;
     uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass);
-    const struct type_kernels *t = kernels_for(types, false);
     k.rows_pass = pass;
     k.gate_up = gate_up;
     uint32_t units = matvec_units(a->n_out, a->n_mats, gate_up);
-    dispatch_add(d, rows == 1 ? t->r1 : t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
+    dispatch_add(d, t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
 }
 
 static void decode_router(struct dispatcher *d, const ka_router *a)

@@ -1,7 +1,8 @@
 # tools/ptx_threads.awk: tells ptxas how many threads a kernel is launched with, which plain C cannot say.
 #     awk -f tools/ptx_threads.awk threads.txt module.s >module.ptx
-# threads.txt: "name threads" a line. The directives go between an entry's parameter list and its body.
-NR == FNR { threads[$1] = $2; next }
+# threads.txt: "name threads module" a line. The directives go between an entry's parameter list and its body. Decode
+# products are launched with two work-groups a core (rt/dispatch.c), so both must find registers.
+NR == FNR { threads[$1] = $2; groups[$1] = $3 ~ /^matvec/ ? 2 : 0; next }
 /^\.visible \.entry / {
     name = $3
     sub(/\(.*/, "", name)
@@ -11,5 +12,7 @@ NR == FNR { threads[$1] = $2; next }
 entry != "" && /^\)/ {
     if (entry in threads)
         printf ".maxntid %d, 1, 1\n", threads[entry]
+    if (groups[entry])
+        printf ".minnctapersm %d\n", groups[entry]
     entry = ""
 }

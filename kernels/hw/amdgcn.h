@@ -54,6 +54,9 @@ KD_FN kd_u32x2 kd_load_once8(KD_GLOBAL const kd_u32x2 *p) { return __builtin_non
 KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p) { return __builtin_nontemporal_load(p); }
 KD_FN void kd_prefetch(KD_GLOBAL const void *p) { (void)p; }
 
+KD_FN uint32_t kd_keep(uint32_t v) { return v; }
+KD_FN uint64_t kd_keep_va(uint64_t v) { return v; }
+
 KD_FN uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
 {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");

@@ -61,6 +61,9 @@ KD_FN kd_u32x2 kd_load_once8(const kd_u32x2 *p) { return *p; }
 KD_FN uint32_t kd_load_once4(const uint32_t *p) { return *p; }
 KD_FN void kd_prefetch(const void *p) { (void)p; }
 
+KD_FN uint32_t kd_keep(uint32_t v) { return v; }
+KD_FN uint64_t kd_keep_va(uint64_t v) { return v; }
+
 KD_FN uint32_t kd_arrive(uint32_t *counter, uint32_t n)
 {
     uint32_t old = __atomic_load_n(counter, __ATOMIC_RELAXED);

@@ -66,6 +66,18 @@ KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p)
 }
 KD_FN void kd_prefetch(KD_GLOBAL const void *p) { __asm__ volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
 
+/* The value as it is, but the compiler does not know where it came from. */
+KD_FN uint32_t kd_keep(uint32_t v)
+{
+    __asm__("" : "+r"(v));
+    return v;
+}
+KD_FN uint64_t kd_keep_va(uint64_t v)
+{
+    __asm__("" : "+l"(v));
+    return v;
+}
+
 KD_FN uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
 {
     uint32_t old;

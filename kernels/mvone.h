@@ -1,0 +1,255 @@
+/* kernels/mvone.h
+ * The product of a single row: what a token costs. The sums and their order are those of kernels/mvcore.h, so a row's
+ * bits are the same in a batch; the rest is arranged so that little is done beside the arithmetic: how the work is cut
+ * comes with the launch, a warp walks over the rows of all matrices of one type as if they were one, and the weights of
+ * its next step are on their way while it multiplies the present ones.
+ *
+ * A tile is mo_slots slots, a slot as many rows as stand side by side in a warp; with pairs (gate and up) slot t is row
+ * t / 2 of matrix t % 2. The type is a constant wherever these functions are called. A launch is short and its code is
+ * fetched anew, so there is one copy of everything: nothing is compiled twice for the sake of a branch. */
+#ifndef ZINC_KERNELS_MVONE_H
+#define ZINC_KERNELS_MVONE_H
+
+#include "kernels/mvcore.h"
+
+/* Element m of four of the arguments. They are kept apart from each other, else the compiler would choose an address and
+ * copy all arguments to memory for it. */
+KD_FN uint32_t mo_pick(const uint32_t *f, uint32_t m)
+{
+    uint32_t a = kd_keep(f[0]), b = kd_keep(f[1]), c = kd_keep(f[2]), d = kd_keep(f[3]);
+    return m == 0 ? a : m == 1 ? b : m == 2 ? c : d;
+}
+KD_FN gpu_va mo_pick_va(const gpu_va *f, uint32_t m)
+{
+    gpu_va a = kd_keep_va(f[0]), b = kd_keep_va(f[1]), c = kd_keep_va(f[2]), d = kd_keep_va(f[3]);
+    return m == 0 ? a : m == 1 ? b : m == 2 ? c : d;
+}
+
+/* Matrices [first, end) of a command, of one type and one n_in. */
+struct mo_mats {
+    const kl_matvec *a;
+    uint32_t first, end;
+    uint32_t lanes, steps, items, abreast, side, il;
+};
+
+KD_FN struct mo_mats mo_mats(uint32_t type, const kl_matvec *a, uint32_t first, uint32_t end)
+{
+    struct mo_mats s = { .a = a, .first = first, .end = end };
+    uint32_t shape = mo_pick(a->shape, first), log2 = shape & 255;
+    s.lanes = 1u << log2;
+    s.steps = shape >> 8;
+    s.items = kd_div_up(a->n_in, mv_item_elems(type));
+    s.abreast = KD_WARP >> log2;
+    s.side = kd_lane() >> log2;
+    s.il = kd_lane() & (s.lanes - 1);
+    return s;
+}
+
+/* Slots of a tile: items of the K types are large. */
+KD_FN uint32_t mo_slots(uint32_t type) { return mv_one_slots(type); }
+
+KD_FN uint32_t mo_row_bytes(uint32_t type, uint32_t f, uint32_t n_in)
+{
+    if (mv_is_float(type))
+        return f ? 0 : qtype_block_bytes((enum qtype)type) * n_in;
+    return planes_of((enum qtype)type).f[f].len * (n_in / qtype_block((enum qtype)type));
+}
+
+/* Where a tile is. */
+struct mo_tile {
+    uint32_t m, n_out, row; /* this lane's row of slot 0 */
+    gpu_va p[PLANES_MAX];   /* its planes */
+};
+
+/* Tile u of the launch. Lanes without a row read row 0. */
+KD_FN void mo_tile(uint32_t type, const struct mo_mats *s, uint32_t u, struct mo_tile *t)
+{
+    const kl_matvec *a = s->a;
+    uint32_t m = s->first, rows = (a->gate_up ? mo_slots(type) / 2 : mo_slots(type)) * s->abreast;
+    while (m + 1 < s->end && u >= mo_pick(a->tile_end, m))
+        m++;
+    uint32_t before = m ? mo_pick(a->tile_end, m - 1) : 0;
+    t->m = m;
+    t->n_out = mo_pick(a->n_out, m);
+    t->row = (u - before) * rows + s->side;
+    uint32_t row = t->row < t->n_out ? t->row : 0;
+    gpu_va base = mo_pick_va(a->w, m);
+    KD_UNROLL
+    for (uint32_t f = 0; f < PLANES_MAX; f++) {
+        uint32_t bytes = mo_row_bytes(type, f, a->n_in);
+        t->p[f] = base + (uint64_t)row * bytes;
+        base += (uint64_t)t->n_out * bytes;
+    }
+}
+
+KD_FN uint32_t mo_item(const struct mo_mats *s, uint32_t step)
+{
+    return kd_min_u32(step * s->lanes + s->il, s->items - 1);
+}
+
+/* Asks for the lines of tile u's widest plane, so that they are near when its turn comes. */
+KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, uint32_t u)
+{
+    const kl_matvec *a = s->a;
+    struct mo_tile t;
+    mo_tile(type, s, u, &t);
+    uint32_t n = mo_slots(type) * s->abreast, row = mo_row_bytes(type, 0, a->n_in), half = a->gate_up ? n / 2 * row : n * row;
+    gpu_va from = t.p[0] - (uint64_t)s->side * row, second = a->w[1] - a->w[0] - half;
+    for (uint32_t o = kd_lane() * MV_LINE; o < n * row; o += KD_WARP * MV_LINE)
+        kd_prefetch(KD_PTR(const void, from + o + (a->gate_up && o >= half ? second : 0)));
+}
+
+/* Item i of all slots. A slot without a row reads slot 0's. */
+KD_FN void mo_fetch(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, uint32_t i, uint32_t (*w)[WD_WORDS])
+{
+    const kl_matvec *a = s->a;
+    KD_UNROLL
+    for (uint32_t k = 0; k < mo_slots(type); k++) {
+        struct wd_mat m = { .items = s->items, .n_in = a->n_in };
+        uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
+        rows = t->row + rows < t->n_out ? rows : 0;
+        uint64_t second = a->gate_up && (k & 1) ? a->w[1] - a->w[0] : 0;
+        KD_UNROLL
+        for (uint32_t f = 0; f < PLANES_MAX; f++)
+            m.p[f] = t->p[f] + (uint64_t)rows * mo_row_bytes(type, f, a->n_in) + second;
+        wd_load(type, false, w[k], &m, i);
+    }
+}
+
+/* ---- the ends of rows ---- */
+
+KD_FN float mo_act(uint32_t act, float g, float u)
+{
+    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
+}
+
+/* What a row's sum is combined with, read while the sum is still being made. */
+struct mo_with {
+    float b, b2, resid;
+};
+
+KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, struct mo_with *w)
+{
+    gpu_va b = mo_pick_va(a->b, t->m);
+    *w = (struct mo_with){ 0.0f, 0.0f, 0.0f };
+    if (row >= t->n_out)
+        return;
+    if (b)
+        w->b = KD_PTR(const float, b)[row];
+    if (a->gate_up && a->b[1])
+        w->b2 = KD_PTR(const float, a->b[1])[row];
+    if (a->resid)
+        w->resid = KD_PTR(const float, a->resid)[row];
+}
+
+KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, float v, float up, const struct mo_with *w)
+{
+    if (row >= t->n_out)
+        return;
+    if (mo_pick_va(a->b, t->m))
+        v += w->b;
+    if (a->gate_up) {
+        v = mo_act(a->act, v, a->b[1] ? up + w->b2 : up);
+    } else {
+        if (a->scale)
+            v *= *KD_PTR(const float, a->scale);
+        if (a->resid)
+            v += w->resid;
+        if (a->softcap > 0.0f)
+            v = a->softcap * k_tanh(v / a->softcap);
+    }
+    KD_PTR(float, mo_pick_va(a->y, t->m))[row] = v;
+}
+
+/* Tiles u, u + stride, ... below the matrices' end. w holds the first step of the first. */
+KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *l, uint32_t u, uint32_t stride,
+                     uint32_t (*w)[WD_WORDS])
+{
+    const kl_matvec *a = s->a;
+    const uint32_t T = mo_slots(type);
+    uint32_t end = mo_pick(a->tile_end, s->end - 1), step = 0, own = s->il < T ? s->il : T - 1;
+    bool holder = s->il < (a->gate_up ? T / 2 : T);
+    float acc[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+    struct mo_tile t, next;
+    struct mo_with with = { 0.0f, 0.0f, 0.0f };
+    mo_tile(type, s, u, &t);
+    next = t;
+    for (;;) {
+        bool last = step + 1 == s->steps, more = !last || u + stride < end;
+        uint32_t row = t.row + own * s->abreast;
+        if (step == 0) {
+            if (holder)
+                mo_with(a, &t, row, &with);
+            if (u + 2 * stride < end)
+                mo_ask(type, s, u + 2 * stride);
+        }
+        mv_dot_rows(type, T, 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
+        if (last && more)
+            mo_tile(type, s, u + stride, &next);
+        if (more)
+            mo_fetch(type, s, &next, mo_item(s, last ? 0 : step + 1), w);
+        step++;
+        if (!last)
+            continue;
+        for (uint32_t m = 1; m < s->lanes; m *= 2) {
+            KD_UNROLL
+            for (uint32_t k = 0; k < T; k++)
+                acc[k] += kd_shfl_xor_f32(acc[k], m);
+        }
+        if (holder) {
+            float v = acc[0], up = acc[1];
+            KD_UNROLL
+            for (uint32_t k = 1; k < T; k++) {
+                v = k == (a->gate_up ? 2 * own : own) ? acc[k] : v;
+                up = k == 2 * own + 1 ? acc[k] : up;
+            }
+            mo_store(a, &t, row, v, up, &with);
+        }
+        if (!more)
+            return;
+        KD_UNROLL
+        for (uint32_t k = 0; k < T; k++)
+            acc[k] = 0.0f;
+        u += stride;
+        step = 0;
+        t = next;
+    }
+}
+
+/* ---- the input ---- */
+
+/* xq_prepare for one row, in little code. norm: of the work-item's first chunk, read before the inputs were there. */
+KD_FN void mo_prepare(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float norm[8])
+{
+    KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    float scale = 0.0f, v[8];
+    uint32_t c = kd_tid();
+    xq_load8(v, in->x, c * 8, in->n_in);
+    if (in->norm) {
+        float ss = 0.0f, x[8];
+        KD_UNROLL
+        for (uint32_t k = 0; k < 8; k++)
+            ss = k_fma(v[k], v[k], ss);
+        for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
+            xq_load8(x, in->x, i, in->n_in);
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++)
+                ss = k_fma(x[k], x[k], ss);
+        }
+        ss = kd_warp_sum(ss);
+        if (kd_lane() == 0)
+            red[kd_warp()] = ss;
+        kd_barrier();
+        scale = xq_rms(in, 0, red);
+    }
+    while (c < l->n_pad / 8) {
+        xq_chunk(in, l, quants, floats, 0, c, v, norm, scale);
+        c += MV_THREADS;
+        xq_load8(v, in->x, c * 8, in->n_in);
+        if (in->norm)
+            xq_load8(norm, in->norm, c * 8, in->n_in);
+    }
+    kd_barrier();
+}
+
+#endif
