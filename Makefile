@@ -61,7 +61,6 @@ endif
 BLOBS := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
          $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 HOST_KERNEL_OBJ := $(MODULES:%=$(B)/obj/kernels/%.o)
-K_DEPS := $(wildcard kernels/*.h kernels/hw/*.h kernels/*.inc) kernels/kernels.def
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
 LIB_DIRS := base model graph oracle rt rt/lockstep cuda engine
@@ -115,27 +114,28 @@ $(B)/obj/%.o: %.c
 	@$(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
 
 define module_rules
-$(B)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c $(K_DEPS)
+$(B)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c
 	@mkdir -p $$(@D)
 	@echo "  CC    $(1)"
-	@$$(CC) $$(CFLAGS) -O1 $(call k_set,$(1)) -c -o $$@ $$<
-$(K)/sm_80/$(1).ptx: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/threads.txt tools/ptx_threads.awk
+	@$$(CC) $$(CFLAGS) -O1 $(call k_set,$(1)) -MMD -MP -c -o $$@ $$<
+$(K)/sm_80/$(1).ptx: kernels/$(call k_file,$(1)).c $(K)/threads.txt tools/ptx_threads.awk
 	@mkdir -p $$(@D)
 	@echo "  PTX   $$@"
-	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=nvptx64-nvidia-cuda -march=sm_80 -Xclang -target-feature -Xclang +ptx83 -S -o $$@.s $$<
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=nvptx64-nvidia-cuda -march=sm_80 -Xclang -target-feature -Xclang +ptx83 -MMD -MF $$@.d -MT $$@ -S -o $$@.s $$<
 	@awk -f tools/ptx_threads.awk $(K)/threads.txt $$@.s >$$@ && rm $$@.s
-$(K)/sm_90a/$(1).ptx: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/threads.txt tools/ptx_threads.awk
+$(K)/sm_90a/$(1).ptx: kernels/$(call k_file,$(1)).c $(K)/threads.txt tools/ptx_threads.awk
 	@mkdir -p $$(@D)
 	@echo "  PTX   $$@"
-	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) -DKD_SM90 --target=nvptx64-nvidia-cuda -march=sm_90a -Xclang -target-feature -Xclang +ptx83 -S -o $$@.s $$<
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) -DKD_SM90 --target=nvptx64-nvidia-cuda -march=sm_90a -Xclang -target-feature -Xclang +ptx83 -MMD -MF $$@.d -MT $$@ -S -o $$@.s $$<
 	@awk -f tools/ptx_threads.awk $(K)/threads.txt $$@.s >$$@ && rm $$@.s
 endef
 $(foreach m,$(MODULES_ALL),$(eval $(call module_rules,$(m))))
 define amd_rule
-$(K)/$(2)/$(1).co: kernels/$(call k_file,$(1)).c $(K_DEPS) $(K)/attributes.csv
+$(K)/$(2)/$(1).co: kernels/$(call k_file,$(1)).c $(K)/threads.txt
 	@mkdir -p $$(@D)
 	@echo "  AMD   $$@"
-	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=amdgcn-amd-amdhsa -mcpu=$(2) -fuse-ld=lld -mllvm -forceattrs-csv-path=$(K)/attributes.csv -o $$@ $$<
+	@sed -n 's/^\([^ ]*\) \([^ ]*\) $(1)$$$$/\1,amdgpu-flat-work-group-size=\2,\2/p' $(K)/threads.txt >$$@.csv
+	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=amdgcn-amd-amdhsa -mcpu=$(2) -fuse-ld=lld -mllvm -forceattrs-csv-path=$$@.csv -MMD -MF $$@.d -MT $$@ -o $$@ $$<
 endef
 $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(t)))))
 
@@ -143,8 +143,6 @@ $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(
 $(K)/threads.txt: kernels/kernels.def
 	@mkdir -p $(@D)
 	@printf '#define KERNEL(n, m, a, t) @k_ ## n t m@\n#include "kernels/kernels.def"\n' | $(CC) -E -P -x c -I. - | tr '@' '\n' | sed -n 's/^ *\(k_.*\)/\1/p' >$@
-$(K)/attributes.csv: $(K)/threads.txt
-	@sed 's/^\([^ ]*\) \([^ ]*\) .*/\1,amdgpu-flat-work-group-size=\2,\2/' $< >$@
 # The table of blobs: assembly that includes the objects, and C that names them.
 $(K)/blobs.c: $(BLOBS) Makefile
 	@mkdir -p $(@D)
@@ -216,4 +214,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
 	@echo "  config=release|debug|sanitize|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream e2e'"
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(K) -name '*.d' 2>/dev/null)

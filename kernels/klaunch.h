@@ -29,8 +29,10 @@ enum { KL_DECODE_ROWS = 8 };
  * that are 0. */
 #define KL_ROUTER(F) KA_ROUTER(F) F(gpu_va, counters, 1, M)
 
-/* MOE_UP: grid y: (row, choice) pairs. MOE_DOWN: grid y: rows. */
-#define KL_MOE_UP(F)   KA_MOE_UP(F)
+/* MOE_UP: grid y: (row, choice) pairs; shape, tiles, n_pad as for a single row above, shape 0: rows are not aligned or of
+ * two types. MOE_DOWN: grid y: rows. */
+#define KL_MOE_UP(F)                                                                                                   \
+    KA_MOE_UP(F) F(uint32_t, shape, 1, N) F(uint32_t, tiles, 1, N) F(uint32_t, n_pad, 1, N) F(uint32_t, pad, 1, N)
 #define KL_MOE_DOWN(F) KA_MOE_DOWN(F)
 
 /* ATTN, split over positions: grid x: splits, y: kv heads, z: rows. Split i takes positions [i chunk, (i + 1) chunk) of

@@ -7,11 +7,11 @@
  * (kernels/xquant.h), and its warps stream tiles of output rows (kernels/mvcore.h). Nothing passes between
  * work-groups but for the router, whose last work-group chooses. */
 #include "kernels/klaunch.h"
-#include "kernels/mvcore.h"
+#include "kernels/mvone.h"
 #include "kernels/mvsets.h"
 
 /* Tiles of 4 rows a lane; items of the K types are too large for that. */
-KD_FN bool mv_has_4(uint32_t type) { return !MV_ANY && wd_slots(type) >= 8; }
+static inline __attribute__((always_inline, unused)) bool mv_has_4(uint32_t type) { return !MV_ANY && wd_slots(type) >= 8; }
 
 enum { MV_T = 2 }; /* slots of a tile of MATMUL, PROJ and GATE_UP */
 
@@ -56,6 +56,7 @@ float mv_row_part(uint32_t t, gpu_va base, uint32_t n_out, uint32_t n_in, uint32
                   uint32_t from, uint32_t step)
 {
     float acc = 0.0f;
+    (void)t; /* sets of one type */
     MV_FOR(t, mv_plain_row(type, mv_is_float(type) && !MV_ANY ? 4 : 1, base, n_out, n_in, row, l, from, step, &acc))
     return acc;
 }
@@ -357,58 +358,62 @@ KD_FN uint32_t mv_expert(gpu_va ids, uint64_t pair, uint32_t n_expert)
     return kd_min_u32(KD_PTR(const uint32_t, ids)[pair], n_expert - 1);
 }
 
-/* The widest tile for n rows on so many warps. */
-KD_FN uint32_t mv_choose_rows(uint32_t rows_of_2, uint32_t warps)
+/* A pair's product is GATE_UP for a single row, with the expert's matrices. */
+KD_FN kl_matvec mv_expert_args(const kl_moe_up *a, uint32_t pair, uint32_t e)
 {
-    uint32_t wide = kd_div_up(kd_div_up(rows_of_2, 2), warps) * 2, narrow = kd_div_up(rows_of_2, warps);
-    return wide <= narrow ? 4 : 2;
+    return (kl_matvec){ .y = { a->y + (uint64_t)pair * a->n_ff * 4 },
+                        .w = { a->gate + e * a->gate_stride, a->up + e * a->up_stride },
+                        .b = { a->bg ? a->bg + (uint64_t)e * a->n_ff * 4 : 0,
+                               a->bu ? a->bu + (uint64_t)e * a->n_ff * 4 : 0 },
+                        .n_out = { a->n_ff, a->n_ff }, .type = { a->type_gate, a->type_up }, .n_mats = 2,
+                        .n_in = a->n_in, .act = a->act, .gate_up = 1, .tile_end = { a->tiles }, .shape = { a->shape } };
+}
+
+KD_FN void mv_expert_plain(const kl_moe_up *a, const kl_matvec *k, const struct mv_x *l, uint32_t pair)
+{
+    struct mv_plain p = { .w = { k->w[0], k->w[1] }, .type = { a->type_gate, a->type_up }, .n_out = a->n_ff,
+                          .n_in = a->n_in, .pairs = true };
+    struct mv_out o = { .y = a->y, .b = { k->b[0], k->b[1] }, .ld = a->n_ff, .n_out = a->n_ff, .rows = 1, .row0 = pair,
+                        .act = a->act, .pairs = true };
+    mv_out_put(0, &o);
+    kd_barrier();
+    for (uint32_t n = kd_group_x() * MV_WARPS + kd_warp(); n < a->n_ff; n += kd_groups_x() * MV_WARPS)
+        mv_plain_tile(&p, l, 0, n, 0);
 }
 
 MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
 {
-    uint32_t pair = kd_group_y(), row = pair / a.k;
-    uint32_t warps = kd_groups_x() * MV_WARPS, id = kd_warp() * kd_groups_x() + kd_group_x();
-    struct xq_in in = { .x = a.x, .norm = a.norm, .ldx = a.n_in, .n_in = a.n_in, .rows = 1, .row0 = row,
-                        .eps = a.eps };
-    struct xq_kept kept;
-    xq_norm_weights(&in, &kept);
+    uint32_t pair = kd_group_y(), row = pair / a.k, warps = kd_groups_x() * MV_WARPS;
+    uint32_t u = kd_warp() * kd_groups_x() + kd_group_x();
+    struct xq_in in = { .x = a.x + (uint64_t)row * a.n_in * 4, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
+    bool quants = false, floats = false;
+    float norm[8];
+    for (uint32_t m = 0; m < 2; m++)
+        MV_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
+    if (a.norm)
+        xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
     kd_wait_inputs();
     kd_let_next_start();
     if (row >= kd_step_rows(a.step, ROWS_STEP))
         return;
-    uint32_t e = mv_expert(a.ids, pair, a.n_expert), types[2] = { a.type_gate, a.type_up };
-    struct mv_plain p = { .w = { a.gate + e * a.gate_stride, a.up + e * a.up_stride },
-                          .type = { a.type_gate, a.type_up }, .n_out = a.n_ff, .n_in = a.n_in, .pairs = true };
-    struct mv_out o = { .y = a.y, .ld = a.n_ff, .n_out = a.n_ff, .rows = 1, .row0 = pair, .act = a.act, .pairs = true,
-                        .b = { a.bg ? a.bg + (uint64_t)e * a.n_ff * 4 : 0,
-                               a.bu ? a.bu + (uint64_t)e * a.n_ff * 4 : 0 } };
-    struct mv_x l = mv_x_of(types, 2, a.n_in, 1);
-    bool plain = mv_is_plain(&p), quants = false, floats = false;
-    for (uint32_t m = 0; m < 2; m++)
-        MV_FOR(types[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
-    uint32_t T = 2, w[WD_SLOTS][WD_WORDS];
-    MV_FOR(p.type[0], T = mv_has_4(type) ? mv_choose_rows(mv_segment_tiles(&p, false, 2), warps) : 2)
-    uint32_t tiles = mv_segment_tiles(&p, plain, T);
-    if (!MV_ANY && !plain && id < tiles)
-        MV_FOR(p.type[0], {
-            struct mv_job j = mv_job(type, p.w[0], p.w[1], p.n_out, p.n_in, true);
-            mv_fill(type, wd_slots(type), &j, T, id, w);
-            for (uint32_t k = j.g.steps * T <= wd_slots(type); k <= mv_ahead(type, &j, T); k++)
-                mv_prefetch(type, &j, T, id + k * warps);
-        })
-    mv_out_put(0, &o);
-    xq_prepare(&in, &l, quants, floats, true, &kept);
-    if (plain) {
-        for (uint32_t tile = id; tile < tiles; tile += warps)
-            mv_plain_tile(&p, &l, 0, tile, 0);
+    kl_matvec k = mv_expert_args(&a, pair, mv_expert(a.ids, pair, a.n_expert));
+    struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
+    if (MV_ANY || !a.shape) {
+        mo_prepare(&in, &l, quants, floats, norm);
+        mv_expert_plain(&a, &k, &l, pair);
         return;
     }
-    MV_FOR(p.type[0], {
-        struct mv_job j = mv_job(type, p.w[0], p.w[1], p.n_out, p.n_in, true);
-        if (mv_has_4(type) && T == 4)
-            mv_stream(type, 4, 1, &j, &l, 0, id, warps, w, !MV_ANY);
-        else
-            mv_stream(type, 2, 1, &j, &l, 0, id, warps, w, !MV_ANY);
+    MV_FOR(a.type_gate, {
+        uint32_t w[4][WD_WORDS];
+        struct mo_mats s = mo_mats(type, &k, 0, 1);
+        if (u < a.tiles) {
+            struct mo_tile t;
+            mo_tile(type, &s, u, &t);
+            mo_fetch(type, &s, &t, mo_item(&s, 0), w);
+        }
+        mo_prepare(&in, &l, quants, floats, norm);
+        if (u < a.tiles)
+            mo_stream(type, &s, &l, u, warps, w);
     })
 }
 

@@ -26,7 +26,7 @@ KD_FN uint32_t mv_opaque(uint32_t v)
 #if defined(__NVPTX__)
     __asm__ volatile("" : "+r"(v));
 #elif defined(__AMDGCN__)
-    __asm__ volatile("" : "+s"(v));
+    __asm__ volatile("" : "+v"(v));
 #endif
     return v;
 }

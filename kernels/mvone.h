@@ -87,18 +87,6 @@ KD_FN uint32_t mo_item(const struct mo_mats *s, uint32_t step)
     return kd_min_u32(step * s->lanes + s->il, s->items - 1);
 }
 
-/* Asks for the lines of tile u's widest plane, so that they are near when its turn comes. */
-KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, uint32_t u)
-{
-    const kl_matvec *a = s->a;
-    struct mo_tile t;
-    mo_tile(type, s, u, &t);
-    uint32_t n = mo_slots(type) * s->abreast, row = mo_row_bytes(type, 0, a->n_in), half = a->gate_up ? n / 2 * row : n * row;
-    gpu_va from = t.p[0] - (uint64_t)s->side * row, second = a->w[1] - a->w[0] - half;
-    for (uint32_t o = kd_lane() * MV_LINE; o < n * row; o += KD_WARP * MV_LINE)
-        kd_prefetch(KD_PTR(const void, from + o + (a->gate_up && o >= half ? second : 0)));
-}
-
 /* Item i of all slots. A slot without a row reads slot 0's. */
 KD_FN void mo_fetch(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, uint32_t i, uint32_t (*w)[WD_WORDS])
 {
@@ -177,12 +165,8 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
     for (;;) {
         bool last = step + 1 == s->steps, more = !last || u + stride < end;
         uint32_t row = t.row + own * s->abreast;
-        if (step == 0) {
-            if (holder)
-                mo_with(a, &t, row, &with);
-            if (u + 2 * stride < end)
-                mo_ask(type, s, u + 2 * stride);
-        }
+        if (step == 0 && holder)
+            mo_with(a, &t, row, &with);
         mv_dot_rows(type, T, 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
         if (last && more)
             mo_tile(type, s, u + stride, &next);

@@ -241,10 +241,18 @@ static void decode_router(struct dispatcher *d, const ka_router *a)
 
 static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
-    kl_moe_up k;
+    kl_moe_up k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
     uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = 2 * d->t->n_cores / MIN(pairs, a->k);
+    struct mv_geom g = mv_geom(a->type_gate, a->n_in);
+    bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride) % 16 == 0 &&
+                   !(mv_is_float(a->type_gate) && qtype_row_bytes(a->type_gate, a->n_in) % 16);
+    if (a->type_gate == a->type_up && aligned) {
+        k.shape = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
+        k.tiles = div_up(a->n_ff, mv_one_slots(a->type_gate) / 2 * (32 / g.lanes));
+    }
+    k.n_pad = MAX(mv_padded(a->type_gate, a->n_in), mv_padded(a->type_up, a->n_in));
     uint64_t set = 1ull << a->type_gate | 1ull << a->type_up;
     dispatch_add(d, kernels_for(set, true)->moe_up, MAX(MIN(moe_up_units(a->n_ff), groups), 1u), pairs, 1, shared, &k);
 }
@@ -260,7 +268,11 @@ static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
 
 /* ---- attention, decode class ---- */
 
-enum { ATTN_CHUNK = 64 };
+/* A work-group fills a core, so there are as many splits as cores; short ones are not worth their merge. */
+static uint32_t attn_chunk_min(uint32_t head_dim)
+{
+    return attn_warps(head_dim) * ATTN_SUB;
+}
 
 static void decode_attn(struct dispatcher *d, const ka_attn *a)
 {
@@ -268,9 +280,9 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
     /* many rows keep the machine busy without splitting */
-    uint32_t wanted = MIN(div_up(2 * d->t->n_cores, a->n_kv), (uint32_t)ATTN_MAX_SPLITS);
-    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, ATTN_CHUNK));
-    k.chunk_min = ATTN_CHUNK;
+    uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), (uint32_t)ATTN_MAX_SPLITS);
+    k.chunk_min = attn_chunk_min(a->head_dim);
+    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
     if (k.splits > 1)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
     k.counters = dispatch_counters(d, rows * a->n_kv);
@@ -289,7 +301,8 @@ static void small_embed(struct dispatcher *d, const ka_embed *a)
     kl_embed k = { 0 };
     memcpy(&k, a, sizeof *a);
     k.next_off = (uint32_t)d->s->h.next_off;
-    dispatch_add(d, K_embed, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &k);
+    uint32_t shares = d->prompt ? 4 : div_up(a->n, kernel_infos[K_embed].threads);
+    dispatch_add(d, K_embed, dispatch_rows(d, ROWS_STEP), shares, 1, 0, &k);
 }
 
 static void small_argmax(struct dispatcher *d, const ka_argmax *a)

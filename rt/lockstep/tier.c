@@ -329,6 +329,7 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
 {
     snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step");
     snprintf(info->note, sizeof info->note, "for tests: very slow");
+    info->by_capacity = true;
     return 0;
 }
 

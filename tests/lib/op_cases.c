@@ -28,6 +28,21 @@
 
 const struct op_case op_cases[] = {
     TYPES(PER_TYPE)
+    /* tiles of matrix units, whole and ragged, on the tiers that have them */
+    { "matmul/prompt q4_k", make_matmul, QT_Q4_K, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
+      .max_nmse = NMSE_INT8 },
+    { "matmul/prompt q6_k", make_matmul, QT_Q6_K, 150, 768, 136, .max_nmse = NMSE_INT8 },
+    { "matmul/prompt k 320", make_matmul, QT_Q8_0, 40, 320, 136, .max_nmse = NMSE_INT8 },
+    { "matmul/prompt k 448", make_matmul, QT_Q5_1, 40, 448, 72, .max_nmse = NMSE_INT8 },
+    { "proj/prompt q8_0", make_proj, QT_Q8_0, 70, 768, 150, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },
+    { "gate_up/prompt q4_k", make_gate_up, QT_Q4_K, 70, 256, 136, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
+      .max_nmse = NMSE_INT8 },
+    { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,
+      .max_nmse = NMSE_MATH },
     { "matmul/one row", make_matmul, QT_Q4_K, 1, 1024, 272, .max_nmse = NMSE_INT8 },
     { "matmul/softcap", make_matmul, QT_F32, 5, 64, 40, .flags = OF_SOFTCAP, .max_nmse = NMSE_MATH },
     { "matmul/output rows", make_matmul, QT_Q8_0, 6, 64, 33, .flags = OF_OUT | OF_NORM, .max_nmse = NMSE_INT8 },
