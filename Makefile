@@ -44,7 +44,8 @@ MODULES     := $(shell $(call K_LIST,x))
 k_file       = $(firstword $(if $(wildcard kernels/$(1).c),$(1)) $(foreach f,$(K_SET_FILES),$(if $(filter $(f)_%,$(1)),$(f))))
 k_set        = $(if $(wildcard kernels/$(1).c),,-DKD_SET_$(patsubst $(call k_file,$(1))_%,%,$(1)))
 K_FLAGS     := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
-NV_TARGETS  := sm_80 sm_90a
+# For the host: quick to compile; a fuzz build runs no kernels, so they are not instrumented there.
+K_HOST_FLAGS = $(if $(filter fuzz,$(config)),$(filter-out -fsanitize=%,$(CFLAGS)),$(CFLAGS)) -O1 $(if $(findstring clang,$(CC)),,-fno-var-tracking)
 AMD_TARGETS := gfx1100 gfx1151 gfx1200 gfx1201
 HAVE_NV     := $(shell echo 'void f(void) {}' | $(CLANG) --target=nvptx64-nvidia-cuda -march=sm_90a -x c - -S -o /dev/null 2>/dev/null && echo yes)
 HAVE_AMD    := $(shell echo 'void f(void) {}' | $(CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -nogpulib -fuse-ld=lld -x c - -o /dev/null 2>/dev/null && echo yes)
@@ -117,7 +118,7 @@ define module_rules
 $(B)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c
 	@mkdir -p $$(@D)
 	@echo "  CC    $(1)"
-	@$$(CC) $$(CFLAGS) -O1 $(call k_set,$(1)) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(K_HOST_FLAGS) $(call k_set,$(1)) -MMD -MP -c -o $$@ $$<
 $(K)/sm_80/$(1).ptx: kernels/$(call k_file,$(1)).c $(K)/threads.txt tools/ptx_threads.awk
 	@mkdir -p $$(@D)
 	@echo "  PTX   $$@"

@@ -21,7 +21,7 @@ PY
 "$dump" "$work/a.zstream" >"$work/dump" || fail "dump: exit $?"
 diff "$work/dump" tests/stream/golden/llama.txt || fail "the dump is not the golden one"
 "$dump" --plan "$work/a.zstream" | grep -q '^weights .* kv .* scratch' || fail "--plan"
-[ "$("$dump" --patches "$work/a.zstream" | wc -l)" = 8 ] || fail "--patches: not seven symbols"
+[ "$("$dump" --patches "$work/a.zstream" | wc -l)" = 15 ] || fail "--patches: not fourteen symbols"
 "$dump" --cost --rows=2 --kv=10 "$work/a.zstream" | grep -q '^ *total' || fail "--cost: no total"
 "$dump" --json "$work/a.zstream" | python3 -m json.tool >/dev/null || fail "--json is no JSON"
 "$dump" --dot "$work/a.zstream" | grep -q '^digraph stream {' || fail "--dot"
