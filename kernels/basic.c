@@ -1,5 +1,5 @@
-/* kernels/basic.c: the step's frame and the commands that look at each element once: embedding, norm, sum, gather,
- * greedy choice. A work-group takes a row; ARGMAX shares one among several. */
+/* kernels/basic.c: the step's frame and the commands that look at each element once: embedding, norm, sum, gather. A
+ * work-group takes a row. */
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/wblock.h"
@@ -120,86 +120,4 @@ KD_KERNEL(k_gather, kl_gather)
     uint64_t r = KD_PTR(const uint32_t, a.out_row)[i];
     for (uint32_t k = kd_tid(); k < a.n; k += kd_group_size())
         KD_PTR(float, a.y)[(uint64_t)i * a.n + k] = KD_PTR(const float, a.x)[r * a.n + k];
-}
-
-/* ---- greedy choice ---- */
-
-/* Orders (value, index) pairs as the choice does: larger values first, then lower indices. A NaN counts as -inf, the
- * zeros as one. */
-KD_FN uint64_t argmax_key(float x, uint32_t index)
-{
-    uint32_t u = x == x ? f32_bits(x + 0.0f) : 0xff800000u;
-    u = u & 0x80000000u ? ~u : u | 0x80000000u;
-    return (uint64_t)u << 32 | (0xffffffffu - index);
-}
-KD_FN uint64_t argmax_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
-/* The work-group's largest, in every work-item; s: one key per warp. */
-KD_FN uint64_t argmax_group(uint64_t key, KD_SHARED uint64_t *s)
-{
-    KD_UNROLL
-    for (uint32_t m = 16; m; m >>= 1) {
-        uint32_t hi = kd_shfl_xor_u32((uint32_t)(key >> 32), m), lo = kd_shfl_xor_u32((uint32_t)key, m);
-        key = argmax_of(key, (uint64_t)hi << 32 | lo);
-    }
-    kd_barrier();
-    if (kd_lane() == 0)
-        s[kd_warp()] = key;
-    kd_barrier();
-    for (uint32_t i = 0; i < kd_n_warps(); i++)
-        key = argmax_of(key, s[i]);
-    return key;
-}
-
-KD_FN uint64_t argmax_scan(const kl_argmax *a, uint32_t i)
-{
-    uint32_t at = kd_group_x() * kd_group_size() + kd_tid(), by = kd_groups_x() * kd_group_size();
-    gpu_va logits = a->logits + (uint64_t)i * a->n * 4, copy = a->copy ? a->copy + (uint64_t)i * a->n * 4 : 0;
-    uint64_t key = 0;
-    if ((logits | copy | a->n * 4ull) % 16 == 0) {
-        for (uint32_t k = at; k < a->n / 4; k += by) {
-            kd_f32x4 v = KD_PTR(const kd_f32x4, logits)[k];
-            if (copy)
-                KD_PTR(kd_f32x4, copy)[k] = v;
-            KD_UNROLL
-            for (uint32_t j = 0; j < 4; j++)
-                key = argmax_of(key, argmax_key(v[j], 4 * k + j));
-        }
-        return key;
-    }
-    for (uint32_t k = at; k < a->n; k += by) {
-        float v = KD_PTR(const float, logits)[k];
-        if (copy)
-            KD_PTR(float, copy)[k] = v;
-        key = argmax_of(key, argmax_key(v, k));
-    }
-    return key;
-}
-
-KD_KERNEL(k_argmax, kl_argmax)
-{
-    KD_SHARED uint64_t *keys = KD_SHARED_AT(uint64_t, 0);
-    KD_SHARED uint32_t *arrived = KD_SHARED_AT(uint32_t, 512);
-    uint32_t i = kd_group_y(), groups = kd_groups_x();
-    kd_wait_inputs();
-    kd_let_next_start();
-    if (i >= kd_step_rows(a.step, ROWS_OUT))
-        return;
-    uint64_t key = argmax_group(argmax_scan(&a, i), keys);
-    KD_GLOBAL uint64_t *part = KD_PTR(uint64_t, a.part) + (uint64_t)i * groups;
-    if (groups > 1) {
-        if (kd_tid() == 0) {
-            part[kd_group_x()] = key;
-            *arrived = kd_arrive(KD_PTR(uint32_t, a.counters) + i, groups);
-        }
-        kd_barrier();
-        if (*arrived != groups - 1)
-            return;
-        key = 0;
-        for (uint32_t g = kd_tid(); g < groups; g += kd_group_size())
-            key = argmax_of(key, part[g]);
-        key = argmax_group(key, keys);
-    }
-    if (kd_tid() == 0)
-        KD_PTR(int32_t, a.next)[i] = (int32_t)(0xffffffffu - (uint32_t)key);
 }

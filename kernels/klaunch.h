@@ -54,13 +54,11 @@ enum { GDN_DIM = 128, GDN_TAPS = 4 };
     KA_GDN(F) F(gpu_va, list, 1, M) F(gpu_va, index, 1, M) F(gpu_va, gates, 1, M) F(gpu_va, kq, 1, M)                  \
     F(uint32_t, cap, 1, N) F(uint32_t, pad2, 1, N)
 
-/* ARGMAX: grid x work-groups share a row's logits, grid y: output rows. part: u64 [rows, groups]; counters: u32 [rows].
- * copy (optional): the logits f32 [rows, n] are also written there (host memory). */
-#define KL_ARGMAX(F)                                                                                                   \
+/* ARGMAX: grid x work-groups share a row's logits, grid y: output rows; where the row's ka_sample says so, a draw instead
+ * (kernels/sample_shape.h has the grid and the sizes). counters: u32 [rows]. copy (optional): the logits f32 [rows, n]
+ * are also written there (host memory). */
+#define KL_SAMPLE(F)                                                                                                   \
     KA_ARGMAX(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(gpu_va, copy, 1, W)
-
-/* The same, and draws where the row's ka_sample says so: kernels/sample_shape.h has the grid and the sizes. */
-#define KL_SAMPLE(F) KL_ARGMAX(F)
 
 /* The step block, fetched from host memory: `ring` holds KL_RING step blocks of step_bytes each; `seq` (device) counts
  * the steps; the block of step seq % KL_RING is copied to `step`, but not its next[] words from next_off on. */
@@ -126,7 +124,6 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     X(kl_attn, KL_ATTN)                                                                                                \
     X(kl_gdn, KL_GDN)                                                                                                  \
     X(kl_gdn_prompt, KL_GDN_PROMPT)                                                                                    \
-    X(kl_argmax, KL_ARGMAX)                                                                                            \
     X(kl_sample, KL_SAMPLE)                                                                                            \
     X(kl_step_begin, KL_STEP_BEGIN)                                                                                    \
     X(kl_step_end, KL_STEP_END)                                                                                        \

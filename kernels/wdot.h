@@ -30,20 +30,6 @@ KD_FN uint32_t wd_slots(uint32_t type)
 {
     return type == QT_Q5_K || type == QT_Q6_K ? 2 : wd_is_k(type) ? 4 : 8;
 }
-/* Registers of an item. */
-KD_FN uint32_t wd_words(uint32_t type)
-{
-    switch (type) {
-    case QT_Q2_K: return 7;
-    case QT_Q3_K: return 12;
-    case QT_Q4_K: return 12;
-    case QT_Q5_K: return 16;
-    case QT_Q6_K: return 15;
-    case QT_Q5_0: case QT_Q5_1: case QT_IQ4_XS: return 6;
-    case QT_F32: case QT_F16: case QT_BF16: return 4;
-    default: return 5;
-    }
-}
 /* Runs of an item that share a scale, and words of four elements in a run. */
 KD_FN uint32_t wd_subs(uint32_t type) { return wd_is_k(type) ? 4 : 1; }
 KD_FN uint32_t wd_sub_words(uint32_t type) { return wd_is_k(type) || type == QT_Q8_0 ? 4 : 8; }
