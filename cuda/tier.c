@@ -90,7 +90,7 @@ static int pick_device(const struct cuda_api *cu, const struct tier_opts *o, cu_
     if (found)
         return 0;
     if (o->device_name)
-        snprintf(note, n_note, "no device's name contains '%.32s'; there are %s", o->device_name, seen);
+        snprintf(note, n_note, "no device's name contains '%.32s'; there are %.80s", o->device_name, seen);
     else
         snprintf(note, n_note, "no device %d; there are %s", o->device, seen);
     return -ENODEV;
