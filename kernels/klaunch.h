@@ -18,7 +18,7 @@ enum { KL_DECODE_ROWS = 8 };
 #define KL_EMBED(F) KA_EMBED(F) F(uint32_t, next_off, 1, N) F(uint32_t, pad, 1, N)
 
 /* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
- * rows_pass: rows of x that fit shared memory at once, 1..8; grid y covers the rows. gate_up: the command is GATE_UP.
+ * rows_pass: rows of x that a work-group takes at once, 1 to MV_PASS_ROWS; grid y covers the rows. gate_up: the command is GATE_UP.
  * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
  * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h). */
 #define KL_MATVEC(F)                                                                                                   \

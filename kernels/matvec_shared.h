@@ -104,7 +104,7 @@ MVS_FN struct mv_x mv_x_of(const uint32_t *types, uint32_t n_mats, uint32_t n_in
     return mv_x_layout(n_pad, quants, floats, rows);
 }
 
-/* Bytes of shared memory of a matvec launch whose passes take `rows` rows (1..8), and of MOE_UP with rows = 1. */
+/* Bytes of shared memory of a matvec launch whose passes take `rows` rows (1 to MV_PASS_ROWS), and of MOE_UP with rows = 1. */
 MVS_FN uint32_t matvec_shared_bytes(const uint32_t *types, uint32_t n_mats, uint32_t n_in, uint32_t rows)
 {
     return mv_x_of(types, n_mats, n_in, rows).end;
