@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 CLANG  ?= clang-19
-PKGS   := libutf8proc jansson libxxhash
+PKGS   := libutf8proc jansson libxxhash libelf
 VERSION := 0.1.0
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Wno-psabi
@@ -44,8 +44,11 @@ MODULES     := $(shell $(call K_LIST,x))
 k_file       = $(firstword $(if $(wildcard kernels/$(1).c),$(1)) $(foreach f,$(K_SET_FILES),$(if $(filter $(f)_%,$(1)),$(f))))
 k_set        = $(if $(wildcard kernels/$(1).c),,-DKD_SET_$(patsubst $(call k_file,$(1))_%,%,$(1)))
 K_FLAGS     := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
-# For the host: quick to compile; a fuzz build runs no kernels, so they are not instrumented there.
-K_HOST_FLAGS = $(if $(filter fuzz,$(config)),$(filter-out -fsanitize=%,$(CFLAGS)),$(CFLAGS)) -O1 $(if $(findstring clang,$(CC)),,-fno-var-tracking)
+# For the host: quick to compile. Debug and fuzz builds take the release build's; a sanitizer build has its own.
+KH           := $(if $(filter sanitize,$(config)),$(B),build)
+K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
+K_HOST_FLAGS  = $(if $(filter sanitize,$(config)),$(CFLAGS),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) -O1 \
+                $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
 AMD_TARGETS := gfx1100 gfx1151 gfx1200 gfx1201
 HAVE_NV     := $(shell echo 'void f(void) {}' | $(CLANG) --target=nvptx64-nvidia-cuda -march=sm_90a -x c - -S -o /dev/null 2>/dev/null && echo yes)
 HAVE_AMD    := $(shell echo 'void f(void) {}' | $(CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -nogpulib -fuse-ld=lld -x c - -o /dev/null 2>/dev/null && echo yes)
@@ -61,10 +64,10 @@ $(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: no code objects 
 endif
 BLOBS := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
          $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
-HOST_KERNEL_OBJ := $(MODULES:%=$(B)/obj/kernels/%.o)
+HOST_KERNEL_OBJ := $(MODULES:%=$(KH)/obj/kernels/%.o)
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base model graph oracle rt rt/lockstep cuda engine
+LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/kfd cuda engine engine/proof
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(HOST_KERNEL_OBJ) $(K)/blobs.o
 CLI_SRC  := $(wildcard cli/*.c)
@@ -83,11 +86,12 @@ isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))
 TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
-PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS)
+PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(wildcard tools/amdsim/main.c),$(B)/libamdsim.so)
 
 # tests/SUITE/NAME.c with a name that starts with test_ is a Check program of its own.
 TEST_SRC  := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/stream/test_*.c tests/e2e/test_*.c)
 TEST_BINS := $(TEST_SRC:%.c=$(B)/%)
+SIM_TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/amdsim/test_*.c))
 TEST_LIB_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/lib/*.c))
 PEER_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/peer/*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
@@ -115,10 +119,10 @@ $(B)/obj/%.o: %.c
 	@$(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
 
 define module_rules
-$(B)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c
+$(KH)/obj/kernels/$(1).o: kernels/$(call k_file,$(1)).c
 	@mkdir -p $$(@D)
 	@echo "  CC    $(1)"
-	@$$(CC) $$(K_HOST_FLAGS) $(call k_set,$(1)) -MMD -MP -c -o $$@ $$<
+	@$$(K_HOST_CC) $$(K_HOST_FLAGS) $(call k_set,$(1)) -MMD -MP -c -o $$@ $$<
 $(K)/sm_80/$(1).ptx: kernels/$(call k_file,$(1)).c $(K)/threads.txt tools/ptx_threads.awk
 	@mkdir -p $$(@D)
 	@echo "  PTX   $$@"
@@ -160,9 +164,41 @@ $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) 
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
-tests: $(TEST_BINS) $(PEER_BINS) ## build the test programs
+# ---- amdsim: the AMD hardware model, a library to preload and its launcher (build/amdsim); it knows nothing of zinc ----
+SIM_SRC   := $(wildcard tools/amdsim/*.c tools/amdsim/isa/*.c tools/amdsim/cp/*.c tools/amdsim/kmd/*.c)
+SIM_OBJ   := $(patsubst %.c,$(B)/pic/%.o,$(filter-out tools/amdsim/main.c,$(SIM_SRC)))
+SIM_CORE  := $(filter-out $(B)/pic/tools/amdsim/kmd/%,$(SIM_OBJ))
+SIM_FLAGS  = $(subst -O1,-O2,$(CFLAGS)) -fPIC -fvisibility=hidden
+$(B)/pic/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(SIM_FLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
+$(B)/libamdsim.so: $(SIM_OBJ)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -shared -o $@ $^ -lm -ldl
+$(B)/libamdsim_core.a: $(SIM_CORE)
+	@rm -f $@
+	@echo "  AR    $@"
+	@ar rcs $@ $^
+
+# Clients of the AMD kernel interface that are not ours; built where their libraries are.
+SIM_CLIENT_SRC  := $(if $(shell pkg-config --exists libhsakmt && echo y),$(wildcard tests/amdsim/client_hsakmt*.c)) \
+                   $(if $(shell pkg-config --exists libdrm_amdgpu && echo y),$(wildcard tests/amdsim/client_drm*.c))
+SIM_CLIENT_BINS := $(SIM_CLIENT_SRC:%.c=$(B)/%)
+$(SIM_CLIENT_BINS): $(B)/%: %.c
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(CFLAGS) $(shell pkg-config --cflags libhsakmt libdrm_amdgpu 2>/dev/null) $(LDFLAGS) -o $@ $< \
+	   $(if $(findstring hsakmt,$<),$(shell pkg-config --libs libhsakmt 2>/dev/null)) $(shell pkg-config --libs libdrm_amdgpu libdrm 2>/dev/null) $(LDLIBS)
+
+tests: $(TEST_BINS) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) ## build the test programs
 $(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(shell pkg-config --libs check)
 $(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/tests/amdsim/%: LDLIBS += $(shell pkg-config --libs check)
+$(SIM_TEST_BINS): $(B)/tests/amdsim/%: $(B)/obj/tests/amdsim/%.o $(B)/libamdsim_core.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -213,6 +249,6 @@ clean: ## remove build/
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
-	@echo "  config=release|debug|sanitize|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream e2e'"
+	@echo "  config=release|debug|sanitize|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream amdsim e2e'"
 
--include $(shell find $(B)/obj $(K) -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/pic $(KH)/obj/kernels $(K) -name '*.d' 2>/dev/null)

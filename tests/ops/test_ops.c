@@ -1,7 +1,6 @@
 /* tests/ops/test_ops.c: each command of the catalogue against --exact, on one tier
  *     test_ops [--tier NAME] [--filter PART]     right, the same bits however run, nothing past the ends
  *     test_ops --time [--tier NAME] [--filter PART] [--reps N]                microseconds and GB/s, one thread */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +8,8 @@
 
 #include "base/ckd.h"
 #include "base/env.h"
-#include "kernels/klaunch.h"
+#include "engine/proof/op_check.h"
 #include "oracle/isa.h"
-#include "tests/lib/op_cases.h"
 
 static struct {
     const char *tier, *filter;
@@ -42,45 +40,23 @@ static void set_weights(const char *how)
     ((struct env *)env_get())->cpu_weights = how;
 }
 
-/* Against exact: ids agree, floats by the normalised mean square error, all of them finite. */
 static bool is_close(const struct op_case *c, const struct ops_result *got, const struct ops_result *want)
 {
-    double err = 0.0, sq = 0.0;
-    for (uint32_t i = 0; i < want->n; i++) {
-        if (want->is_id[i]) {
-            if (memcmp(&got->v[i], &want->v[i], 4) == 0)
-                continue;
-            int32_t a, b;
-            memcpy(&a, &got->v[i], 4);
-            memcpy(&b, &want->v[i], 4);
-            wrong(c, "id %u is %d, exact %d", i, a, b);
-            return false;
-        }
-        if (!isfinite(got->v[i]) || !isfinite(want->v[i])) {
-            wrong(c, "element %u is %g, exact %g", i, (double)got->v[i], (double)want->v[i]);
-            return false;
-        }
-        double d = (double)got->v[i] - (double)want->v[i];
-        err += d * d;
-        sq += (double)want->v[i] * (double)want->v[i];
-    }
-    double nmse = sq > 0.0 ? err / sq : err;
-    if (nmse <= c->max_nmse)
-        return true;
-    wrong(c, "nmse %.3g against exact, at most %.3g", nmse, c->max_nmse);
-    return false;
+    char why[160];
+    bool ok = op_is_close(c, got, want, why, sizeof why);
+    if (!ok)
+        wrong(c, "%s", why);
+    return ok;
 }
 
 static bool is_same(const struct op_case *c, const char *how, const struct ops_result *got,
                     const struct ops_result *want)
 {
-    for (uint32_t i = 0; i < want->n; i++)
-        if (memcmp(&got->v[i], &want->v[i], 4) != 0) {
-            wrong(c, "%s: element %u of %u is %.9g (%a), was %.9g (%a)", how, i, want->n, (double)got->v[i],
-                  (double)got->v[i], (double)want->v[i], (double)want->v[i]);
-            return false;
-        }
-    return true;
+    char why[160];
+    bool ok = op_is_same(got, want, why, sizeof why);
+    if (!ok)
+        wrong(c, "%s: %s", how, why);
+    return ok;
 }
 
 /* Runs again in another way and compares the bits. */
@@ -159,20 +135,14 @@ static void run_rows(const struct op_case *c)
     ops_free(o);
 }
 
-/* Kernels for few rows and for many are different ones (kernels/klaunch.h), chosen by a stream's capacity: a case of many
- * rows is run as one of few rows too. */
+/* On the tiers that choose kernels by a stream's capacity, a case of many rows is run as one of few rows too. */
 static void run_case(const struct op_case *c)
 {
-    enum { FEW = 7 };
-    struct op_case few = *c;
+    struct op_case few;
     char name[96];
     run_rows(c);
-    if (strcmp(opt.tier, "cpu") == 0 || c->rows <= KL_DECODE_ROWS)
-        return;
-    snprintf(name, sizeof name, "%s, %d rows", c->name, FEW);
-    few.name = name;
-    few.rows = FEW;
-    run_rows(&few);
+    if (strcmp(opt.tier, "cpu") != 0 && op_few_rows(c, &few, name))
+        run_rows(&few);
 }
 
 static void time_case(const struct op_case *c)

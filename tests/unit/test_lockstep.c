@@ -5,7 +5,7 @@
 
 #include "kernels/kdev.h"
 #include "rt/lockstep/run.h"
-#include "tests/lib/op_cases.h"
+#include "engine/proof/op_cases.h"
 #include "tests/lib/run.h"
 
 enum { THREADS = 256, MAX_ITEMS = 1 << 14 };

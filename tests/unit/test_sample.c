@@ -10,7 +10,7 @@
 #include "kernels/sample.h"
 #include "kernels/sample_shape.h"
 #include "rt/lockstep/run.h"
-#include "tests/lib/opstream.h"
+#include "engine/proof/opstream.h"
 #include "tests/lib/run.h"
 
 void k_sample(const void *args);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/opstream.h"
+#include "engine/proof/opstream.h"
 #include "tests/lib/run.h"
 
 enum { ROWS = 4, N = 32, VOCAB = 64 };

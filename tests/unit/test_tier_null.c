@@ -1,7 +1,7 @@
 /* The null tier: every stream is accepted, logits follow its formula, bytes are counted. */
 #include <string.h>
 
-#include "tests/lib/opstream.h"
+#include "engine/proof/opstream.h"
 #include "tests/lib/run.h"
 
 enum { ROWS = 3, VOCAB = 1000 };

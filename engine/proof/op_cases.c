@@ -1,4 +1,4 @@
-#include "tests/lib/op_cases.h"
+#include "engine/proof/op_cases.h"
 
 /* int8 activations: two roundings of a block of 32 normal numbers; the weights themselves are exact in both modes. */
 #define NMSE_INT8  3e-4

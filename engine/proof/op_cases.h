@@ -1,13 +1,13 @@
-/* tests/lib/op_cases.h: the op table. One line is one case: what it runs, its shape, and how far from --exact it
+/* engine/proof/op_cases.h: the op table. One line is one case: what it runs, its shape, and how far from --exact it
  * may be. */
-#ifndef ZINC_TESTS_OP_CASES_H
-#define ZINC_TESTS_OP_CASES_H
+#ifndef ZINC_PROOF_OP_CASES_H
+#define ZINC_PROOF_OP_CASES_H
 
-#include "tests/lib/opstream.h"
+#include "engine/proof/opstream.h"
 
 struct op_case {
     const char *name;
-    struct ops *(*make)(const struct op_case *c); /* tests/lib/op_make.c */
+    struct ops *(*make)(const struct op_case *c); /* engine/proof/op_make.c */
     enum qtype type;
     uint32_t rows, n_in, n_out;
     uint32_t heads, kv, dim; /* attention and DeltaNet: query (k) heads, kv (v) heads, head size     */
@@ -43,7 +43,7 @@ enum op_flags {
     OF_Q8_KV = 1 << 23,
 };
 
-/* tests/lib/op_make.c */
+/* engine/proof/op_make.c */
 #define OP_MAKERS(X)                                                                                                   \
     X(embed) X(norm) X(add) X(matmul) X(proj) X(gate_up) X(rope) X(attn) X(gdn) X(router) X(moe_up) X(moe_down)        \
     X(gather) X(argmax) X(sample)

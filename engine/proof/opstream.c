@@ -1,4 +1,4 @@
-#include "tests/lib/opstream.h"
+#include "engine/proof/opstream.h"
 
 #include <math.h>
 #include <stdlib.h>

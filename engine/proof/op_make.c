@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
-#include "tests/lib/op_cases.h"
+#include "engine/proof/op_cases.h"
 
 enum { ATTN_PAIRS = 256 };
 

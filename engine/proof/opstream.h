@@ -1,4 +1,4 @@
-/* tests/lib/opstream.h
+/* engine/proof/opstream.h
  * Streams of one or two commands made by hand, and runs of them on a tier with guard bytes around every buffer.
  *
  *     struct ops *o = ops_new(8, 8, 256, 1, KA_KV_F16);           rows, outputs, positions, slots
@@ -9,8 +9,8 @@
  *     ops_run(o, &how, &result, &e);                              once for every tier, thread count, split ...
  *
  * Buffers of rows hold the inputs or results of all `total` rows of a case; a run feeds them to the tier in steps. */
-#ifndef ZINC_TESTS_OPSTREAM_H
-#define ZINC_TESTS_OPSTREAM_H
+#ifndef ZINC_PROOF_OPSTREAM_H
+#define ZINC_PROOF_OPSTREAM_H
 
 #include "rt/tier.h"
 
