@@ -32,21 +32,17 @@ KD_FN void gemm_multiply(struct gemm_tile *t, uint32_t buf)
     KD_SHARED const uint8_t *x = KD_SHARED_AT(const uint8_t, buf * G_BUF + G_W);
     KD_UNROLL
     for (uint32_t k = 0; k < WT_K / 16; k++)
-        KD_UNROLL
-        for (uint32_t m = 0; m < 2; m++)
-            KD_UNROLL
-            for (uint32_t n = 0; n < 4; n++)
-                kd_mma_16x16(t->acc[m][n], w + m * 16 * 128, x + n * 16 * 128, k);
+        kd_mma_32x64(t->acc, w, x, k);
 }
 
 /* Chunk c of the unit in `raw` and the positions in x to a buffer. */
 KD_FN void gemm_fill(enum qtype type, const struct wt_raw *raw, uint32_t c, const kd_u32x4 x[G_XQ], uint32_t buf)
 {
-    KD_SHARED kd_u32x4 *w = KD_SHARED_AT(kd_u32x4, buf * G_BUF + kd_tid() * 128);
+    KD_SHARED uint8_t *w = KD_SHARED_AT(uint8_t, buf * G_BUF + kd_tid() * 128);
     KD_SHARED kd_u32x4 *sx = KD_SHARED_AT(kd_u32x4, buf * G_BUF + G_W);
     KD_UNROLL
     for (uint32_t p = 0; p < WT_PIECES; p++)
-        w[p ^ kd_tid() % 8] = wt_piece(type, raw, c, p);
+        *kd_tile_piece(w, kd_tid(), p) = wt_piece(type, raw, c, p);
     KD_UNROLL
     for (uint32_t i = 0; i < G_XQ; i++)
         sx[i * KL_TILE_ROWS + kd_tid()] = x[i];
@@ -74,7 +70,7 @@ KD_FN void gemm_sum(enum qtype type, const kl_gemm *a, const struct gemm_item *i
             uint32_t kc = u * wt_unit_chunks(type) + c;
             gemm_fill(type, &raw, c, x, kc & 1);
             gemm_load_x(a, p0, kd_min_u32(kc + 1, last), x);
-            kd_barrier();
+            kd_tile_barrier();
             gemm_multiply(t, kc & 1);
         }
     }
@@ -132,14 +128,14 @@ WT_KERNEL(k_gemm, kl_gemm)
     struct gemm_item it = { 0 };
     gemm_find_tile(&a, kd_group_x(), &it);
     if (a.tiles) {
-        if (gemm_find_slot(&a, kd_group_y(), &it))
-            gemm_item(&a, &it);
-        return;
-    }
-    uint32_t n = kd_step_rows(a.step, a.rows);
-    it.n0 = kd_group_y() * G_N;
-    if (it.n0 < n) {
+        if (!gemm_find_slot(&a, kd_group_y(), &it))
+            return;
+    } else {
+        uint32_t n = kd_step_rows(a.step, a.rows);
+        it.n0 = kd_group_y() * G_N;
+        if (it.n0 >= n)
+            return;
         it.n = kd_min_u32(n - it.n0, G_N);
-        gemm_item(&a, &it);
     }
+    gemm_item(&a, &it);
 }

@@ -67,6 +67,7 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *   void kd_store_host(KD_GLOBAL uint32_t *, v)    one lane, after kd_barrier: a word of host memory; the host that sees
  *                                                  it sees what the workgroup and earlier dispatches wrote there
  *   uint32_t kd_keep(v), uint64_t kd_keep_va(v)    v, opaque to the compiler
+ *   uint32_t kd_uniform(v)                         v, which is the same in all lanes of the warp
  *   void kd_wait_inputs()                          before the first read of what earlier dispatches wrote, and before
  *                                                  the first write; every workgroup calls it
  *   void kd_let_next_start()                       a hint: the next dispatch may begin its prologue
@@ -75,7 +76,7 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
 #define KD_PTR(type, va) ((KD_GLOBAL type *)(uintptr_t)(va))
 
 KD_FN uint32_t kd_lane(void) { return kd_tid() % KD_WARP; }
-KD_FN uint32_t kd_warp(void) { return kd_tid() / KD_WARP; }
+KD_FN uint32_t kd_warp(void) { return kd_uniform(kd_tid() / KD_WARP); }
 KD_FN uint32_t kd_n_warps(void) { return kd_group_size() / KD_WARP; }
 
 KD_FN float kd_sqrt(float x) { return __builtin_sqrtf(x); }

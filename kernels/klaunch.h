@@ -74,6 +74,11 @@ enum { KL_RING = 8 };
 /* Reads n16 pieces of 16 bytes at p. out: never written. */
 #define KL_ROOF(F) F(gpu_va, p, 1, R) F(gpu_va, out, 1, W) F(uint32_t, n16, 1, N) F(uint32_t, pad, 1, N)
 
+/* Bringing a device up: out holds n words. LADDER_VALUE: what work-item t of work-group x puts into shared memory. */
+#define KL_LADDER(F) F(gpu_va, out, 1, W) F(uint32_t, n, 1, N) F(uint32_t, pad, 1, N)
+#define LADDER_VALUE(x, t) ((t) * 2654435761u + (x))
+enum { LADDER_IDS_THREADS = 64, LADDER_SHARED_THREADS = 256 };
+
 /* ---- products of prompts ----
  * Activations for matrix units: bf16 tiles [n_in / 64][xrows][64]: for each chunk of 64 along k all rows, 128 bytes
  * each, the 16-byte piece p of row r at p ^ (r % 8), so that a tile of 8 n rows is one run of bytes. Rows are positions:
@@ -127,6 +132,7 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     X(kl_sample, KL_SAMPLE)                                                                                            \
     X(kl_step_begin, KL_STEP_BEGIN)                                                                                    \
     X(kl_step_end, KL_STEP_END)                                                                                        \
+    X(kl_ladder, KL_LADDER)                                                                                            \
     X(kl_roof, KL_ROOF)                                                                                                \
     X(kl_act, KL_ACT)                                                                                                  \
     X(kl_gemm, KL_GEMM)                                                                                                \

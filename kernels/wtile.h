@@ -327,7 +327,7 @@ KD_FN uint32_t wt_pair(enum qtype t, uint32_t codes, uint32_t i, float d, float 
 {
     float f0 = wt_wide(t) ? kd_byte8_f32(codes, i) : kd_byte7_f32(codes, i);
     float f1 = wt_wide(t) ? kd_byte8_f32(codes, i + 1) : kd_byte7_f32(codes, i + 1);
-    return kd_bf16x2(k_fma(f0, d, o), k_fma(f1, d, o));
+    return kd_bf16x2_tame(k_fma(f0, d, o), k_fma(f1, d, o));
 }
 
 /* Elements 8 p .. 8 p + 7 of chunk c as bf16. */
@@ -335,6 +335,7 @@ KD_FN kd_u32x4 wt_piece(enum qtype t, const struct wt_raw *r, uint32_t c, uint32
 {
     float d, o;
     wt_scale(t, r, c, p / 2, &d, &o);
+    d = kd_tame(d), o = kd_tame(o);
     uint32_t a = wt_codes(t, r, c, 2 * p), b = wt_codes(t, r, c, 2 * p + 1);
     return (kd_u32x4){ wt_pair(t, a, 0, d, o), wt_pair(t, a, 2, d, o),
                        wt_pair(t, b, 0, d, o), wt_pair(t, b, 2, d, o) };

@@ -33,12 +33,28 @@ KD_FN void kd_warp_sync(void)
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+/* Through shared memory's crossbar for any lane; a lane known to the compiler is one register read. */
 KD_FN uint32_t kd_shfl_u32(uint32_t v, uint32_t lane)
 {
+    if (__builtin_constant_p(lane))
+        return (uint32_t)__builtin_amdgcn_readlane((int)v, (int)lane);
     return (uint32_t)__builtin_amdgcn_ds_bpermute((int)(lane << 2), (int)v);
 }
+/* Masks known to the compiler take no trip to shared memory: DPP reaches lanes of the same sixteen (row_xmask is control
+ * 0x160 + mask), permlanex16 the other sixteen. */
+#define KD_ROW_XOR(m) __builtin_amdgcn_mov_dpp((int)v, 0x160 + (m), 15, 15, 1)
 KD_FN uint32_t kd_shfl_xor_u32(uint32_t v, uint32_t mask)
 {
+    if (__builtin_constant_p(mask)) {
+        switch (mask) {
+        case 1: return (uint32_t)KD_ROW_XOR(1);
+        case 2: return (uint32_t)KD_ROW_XOR(2);
+        case 4: return (uint32_t)KD_ROW_XOR(4);
+        case 8: return (uint32_t)KD_ROW_XOR(8);
+        case 16: return __builtin_amdgcn_permlanex16(v, v, 0x76543210, 0xfedcba98, 0, 0);
+        default: break;
+        }
+    }
     return kd_shfl_u32(v, (kd_tid() % KD_WARP) ^ mask);
 }
 KD_FN float kd_shfl_f32(float v, uint32_t lane) { return f32_from_bits(kd_shfl_u32(f32_bits(v), lane)); }
@@ -56,6 +72,8 @@ KD_FN void kd_prefetch(KD_GLOBAL const void *p) { (void)p; }
 
 KD_FN uint32_t kd_keep(uint32_t v) { return v; }
 KD_FN uint64_t kd_keep_va(uint64_t v) { return v; }
+/* In a scalar register: what depends on it alone is scalar work, and its branches cost no lane masks. */
+KD_FN uint32_t kd_uniform(uint32_t v) { return __builtin_amdgcn_readfirstlane(v); }
 
 KD_FN uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
 {

@@ -63,6 +63,7 @@ KD_FN void kd_prefetch(const void *p) { (void)p; }
 
 KD_FN uint32_t kd_keep(uint32_t v) { return v; }
 KD_FN uint64_t kd_keep_va(uint64_t v) { return v; }
+KD_FN uint32_t kd_uniform(uint32_t v) { return v; }
 
 KD_FN uint32_t kd_arrive(uint32_t *counter, uint32_t n)
 {

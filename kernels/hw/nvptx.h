@@ -77,6 +77,7 @@ KD_FN uint64_t kd_keep_va(uint64_t v)
     __asm__("" : "+l"(v));
     return v;
 }
+KD_FN uint32_t kd_uniform(uint32_t v) { return v; }
 
 KD_FN uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
 {

@@ -6,12 +6,17 @@
  *   float kd_byte8_f32(codes, i)            32768 + byte i of codes
  *   void kd_lut16(table, w, &lo, &hi)       table: 16 bytes in four words; bytes of the low, of the high nibbles of w
  *   uint32_t kd_bf16x2(lo, hi)              two floats rounded to bf16, lo in the lower half
+ *   uint32_t kd_bf16x2_tame(lo, hi)         the same for results of arithmetic on what went through kd_tame
+ *   float kd_tame(x)                        x, but a NaN may become another NaN
  *   float kd_rcp(x)                         1 / x, relative error below 1e-6
  *
- * A 16 x 16 tile product, D[m, n] += sum over 16 k of A[m, k] B[n, k], on tiles in shared memory whose rows are 128
- * bytes (64 bf16) with the 16-byte piece p of row r at p ^ (r % 8):
- *   void kd_mma_16x16(acc, a, b, k)         acc: 8 floats a lane; a, b: first rows of 16, multiples of 8; k: 0..3
- *   uint32_t kd_mma_row(i), kd_mma_col(i)   the m and n of this lane's acc[i] */
+ * A tile product of a warp, D[m, n] += sum over 16 k of A[m, k] B[n, k], m < 32, n < 64, on tiles in shared memory whose
+ * rows are 128 bytes (64 bf16) with the 16-byte piece p of row r at p ^ (r % 8):
+ *   KD_SHARED kd_u32x4 *kd_tile_piece(row, r, p)     piece p of row r, which starts at `row`
+ *   void kd_mma_32x64(acc, a, b, k)         acc: [2][4] pieces of 16 x 16, 8 floats a lane; a, b: first rows, multiples
+ *                                           of 8 rows from the start; k: 0..3
+ *   uint32_t kd_mma_row(i), kd_mma_col(i)   the m and n of this lane's acc[.][.][i] in its piece
+ *   void kd_tile_barrier()                  all of the workgroup; orders shared memory alone */
 #ifndef ZINC_KERNELS_HW_TILE_H
 #define ZINC_KERNELS_HW_TILE_H
 
@@ -47,6 +52,8 @@ KD_FN uint32_t kd_bf16x2(float lo, float hi)
     __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
     return d;
 }
+KD_FN uint32_t kd_bf16x2_tame(float lo, float hi) { return kd_bf16x2(lo, hi); }
+KD_FN float kd_tame(float x) { return x; }
 KD_FN float kd_rcp(float x)
 {
     float y;
@@ -84,6 +91,12 @@ KD_FN uint32_t kd_mma_col(uint32_t i) { return kd_lane() % 4 * 2 + (i & 1) + (i 
 
 #elif defined(__AMDGCN__)
 
+#if defined(__GFX12__)
+#define KD_GFX12 1
+#else
+#define KD_GFX12 0
+#endif
+
 /* v_perm_b32: selectors 0-3 are bytes of the second word, 4-7 of the first, 12 is zero. */
 KD_FN float kd_byte7_f32(uint32_t codes, uint32_t i)
 {
@@ -103,54 +116,92 @@ KD_FN void kd_lut16(const uint32_t t[4], uint32_t w, uint32_t *lo, uint32_t *hi)
     *lo = kd_lut16_bytes(t, w & 0x0f0f0f0fu);
     *hi = kd_lut16_bytes(t, w >> 4 & 0x0f0f0f0fu);
 }
+/* bf16_from_f32 in the upper half, without a branch: a branch for NaNs would cut a tile into thousands of blocks. The
+ * rounding carries a NaN whose payload is all ones over to zero; kd_tame lets only the plain one through. */
+KD_FN uint32_t kd_bf16_round(float f) { return f32_bits(f) + 0x7fff + (f32_bits(f) >> 16 & 1); }
+KD_FN uint32_t kd_bf16_high(float f) { return f != f ? f32_bits(f) | 0x400000 : kd_bf16_round(f); }
 KD_FN uint32_t kd_bf16x2(float lo, float hi)
 {
-    return (uint32_t)bf16_from_f32(lo) | (uint32_t)bf16_from_f32(hi) << 16;
+    return __builtin_amdgcn_perm(kd_bf16_high(hi), kd_bf16_high(lo), 0x07060302u);
 }
+KD_FN uint32_t kd_bf16x2_tame(float lo, float hi)
+{
+    return __builtin_amdgcn_perm(kd_bf16_round(hi), kd_bf16_round(lo), 0x07060302u);
+}
+KD_FN float kd_tame(float x) { return x != x ? f32_from_bits(0x7fc00000u) : x; }
 KD_FN float kd_rcp(float x) { return __builtin_amdgcn_rcpf(x); }
 
-typedef short kd_bf16x8 __attribute__((ext_vector_type(8)));
-typedef short kd_bf16x16 __attribute__((ext_vector_type(16)));
+/* How a lane holds A and B: RDNA4 8 k of row lane % 16, the upper half of the wave the upper 8; RDNA3 all 16 of them.
+ * The accumulators: row i + 8 (lane / 16), or 2 i + lane / 16. */
+enum { KD_MMA_PIECES = KD_GFX12 ? 1 : 2 };
+typedef short kd_bf16s __attribute__((ext_vector_type(8 * KD_MMA_PIECES)));
 typedef float kd_f32x8 __attribute__((ext_vector_type(8)));
-typedef uint32_t kd_u32x8 __attribute__((ext_vector_type(8)));
 
-KD_FN kd_u32x4 kd_mma_piece(KD_SHARED const uint8_t *t, uint32_t row, uint32_t piece)
+/* v; what follows from it is computed here, not once before the loop and then kept in registers. */
+KD_FN uint32_t kd_here(uint32_t v)
 {
-    return *(KD_SHARED const kd_u32x4 *)(t + row * 128 + (piece ^ row % 8) * 16);
+    __asm__ volatile("" : "+v"(v));
+    return v;
 }
-
-#if defined(__gfx1200__) || defined(__gfx1201__) || defined(__GFX12__)
-/* A lane holds 8 k of its row, the upper half of the wave the upper 8; acc[i] is row i + 8 (lane / 16). */
-KD_FN void kd_mma_16x16(float acc[8], KD_SHARED const uint8_t *a, KD_SHARED const uint8_t *b, uint32_t k)
+KD_FN KD_SHARED kd_u32x4 *kd_tile_piece(KD_SHARED uint8_t *row, uint32_t r, uint32_t p)
 {
-    uint32_t row = kd_lane() % 16, piece = 2 * k + kd_lane() / 16;
-    union { kd_u32x4 u; kd_bf16x8 v; } ua = { .u = kd_mma_piece(a, row, piece) },
-                                       ub = { .u = kd_mma_piece(b, row, piece) };
-    kd_f32x8 c = { acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7] };
-    c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ua.v, ub.v, c);
+    return (KD_SHARED kd_u32x4 *)(kd_here((uint32_t)row + r % 8 * 16) ^ p * 16);
+}
+/* at: the lane's first piece. The others of a row are an exclusive or away, other rows a constant. */
+KD_FN kd_bf16s kd_mma_load(uint32_t at, uint32_t rows)
+{
+    union { kd_u32x4 q[KD_MMA_PIECES]; kd_bf16s v; } u;
     KD_UNROLL
-    for (uint32_t i = 0; i < 8; i++)
-        acc[i] = c[i];
+    for (uint32_t i = 0; i < KD_MMA_PIECES; i++)
+        u.q[i] = *((KD_SHARED const kd_u32x4 *)(at ^ 16 * i) + rows * 8);
+    return u.v;
 }
-KD_FN uint32_t kd_mma_row(uint32_t i) { return i + kd_lane() / 16 * 8; }
+KD_FN void kd_mma(float acc[8], kd_bf16s a, kd_bf16s b)
+{
+    kd_f32x8 c = { acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7] };
+#if KD_GFX12
+    c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c);
 #else
-/* A lane holds all 16 k of row lane % 16; acc[i] is row 2 i + lane / 16. */
-KD_FN void kd_mma_16x16(float acc[8], KD_SHARED const uint8_t *a, KD_SHARED const uint8_t *b, uint32_t k)
-{
-    uint32_t row = kd_lane() % 16;
-    kd_u32x4 a0 = kd_mma_piece(a, row, 2 * k), a1 = kd_mma_piece(a, row, 2 * k + 1);
-    kd_u32x4 b0 = kd_mma_piece(b, row, 2 * k), b1 = kd_mma_piece(b, row, 2 * k + 1);
-    union { kd_u32x8 u; kd_bf16x16 v; } ua = { .u = { a0[0], a0[1], a0[2], a0[3], a1[0], a1[1], a1[2], a1[3] } },
-                                        ub = { .u = { b0[0], b0[1], b0[2], b0[3], b1[0], b1[1], b1[2], b1[3] } };
-    kd_f32x8 c = { acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7] };
-    c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ua.v, ub.v, c);
+    c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c);
+#endif
     KD_UNROLL
     for (uint32_t i = 0; i < 8; i++)
         acc[i] = c[i];
 }
-KD_FN uint32_t kd_mma_row(uint32_t i) { return 2 * i + kd_lane() / 16; }
-#endif
+/* Nothing moves past the end of a step: the loads of later steps would fill the registers. */
+KD_FN void kd_mma_32x64(float acc[2][4][8], KD_SHARED const uint8_t *a, KD_SHARED const uint8_t *b, uint32_t k)
+{
+    uint32_t row = kd_lane() % 16, half = KD_GFX12 ? kd_lane() / 16 : 0, at = row * 128 + (half ^ row % 8) * 16;
+    uint32_t pa = kd_here((uint32_t)a + at) ^ 32 * k, pb = kd_here((uint32_t)b + at) ^ 32 * k;
+    kd_bf16s fa[2], fb[4];
+    KD_UNROLL
+    for (uint32_t m = 0; m < 2; m++)
+        fa[m] = kd_mma_load(pa, 16 * m);
+    KD_UNROLL
+    for (uint32_t n = 0; n < 4; n++)
+        fb[n] = kd_mma_load(pb, 16 * n);
+    KD_UNROLL
+    for (uint32_t m = 0; m < 2; m++)
+        KD_UNROLL
+        for (uint32_t n = 0; n < 4; n++)
+            kd_mma(acc[m][n], fa[m], fb[n]);
+    __builtin_amdgcn_sched_barrier(0);
+}
+KD_FN uint32_t kd_mma_row(uint32_t i) { return KD_GFX12 ? i + kd_lane() / 16 * 8 : 2 * i + kd_lane() / 16; }
 KD_FN uint32_t kd_mma_col(uint32_t i) { return kd_lane() % 16 + 0 * i; }
+
+/* The barrier builtin would wait for all loads in flight, those of the next chunk into registers too; here only shared
+ * memory counts. Assembly is not `convergent` in C; the builtins beside it keep the block in one piece. */
+KD_FN void kd_tile_barrier(void)
+{
+    __builtin_amdgcn_wave_barrier();
+#if KD_GFX12
+    __asm__ volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#else
+    __asm__ volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#endif
+    __builtin_amdgcn_wave_barrier();
+}
 
 #else
 
@@ -175,6 +226,8 @@ KD_FN uint32_t kd_bf16x2(float lo, float hi)
 {
     return (uint32_t)bf16_from_f32(lo) | (uint32_t)bf16_from_f32(hi) << 16;
 }
+KD_FN uint32_t kd_bf16x2_tame(float lo, float hi) { return kd_bf16x2(lo, hi); }
+KD_FN float kd_tame(float x) { return x; }
 KD_FN float kd_rcp(float x) { return 1.0f / x; }
 
 KD_FN uint32_t kd_mma_row(uint32_t i) { return kd_lane() / 4 + (i & 2) * 4; }
@@ -192,6 +245,22 @@ KD_FN void kd_mma_16x16(float acc[8], const uint8_t *a, const uint8_t *b, uint32
             acc[i] = k_fma(kd_mma_elem(a, kd_mma_row(i), j), kd_mma_elem(b, kd_mma_col(i), j), acc[i]);
 }
 
+#endif
+
+#if !defined(__AMDGCN__)
+KD_FN void kd_mma_32x64(float acc[2][4][8], KD_SHARED const uint8_t *a, KD_SHARED const uint8_t *b, uint32_t k)
+{
+    KD_UNROLL
+    for (uint32_t m = 0; m < 2; m++)
+        KD_UNROLL
+        for (uint32_t n = 0; n < 4; n++)
+            kd_mma_16x16(acc[m][n], a + m * 16 * 128, b + n * 16 * 128, k);
+}
+KD_FN void kd_tile_barrier(void) { kd_barrier(); }
+KD_FN KD_SHARED kd_u32x4 *kd_tile_piece(KD_SHARED uint8_t *row, uint32_t r, uint32_t p)
+{
+    return (KD_SHARED kd_u32x4 *)row + (p ^ r % 8);
+}
 #endif
 
 #endif
