@@ -1,0 +1,54 @@
+#include "tools/amdsim/chip.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Largest product of each chip, as its driver describes it: shader engines x arrays x CUs, clocks in MHz, memory as
+ * the topology's bank says. gfx1151 has no memory of its own: 32 GiB is a carve-out that owners of the chip often set. */
+const struct chip chips[] = {
+    { .name = "gfx1201", .product = "AMD Radeon AI PRO R9700", .gfx_target_version = 120001, .gfx = 1201,
+      .gfx12 = true, .salu_float = true,
+      .n_cu = 64, .n_se = 4, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
+      .vgprs_per_simd = 1536, .family = 152, .vendor_id = 0x1002, .device_id = 0x7551,
+      .n_cp_queues = 4, .n_sdma = 2, .sdma_queues_per_engine = 6,
+      .gc_major = 12, .gc_minor = 0, .gc_rev = 1, .sdma_major = 7, .sdma_minor = 0, .sdma_rev = 1,
+      .nbio_major = 6, .nbio_minor = 3, .nbio_rev = 1,
+      .max_clock_mhz = 2350, .mem_clock_mhz = 1258, .vram_width = 256, .elf_mach = 0x4e,
+      .save_vgpr_bytes = 0x60000, .vram_bytes = 32061259776 },
+    { .name = "gfx1200", .product = "AMD Radeon RX 9060 XT", .gfx_target_version = 120000, .gfx = 1200,
+      .gfx12 = true, .salu_float = true,
+      .n_cu = 32, .n_se = 2, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
+      .vgprs_per_simd = 1536, .family = 152, .vendor_id = 0x1002, .device_id = 0x7590,
+      .n_cp_queues = 4, .n_sdma = 2, .sdma_queues_per_engine = 6,
+      .gc_major = 12, .gc_minor = 0, .gc_rev = 0, .sdma_major = 7, .sdma_minor = 0, .sdma_rev = 0,
+      .nbio_major = 6, .nbio_minor = 3, .nbio_rev = 1,
+      .max_clock_mhz = 3130, .mem_clock_mhz = 1258, .vram_width = 128, .elf_mach = 0x48,
+      .save_vgpr_bytes = 0x60000, .vram_bytes = 17095983104 },
+    { .name = "gfx1151", .product = "AMD Radeon 8060S (Strix Halo)", .gfx_target_version = 110501, .gfx = 1151,
+      .salu_float = true, .apu = true,
+      .n_cu = 40, .n_se = 2, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
+      .vgprs_per_simd = 1536, .family = 150, .vendor_id = 0x1002, .device_id = 0x1586,
+      .n_cp_queues = 8, .n_sdma = 1, .sdma_queues_per_engine = 6,
+      .gc_major = 11, .gc_minor = 5, .gc_rev = 1, .sdma_major = 6, .sdma_minor = 1, .sdma_rev = 1,
+      .nbio_major = 7, .nbio_minor = 11, .nbio_rev = 1,
+      .max_clock_mhz = 2900, .mem_clock_mhz = 1000, .vram_width = 256, .elf_mach = 0x4a,
+      .save_vgpr_bytes = 0x60000, .vram_bytes = 34359738368 },
+    { .name = "gfx1100", .product = "AMD Radeon PRO W7900", .gfx_target_version = 110000, .gfx = 1100,
+      .user_sgpr_16 = true,
+      .n_cu = 96, .n_se = 6, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
+      .vgprs_per_simd = 1536, .family = 145, .vendor_id = 0x1002, .device_id = 0x7448,
+      .n_cp_queues = 8, .n_sdma = 2, .sdma_queues_per_engine = 6,
+      .gc_major = 11, .gc_minor = 0, .gc_rev = 0, .sdma_major = 6, .sdma_minor = 0, .sdma_rev = 0,
+      .nbio_major = 4, .nbio_minor = 3, .nbio_rev = 0,
+      .max_clock_mhz = 1760, .mem_clock_mhz = 1124, .vram_width = 384, .elf_mach = 0x41,
+      .save_vgpr_bytes = 0x60000, .vram_bytes = 48301604864 },
+    { .name = NULL },
+};
+
+const struct chip *chip_find(const char *name)
+{
+    for (const struct chip *c = chips; c->name; c++)
+        if (name && strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}

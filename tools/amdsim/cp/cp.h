@@ -1,0 +1,72 @@
+/* tools/amdsim/cp/cp.h
+ * The command processor: fetches packets from queues, executes them, and hands work-groups to the shader cores. The
+ * driver model (kmd/) creates queues and hears of interrupts and faults.
+ *
+ * Threads: one for fetching, which serves all queues in turn (a packet that waits suspends its queue alone), and
+ * `n_threads` that run work-groups. Callbacks come from those threads; none is made while a lock of the caller's side
+ * is held by this module. */
+#ifndef AMDSIM_CP_H
+#define AMDSIM_CP_H
+
+#include "tools/amdsim/chip.h"
+#include "tools/amdsim/isa/isa.h"
+#include "tools/amdsim/vm.h"
+
+enum cp_queue_kind { CP_PM4, CP_AQL, CP_SDMA };
+
+struct cp_fault {
+    bool page;              /* else a hang or an exception: the queue stops, reset_cause in the driver's event        */
+    gva va;                 /* of a page fault                                                                        */
+    bool write, exec, not_present;
+    uint32_t queue;
+    char text[600];         /* one line for people: packet or instruction, where, why                                 */
+};
+
+struct cp_host {
+    void *user;
+    void (*interrupt)(void *user, uint32_t queue, uint32_t ctxid); /* end of pipe, SDMA trap                          */
+    void (*fault)(void *user, const struct cp_fault *f);           /* the queue is dead afterwards                    */
+    void (*note)(void *user, const char *line);                    /* a finding of --strict, or something odd         */
+};
+
+struct cp_options {
+    uint32_t n_threads;     /* 0: one per core                                                                        */
+    bool strict;            /* the checks of strict.h are faults; else some of them are notes                         */
+    bool strict_notes;      /* with strict: findings about memory are notes, once each, and the program goes on       */
+    bool skip_execution;    /* dispatches complete without running: host time can be measured alone                   */
+    uint64_t hang_insts;    /* instructions of one wave after which it counts as hung, 0: no limit                    */
+    const char *trace;      /* file that gets a line per packet, NULL: none                                           */
+};
+
+struct cp;
+struct cp *cp_create(const struct chip *chip, const struct cp_options *o, const struct cp_host *h);
+void cp_destroy(struct cp *c);
+
+struct cp_queue_desc {
+    enum cp_queue_kind kind;
+    struct vm *vm;
+    gva ring, rptr, wptr;   /* AQL: rptr and wptr are read_dispatch_id and write_dispatch_id                          */
+    uint64_t ring_bytes;
+    gva eop;                /* 0: none; then an end-of-pipe event faults at address 0, as hardware does                */
+    uint64_t *doorbell;     /* host address of its cell, primed with ~0; NULL: none (wptr is polled)                  */
+    gva queue_struct;       /* AQL: the amd_queue_t; 0: derived from wptr                                             */
+};
+/* 0 and *id, or -ENOMEM. A queue runs as soon as its doorbell is rung: a 64-bit store that changes the cell. */
+int cp_queue_create(struct cp *c, const struct cp_queue_desc *d, uint32_t *id);
+/* Removes it between packets. -ETIME: it did not come to rest within timeout_ms (a hang: the driver resets the GPU). */
+int cp_queue_destroy(struct cp *c, uint32_t id, uint32_t timeout_ms);
+/* A kernel-mode submission (DRM CS): runs n_ibs indirect buffers in order on a queue of the driver's, then calls
+ * done(user, point); after a fault too, as the driver completes fences after a reset. */
+struct cp_ib {
+    gva va;
+    uint32_t dwords;
+};
+int cp_submit(struct cp *c, struct vm *vm, bool sdma, const struct cp_ib *ib, uint32_t n_ibs, uint64_t point,
+              void (*done)(void *user, uint64_t point), void *user);
+/* Pages are about to go away: waits until nothing that runs can still hold them. */
+void cp_quiesce(struct cp *c);
+void cp_reset(struct cp *c); /* every queue dies; used after a hang */
+uint64_t cp_clock(void);     /* 100 MHz, CLOCK_MONOTONIC */
+void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns);
+
+#endif

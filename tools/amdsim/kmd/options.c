@@ -1,0 +1,148 @@
+/* Options and the lines on stderr. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/amdsim/kmd/kmd.h"
+
+static const char *const injection_names[] = {
+#define X(id, text) [KMD_INJECT_##id] = text,
+    KMD_INJECTIONS(X)
+#undef X
+};
+
+static void say(const char *prefix, const char *fmt, va_list ap)
+{
+    char line[900];
+    int n = snprintf(line, sizeof line, "%s", prefix);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+    if (n > (int)sizeof line - 2)
+        n = sizeof line - 2;
+    line[n++] = '\n';
+    if (write(STDERR_FILENO, line, (size_t)n) < 0) /* one write: lines of several threads stay whole */
+        return;
+}
+
+void kmd_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("amdsim: ", fmt, ap);
+    va_end(ap);
+}
+
+void kmd_dmesg(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("amdsim: kernel: ", fmt, ap);
+    va_end(ap);
+}
+
+int kmd_why(int err, const char *fmt, ...)
+{
+    if (kmd_options()->log) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "amdsim: %s: ", strerrorname_np(-err) ? strerrorname_np(-err) : "refused");
+        va_list ap;
+        va_start(ap, fmt);
+        say(prefix, fmt, ap);
+        va_end(ap);
+    }
+    return err;
+}
+
+static bool is_on(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v && strcmp(v, "0") != 0;
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *v = getenv(name);
+    if (!v || !*v)
+        return otherwise;
+    char *end;
+    uint64_t n = strtoull(v, &end, 0);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if (end == v || (*end && (!shift || end[1]))) {
+        kmd_say("%s is '%s', expected a number with an optional K, M or G; taken as %llu", name, v,
+                (unsigned long long)otherwise);
+        return otherwise;
+    }
+    return n << shift;
+}
+
+/* "6.12" -> 6012 */
+static uint32_t kernel_version(const char *v)
+{
+    unsigned major = 0, minor = 0;
+    if (!v || !*v)
+        return 6018;
+    if (sscanf(v, "%u.%u", &major, &minor) != 2 || minor > 999) {
+        kmd_say("AMDSIM_KERNEL is '%s', expected a version like 6.12; taken as 6.18", v);
+        return 6018;
+    }
+    return major * 1000 + minor;
+}
+
+static void read_injections(struct kmd_options *o)
+{
+    const char *v = getenv("AMDSIM_INJECT");
+    char list[256];
+    snprintf(list, sizeof list, "%s", v ? v : "");
+    for (char *save = NULL, *t = strtok_r(list, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+        bool known = false;
+        for (int i = 0; i < KMD_N_INJECTIONS; i++)
+            if (strcmp(t, injection_names[i]) == 0)
+                known = o->inject[i] = true;
+        if (!known)
+            kmd_say("AMDSIM_INJECT: '%s' is not known; amdsim --help lists what can be injected", t);
+    }
+}
+
+static void parse(struct kmd_options *o)
+{
+    const char *gpu = getenv("AMDSIM_GPU");
+    o->chip = chip_find(gpu && *gpu ? gpu : "gfx1201");
+    if (!o->chip) {
+        kmd_say("AMDSIM_GPU is '%s', expected gfx1201, gfx1200, gfx1151 or gfx1100; taken as gfx1201", gpu);
+        o->chip = chip_find("gfx1201");
+    }
+    o->vram_bytes = number("AMDSIM_VRAM", o->chip->vram_bytes) & ~(uint64_t)(KMD_PAGE - 1);
+    o->kernel = kernel_version(getenv("AMDSIM_KERNEL"));
+    o->n_threads = (uint32_t)number("AMDSIM_THREADS", 0);
+    o->hang_insts = number("AMDSIM_HANG_INSTS", 0);
+    o->trace = getenv("AMDSIM_TRACE");
+    if (o->trace && !*o->trace)
+        o->trace = NULL;
+    o->strict = is_on("AMDSIM_STRICT");
+    o->skip_execution = is_on("AMDSIM_SKIP_EXECUTION");
+    o->small_bar = is_on("AMDSIM_SMALL_BAR");
+    o->lenient = is_on("AMDSIM_LENIENT");
+    o->log = is_on("AMDSIM_LOG");
+    o->stats = is_on("AMDSIM_STATS");
+    o->plain_offsets = is_on("AMDSIM_PLAIN_OFFSETS");
+    read_injections(o);
+}
+
+static void parse_once(void)
+{
+    parse(&card.opt);
+}
+
+const struct kmd_options *kmd_options(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, parse_once);
+    return &card.opt;
+}
+
+bool kmd_injected(enum kmd_injection i)
+{
+    return kmd_options()->inject[i];
+}
