@@ -7,7 +7,7 @@
 
 static const struct command *const commands[] = {
     &cmd_run, &cmd_chat, &cmd_tokenize, &cmd_detokenize, &cmd_inspect, &cmd_graph, &cmd_bench, &cmd_validate, &cmd_check,
-    &cmd_eval,
+    &cmd_eval, &cmd_ladder,
 };
 
 static const char *command_name_at(const void *user, size_t i)

@@ -30,7 +30,7 @@ struct engine {
     uint32_t *out_row;        /* [out capacity of the larger stream]            */
     float *logits;            /* f32 [out capacity, n_vocab] when not mappable  */
     struct engine_info info;
-    char label[96], weights_name[16], device[96], why[160];
+    char label[96], weights_name[16], device[96], why[256];
     bool faulted;
     const struct engine_plan *last_plan; /* of the newest step, for engine_trace */
     uint32_t last_rows, last_kv_len;

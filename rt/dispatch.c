@@ -40,6 +40,8 @@ const struct kernel_info kernel_infos[KERNEL_COUNT] = {
 #undef KERNEL
 };
 
+bool dispatch_used[KERNEL_COUNT];
+
 static uint32_t div_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
@@ -81,6 +83,7 @@ void dispatch_add(struct dispatcher *d, enum kernel_id k, uint32_t gx, uint32_t 
         return;
     }
     CHECK(gx && gy && gz);
+    dispatch_used[k] = true;
     if (!grow(d, (void **)&p->d, p->n + 1, &p->cap, sizeof *p->d) ||
         !grow(d, (void **)&p->args, p->args_bytes + bytes, &p->args_cap, 1))
         return;

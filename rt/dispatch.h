@@ -53,6 +53,9 @@ struct dispatch_plan {
     uint64_t temp_bytes, counters_bytes, work_bytes; /* work: counters, then temporaries */
 };
 
+/* Kernels that a plan of this process has used: what a run over many streams has covered. */
+extern bool dispatch_used[KERNEL_COUNT];
+
 /* For steps of at most max_rows rows (1: kernels for a single row). -ENOTSUP names the command that has no kernel. */
 int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows,
                    struct dispatch_plan **out, struct err *e);

@@ -10,6 +10,7 @@
 
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cuda,
+    &tier_driver_kfd,
     &tier_driver_cpu,
     &tier_driver_lockstep,
     &tier_driver_null,
@@ -25,7 +26,10 @@ static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e
         struct tier_info info = { 0 };
         struct err first = { 0 };
         const char *reason = info.note;
-        if ((*d)->probe(o, &info) == 0) {
+        int rc = (*d)->probe(o, &info);
+        if (rc && rc != -ENODEV)
+            log_warn(RT, "tier %s is passed over: %s", (*d)->name, info.note);
+        if (rc == 0) {
             if ((*d)->open(o, out, &first) == 0) {
                 log_info(RT, "tier %s: %s", (*d)->name, (*out)->info.device);
                 return 0;

@@ -31,7 +31,7 @@ struct tier_opts {
 
 struct tier_info {
     char device[96];         /* "2 cores, avx512", "AMD Radeon ...": for people                     */
-    char note[160];          /* why it can or cannot run, one line                                  */
+    char note[256];          /* why it can or cannot run, one line                                  */
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown                                               */
     bool by_capacity;        /* streams for few rows and for many differ in arithmetic, not only in speed */
     uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
@@ -42,7 +42,8 @@ struct tier_stats {
     uint64_t steps, rows, commands;
     uint64_t busy_ns;        /* from submit to completion                                           */
     uint64_t host_ns;        /* spent by the host inside submit                                     */
-    uint64_t words;          /* patched                                                             */
+    uint64_t words;          /* patched, packets of the submission included                         */
+    uint64_t host_bytes;     /* written by the host to submit; 0: the tier does not count them      */
     uint64_t bytes;          /* weights, state and cache moved, by the stream's cost                */
 };
 
@@ -104,11 +105,13 @@ struct tier_plan {
 /* One entry per tier that this binary knows, in order of preference for --tier=auto. */
 struct tier_driver {
     const char *name;
-    /* 0 and info filled: it can run here; -ENODEV and info->note: why not, and what would help. Cheap. */
+    /* 0 and info filled: it can run here. Else info->note says why not and what would help: -ENODEV: there is nothing
+     * to run on; other errors: there is, but it cannot be used (auto tells the user). Cheap. */
     int (*probe)(const struct tier_opts *o, struct tier_info *info);
     int (*open)(const struct tier_opts *o, struct tier **out, struct err *e);
 };
 extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
+extern const struct tier_driver tier_driver_kfd;       /* rt/kfd/tier.c */
 extern const struct tier_driver tier_driver_cpu;       /* oracle/tier.c */
 extern const struct tier_driver tier_driver_lockstep;  /* rt/lockstep/  */
 extern const struct tier_driver tier_driver_null;      /* rt/null.c     */

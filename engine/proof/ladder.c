@@ -1,0 +1,352 @@
+#include "engine/proof/ladder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/proof/op_check.h"
+#include "engine/validate.h"
+#include "rt/blob.h"
+#include "rt/dispatch.h"
+#include "rt/ladder.h"
+
+struct climb {
+    const struct ladder_opts *o;
+    const struct ladder *own; /* the tier's rungs, NULL: it has none */
+    void *state;              /* theirs                               */
+    FILE *detail;
+};
+
+static const struct ladder *const ladders[] = { &ladder_kfd };
+
+static const struct ladder *find_ladder(const char *tier)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ladders); i++)
+        if (strcmp(ladders[i]->tier, tier) == 0)
+            return ladders[i];
+    return NULL;
+}
+
+/* ---- the rungs that every tier has: 1 means skipped, with the reason in found ---- */
+
+static int needs_model(const struct climb *c, struct ladder_out *out)
+{
+    if (c->o->model)
+        return 0;
+    snprintf(out->found, sizeof out->found, "no model given (-m FILE), and none of zinc's own was found");
+    return 1;
+}
+
+static const struct op_case *find_case(const char *name)
+{
+    const struct op_case *k = op_cases;
+    while (k->name && strcmp(k->name, name) != 0)
+        k++;
+    return k->name ? k : NULL;
+}
+
+static int one_kernel(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    static const char name[] = "matmul/q8_0/ragged";
+    char why[256];
+    const struct op_case *k = find_case(name);
+    if (!k || op_check(k, c->o->tier, why, sizeof why) != OP_RIGHT)
+        return err_set(e, -EIO, "%s: %s", name, k ? why : "not in the op table");
+    snprintf(out->found, sizeof out->found, "%s as on the cpu tier, within %.0e", name, k->max_nmse);
+    return 0;
+}
+
+struct cases {
+    uint32_t done, total, right, unsupported, wrong;
+    char first_wrong[300];
+};
+
+static void check_one(const struct climb *c, const struct op_case *k, struct cases *n)
+{
+    char why[256] = "";
+    if (c->o->progress)
+        c->o->progress(c->o->user, k->name, n->done, n->total);
+    uint64_t t0 = clock_ns();
+    enum op_verdict v = op_check(k, c->o->tier, why, sizeof why);
+    n->done++;
+    n->right += v == OP_RIGHT;
+    n->unsupported += v == OP_UNSUPPORTED;
+    n->wrong += v == OP_WRONG;
+    if (v == OP_WRONG && n->wrong == 1)
+        snprintf(n->first_wrong, sizeof n->first_wrong, "%s: %.200s", k->name, why);
+    fprintf(c->detail, "case %-40s %-11s %8.1f ms  %s\n", k->name,
+            v == OP_RIGHT ? "right" : v == OP_WRONG ? "WRONG" : "unsupported", (double)(clock_ns() - t0) * 1e-6, why);
+}
+
+static uint32_t count_cases(const char *filter)
+{
+    struct op_case few;
+    char name[96];
+    uint32_t n = 0;
+    for (const struct op_case *k = op_cases; k->name; k++)
+        if (!filter || strstr(k->name, filter))
+            n += 1 + op_few_rows(k, &few, name);
+    return n;
+}
+
+static bool is_for_amd(const struct kernel_info *k)
+{
+    return kernel_blob_find(k->module, "gfx1201") != NULL;
+}
+
+/* Kernels of the catalogue that no plan of this process has used. */
+static uint32_t unused_kernels(const struct climb *c, char *names, size_t n)
+{
+    uint32_t count = 0;
+    size_t len = 0;
+    names[0] = 0;
+    for (uint32_t i = 0; i < KERNEL_COUNT; i++) {
+        if (dispatch_used[i] || !is_for_amd(&kernel_infos[i]))
+            continue;
+        fprintf(c->detail, "kernel %s was not run by any case\n", kernel_infos[i].name);
+        count++;
+        if (len < n)
+            len += (size_t)snprintf(names + len, n - len, "%s%s", len ? ", " : "", kernel_infos[i].name);
+    }
+    return count;
+}
+
+static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    struct cases n = { .total = count_cases(c->o->filter) };
+    struct op_case few;
+    char name[96], unused[200];
+    for (const struct op_case *k = op_cases; k->name; k++) {
+        if (c->o->filter && !strstr(k->name, c->o->filter))
+            continue;
+        check_one(c, k, &n);
+        if (op_few_rows(k, &few, name))
+            check_one(c, &few, &n);
+        if (c->o->cancel && *c->o->cancel)
+            return err_set(e, -ECANCELED, "interrupted after %u of %u cases", n.done, n.total);
+    }
+    if (c->o->progress)
+        c->o->progress(c->o->user, NULL, n.done, n.total);
+    if (n.wrong)
+        return err_set(e, -EIO, "%u of %u cases are wrong; the first: %s", n.wrong, n.total, n.first_wrong);
+    uint32_t left = c->o->filter ? 0 : unused_kernels(c, unused, sizeof unused);
+    snprintf(out->found, sizeof out->found, "%u cases right%s, %u unsupported%s%u%s%.80s", n.right,
+             c->o->filter ? " (of those that match the filter)" : "", n.unsupported, left ? "; " : "; ", left,
+             left ? " kernels not reached: " : " kernels not reached", left ? unused : "");
+    return 0;
+}
+
+/* ---- with a model ---- */
+
+struct pair {
+    struct engine *ea, *eb;
+    struct session *a, *b;
+};
+
+static void pair_close(struct pair *p)
+{
+    session_destroy(p->a);
+    session_destroy(p->b);
+    engine_close(p->ea);
+    engine_close(p->eb);
+}
+
+static int pair_open(const struct climb *c, struct pair *p, struct err *e)
+{
+    struct engine_opts a = { .path = c->o->model, .tier = c->o->tier, .n_ctx = 256, .device = c->o->device,
+                             .device_set = c->o->device >= 0 };
+    struct engine_opts b = { .path = c->o->model, .tier = "cpu", .n_ctx = 256 };
+    int rc;
+    *p = (struct pair){ 0 };
+    if ((rc = engine_open(&a, &p->ea, e)) == 0) {
+        b.chunk = engine_info(p->ea)->chunk;
+        rc = engine_open(&b, &p->eb, e);
+    }
+    if (rc == 0 && (rc = session_create(p->ea, &p->a, e)) == 0)
+        rc = session_create(p->eb, &p->b, e);
+    return rc;
+}
+
+#define LAYER_TOL 1e-3
+
+struct layer_walk {
+    uint32_t n, bad;
+    double worst;
+    FILE *detail;
+    char first_bad[160];
+};
+
+static void see_output(void *user, const struct diff *d)
+{
+    struct layer_walk *w = user;
+    w->n++;
+    w->worst = MAX(w->worst, d->nmse);
+    fprintf(w->detail, "layer 0  command %u %s, output %s: nmse %.3g, largest error %.3g\n", d->cmd_a, d->op, d->name,
+            d->nmse, d->max_err);
+    if (d->differs && !w->bad++)
+        snprintf(w->first_bad, sizeof w->first_bad, "command %u %s, output %s: nmse %.3g at row %u column %u (%.6g, cpu "
+                 "%.6g)", d->cmd_a, d->op, d->name, d->nmse, d->max_row, d->max_col, (double)d->max_a, (double)d->max_b);
+}
+
+static int one_layer(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    static const int32_t tok[] = { 1 };
+    struct pair p;
+    struct layer_walk w = { .detail = c->detail };
+    struct diff first;
+    if (needs_model(c, out))
+        return 1;
+    struct bisect_opts o = { .tok = tok, .n_rows = 1, .tol = LAYER_TOL, .layer = 0, .each = see_output, .user = &w };
+    int rc = pair_open(c, &p, e);
+    if (rc == 0)
+        rc = bisect_step(p.a, p.b, &o, &first, e);
+    pair_close(&p);
+    if (rc < 0)
+        return rc;
+    if (!w.n)
+        return err_set(e, -EIO, "no output of the first layer could be compared");
+    if (w.bad)
+        return err_set(e, -EIO, "%u of %u outputs of the first layer are not the cpu tier's: %s", w.bad, w.n, w.first_bad);
+    snprintf(out->found, sizeof out->found, "%u outputs of the first layer, worst nmse %.2g", w.n, w.worst);
+    return 0;
+}
+
+#define TOKEN_TOL 2e-2
+
+static int compare_tokens(struct climb *c, uint32_t n, struct ladder_out *out, struct err *e)
+{
+    enum { PROMPT = 32 };
+    struct engine_opts a = { .path = c->o->model, .tier = c->o->tier, .device = c->o->device,
+                             .device_set = c->o->device >= 0 };
+    struct engine_opts b = { .path = c->o->model, .tier = "cpu" };
+    struct validate_result r;
+    int32_t prompt[PROMPT];
+    if (needs_model(c, out))
+        return 1;
+    for (uint32_t i = 0, x = 1; i < PROMPT; i++)
+        prompt[i] = (int32_t)(((x = x * 1664525u + 1013904223u) >> 16) % 256);
+    struct validate_opts o = { .a = &a, .b = &b, .prompt = prompt, .n_prompt = PROMPT, .n = n, .tol = TOKEN_TOL,
+                               .cancel = c->o->cancel };
+    int rc = validate(&o, &r, e);
+    if (rc)
+        return rc;
+    if (r.n_flips || r.n_errors)
+        return err_set(e, -EIO, "token %u of %u: %u flips, worst nmse %.3g%s%s%s%s", r.n_steps, n + 1, r.n_flips,
+                       r.worst_nmse, r.has_diff ? "; first difference in " : "", r.has_diff ? r.diff_op : "",
+                       r.has_diff ? ", output " : "", r.has_diff ? r.diff_name : "");
+    snprintf(out->found, sizeof out->found, "%u same, %u ties (both tokens within the error), worst nmse %.2g", r.n_same,
+             r.n_ties, r.worst_nmse);
+    return 0;
+}
+
+static int one_token(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    return compare_tokens(c, 0, out, e);
+}
+
+static int many_tokens(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    return compare_tokens(c, c->o->n_tokens ? c->o->n_tokens : 64, out, e);
+}
+
+static const struct general_rung {
+    const char *name, *proves, *look;
+    int (*run)(struct climb *c, struct ladder_out *out, struct err *e);
+} general[] = {
+    { "one kernel", "a product of a quantised matrix is the cpu tier's", "zinc ladder --filter matmul/q8_0 names the case; "
+      "the report folder has the packets", one_kernel },
+    { "every kernel", "each case of the op table is right, and a row does not depend on its neighbours",
+      "the cases that fail have a kernel in common: zinc ladder --filter PART", every_kernel },
+    { "one layer", "every output of a model's first layer is the cpu tier's", "zinc validate names the command", one_layer },
+    { "one token", "a prompt's logits are the cpu tier's", "zinc validate names the command", one_token },
+    { "many tokens", "a generation is the cpu tier's, token for token", "zinc validate -v shows each step", many_tokens },
+};
+
+/* ---- climbing ---- */
+
+static uint32_t n_rungs(const struct climb *c)
+{
+    return (c->own ? c->own->n : 0) + (uint32_t)ARRAY_LEN(general);
+}
+
+static struct ladder_line line_of(const struct climb *c, uint32_t i)
+{
+    uint32_t own = c->own ? c->own->n : 0;
+    if (i < own) {
+        const struct ladder_rung *r = &c->own->rung[i];
+        return (struct ladder_line){ .number = i + 1, .name = r->name, .proves = r->proves, .look = r->look };
+    }
+    const struct general_rung *g = &general[i - own];
+    return (struct ladder_line){ .number = i + 1, .name = g->name, .proves = g->proves, .look = g->look };
+}
+
+static int run_rung(struct climb *c, uint32_t i, struct ladder_out *out, struct err *e)
+{
+    uint32_t own = c->own ? c->own->n : 0;
+    if (i >= own) { /* from here on the tier opens the device by itself */
+        if (c->state)
+            c->own->end(c->state);
+        c->state = NULL;
+        return general[i - own].run(c, out, e);
+    }
+    int rc = c->state ? 0 : c->own->begin(c->o->device, &c->state, e);
+    return rc ? rc : c->own->rung[i].run(c->state, out, e);
+}
+
+static int climb_rungs(struct climb *c, struct ladder_result *r, struct err *e)
+{
+    const struct ladder_opts *o = c->o;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct ladder_line l = line_of(c, i);
+        struct ladder_out out = { .detail = c->detail };
+        struct err why = { 0 };
+        bool own = c->own && i < c->own->n;
+        if ((o->first && i + 1 < o->first && !own) || (o->last && i + 1 > o->last)) {
+            r->skipped++;
+            continue;
+        }
+        uint64_t t0 = clock_ns();
+        int rc = run_rung(c, i, &out, &why);
+        if (rc == -ECANCELED)
+            return err_set(e, rc, "%s", why.msg);
+        l.ms = (double)(clock_ns() - t0) * 1e-6;
+        l.status = rc < 0 ? LADDER_FAILED : rc ? LADDER_SKIPPED : LADDER_OK;
+        l.found = rc < 0 ? why.msg : out.found;
+        r->ok += rc == 0;
+        r->skipped += rc > 0;
+        o->line(o->user, &l);
+        if (rc < 0) {
+            r->failed = l.number;
+            break;
+        }
+    }
+    return 0;
+}
+
+int ladder_climb(const struct ladder_opts *o, struct ladder_result *r, struct err *e)
+{
+    struct climb c = { .o = o, .own = find_ladder(o->tier), .detail = o->detail };
+    *r = (struct ladder_result){ .n = n_rungs(&c) };
+    if (!c.detail)
+        c.detail = fopen("/dev/null", "w");
+    if (!c.detail)
+        return err_set(e, -errno, "ladder: /dev/null: %s", strerror(errno));
+    int rc = climb_rungs(&c, r, e);
+    if (c.state)
+        c.own->end(c.state);
+    if (c.detail != o->detail)
+        fclose(c.detail);
+    return rc;
+}
+
+int ladder_list(const char *tier, void (*line)(void *user, const struct ladder_line *l), void *user, struct err *e)
+{
+    struct climb c = { .own = find_ladder(tier) };
+    for (uint32_t i = 0; i < n_rungs(&c); i++) {
+        struct ladder_line l = line_of(&c, i);
+        line(user, &l);
+    }
+    return 0;
+}

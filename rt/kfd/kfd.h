@@ -1,0 +1,280 @@
+/* rt/kfd/kfd.h
+ * An AMD GPU through the stock amdgpu driver: /dev/kfd for memory, queues and events, and nothing of ROCm. This header is
+ * the machine below the kfd tier, usable by itself:
+ *
+ *     struct kfd_gpu gpu[KFD_MAX_GPUS];
+ *     int n = kfd_topology(kfd_sys_current(), gpu, KFD_MAX_GPUS, &e);           what cards there are
+ *     kfd_open(&gpu[0], &dev, &e);                                            files, address space, events
+ *     kfd_mem_alloc(dev, KFD_HOST, 4096, "cell", &cell, &e);                  memory: cell->cpu, cell->va
+ *     kfd_queue_create(dev, 64 << 10, &q, &e);
+ *     pm4_init(&b, dev->gpu.chip->gen, dw, 64); pm4_write_data(&b, cell->va, &one, 1, 0);
+ *     kfd_queue_submit(q, dw, b.n, &point, &e);                               ring, doorbell: no system call
+ *     kfd_queue_wait(q, point, timeout_ns, &e);                               polls; -ETIME, or -EIO with the story
+ *     kfd_close(dev);                                                         queues first, then memory, then files
+ *
+ * Addresses of the GPU are those of the process: memory that the host sees lies at the same address for both.
+ * Errors: 0 or a negative errno and one line in `e` that says what was tried, what the kernel answered and what helps.
+ * A device belongs to the process that opened it; a child of fork must not use it (calls give -EPERM there). Not
+ * thread-safe, but for kfd_mem_alloc of nothing and plain stores to memory that is mapped.
+ *
+ * Numbers of hardware: chips.def; the kernel's interface: ioctl.h. */
+#ifndef ZINC_RT_KFD_KFD_H
+#define ZINC_RT_KFD_KFD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "rt/kfd/sys.h"
+#include "rt/pm4/pm4.h"
+
+enum { KFD_MAX_GPUS = 16, KFD_PAGE = 4096 };
+
+/* ---- chips, chips.c ---- */
+
+struct kfd_chip {
+    const char *name;         /* "gfx1201", also the name of its code objects' target   */
+    uint32_t version;         /* gfx_target_version                                     */
+    enum pm4_gen gen;
+    uint32_t elf_mach;
+    uint32_t save_vgpr_bytes; /* vector registers of a CU in the context save area      */
+    const char *first_linux;
+    bool apu;                 /* its memory is the host's                               */
+    const char *product;
+};
+extern const struct kfd_chip kfd_chips[]; /* ends with name NULL */
+const struct kfd_chip *kfd_chip_of(uint32_t gfx_target_version); /* NULL: zinc has no kernels for it */
+
+/* ---- topology.c ---- */
+
+/* One GPU as sysfs tells it. */
+struct kfd_gpu {
+    uint32_t node, gpu_id;
+    const struct kfd_chip *chip; /* NULL: not supported            */
+    char name[64];               /* for people                     */
+    uint32_t version;            /* gfx_target_version             */
+    uint32_t render_minor;       /* /dev/dri/renderD<minor>        */
+    uint32_t n_cu, n_se, simd_per_cu, waves_per_simd, scratch_slots_cu, lds_kib, n_xcc, clock_mhz, mec_firmware;
+    uint32_t cwsr_bytes, ctl_stack_bytes; /* of the context save area; 0: this kernel does not say */
+    uint64_t vram_bytes, vram_visible_bytes; /* all; what the host can reach                       */
+};
+/* Fills gpus[] and returns how many GPUs the driver shows, unsupported ones included; -ENODEV, -EACCES: why not. */
+int kfd_topology(struct kfd_sys *s, struct kfd_gpu *gpus, uint32_t cap, struct err *e);
+/* May this user open /dev/kfd and the GPU's render node? Names the group if not. */
+int kfd_access(struct kfd_sys *s, const struct kfd_gpu *g, struct err *e);
+
+/* ---- device.c ---- */
+
+enum kfd_mem_kind {
+    KFD_VRAM,    /* the GPU's memory; the host sees it (cpu != NULL) where the PCIe window is large enough */
+    KFD_PRIVATE, /* the GPU's memory, never seen by the host                                              */
+    KFD_HOST,    /* host memory, uncached for the GPU: queues, fences, what both poll                     */
+    KFD_USER,    /* memory that the process already has                                                   */
+};
+struct kfd_mem {
+    struct kfd_dev *dev;
+    struct kfd_mem *next;
+    char name[40];
+    enum kfd_mem_kind kind;
+    uint64_t va, bytes, handle;
+    void *cpu;           /* where the host writes it, NULL: it cannot              */
+    bool on_gpu;         /* mapped for the GPU                                     */
+    bool at_host;        /* mapped for the host (not: addresses reserved only)     */
+};
+
+/* What the driver said about a failure. */
+struct kfd_fault {
+    bool memory, hardware;
+    uint64_t va;                                     /* of a memory fault: the page */
+    bool not_present, read_only, no_execute;
+    uint32_t reset_type, reset_cause, memory_lost;   /* of a reset                  */
+};
+
+enum { KFD_FREED_KEPT = 32 };
+
+struct kfd_dev {
+    struct kfd_sys *sys;
+    struct kfd_gpu gpu;
+    int kfd_fd, drm_fd;
+    uint32_t version_minor;
+    uint32_t family;           /* of processes: raised in a child of fork             */
+    bool large_bar;            /* the host reaches all VRAM                           */
+    uint64_t va_first, va_last;
+    struct kfd_mem *mem;       /* what lives, newest first                            */
+    struct { char name[40]; uint64_t va, bytes; } freed[KFD_FREED_KEPT];
+    uint32_t n_freed;
+    struct kfd_queue *queues;
+    uint8_t *doorbells;
+    struct kfd_mem *event_page;
+    uint32_t memory_event, hw_event, wake_event;
+    bool has_memory_event, has_hw_event, has_wake_event;
+    struct kfd_fault fault;
+    bool host_wrote_vram;      /* since the last submission: it begins with a flush   */
+    uint64_t hang_ns;          /* without progress for so long is a hang, 0: never    */
+};
+
+/* -EBUSY: another render file or process holds it; -ENOTSUP: the chip or the kernel is too old. */
+int kfd_open(const struct kfd_gpu *g, struct kfd_dev **out, struct err *e);
+/* The last of several opens gives back queues, then memory; NULL is fine. The files stay open for the process: the
+ * driver accepts no others. kfd_forget closes those of devices that nobody has open. */
+void kfd_close(struct kfd_dev *d);
+void kfd_forget(struct kfd_sys *s);
+bool kfd_is_child(const struct kfd_dev *d); /* of fork */
+
+/* ---- mem.c ---- */
+
+/* Whole pages; KFD_HOST is zeroed, the GPU's memory holds anything. -ENOMEM says what is free. */
+int kfd_mem_alloc(struct kfd_dev *d, enum kfd_mem_kind kind, uint64_t bytes, const char *name, struct kfd_mem **out,
+                  struct err *e);
+/* Whole pages of the process's own memory at p. */
+int kfd_mem_user(struct kfd_dev *d, void *p, uint64_t bytes, const char *name, struct kfd_mem **out, struct err *e);
+void kfd_mem_free(struct kfd_mem *m); /* NULL is fine; no queue may still use it */
+int kfd_mem_available(struct kfd_dev *d, uint64_t *bytes, struct err *e); /* of VRAM */
+/* The memory that holds `bytes` bytes at va, or NULL. */
+const struct kfd_mem *kfd_mem_at(const struct kfd_dev *d, uint64_t va, uint64_t bytes);
+/* NULL: fine; else "unmapped", "freed: ...": what pm4_decode asks. user: the device. */
+const char *kfd_mem_judge(void *user, uint64_t va, uint64_t bytes, bool write);
+
+/* ---- queue.c ---- */
+
+/* What the queue writes for the host to poll; one page. */
+struct kfd_cells {
+    uint64_t fence;      /* the newest complete point                                    */
+    uint32_t progress;   /* whatever submissions write there                             */
+    uint32_t done;       /* steps, of the tier                                           */
+    uint64_t stamp[2];   /* time stamps                                                  */
+};
+struct kfd_queue {
+    struct kfd_dev *dev;
+    struct kfd_queue *next;
+    struct kfd_mem *ring, *pointers, *eop, *save, *cells_mem;
+    volatile struct kfd_cells *cells;
+    uint32_t *ring_dw, mask;        /* dwords - 1                                        */
+    volatile uint64_t *rptr, *wptr_cell, *doorbell;
+    uint64_t wptr;                  /* dwords written                                    */
+    uint64_t point;                 /* submissions                                       */
+    uint32_t id;
+    bool created, dead;             /* dead: a fault or a hang; nothing completes        */
+    uint64_t progress_ns;           /* when the fence or progress last moved, as seen    */
+    uint64_t seen_fence;
+    uint32_t seen_progress;
+    uint64_t wake_point;            /* the newest point that raises an interrupt         */
+};
+enum { KFD_FENCE_DW = PM4_DW_RELEASE_MEM, KFD_SUBMIT_MAX = 1024 };
+
+/* A PM4 compute queue; ring_bytes is a power of two. -EAGAIN: the GPU's queues are taken by others. */
+int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e);
+void kfd_queue_destroy(struct kfd_queue *q); /* NULL is fine; memory that its packets use may go afterwards */
+/* Copies n dwords (up to KFD_SUBMIT_MAX) to the ring, a fence behind them, and rings the doorbell. Makes no system call
+ * unless the ring is full. */
+int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64_t *point, struct err *e);
+/* 0: the point is complete. -ETIME: not yet. -EIO: fault or hang, e has the driver's story; the queue is dead. */
+int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e);
+static inline bool kfd_queue_is_done(const struct kfd_queue *q, uint64_t point)
+{
+    return __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE) >= point;
+}
+/* The size of the context save area: of the memory, what the queue is told, and the control stack. vgpr_bytes: of a CU. */
+struct kfd_save_area {
+    uint64_t mem_bytes, debug_bytes;
+    uint32_t save_bytes, ctl_stack_bytes;
+};
+struct kfd_save_area kfd_save_area_of(const struct kfd_gpu *g, uint32_t vgpr_bytes);
+
+/* ---- event.c ---- */
+
+int kfd_events_create(struct kfd_dev *d, struct err *e);
+void kfd_events_destroy(struct kfd_dev *d);
+/* Sleeps until the wake event, a fault, or for ms; fills d->fault. 0, -ETIME, or -EIO: there is a fault. */
+int kfd_events_wait(struct kfd_dev *d, uint32_t ms);
+/* "GPU page fault at 0x7f.. (in weights)": d->fault in words. */
+void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n);
+
+/* ---- code.c, module.c: code objects ---- */
+
+enum { KFD_MAX_SEGMENTS = 8 };
+
+/* A code object that was checked; points into the caller's bytes. */
+struct kfd_code {
+    const uint8_t *elf;
+    uint64_t n;
+    struct { uint64_t off, file_bytes, va, mem_bytes; bool code; } segment[KFD_MAX_SEGMENTS];
+    uint32_t n_segments;
+    uint64_t image_bytes; /* memory that it takes, with room for the fetcher to read ahead */
+    uint64_t symbols, n_symbols, strings, strings_bytes; /* places in the file; the last string ends with a 0 */
+};
+struct kfd_kernel {
+    char name[64];
+    uint64_t entry;          /* code.c: offset in the image; module.c: address */
+    uint32_t lds_bytes;      /* static                                         */
+    uint32_t scratch_bytes;  /* of a lane                                      */
+    uint32_t kernarg_bytes;
+    uint32_t rsrc1, rsrc2, rsrc3;
+    bool dispatch_ptr;       /* user words: dispatch packet, then kernarg      */
+    bool dynamic_stack;
+    uint32_t vgprs;
+};
+/* Every byte is mistrusted. `what` names the object in errors. */
+int kfd_code_parse(const void *elf, uint64_t n, const struct kfd_chip *chip, const char *what, struct kfd_code *out,
+                   struct err *e);
+int kfd_code_kernel(const struct kfd_code *c, const char *name, struct kfd_kernel *out, struct err *e);
+void kfd_code_image(const struct kfd_code *c, uint8_t *out); /* [image_bytes] */
+
+struct kfd_module {
+    const char *name;
+    struct kfd_code code;
+    struct kfd_mem *mem;
+};
+/* Into memory of the GPU; elf outlives the module. q: how to get there without a large PCIe window. */
+int kfd_module_load(struct kfd_queue *q, const char *name, const void *elf, uint64_t n, struct kfd_module *out,
+                    struct err *e);
+void kfd_module_free(struct kfd_module *m);
+int kfd_module_kernel(const struct kfd_module *m, const char *name, struct kfd_kernel *out, struct err *e);
+
+/* ---- launch.c ---- */
+
+/* Scratch memory of a device for kernels of so many bytes a lane. */
+struct kfd_scratch {
+    struct kfd_mem *mem;
+    uint32_t lane_bytes, tmpring;
+};
+int kfd_scratch_alloc(struct kfd_dev *d, uint32_t lane_bytes, struct kfd_scratch *out, struct err *e);
+uint32_t kfd_kernel_lane_bytes(const struct kfd_kernel *k); /* of scratch, a reserve for dynamic stacks included */
+
+/* The kernarg block of a launch: the kernel's own arguments, the implicit ones behind them, and a dispatch packet. */
+enum { KFD_IMPLICIT_BYTES = 256, KFD_PACKET_BYTES = 64 };
+uint32_t kfd_kernarg_bytes(uint32_t args_bytes);
+struct kfd_launch {
+    const struct kfd_kernel *kernel;
+    const void *args;
+    uint32_t args_bytes;
+    uint32_t groups[3], threads, lds_bytes; /* lds: dynamic                    */
+    uint64_t kernarg;                       /* where the block will lie        */
+};
+/* Fills the block at `out` (host memory, zeroed) and the registers' part. -EINVAL: sizes that the kernel cannot have. */
+int kfd_launch_fill(const struct kfd_launch *l, const struct kfd_scratch *scratch, uint8_t *out,
+                    struct pm4_launch *regs, struct err *e);
+/* Runs one kernel and waits: for tests, ladders and self-checks. l->kernarg is not looked at. gpu_ns: what it took by the
+ * GPU's clock; may be NULL. -ETIME: it has not ended. */
+int kfd_run_kernel(struct kfd_queue *q, const struct kfd_launch *l, uint64_t timeout_ns, uint64_t *gpu_ns,
+                   struct err *e);
+enum { KFD_CLOCK_NS = 10 }; /* of a tick of the GPU's clock */
+
+/* ---- copy.c: between host and GPU memory ---- */
+
+/* How large copies travel: `gather` is k_gather, which the GPU runs; without it small pieces go as packets. */
+struct kfd_copier {
+    struct kfd_queue *q;
+    struct kfd_kernel gather;
+    bool has_gather;
+    struct kfd_mem *stage;   /* host memory: [step block and rows][data] */
+};
+int kfd_copier_init(struct kfd_copier *c, struct kfd_queue *q, struct err *e);
+void kfd_copier_free(struct kfd_copier *c);
+/* off and n: multiples of 4. Waits until the bytes are there. */
+int kfd_upload(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, const void *from, uint64_t n, struct err *e);
+int kfd_download(struct kfd_copier *c, const struct kfd_mem *from, uint64_t off, void *to, uint64_t n, struct err *e);
+int kfd_zero(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, uint64_t n, struct err *e);
+
+#endif

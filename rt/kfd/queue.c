@@ -1,0 +1,337 @@
+/* rt/kfd/queue.c: a PM4 compute queue: what the driver wants for it, the ring, the doorbell, and waiting. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/log.h"
+#include "rt/kfd/priv.h"
+
+enum {
+    PRIORITY = 7,             /* of 0..15: normal                                                        */
+    EOP_BYTES = 4096,
+    VGPR_BYTES_BEFORE = 0x40000, /* of a CU, by kernels without the fix for gfx1151                       */
+    DEBUG_WAVE_BYTES = 32,
+    SLEEP_MS = 100,
+};
+#define DOORBELL_MASK ((uint64_t)KFD_DOORBELL_BYTES - 1)
+/* Polling for so long before the host sleeps: longer than a token takes. */
+#define SPIN_NS 20000000u
+
+/* ---- creation ---- */
+
+/* kfd_queue_ctx_save_restore_size of amdkfd, for chips of gfx10.1 and later. */
+struct kfd_save_area kfd_save_area_of(const struct kfd_gpu *g, uint32_t vgpr_bytes)
+{
+    enum { SGPR = 0x4000, LDS = 0x10000, HWREG = 0x1000, WAVES_CU = 32, HEADER = 40, WAVE_STACK = 12, TAIL = 8 };
+    uint32_t cu = g->n_cu / MAX(g->n_xcc, 1u), waves = cu * WAVES_CU;
+    uint64_t data = align_up((uint64_t)cu * (vgpr_bytes + SGPR + LDS + HWREG), KFD_PAGE);
+    struct kfd_save_area a = { .ctl_stack_bytes = (uint32_t)align_up(HEADER + (uint64_t)waves * WAVE_STACK + TAIL,
+                                                                     KFD_PAGE) };
+    a.save_bytes = (uint32_t)(a.ctl_stack_bytes + data);
+    a.debug_bytes = align_up((uint64_t)waves * DEBUG_WAVE_BYTES, 64);
+    a.mem_bytes = align_up((a.save_bytes + a.debug_bytes) * MAX(g->n_xcc, 1u), KFD_PAGE);
+    return a;
+}
+
+static int create_with(struct kfd_queue *q, struct kfd_save_area a, struct kfd_create_queue *c, struct err *e)
+{
+    int rc = kfd_mem_alloc(q->dev, KFD_PRIVATE, a.mem_bytes, "context save area", &q->save, e);
+    if (rc)
+        return rc;
+    c->save = q->save->va;
+    c->save_bytes = a.save_bytes;
+    c->ctl_stack_bytes = a.ctl_stack_bytes;
+    rc = kfd_call(q->dev, KFD_IOC_CREATE_QUEUE, c);
+    if (rc) {
+        kfd_mem_free(q->save);
+        q->save = NULL;
+    }
+    return rc;
+}
+
+/* The kernel compares the save area with its own idea of its size and says EINVAL, no more. Newer kernels tell the size
+ * in sysfs; for the others there are two formulas. */
+static int create_hw_queue(struct kfd_queue *q, struct kfd_create_queue *c, struct err *e)
+{
+    const struct kfd_gpu *g = &q->dev->gpu;
+    struct kfd_save_area formula = kfd_save_area_of(g, g->chip->save_vgpr_bytes), told = formula;
+    struct err why = { 0 };
+    int rc = -EINVAL;
+    if (g->cwsr_bytes && g->ctl_stack_bytes) {
+        told.save_bytes = g->cwsr_bytes;
+        told.ctl_stack_bytes = g->ctl_stack_bytes;
+        told.mem_bytes = align_up((g->cwsr_bytes + told.debug_bytes) * g->n_xcc, KFD_PAGE);
+        rc = create_with(q, told, c, &why);
+    }
+    if (rc == -EINVAL)
+        rc = create_with(q, formula, c, &why);
+    if (rc == -EINVAL) {
+        log_debug(KFD, "CREATE_QUEUE: once more with the save area of older kernels");
+        rc = create_with(q, kfd_save_area_of(g, VGPR_BYTES_BEFORE), c, &why);
+    }
+    if (rc == 0)
+        return 0;
+    if (why.code)
+        return err_set(e, rc, "%s", why.msg);
+    if (rc == -ENOMEM || rc == -EAGAIN || rc == -EBUSY)
+        return err_set(e, -EAGAIN, "kfd: the driver has no compute queue left on %s (%s): other programs hold them; close one, "
+                       "or --tier=cpu", g->name, strerror(-rc));
+    if (rc == -EINVAL)
+        return err_set(e, rc, "kfd: CREATE_QUEUE on %s: the driver refuses the queue's buffers (save area %u + %u bytes): a "
+                       "kernel whose sizes zinc does not know; %s wants Linux %s or newer", g->name, formula.save_bytes,
+                       (unsigned)formula.debug_bytes, g->chip->name, g->chip->first_linux);
+    return kfd_fail(rc, e, "CREATE_QUEUE on %s", g->name);
+}
+
+static int map_doorbell(struct kfd_queue *q, uint64_t offset, struct err *e)
+{
+    struct kfd_dev *d = q->dev;
+    if (!d->doorbells) {
+        void *p;
+        int rc = kfd_sys_map(d->sys, NULL, KFD_DOORBELL_BYTES, d->kfd_fd, offset & ~DOORBELL_MASK, &p);
+        if (rc)
+            return kfd_fail(rc, e, "mapping the doorbells");
+        kfd_sys_dontfork(d->sys, p, KFD_DOORBELL_BYTES);
+        d->doorbells = p;
+    }
+    q->doorbell = (volatile uint64_t *)(d->doorbells + (offset & DOORBELL_MASK));
+    return 0;
+}
+
+static int alloc_buffers(struct kfd_queue *q, uint32_t ring_bytes, struct err *e)
+{
+    struct kfd_dev *d = q->dev;
+    int rc;
+    if ((rc = kfd_mem_alloc(d, KFD_HOST, ring_bytes, "ring", &q->ring, e)) ||
+        (rc = kfd_mem_alloc(d, KFD_HOST, KFD_PAGE, "queue pointers", &q->pointers, e)) ||
+        (rc = kfd_mem_alloc(d, KFD_HOST, KFD_PAGE, "fence cells", &q->cells_mem, e)) ||
+        (rc = kfd_mem_alloc(d, KFD_PRIVATE, EOP_BYTES, "end-of-pipe buffer", &q->eop, e)))
+        return rc;
+    q->ring_dw = q->ring->cpu;
+    q->mask = ring_bytes / 4 - 1;
+    q->rptr = q->pointers->cpu;
+    q->wptr_cell = q->rptr + 1;
+    q->cells = q->cells_mem->cpu;
+    return 0;
+}
+
+int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e)
+{
+    *out = NULL;
+    if (ring_bytes < KFD_PAGE || ring_bytes & (ring_bytes - 1) || ring_bytes / 4 < 2 * KFD_SUBMIT_MAX)
+        return err_set(e, -EINVAL, "kfd: a ring of %u bytes; a power of two from %u on is needed", ring_bytes,
+                       2 * KFD_SUBMIT_MAX * 4);
+    struct kfd_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return err_set(e, -ENOMEM, "kfd: queue object");
+    q->dev = d;
+    q->next = d->queues;
+    d->queues = q;
+    int rc = alloc_buffers(q, ring_bytes, e);
+    if (rc == 0) {
+        struct kfd_create_queue c = { .ring = q->ring->va, .wptr = q->pointers->va + 8, .rptr = q->pointers->va,
+                                      .ring_bytes = ring_bytes, .gpu_id = d->gpu.gpu_id, .type = KFD_QUEUE_COMPUTE,
+                                      .percentage = 100, .priority = PRIORITY, .eop = q->eop->va,
+                                      .eop_bytes = EOP_BYTES };
+        rc = create_hw_queue(q, &c, e);
+        q->created = rc == 0;
+        q->id = c.queue_id;
+        if (rc == 0)
+            rc = map_doorbell(q, c.doorbell_offset, e);
+    }
+    if (rc) {
+        kfd_queue_destroy(q);
+        return rc;
+    }
+    log_debug(KFD, "queue %u: ring of %u KiB, save area of %llu KiB", q->id, ring_bytes >> 10,
+              (unsigned long long)(q->save->bytes >> 10));
+    *out = q;
+    return 0;
+}
+
+void kfd_queue_destroy(struct kfd_queue *q)
+{
+    if (!q)
+        return;
+    struct kfd_dev *d = q->dev;
+    for (struct kfd_queue **at = &d->queues; *at; at = &(*at)->next)
+        if (*at == q) {
+            *at = q->next;
+            break;
+        }
+    if (q->created && !kfd_is_child(d)) {
+        int rc = kfd_call(d, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
+        if (rc)
+            log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
+    }
+    if (!d->queues && d->doorbells && !kfd_is_child(d)) {
+        kfd_sys_unmap(d->sys, d->doorbells, KFD_DOORBELL_BYTES);
+        d->doorbells = NULL;
+    }
+    kfd_mem_free(q->save);
+    kfd_mem_free(q->eop);
+    kfd_mem_free(q->cells_mem);
+    kfd_mem_free(q->pointers);
+    kfd_mem_free(q->ring);
+    free(q);
+}
+
+/* ---- submission ---- */
+
+static int dead(const struct kfd_queue *q, struct err *e)
+{
+    return err_set(e, -EIO, "kfd: the queue is dead after a fault");
+}
+
+/* Room for n dwords: the GPU must have fetched what they would overwrite. */
+static int make_room(struct kfd_queue *q, uint32_t n, struct err *e)
+{
+    int rc = 0;
+    while (q->wptr - __atomic_load_n(q->rptr, __ATOMIC_ACQUIRE) + n > q->mask + 1ull && !rc)
+        if ((rc = kfd_queue_wait(q, q->point, 1000000000u, e)) == -ETIME)
+            rc = 0;
+    return rc;
+}
+
+static void put(struct kfd_queue *q, const uint32_t *dw, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
+    q->wptr += n;
+}
+
+static void ring(struct kfd_queue *q)
+{
+    kfd_store_fence();
+    __atomic_store_n(q->wptr_cell, q->wptr, __ATOMIC_RELEASE);
+    kfd_store_fence();
+    *q->doorbell = q->wptr;
+}
+
+static uint32_t flush_packets(const struct kfd_dev *d, uint32_t *dw, uint32_t cap)
+{
+    struct pm4_buf b;
+    pm4_init(&b, d->gpu.chip->gen, dw, cap);
+    if (!d->gpu.chip->apu)
+        pm4_hdp_flush(&b);
+    pm4_acquire_mem(&b, PM4_ACQUIRE_ALL);
+    return b.rc ? 0 : b.n;
+}
+
+int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64_t *point, struct err *e)
+{
+    enum { FLUSH_MAX = 32 };
+    uint32_t flush[FLUSH_MAX], n_flush = 0, fence[KFD_FENCE_DW];
+    struct kfd_dev *d = q->dev;
+    if (q->dead)
+        return dead(q, e);
+    if (kfd_is_child(d))
+        return kfd_fail(-EPERM, e, "submitting");
+    if (n > KFD_SUBMIT_MAX)
+        return err_set(e, -EINVAL, "kfd: %u dwords at once, at most %u", n, KFD_SUBMIT_MAX);
+    if (d->host_wrote_vram)
+        n_flush = flush_packets(d, flush, FLUSH_MAX);
+    int rc = make_room(q, n_flush + n + KFD_FENCE_DW, e);
+    if (rc)
+        return rc;
+    if (kfd_queue_is_done(q, q->point))
+        q->progress_ns = 0;
+    /* what the host will read lies in memory that is not cached; only VRAM needs the write-back */
+    struct pm4_buf b;
+    pm4_init(&b, d->gpu.chip->gen, fence, KFD_FENCE_DW);
+    pm4_release_mem(&b, &(struct pm4_release){ .gcr = PM4_REL_GL2_WB | PM4_REL_SEQ_FORWARD, .data_sel = PM4_DATA_64,
+                                               .va = q->cells_mem->va + offsetof(struct kfd_cells, fence),
+                                               .data = q->point + 1 });
+    if (b.rc)
+        return err_set(e, b.rc, "kfd: the fence packet: %s", b.why);
+    put(q, flush, n_flush);
+    put(q, dw, n);
+    put(q, fence, KFD_FENCE_DW);
+    d->host_wrote_vram = false;
+    *point = ++q->point;
+    ring(q);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+/* An interrupt when everything submitted so far is done, so that the host can sleep until then. */
+static void ask_for_wake(struct kfd_queue *q)
+{
+    uint32_t dw[2 * PM4_DW_RELEASE_MEM];
+    struct pm4_buf b;
+    struct kfd_dev *d = q->dev;
+    pm4_init(&b, d->gpu.chip->gen, dw, ARRAY_LEN(dw));
+    pm4_signal_event(&b, d->event_page->va + 8ull * d->wake_event, d->wake_event);
+    if (b.rc || q->wptr - *q->rptr + b.n > q->mask + 1ull)
+        return;
+    put(q, dw, b.n);
+    ring(q);
+    q->wake_point = q->point;
+}
+
+static bool moved(struct kfd_queue *q)
+{
+    uint64_t fence = q->cells->fence;
+    uint32_t progress = q->cells->progress;
+    bool yes = fence != q->seen_fence || progress != q->seen_progress;
+    q->seen_fence = fence;
+    q->seen_progress = progress;
+    return yes;
+}
+
+static int fault(struct kfd_queue *q, struct err *e)
+{
+    char why[200];
+    kfd_fault_text(q->dev, why, sizeof why);
+    for (struct kfd_queue *all = q->dev->queues; all; all = all->next)
+        all->dead = true;
+    return err_set(e, -EIO, "kfd: %s on %s", why, q->dev->gpu.name);
+}
+
+static int hang(struct kfd_queue *q, struct err *e)
+{
+    q->dead = true;
+    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue has fetched %llu of %llu dwords",
+                   q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9, (unsigned long long)q->cells->fence,
+                   (unsigned long long)q->point, (unsigned long long)*q->rptr, (unsigned long long)q->wptr);
+}
+
+int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e)
+{
+    enum { LOOKS = 256 };
+    struct kfd_dev *d = q->dev;
+    struct kfd_sys *s = d->sys;
+    uint64_t start = 0, now;
+    for (uint32_t n = 0; !kfd_queue_is_done(q, point); n++) {
+        if (q->dead)
+            return dead(q, e);
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        if (n % LOOKS && timeout_ns)
+            continue;
+        now = s->clock(s);
+        start = start ? start : now;
+        if (moved(q) || !q->progress_ns)
+            q->progress_ns = now;
+        if (now - start < SPIN_NS && now - start < timeout_ns)
+            continue;
+        uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
+        if (left && q->wake_point < point)
+            ask_for_wake(q);
+        if (kfd_events_wait(d, (uint32_t)MIN(left / 1000000u, (uint64_t)SLEEP_MS)) == -EIO &&
+            !kfd_queue_is_done(q, point))
+            return fault(q, e);
+        now = s->clock(s);
+        if (moved(q))
+            q->progress_ns = now;
+        else if (d->hang_ns && now - q->progress_ns > d->hang_ns && !kfd_queue_is_done(q, point))
+            return hang(q, e);
+        if (now - start >= timeout_ns)
+            return kfd_queue_is_done(q, point) ? 0 : -ETIME;
+        n = LOOKS - 1;
+    }
+    return 0;
+}
