@@ -1,6 +1,6 @@
-/* The interpreter against the host's own C: the functions of isa_fold_cases.h are compiled by clang-19 for each chip and
- * run on the interpreter, and compiled into this program and run here. Each expression runs twice: on inputs that differ
- * by lane, and on inputs uniform in a wave, which clang keeps in the scalar unit as far as it can. */
+/* The interpreter against the host's own C: the functions of isa_fold.def are compiled by clang-19 for each chip and
+ * run on the interpreter, and compiled into this program and run here. Each expression runs twice: on inputs that
+ * differ by lane, and on inputs uniform in a wave, which clang keeps in the scalar unit as far as it can. */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/amdsim/isa_fold_cases.h"
 #include "tests/lib/run.h"
 #include "tools/amdsim/isa/isa.h"
 #include "tools/amdsim/isa/trans.h"
 
-#define EMIT(...) __VA_ARGS__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wparentheses"
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-FOLD_PRELUDE(EMIT)
+#include "tests/amdsim/isa_fold_prelude.h"
 
 /* ---- what the builtins do, in plain C ---- */
 
@@ -88,8 +86,9 @@ static u32 class_model(float x, u32 mask)
 {
     union fu v = { x };
     u32 e = v.u >> 23 & 255, m = v.u & 0x7fffff, neg = v.u >> 31;
-    u32 c = e == 255 && m ? (m >> 22 ? 1 : 0) : e == 255 ? neg ? 2 : 9 : e ? neg ? 3 : 8 : m ? neg ? 4 : 7 : neg ? 5 : 6;
-    return mask >> c & 1;
+    u32 size = e == 255 ? 0 : e ? 1 : m ? 2 : 3; /* infinite, normal, subnormal, zero */
+    u32 bit = e == 255 && m ? m >> 22 : neg ? 2 + size : 9 - size;
+    return mask >> bit & 1;
 }
 static float med3_model(float a, float b, float c)
 {
@@ -100,63 +99,74 @@ static float med3_model(float a, float b, float c)
 
 /* ---- the cases: text for the device, function for the host ---- */
 
-#define ARGS(from)                                                                                                     \
-    u32 a = from.a, b = from.b, c = from.c;                                                                            \
-    float f = from.f, g = from.g, h = from.h;                                                                          \
-    u64 A = from.A, B = from.B;                                                                                        \
-    double d = from.d, e = from.e;                                                                                     \
-    (void)a, (void)b, (void)c, (void)f, (void)g, (void)h, (void)A, (void)B, (void)d, (void)e;
-#define HOST_PURE(name, ...)                                                                                           \
-    static void host_##name(const struct in *in, u64 *out, u32 *mem)                                                   \
-    {                                                                                                                  \
-        (void)mem;                                                                                                     \
-        for (u32 t = 0; t < 64; t++) {                                                                                 \
-            ARGS(in[t])                                                                                                \
-            out[t] = (u64)(__VA_ARGS__);                                                                               \
-        }                                                                                                              \
+#define PURE(name, ...)                                                                                              \
+    static void host_##name(const struct in *in, u64 *out, u32 *mem)                                                 \
+    {                                                                                                                \
+        (void)mem;                                                                                                   \
+        for (u32 t = 0; t < 64; t++) {                                                                               \
+            ARGS(in[t]);                                                                                             \
+            out[t] = (u64)(__VA_ARGS__);                                                                             \
+        }                                                                                                            \
     }
-FOLD_PURE(HOST_PURE)
-#define HOST_DEVICE(name, device, ...) HOST_PURE(dev_##name, __VA_ARGS__)
-FOLD_DEVICE(HOST_DEVICE)
-#define HOST_GROUP(name, device, ...)                                                                                  \
-    static void host_group_##name(const struct in *in, u64 *out, u32 *mem)                                             \
-    {                                                                                                                  \
-        (void)mem;                                                                                                     \
-        __VA_ARGS__                                                                                                    \
+#define DEVICE(name, device, ...) PURE(dev_##name, __VA_ARGS__)
+#define GROUP(name, device, ...)                                                                                     \
+    static void host_group_##name(const struct in *in, u64 *out, u32 *mem)                                           \
+    {                                                                                                                \
+        (void)mem;                                                                                                   \
+        __VA_ARGS__                                                                                                  \
     }
-FOLD_GROUP(HOST_GROUP)
-#define HOST_DPP(name, ctrl, ...)                                                                                      \
-    static void host_dpp_##name(const struct in *in, u64 *out, u32 *mem)                                               \
-    {                                                                                                                  \
-        (void)mem;                                                                                                     \
-        ALL(int l = (int)t & 15; int s = (__VA_ARGS__); (void)l;                                                       \
-            out[t] = s < 0 ? in[t].b : in[(t & ~15u) + (u32)s].a;)                                                     \
+#define DPP(name, ctrl, ...)                                                                                         \
+    static void host_dpp_##name(const struct in *in, u64 *out, u32 *mem)                                             \
+    {                                                                                                                \
+        (void)mem;                                                                                                   \
+        for (u32 t = 0; t < 64; t++) {                                                                               \
+            int l = (int)t & 15, s = (__VA_ARGS__);                                                                  \
+            (void)l;                                                                                                 \
+            out[t] = s < 0 ? in[t].b : in[(t & ~15u) + (u32)s].a;                                                    \
+        }                                                                                                            \
     }
-FOLD_DPP(HOST_DPP)
+#include "tests/amdsim/isa_fold.def"
+#undef PURE
+#undef DEVICE
+#undef GROUP
+#undef DPP
 #pragma GCC diagnostic pop
 
 struct fold_case {
-    const char *name, *body;
+    const char *name;
     void (*host)(const struct in *in, u64 *out, u32 *mem);
     bool uniform_too;
 };
-#define ROW_PURE(name, ...) { #name, "out[i] = (u64)(" #__VA_ARGS__ ");", host_##name, true },
-#define ROW_DEVICE(name, device, ...) { "dev_" #name, "out[i] = (u64)(" #device ");", host_dev_##name, true },
-#define ROW_GROUP(name, device, ...) { "group_" #name, #device, host_group_##name, false },
-#define ROW_DPP(name, ctrl, ...)                                                                                       \
-    { "dpp_" #name, "out[i] = (u32)__builtin_amdgcn_update_dpp((s32)b, (s32)a, " #ctrl ", 15, 15, 0);",                  \
-      host_dpp_##name, false },
-static const struct fold_case fold_cases[] = { FOLD_PURE(ROW_PURE) FOLD_DEVICE(ROW_DEVICE) FOLD_GROUP(ROW_GROUP)
-                                                   FOLD_DPP(ROW_DPP) };
+static const struct fold_case fold_cases[] = {
+#define PURE(name, ...) { #name, host_##name, true },
+#define DEVICE(name, ...) { "dev_" #name, host_dev_##name, true },
+#define GROUP(name, ...) { "group_" #name, host_group_##name, false },
+#define DPP(name, ...) { "dpp_" #name, host_dpp_##name, false },
+#include "tests/amdsim/isa_fold.def"
+};
 enum { N_CASES = sizeof fold_cases / sizeof *fold_cases };
 
-#define TEXT(...) #__VA_ARGS__ "\n"
-#define TEXT_OF(...) TEXT_OF2(__VA_ARGS__)
-#define TEXT_OF2(...) #__VA_ARGS__
-static const char prelude[] = FOLD_PRELUDE(TEXT)
-    "#define LDS(type, name, n) " TEXT_OF(LDS(type, name, n)) "\n#define BARRIER " TEXT_OF(BARRIER) "\n"
-    "#define ARGS(from) " TEXT_OF(ARGS(from)) "\n"
-    "#define KERNEL __attribute__((amdgpu_kernel)) void\n";
+/* The same files as text, and what their macros are on the device. */
+#define EMBED(name, path)                                                                                            \
+    __asm__(".pushsection .rodata\n" #name ": .incbin \"" path "\"\n.byte 0\n.popsection");                          \
+    extern const char name[]
+EMBED(prelude_text, "tests/amdsim/isa_fold_prelude.h");
+EMBED(cases_text, "tests/amdsim/isa_fold.def");
+
+static const char device_macros[] =
+    "#define LDS(type, name, n) static __attribute__((address_space(3), loader_uninitialized)) type name[n]\n"
+    "#define FENCE(order) __builtin_amdgcn_fence(order, \"workgroup\")\n"
+    "#define BARRIER FENCE(__ATOMIC_RELEASE); __builtin_amdgcn_s_barrier(); FENCE(__ATOMIC_ACQUIRE)\n"
+    "#define KERNEL(name) __attribute__((amdgpu_kernel)) void \\\n"
+    "    name(const struct in *in, u64 *__restrict out, u32 *mem)\n"
+    "#define GROUP_ID __builtin_amdgcn_workgroup_id_x()\n"
+    "#define LANE u32 t = __builtin_amdgcn_workitem_id_x(), i = t + 64 * GROUP_ID; ARGS(in[i]);\n"
+    "#define PURE(name, ...) KERNEL(l_##name) { LANE out[i] = (u64)(__VA_ARGS__); } \\\n"
+    "    KERNEL(u_##name) { u32 i = GROUP_ID; ARGS(in[i]); out[i] = (u64)(__VA_ARGS__); }\n"
+    "#define DEVICE(name, device, ...) PURE(dev_##name, device)\n"
+    "#define GROUP(name, device, ...) KERNEL(l_group_##name) { LANE device }\n"
+    "#define DPP(name, ctrl, ...) KERNEL(l_dpp_##name) \\\n"
+    "    { LANE out[i] = (u32)__builtin_amdgcn_update_dpp((s32)b, (s32)a, ctrl, 15, 15, 0); }\n";
 
 /* ---- inputs ---- */
 
@@ -179,9 +189,10 @@ static u64 some_int(u32 width)
 }
 static float some_float(void)
 {
-    static const u32 corners[] = { 0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000, 0x3f000000,
-                                   0x3fc00000, 0x40200000, 0x4b000000, 0x4affffff, 0x4f000000, 0xcf000000, 0x4f800000,
-                                   0x5f000000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x3f7fffff, 0x80800000 };
+    static const u32 corners[] = { 0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
+                                   0x3f000000, 0x3fc00000, 0x40200000, 0x4b000000, 0x4affffff, 0x4f000000, 0xcf000000,
+                                   0x4f800000, 0x5f000000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x3f7fffff,
+                                   0x80800000 };
     u64 r = rnd(), k = rnd() % 8;
     u32 u = k < 2 ? corners[r % (sizeof corners / sizeof *corners)] : (u32)r;
     if (k >= 4) /* near 1, where sums cancel and conversions matter */
@@ -242,16 +253,7 @@ static void write_source(const char *path)
 {
     FILE *o = fopen(path, "w");
     ck_assert_ptr_nonnull(o);
-    fputs(prelude, o);
-    for (u32 i = 0; i < N_CASES; i++) {
-        const struct fold_case *c = &fold_cases[i];
-        static const char *const sig = "(const struct in *in, u64 *__restrict out, u32 *mem)";
-        fprintf(o, "KERNEL l_%s%s\n{ u32 t = __builtin_amdgcn_workitem_id_x(); u32 i = t + 64 * "
-                   "__builtin_amdgcn_workgroup_id_x(); (void)mem; ARGS(in[i]) %s }\n", c->name, sig, c->body);
-        if (c->uniform_too)
-            fprintf(o, "KERNEL u_%s%s\n{ u32 i = __builtin_amdgcn_workgroup_id_x(); ARGS(in[i]) %s }\n", c->name, sig,
-                    c->body);
-    }
+    fprintf(o, "%s%s%s", prelude_text, device_macros, cases_text);
     fclose(o);
 }
 
@@ -331,7 +333,8 @@ static bool run_kernel(struct program *p, u64 kd, const char *prefix, const char
     struct isa_launch l = {
         .chip = p->chip, .vm = p->vm, .code = p->code, .entry = CODE_VA + kd + (u64)d.entry,
         .rsrc1 = d.rsrc1, .rsrc2 = d.rsrc2 | (d.lds + 511) / 512 << 15, .rsrc3 = d.rsrc3,
-        .tmpring = SCRATCH_WAVES | SCRATCH_WAVE / 256 << 12, .scratch_base = SCRATCH_VA, .scratch_waves = SCRATCH_WAVES,
+        .tmpring = SCRATCH_WAVES | SCRATCH_WAVE / 256 << 12,
+        .scratch_base = SCRATCH_VA, .scratch_waves = SCRATCH_WAVES,
         .user_data = { (u32)(DATA_VA + ARGS_OFF), (u32)((DATA_VA + ARGS_OFF) >> 32) },
         .threads = { threads, 1, 1 }, .groups = { n_groups, 1, 1 }, .wave32 = true,
     };
@@ -341,7 +344,8 @@ static bool run_kernel(struct program *p, u64 kd, const char *prefix, const char
         ck_assert_ptr_nonnull(grp);
         enum isa_status rc = isa_group_run(grp, 20000000);
         if (rc != ISA_DONE)
-            printf("%s %s%s: %s\n", p->chip->name, prefix, name, rc == ISA_MORE ? "does not end" : isa_group_fault(grp)->text);
+            printf("%s %s%s: %s\n", p->chip->name, prefix, name,
+                   rc == ISA_MORE ? "does not end" : isa_group_fault(grp)->text);
         isa_group_destroy(grp);
         if (rc != ISA_DONE)
             return false;
@@ -354,9 +358,9 @@ static bool differ(const struct program *p, const char *prefix, const struct fol
 {
     if (got == want)
         return false;
-    printf("%s %s%s, input %u: %016llx, not %016llx; a %08x b %08x c %08x f %a g %a h %a A %016llx B %016llx d %a e %a\n",
-           p->chip->name, prefix, c->name, i, want, got, x->a, x->b, x->c, (double)x->f, (double)x->g, (double)x->h, x->A,
-           x->B, x->d, x->e);
+    printf("%s %s%s, input %u: %016llx, not %016llx; a %08x b %08x c %08x f %a g %a h %a A %016llx B %016llx d %a "
+           "e %a\n", p->chip->name, prefix, c->name, i, want, got, x->a, x->b, x->c, (double)x->f, (double)x->g,
+           (double)x->h, x->A, x->B, x->d, x->e);
     return true;
 }
 
@@ -393,8 +397,10 @@ static void fold_on(const char *chip)
     struct program p = { .chip = chip_find(chip), .vm = vm_create() };
     p.code = isa_code_create(p.chip);
     u64 elf_bytes;
-    uint8_t *elf = compile(&p, &elf_bytes), *data = pages(DATA_BYTES), *scratch_mem = pages(SCRATCH_WAVE * SCRATCH_WAVES);
-    p.in = (void *)data, p.out = (void *)(data + OUT_OFF), p.mem = (void *)(data + MEM_OFF), p.args = (void *)(data + ARGS_OFF);
+    uint8_t *elf = compile(&p, &elf_bytes), *data = pages(DATA_BYTES);
+    uint8_t *scratch_mem = pages(SCRATCH_WAVE * SCRATCH_WAVES);
+    p.in = (void *)data, p.out = (void *)(data + OUT_OFF);
+    p.mem = (void *)(data + MEM_OFF), p.args = (void *)(data + ARGS_OFF);
     ck_assert_uint_le(sizeof(struct in) * N_INPUTS, OUT_OFF);
     ck_assert_int_eq(vm_map(p.vm, CODE_VA, p.bytes, p.image, VM_VALID | VM_EXEC), 0);
     ck_assert_int_eq(vm_map(p.vm, DATA_VA, DATA_BYTES, data, VM_VALID | VM_WRITE), 0);
@@ -428,8 +434,8 @@ END_TEST
 
 int main(void)
 {
-    if (system("echo 'void f(void) {}' | clang-19 --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -nogpulib -fuse-ld=lld -x c - "
-               "-o /dev/null >/dev/null 2>&1")) {
+    if (system("echo 'void f(void) {}' | clang-19 --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -nogpulib -fuse-ld=lld "
+               "-x c - -o /dev/null >/dev/null 2>&1")) {
         puts("no clang-19 with lld that compiles for amdgcn");
         return 77;
     }

@@ -1,5 +1,5 @@
-/* rcp, rsq, sqrt, exp, log, sin, cos: words captured on real cards, digests published over whole ranges, and libm as a
- * bound everywhere. */
+/* rcp, rsq, sqrt, exp, log, sin, cos: words captured on real cards, digests published over whole ranges, and libm as
+ * a bound everywhere. */
 #include <math.h>
 #include <string.h>
 
@@ -32,10 +32,10 @@ static uint64_t u64(double d)
 }
 
 /* ck_assert costs a microsecond even when it holds. */
-#define CHECK_THAT(cond, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(cond))                                                                                                   \
-            ck_abort_msg(__VA_ARGS__);                                                                                 \
+#define CHECK_THAT(cond, ...)                                                                                        \
+    do {                                                                                                             \
+        if (!(cond))                                                                                                 \
+            ck_abort_msg(__VA_ARGS__);                                                                               \
     } while (0)
 
 struct word {
@@ -46,41 +46,44 @@ static void words(const char *name, uint32_t (*f)(uint32_t), const struct word *
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(f(w[i].in) == w[i].out, "%s %08x: %08x, not %08x", name, w[i].in, w[i].out, f(w[i].in));
 }
-#define WORDS(name, ...)                                                                                               \
-    words(#name, trans_##name##_f32, (const struct word[]){ __VA_ARGS__ },                                            \
+#define WORDS(name, ...)                                                                                             \
+    words(#name, trans_##name##_f32, (const struct word[]){ __VA_ARGS__ },                                           \
           sizeof((const struct word[]){ __VA_ARGS__ }) / sizeof(struct word))
 
 /* gfx1100 and gfx1201 agree on all of them. */
 START_TEST(captured_words)
 {
     WORDS(rcp, { 0x3F800000, 0x3F800000 }, { 0x3F800001, 0x3F7FFFFE }, { 0x3F81FFFF, 0x3F7C0FC3 },
-          { 0x3F83FFFF, 0x3F783E12 }, { 0x3FC00000, 0x3F2AAAAA }, { 0x3FFFFFFF, 0x3F000001 }, { 0x3F802922, 0x3F7FADD6 },
-          { 0x3F932EDD, 0x3F5EA262 }, { 0x3FB0333C, 0x3F39F868 }, { 0x00800000, 0x7E800000 }, { 0x7F000000, 0x00000000 },
-          { 0x00000001, 0x7F800000 });
+          { 0x3F83FFFF, 0x3F783E12 }, { 0x3FC00000, 0x3F2AAAAA }, { 0x3FFFFFFF, 0x3F000001 },
+          { 0x3F802922, 0x3F7FADD6 }, { 0x3F932EDD, 0x3F5EA262 }, { 0x3FB0333C, 0x3F39F868 },
+          { 0x00800000, 0x7E800000 }, { 0x7F000000, 0x00000000 }, { 0x00000001, 0x7F800000 });
     WORDS(rsq, { 0x3F800001, 0x3F7FFFFF }, { 0x3F83FFFF, 0x3F7C1765 }, { 0x3F8040C4, 0x3F7FBF55 },
-          { 0x3FC00000, 0x3F5105EC }, { 0x40000000, 0x3F3504F3 }, { 0x40000001, 0x3F3504F2 }, { 0x40040000, 0x3F32416A },
-          { 0x40400000, 0x3F13CD3A }, { 0x00000000, 0x7F800000 }, { 0x80000001, 0xFF800000 }, { 0xBF800000, 0xFFC00000 });
+          { 0x3FC00000, 0x3F5105EC }, { 0x40000000, 0x3F3504F3 }, { 0x40000001, 0x3F3504F2 },
+          { 0x40040000, 0x3F32416A }, { 0x40400000, 0x3F13CD3A }, { 0x00000000, 0x7F800000 },
+          { 0x80000001, 0xFF800000 }, { 0xBF800000, 0xFFC00000 });
     WORDS(sqrt, { 0x3F7A2707, 0x3F7D0F30 }, { 0x3F800001, 0x3F800000 }, { 0x3F800005, 0x3F800002 },
-          { 0x4005A8F7, 0x3FB8FA71 }, { 0x3FFFFFFF, 0x3FB504F3 }, { 0x407FFFFF, 0x3FFFFFFF }, { 0x00800001, 0x20000000 },
-          { 0x7F7FFFFF, 0x5F7FFFFF }, { 0x80000001, 0x80000000 });
+          { 0x4005A8F7, 0x3FB8FA71 }, { 0x3FFFFFFF, 0x3FB504F3 }, { 0x407FFFFF, 0x3FFFFFFF },
+          { 0x00800001, 0x20000000 }, { 0x7F7FFFFF, 0x5F7FFFFF }, { 0x80000001, 0x80000000 });
     WORDS(log, { 0x3F7BFFFF, 0xBCBA1FA3 }, { 0x3F7FFFFF, 0xB3B8AA3C }, { 0x3F800001, 0x3438AA3B },
-          { 0x3F80FFFF, 0x3C37F1CE }, { 0x3F81FFFF, 0x3CB73C5A }, { 0x3F83FFFF, 0x3D35D66F }, { 0x3FFFFFFF, 0x3F7FFFFF },
-          { 0x3F000000, 0xBF800000 });
+          { 0x3F80FFFF, 0x3C37F1CE }, { 0x3F81FFFF, 0x3CB73C5A }, { 0x3F83FFFF, 0x3D35D66F },
+          { 0x3FFFFFFF, 0x3F7FFFFF }, { 0x3F000000, 0xBF800000 });
     WORDS(exp, { 0x337FFFFF, 0x3F800000 }, { 0xB3800000, 0x3F7FFFFF }, { 0x42FFFFFF, 0x7F7FFFA7 },
-          { 0xC2FC0000, 0x00800000 }, { 0xC2FC0001, 0x00000000 }, { 0x3F0567EC, 0x3FB7B03D }, { 0xC114ED44, 0x3ACECC1E },
-          { 0x3E000090, 0x3F8B95D0 }, { 0x3F40006F, 0x3FD7453E });
+          { 0xC2FC0000, 0x00800000 }, { 0xC2FC0001, 0x00000000 }, { 0x3F0567EC, 0x3FB7B03D },
+          { 0xC114ED44, 0x3ACECC1E }, { 0x3E000090, 0x3F8B95D0 }, { 0x3F40006F, 0x3FD7453E });
 }
 END_TEST
 
 START_TEST(special_values)
 {
     WORDS(rcp, { 0x80000000, 0xFF800000 }, { 0x807FFFFF, 0xFF800000 }, { 0x7F800000, 0 }, { 0xFF800000, 0x80000000 },
-          { 0xFF000000, 0x80000000 }, { 0x7E800000, 0x00800000 }, { 0x7E800001, 0 }, { 0xFF812345, 0xFFC12345 }, { 0x7FC00001, 0x7FC00001 });
+          { 0xFF000000, 0x80000000 }, { 0x7E800000, 0x00800000 }, { 0x7E800001, 0 }, { 0xFF812345, 0xFFC12345 },
+          { 0x7FC00001, 0x7FC00001 });
     WORDS(rsq, { 0x7F800000, 0 }, { 0xFF800000, 0xFFC00000 }, { 0x80000000, 0xFF800000 }, { 0x7F800001, 0x7FC00001 });
     WORDS(sqrt, { 0x7F800000, 0x7F800000 }, { 0xFF800000, 0xFFC00000 }, { 0x80800000, 0xFFC00000 }, { 0x007FFFFF, 0 },
           { 0xFFA00000, 0xFFE00000 });
     WORDS(log, { 0x3F800000, 0 }, { 0, 0xFF800000 }, { 0x80000001, 0xFF800000 }, { 0x80800000, 0xFFC00000 },
-          { 0x7F800000, 0x7F800000 }, { 0xFF800000, 0xFFC00000 }, { 0x7F800001, 0x7FC00001 }, { 0x41000000, 0x40400000 });
+          { 0x7F800000, 0x7F800000 }, { 0xFF800000, 0xFFC00000 }, { 0x7F800001, 0x7FC00001 },
+          { 0x41000000, 0x40400000 });
     WORDS(exp, { 0, 0x3F800000 }, { 0x80000001, 0x3F800000 }, { 0x43000000, 0x7F800000 }, { 0x7F800000, 0x7F800000 },
           { 0xFF800000, 0 }, { 0x7F800001, 0x7FC00001 }, { 0x41200000, 0x44800000 }, { 0xC1200000, 0x3A800000 });
     WORDS(sin, { 0, 0 }, { 0x80000000, 0x80000000 }, { 0x3E800000, 0x3F800000 }, { 0xBE800000, 0xBF800000 },

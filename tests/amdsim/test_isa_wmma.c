@@ -1,5 +1,5 @@
-/* Float dot products and matrix instructions against words captured on real cards, and the fast matrix step against the
- * exact one. Captures: ROCm/rocm-systems, emulation/rocjitsu/tests/fixtures/float_dot (gfx1100: Radeon Pro W7900,
+/* Float dot products and matrix instructions against words captured on real cards, and the fast matrix step against
+ * the exact one. Captures: ROCm/rocm-systems, emulation/rocjitsu/tests/fixtures/float_dot (gfx1100: Radeon Pro W7900,
  * gfx1201: Radeon AI Pro R9700). */
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +78,10 @@ static const uint32_t dot_tiny[][4] = {
 
 static const char *const chip_names[] = { "gfx1100", "gfx1201" };
 
-#define EXPECT(got, want, ...)                                                                                         \
-    do {                                                                                                               \
-        if ((got) != (want))                                                                                           \
-            ck_abort_msg(__VA_ARGS__);                                                                                 \
+#define EXPECT(got, want, ...)                                                                                       \
+    do {                                                                                                             \
+        if ((got) != (want))                                                                                         \
+            ck_abort_msg(__VA_ARGS__);                                                                               \
     } while (0)
 
 START_TEST(dot2_is_what_cards_answer)
@@ -111,8 +111,8 @@ END_TEST
 static _Alignas(64) uint32_t regs[64][WAVE_LANES];
 enum { RA = 0, RB = 16, RC = 32 };
 
-/* Element k of row or column i, `bits` wide: gfx11 keeps all k in a lane (and again 16 lanes on), gfx12 eight by eight in
- * lanes i and i + 16. */
+/* Element k of row or column i, `bits` wide: gfx11 keeps all k in a lane (and again 16 lanes on), gfx12 eight by
+ * eight in lanes i and i + 16. */
 static void put(const struct chip *c, uint32_t reg, uint32_t i, uint32_t k, uint32_t bits, uint32_t v)
 {
     for (uint32_t h = 0; h < 2; h++) {
@@ -200,32 +200,50 @@ struct row_case {
     uint32_t c, gfx1201;
 };
 static const struct row_case rows[] = {
-    { 0, { 0xbd53, 0x36b8, 0x2ae6, 0xb1d2, 0xc7a4, 0x52af, 0xd233, 0x4594, 0x2905, 0x47cd, 0xb74f, 0x56cc, 0x35d2, 0x3da7, 0xac54, 0xab6a },
-      { 0xc142, 0x4be3, 0xd466, 0x4f40, 0xaf92, 0xc2ba, 0x5479, 0x414f, 0x3144, 0xa72e, 0xc63b, 0x337d, 0x4661, 0x26c6, 0x5512, 0xb324 },
+    { 0, { 0xbd53, 0x36b8, 0x2ae6, 0xb1d2, 0xc7a4, 0x52af, 0xd233, 0x4594, 0x2905, 0x47cd, 0xb74f, 0x56cc, 0x35d2,
+           0x3da7, 0xac54, 0xab6a },
+      { 0xc142, 0x4be3, 0xd466, 0x4f40, 0xaf92, 0xc2ba, 0x5479, 0x414f, 0x3144, 0xa72e, 0xc63b, 0x337d, 0x4661,
+        0x26c6, 0x5512, 0xb324 },
       0x3f4725a9, 0xc56665fb },
-    { 0, { 0xcde1, 0xc31a, 0xc66b, 0x3710, 0xa4a1, 0xc2a9, 0xd316, 0x4cd3, 0x35a2, 0x456e, 0xbce5, 0x2641, 0x2894, 0x33a0, 0xb47a, 0x46be },
-      { 0x3418, 0x4131, 0xae4d, 0xc800, 0x3dbf, 0xcb88, 0xd634, 0x2497, 0xb526, 0xc713, 0x3efa, 0x2f4d, 0xcd4e, 0x4276, 0x388a, 0xbfcf },
+    { 0, { 0xcde1, 0xc31a, 0xc66b, 0x3710, 0xa4a1, 0xc2a9, 0xd316, 0x4cd3, 0x35a2, 0x456e, 0xbce5, 0x2641, 0x2894,
+           0x33a0, 0xb47a, 0x46be },
+      { 0x3418, 0x4131, 0xae4d, 0xc800, 0x3dbf, 0xcb88, 0xd634, 0x2497, 0xb526, 0xc713, 0x3efa, 0x2f4d, 0xcd4e,
+        0x4276, 0x388a, 0xbfcf },
       0x3d062256, 0x45af2530 },
-    { 0, { 0xc6e1, 0xb1ea, 0xd31d, 0x2d4f, 0x4a45, 0xd1f1, 0x3362, 0xc244, 0x4a75, 0x443e, 0x5623, 0x4ec3, 0x57c7, 0xb82e, 0xcf34, 0x3660 },
-      { 0xd36c, 0xc886, 0x2f3d, 0x30a3, 0xd070, 0xb2cb, 0x4759, 0xcf27, 0x4ed4, 0x3c97, 0xae37, 0xb63f, 0x35f0, 0x3a25, 0xb0d8, 0x405a },
+    { 0, { 0xc6e1, 0xb1ea, 0xd31d, 0x2d4f, 0x4a45, 0xd1f1, 0x3362, 0xc244, 0x4a75, 0x443e, 0x5623, 0x4ec3, 0x57c7,
+           0xb82e, 0xcf34, 0x3660 },
+      { 0xd36c, 0xc886, 0x2f3d, 0x30a3, 0xd070, 0xb2cb, 0x4759, 0xcf27, 0x4ed4, 0x3c97, 0xae37, 0xb63f, 0x35f0,
+        0x3a25, 0xb0d8, 0x405a },
       0xbf6ba3b9, 0x43dfc44b },
-    { 0, { 0x9844, 0x3f7a, 0x606f, 0xc18c, 0xbe5b, 0x891f, 0xbbfb, 0x93b8, 0xc3c6, 0x32f2, 0xf44e, 0x15cf, 0x5eeb, 0x2b55, 0x8bef, 0xa075 },
-      { 0x8e88, 0xec18, 0xd3c2, 0xf6ae, 0x0cdb, 0x87c5, 0x4587, 0x5825, 0x6e7d, 0x8ab5, 0x8773, 0x4108, 0x91c2, 0x3987, 0x62ab, 0xfbad },
+    { 0, { 0x9844, 0x3f7a, 0x606f, 0xc18c, 0xbe5b, 0x891f, 0xbbfb, 0x93b8, 0xc3c6, 0x32f2, 0xf44e, 0x15cf, 0x5eeb,
+           0x2b55, 0x8bef, 0xa075 },
+      { 0x8e88, 0xec18, 0xd3c2, 0xf6ae, 0x0cdb, 0x87c5, 0x4587, 0x5825, 0x6e7d, 0x8ab5, 0x8773, 0x4108, 0x91c2,
+        0x3987, 0x62ab, 0xfbad },
       0x48e26837, 0x48e6175e },
-    { 0, { 0x9e9c, 0x73d6, 0xc753, 0x4a0b, 0x91c0, 0x8d79, 0x6015, 0x9da4, 0xfc97, 0xb3dd, 0xe0e5, 0x4833, 0x9999, 0xdadf, 0xbcc6, 0x0ecc },
-      { 0x5297, 0x6ed8, 0x6bfc, 0x6533, 0xebf5, 0x2249, 0xa05f, 0xbc25, 0x3335, 0xb17c, 0x769e, 0xf4c9, 0x7f36, 0x816a, 0xfcf7, 0xe52a },
+    { 0, { 0x9e9c, 0x73d6, 0xc753, 0x4a0b, 0x91c0, 0x8d79, 0x6015, 0x9da4, 0xfc97, 0xb3dd, 0xe0e5, 0x4833, 0x9999,
+           0xdadf, 0xbcc6, 0x0ecc },
+      { 0x5297, 0x6ed8, 0x6bfc, 0x6533, 0xebf5, 0x2249, 0xa05f, 0xbc25, 0x3335, 0xb17c, 0x769e, 0xf4c9, 0x7f36,
+        0x816a, 0xfcf7, 0xe52a },
       0x3bc81ef9, 0xffc00a3d },
-    { 1, { 0xbfaa, 0x3ed7, 0x3d5c, 0xbe3a, 0xc0f4, 0x4255, 0xc246, 0x40b2, 0x3d20, 0x40f9, 0xbee9, 0x42d9, 0x3eba, 0x3fb4, 0xbd8a, 0xbd6d },
-      { 0xc028, 0x417c, 0xc28c, 0x41e8, 0xbdf2, 0xc057, 0x428f, 0x4029, 0x3e28, 0xbce5, 0xc0c7, 0x3e6f, 0x40cc, 0x3cd8, 0x42a2, 0xbe64 },
+    { 1, { 0xbfaa, 0x3ed7, 0x3d5c, 0xbe3a, 0xc0f4, 0x4255, 0xc246, 0x40b2, 0x3d20, 0x40f9, 0xbee9, 0x42d9, 0x3eba,
+           0x3fb4, 0xbd8a, 0xbd6d },
+      { 0xc028, 0x417c, 0xc28c, 0x41e8, 0xbdf2, 0xc057, 0x428f, 0x4029, 0x3e28, 0xbce5, 0xc0c7, 0x3e6f, 0x40cc,
+        0x3cd8, 0x42a2, 0xbe64 },
       0x3f4725a9, 0xc565bd89 },
-    { 1, { 0xc0dc, 0xbe3d, 0xc263, 0x3da9, 0x4148, 0xc23e, 0x3e6c, 0xc048, 0x414e, 0x4087, 0x42c4, 0x41d8, 0x42f8, 0xbf05, 0xc1e6, 0x3ecc },
-      { 0xc26d, 0xc110, 0x3de7, 0x3e14, 0xc20e, 0xbe59, 0x40eb, 0xc1e4, 0x41da, 0x3f92, 0xbdc6, 0xbec7, 0x3ebe, 0x3f44, 0xbe1b, 0x400b },
+    { 1, { 0xc0dc, 0xbe3d, 0xc263, 0x3da9, 0x4148, 0xc23e, 0x3e6c, 0xc048, 0x414e, 0x4087, 0x42c4, 0x41d8, 0x42f8,
+           0xbf05, 0xc1e6, 0x3ecc },
+      { 0xc26d, 0xc110, 0x3de7, 0x3e14, 0xc20e, 0xbe59, 0x40eb, 0xc1e4, 0x41da, 0x3f92, 0xbdc6, 0xbec7, 0x3ebe,
+        0x3f44, 0xbe1b, 0x400b },
       0xbf6ba3b9, 0x43dea4e6 },
-    { 1, { 0x9844, 0x3f7a, 0x606f, 0xc18c, 0xbe5b, 0x891f, 0xbbfb, 0x93b8, 0xc3c6, 0x32f2, 0xf44e, 0x15cf, 0x5eeb, 0x2b55, 0x8bef, 0xa075 },
-      { 0x8e88, 0xec18, 0xd3c2, 0xf6ae, 0x0cdb, 0x87c5, 0x4587, 0x5825, 0x6e7d, 0x8ab5, 0x8773, 0x4108, 0x91c2, 0x3987, 0x62ab, 0xfbad },
+    { 1, { 0x9844, 0x3f7a, 0x606f, 0xc18c, 0xbe5b, 0x891f, 0xbbfb, 0x93b8, 0xc3c6, 0x32f2, 0xf44e, 0x15cf, 0x5eeb,
+           0x2b55, 0x8bef, 0xa075 },
+      { 0x8e88, 0xec18, 0xd3c2, 0xf6ae, 0x0cdb, 0x87c5, 0x4587, 0x5825, 0x6e7d, 0x8ab5, 0x8773, 0x4108, 0x91c2,
+        0x3987, 0x62ab, 0xfbad },
       0x48e26837, 0x78bd8ea7 },
-    { 1, { 0xf563, 0x6076, 0x0946, 0xfdb6, 0xd5a6, 0xbb55, 0xbd92, 0xa844, 0x811a, 0xdb87, 0x7a77, 0x6af2, 0x4301, 0x1e17, 0xe748, 0x8310 },
-      { 0xf146, 0x4d72, 0x04ac, 0xa156, 0xc524, 0x6472, 0x9f97, 0x1d8b, 0x5428, 0x231f, 0x306a, 0x36ee, 0xdb3f, 0x495f, 0x0e2b, 0xd120 },
+    { 1, { 0xf563, 0x6076, 0x0946, 0xfdb6, 0xd5a6, 0xbb55, 0xbd92, 0xa844, 0x811a, 0xdb87, 0x7a77, 0x6af2, 0x4301,
+           0x1e17, 0xe748, 0x8310 },
+      { 0xf146, 0x4d72, 0x04ac, 0xa156, 0xc524, 0x6472, 0x9f97, 0x1d8b, 0x5428, 0x231f, 0x306a, 0x36ee, 0xdb3f,
+        0x495f, 0x0e2b, 0xd120 },
       0x837fdea1, 0x7f800000 },
 };
 
@@ -294,7 +312,9 @@ static uint16_t some_half(bool bf16, uint32_t temper)
     uint32_t r = rnd(), sign = r & 0x8000, few = rnd() % 8 == 0 ? sign : (r & 0x8300) | (13 + (r >> 11 & 3)) << 10;
     switch (temper) {
     case 0: return (uint16_t)r;
-    case 1: return (uint16_t)(bf16 ? (r & 0x807f) | (120 + (r >> 8 & 15)) << 7 : (r & 0x83ff) | (8 + (r >> 11 & 15)) << 10);
+    case 1:
+        return (uint16_t)(bf16 ? (r & 0x807f) | (120 + (r >> 8 & 15)) << 7
+                               : (r & 0x83ff) | (8 + (r >> 11 & 15)) << 10);
     case 2: return (uint16_t)(bf16 ? (r & 0x807f) | (r >> 8 & 127) << 7 : (r & 0x83ff) | (r >> 11 & 3) << 10);
     case 3: return (uint16_t)(bf16 && few != sign ? (r & 0x8060) | (125 + (r >> 8 & 7)) << 7 : few);
     default: return (uint16_t)sign;
@@ -377,7 +397,8 @@ START_TEST(neg_and_abs)
                 for (uint32_t i = 0; i < 256; i++) {
                     if (folded)
                         want[i / 16][i % 16] = *acc(c, i / 16, i % 16);
-                    EXPECT(*acc(c, i / 16, i % 16), want[i / 16][i % 16], "%s neg %u neg_hi %u at %u", c->name, neg, neg_hi, i);
+                    EXPECT(*acc(c, i / 16, i % 16), want[i / 16][i % 16], "%s neg %u neg_hi %u at %u", c->name, neg,
+                           neg_hi, i);
                 }
             }
         }
@@ -421,6 +442,8 @@ START_TEST(integers)
 }
 END_TEST
 
+static uint32_t elem(int v, bool byte) { return byte ? (uint32_t)v & 255 : half_of_int(v, false); }
+
 /* Sparse: small integers, so that no order or grid matters: A's stored pairs against the k that the index names. */
 START_TEST(sparse_f16_and_bytes)
 {
@@ -436,13 +459,13 @@ START_TEST(sparse_f16_and_bytes)
                 for (uint32_t e = 0; e < 16; e++) {
                     int y = (int)(rnd() % 15) - 7;
                     b[l % 16][l / 16 * 16 + e] = y;
-                    regs[RB + e * bits / 32][l] |= ((bytes ? (uint32_t)y & 255 : half_of_int(y, false)) << e * bits % 32);
+                    regs[RB + e * bits / 32][l] |= elem(y, bytes) << e * bits % 32;
                 }
                 for (uint32_t e = 0; e < 8; e++) {
                     int x = (int)(rnd() % 15) - 7;
                     uint32_t at = e % 2 ? 2 + rnd() % 2 : rnd() % 2;
                     dense[l % 16][l / 16 * 16 + e / 2 * 4 + at] = x;
-                    regs[RA + e * bits / 32][l] |= (bytes ? (uint32_t)x & 255 : half_of_int(x, false)) << e * bits % 32;
+                    regs[RA + e * bits / 32][l] |= elem(x, bytes) << e * bits % 32;
                     regs[40][l] |= at << (2 * e + 16 * key) | (3 - at) << (2 * e + 16 - 16 * key);
                 }
             }
@@ -493,6 +516,39 @@ START_TEST(fp8_and_bf8)
 }
 END_TEST
 
+/* Words of llvm-mc: modifiers arrive where the matrix code looks for them. */
+START_TEST(decoded_as_assembled)
+{
+    static const struct {
+        const char *chip, *name;
+        uint32_t dw[2];
+        uint8_t neg, neg_hi, opsel, clamp;
+        uint16_t src2;
+    } t[] = {
+        { "gfx1100", "v_wmma_f16_16x16x16_f16", { 0xcc426020, 0x1c822100 }, 0, 0, 4, 0, OPND_VGPR + 32 },
+        { "gfx1100", "v_wmma_f32_16x16x16_f16", { 0xcc404220, 0x3bca2100 }, 1, 2, 0, 0, 242 },
+        { "gfx1100", "v_wmma_i32_16x16x16_iu8", { 0xcc44c020, 0x3c822100 }, 1, 0, 0, 1, OPND_VGPR + 32 },
+        { "gfx1201", "v_wmma_f32_16x16x16_f16", { 0xcc404220, 0x3bca2100 }, 1, 2, 0, 0, 242 },
+        { "gfx1201", "v_wmma_i32_16x16x16_iu8", { 0xcc44c020, 0x5c822100 }, 2, 0, 0, 1, OPND_VGPR + 32 },
+        { "gfx1201", "v_swmmac_f32_16x16x32_f16", { 0xcc504820, 0x1ca22100 }, 0, 0, 1, 0, OPND_VGPR + 40 },
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        const struct chip *c = chip_find(t[i].chip);
+        struct inst in;
+        const char *name;
+        ck_assert_int_eq(inst_decode(c, t[i].dw, 2, &in), 0);
+        ck_assert_msg(in.run == wmma_find(c, in.op, &name), "%s: runs something else", t[i].name);
+        ck_assert_str_eq(name, t[i].name);
+        ck_assert_uint_eq(in.dwords, 2);
+        ck_assert_msg(in.neg == t[i].neg && in.abs == t[i].neg_hi && (in.opsel & 7) == t[i].opsel &&
+                          in.clamp == t[i].clamp, "%s: neg %u neg_hi %u opsel %u clamp %u", t[i].name, in.neg, in.abs,
+                      in.opsel, in.clamp);
+        ck_assert_uint_eq(in.vdst, 32);
+        ck_assert(in.src[0] == OPND_VGPR && in.src[1] == OPND_VGPR + 16 && in.src[2] == t[i].src2);
+    }
+}
+END_TEST
+
 START_TEST(chips_have_what_they_have)
 {
     const char *name = NULL;
@@ -507,5 +563,5 @@ int main(void)
 {
     return RUN_TESTS("amdsim: matrices", dot2_is_what_cards_answer, integers_in_halves, rows_captured_on_gfx1201,
                      f16_results_of_gfx1100, fast_rows_equal_exact_sums, neg_and_abs, integers, sparse_f16_and_bytes,
-                     fp8_and_bf8, chips_have_what_they_have);
+                     fp8_and_bf8, decoded_as_assembled, chips_have_what_they_have);
 }

@@ -41,8 +41,8 @@ static inline uint64_t rne128(u128 v, uint32_t shift)
     return q + (rest > half || (rest == half && (q & 1)));
 }
 
-/* (c2 - c3 x) x x of the three functions that share a multiplier: f is x with 24 bits. The square and the product keep
- * 24 significant bits, x only 20 of its bits where c3 meets it. */
+/* (c2 - c3 x) x x of the three functions that share a multiplier: f is x with 24 bits. The square and the product
+ * keep 24 significant bits, x only 20 of its bits where c3 meets it. */
 static inline uint64_t seg_curve(const struct seg *s, uint64_t f, uint32_t c2_shift, uint32_t c3_shift)
 {
     uint64_t top = f >> 7, square = (top * top) >> 10;
@@ -51,8 +51,8 @@ static inline uint64_t seg_curve(const struct seg *s, uint64_t f, uint32_t c2_sh
     return p >> 47 ? rne(p, 24) << 1 : rne(p, 23);
 }
 
-/* 1 / (1 + m / 2^29) in 2^-35, m > 0. The f64 instruction adds half a unit of c0 (not in the first segment); rounded to
- * f32, the sum is taken without. */
+/* 1 / (1 + m / 2^29) in 2^-35, m > 0. The f64 instruction adds half a unit of c0 (not in the first segment); rounded
+ * to f32, the sum is taken without. */
 static inline uint64_t rcp_fixed(uint32_t m, bool wide)
 {
     const struct seg *s = &rom_rcp[m >> 24];
@@ -191,11 +191,12 @@ static int64_t log_fixed(uint32_t m)
 {
     const struct seg_log *s = &rom_log[m >> 17 == 3 ? 32 : m >> 18];
     uint64_t d = m & 0x3ffff, slope = s->c2 - ((s->c3 * d + s->bias) >> 23);
-    return (int64_t)((((uint64_t)(uint32_t)s->c0 + ((s->c1 * d) >> 16)) << 6) - keep25((slope * ((d * d) >> 12)) >> 22));
+    uint64_t line = ((uint64_t)(uint32_t)s->c0 + ((s->c1 * d) >> 16)) << 6;
+    return (int64_t)(line - keep25((slope * ((d * d) >> 12)) >> 22));
 }
 
-/* log2 of 1 + n 2^-23, or of 1 - n 2^-24, for n < 2^18. Small n are scaled up by nibbles, so that the answer keeps its
- * relative error. */
+/* log2 of 1 + n 2^-23, or of 1 - n 2^-24, for n < 2^18. Small n are scaled up by nibbles, so that the answer keeps
+ * its relative error. */
 static struct unrounded log_near_one(bool below, uint32_t n)
 {
     uint32_t scale = 0;
@@ -263,8 +264,8 @@ static uint32_t sin_small(uint32_t x)
     return (x & f32_sign) | (((uint32_t)re << 23) + (m - 0x800000));
 }
 
-/* f without its last `shift` bits, rounded, but not past a multiple of 2^(20 + shift); a reflected interval comes from
- * below. */
+/* f without its last `shift` bits, rounded, but not past a multiple of 2^(20 + shift); a reflected interval comes
+ * from below. */
 static uint64_t trig_cut(uint32_t f, uint32_t shift, bool reflected)
 {
     uint32_t v = f - reflected, r = (v + (1u << (shift - 1))) >> shift, limit = (v >> (20 + shift)) << 20 | 0xfffff;
@@ -275,7 +276,8 @@ static uint64_t trig_cut(uint32_t f, uint32_t shift, bool reflected)
 static struct unrounded trig_sin_low(const struct seg_trig *s, bool first, uint32_t f, bool reflected, u128 curve)
 {
     uint32_t width = f ? top_bit(f) + 1 : 0;
-    uint32_t norm = first && width < 24 ? (24 - width) / 4 * 4 : 0, up = first && width < 25 ? (25 - width) / 4 * 4 : 0;
+    uint32_t norm = first && width < 24 ? (24 - width) / 4 * 4 : 0;
+    uint32_t up = first && width < 25 ? (25 - width) / 4 * 4 : 0;
     uint64_t x = first ? (uint64_t)f << up : trig_cut(f, 2, reflected);
     if (first && reflected && (x & 0xfffff) == 0)
         x--;
@@ -292,7 +294,8 @@ static struct unrounded trig_other(const struct seg_trig *s, uint32_t f, bool re
     int64_t line = (int64_t)(mag >> 45 ? rne(mag, 22) << 1 : rne(mag, 21));
     u128 bias = (u128)1 << 50;
     int64_t drop = curve <= bias ? 0 : (int64_t)((curve - bias + ((u128)1 << 56) - 1) >> 56);
-    return (struct unrounded){ .mag = (uint64_t)((int64_t)s->c0 * 8 + (p < 0 ? -line : line) - drop * 2), .exp = -29 };
+    return (struct unrounded){ .mag = (uint64_t)((int64_t)s->c0 * 8 + (p < 0 ? -line : line) - drop * 2),
+                               .exp = -29 };
 }
 
 static uint32_t trig(uint32_t x, bool cosine)
@@ -322,7 +325,7 @@ static uint32_t trig(uint32_t x, bool cosine)
     if (!table || d >= 46592) {
         const struct seg_trig *s = &rom_trig[table][index];
         uint64_t root = (f - reflected) >> 7;
-        u128 curve = (u128)(uint64_t)(-((int64_t)s->c2 << 24) - (int64_t)s->c3 * f) * (root * root);
+        u128 curve = (u128)(uint64_t)(-s->c2 * (1ll << 24) - (int64_t)s->c3 * f) * (root * root);
         struct unrounded u = !table && index < 2 ? trig_sin_low(s, index == 0, f, reflected, curve)
                                                  : trig_other(s, f, reflected, curve);
         if (u.mag == 0)

@@ -1,5 +1,6 @@
 /* tools/amdsim/isa/trans.h
- * What the transcendental unit of RDNA3 and RDNA4 answers: bits in, bits out, as the cards do it and not as libm does.
+ * What the transcendental unit of RDNA3 and RDNA4 answers: bits in, bits out, as the cards do it and not as libm
+ * does.
  *
  *     w->v[dst][lane] = trans_rcp_f32(w->v[src][lane]);
  *
@@ -13,8 +14,8 @@
  * kept. f64: rcp, rsq and sqrt are seeds for Newton steps, good to 2^-24.
  *
  * rcp, rsq, sqrt, exp and log of f32 reproduce every word and every digest over whole ranges that is published for
- * gfx1100 and gfx1201 (ROCm/rocm-systems, emulation/rocjitsu), and f64 follows the datapath described there. sin and cos
- * follow the same captures, but that model is not known to be exact everywhere. */
+ * gfx1100 and gfx1201 (ROCm/rocm-systems, emulation/rocjitsu), and f64 follows the datapath described there. sin and
+ * cos follow the same captures, but that model is not known to be exact everywhere. */
 #ifndef AMDSIM_ISA_TRANS_H
 #define AMDSIM_ISA_TRANS_H
 

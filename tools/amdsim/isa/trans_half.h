@@ -1,4 +1,5 @@
-/* tools/amdsim/isa/trans_half.h: private to trans.c and wmma*.c. f16 in integers: no rounding mode of the host matters.
+/* tools/amdsim/isa/trans_half.h: private to trans.c and wmma*.c. f16 in integers: no rounding mode of the host
+ * matters.
  *
  *     uint32_t f = half_to_f32(h);          exact; a signalling NaN stays one
  *     uint16_t h = half_of_f32(f);          to nearest even; subnormals are kept */

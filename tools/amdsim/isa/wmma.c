@@ -20,15 +20,16 @@ __attribute__((constructor)) static void pick(void)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2"))
         rows11 = wmma_rows11_avx2, rows12 = wmma_rows12_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vnni"))
         rows11 = wmma_rows11_avx512, rows12 = wmma_rows12_avx512;
 #endif
 }
 
-/* Element k of row (or column) i of A or B sits in the registers of one lane: on gfx11 lane i holds all k (lane i + 16
- * the same again); on gfx12 lanes i and i + 16 share them, eight bytes (or 32 bits) of k in turn... in the order in which
- * the adder takes them: four of one, four of the other. Integer sums do not care. */
+/* Where element k of row (or column) i of A or B sits. gfx11: lane i holds all k, and lane i + 16 the same again.
+ * gfx12: lanes i and i + 16 share them; k here counts in the order in which the adder takes them, four of one lane,
+ * then four of the other. For integers any order will do. */
 struct place {
     uint8_t lane_high, elem; /* lane i + 16 * lane_high */
 };
@@ -60,7 +61,8 @@ static inline uint32_t *acc_row(const struct wave *w, uint32_t reg, uint32_t i)
     return w->chip->gfx12 ? w->v[reg + i % 8] + 16 * (i / 8) : w->v[reg + i / 2] + 16 * (i % 2);
 }
 /* The same of 16-bit results: gfx12 puts two rows in a register; gfx11 one, in the half of opsel. */
-static inline uint32_t *acc_row16(const struct wave *w, const struct inst *in, uint32_t reg, uint32_t i, uint32_t *shift)
+static inline uint32_t *acc_row16(const struct wave *w, const struct inst *in, uint32_t reg, uint32_t i,
+                                  uint32_t *shift)
 {
     *shift = w->chip->gfx12 ? i % 2 * 16 : (in->opsel >> 2 & 1) * 16;
     return w->chip->gfx12 ? w->v[reg + i % 8 / 2] + 16 * (i / 8) : acc_row(w, reg, i);
@@ -123,10 +125,12 @@ static void row_any(const struct wmma_step *s, uint32_t n_k, uint32_t i, uint16_
         }
 }
 
-static void multiply_float(const struct wave *w, const struct inst *in, enum elem ta, enum elem tb, enum wmma_type out)
+static void multiply_float(const struct wave *w, const struct inst *in, enum elem ta, enum elem tb,
+                           enum wmma_type out)
 {
     bool gfx12 = w->chip->gfx12;
-    struct wmma_step s = { .gfx12 = gfx12, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb], .out = out };
+    struct wmma_step s = { .gfx12 = gfx12, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb],
+                           .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N];
     uint32_t c[N][N], d[N][N], redo = 0xffff;
     gather(w, in->src[0], ta, N, (in->neg & 1) | (in->abs & 1) << 1, a);
@@ -175,8 +179,8 @@ static void multiply_int(struct wave *w, const struct inst *in, enum elem t, uin
 /* ---- sparse: of each four k, A holds two and the index (two bits each) says which; D is also C ---- */
 
 /* B's elements for row i in the order of A's stored ones: each half of the lanes pairs its own. */
-static void pick_sparse(const struct wave *w, const struct inst *in, uint32_t n_stored, uint32_t i, uint16_t b[K_MAX][N],
-                        uint16_t picked[K_MAX][N])
+static void pick_sparse(const struct wave *w, const struct inst *in, uint32_t n_stored, uint32_t i,
+                        uint16_t b[K_MAX][N], uint16_t picked[K_MAX][N])
 {
     const uint32_t *index = w->v[in->src[2] - OPND_VGPR];
     for (uint32_t k = 0; k < n_stored; k++) {
@@ -192,8 +196,10 @@ static void multiply_sparse(struct wave *w, const struct inst *in, enum elem ta,
                             uint32_t n_k)
 {
     bool integer = ta >= E_I8;
-    uint32_t stored = n_k / 2, bits = elem_bits[ta], sa = in->neg & 1 ? 16 - bits : 0, sb = in->neg & 2 ? 16 - bits : 0;
-    struct wmma_step s = { .gfx12 = true, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb], .out = out };
+    uint32_t stored = n_k / 2, bits = elem_bits[ta];
+    uint32_t sa = in->neg & 1 ? 16 - bits : 0, sb = in->neg & 2 ? 16 - bits : 0;
+    struct wmma_step s = { .gfx12 = true, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb],
+                           .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N], picked[K_MAX][N];
     uint32_t c[N][N], d[N][N];
     gather(w, in->src[0], ta, stored, integer ? 0 : (in->neg & 1) | (in->abs & 1) << 1, a);
@@ -221,28 +227,28 @@ static void multiply_sparse(struct wave *w, const struct inst *in, enum elem ta,
 }
 
 /* ---- the instructions: op, on gfx11 too, name, kind, A, B, result, K ---- */
-#define WMMA_LIST(X)                                                                                                   \
-    X(0x40, 1, wmma_f32_16x16x16_f16, DENSE, E_F16, E_F16, WMMA_F32, 16)                                              \
-    X(0x41, 1, wmma_f32_16x16x16_bf16, DENSE, E_BF16, E_BF16, WMMA_F32, 16)                                           \
-    X(0x42, 1, wmma_f16_16x16x16_f16, DENSE, E_F16, E_F16, WMMA_F16, 16)                                              \
-    X(0x43, 1, wmma_bf16_16x16x16_bf16, DENSE, E_BF16, E_BF16, WMMA_BF16, 16)                                         \
-    X(0x44, 1, wmma_i32_16x16x16_iu8, INT, E_I8, E_I8, WMMA_F32, 16)                                                  \
-    X(0x45, 1, wmma_i32_16x16x16_iu4, INT, E_I4, E_I4, WMMA_F32, 16)                                                  \
-    X(0x46, 0, wmma_f32_16x16x16_fp8_fp8, DENSE, E_FP8, E_FP8, WMMA_F32, 16)                                          \
-    X(0x47, 0, wmma_f32_16x16x16_fp8_bf8, DENSE, E_FP8, E_BF8, WMMA_F32, 16)                                          \
-    X(0x48, 0, wmma_f32_16x16x16_bf8_fp8, DENSE, E_BF8, E_FP8, WMMA_F32, 16)                                          \
-    X(0x49, 0, wmma_f32_16x16x16_bf8_bf8, DENSE, E_BF8, E_BF8, WMMA_F32, 16)                                          \
-    X(0x4a, 0, wmma_i32_16x16x32_iu4, INT, E_I4, E_I4, WMMA_F32, 32)                                                  \
-    X(0x50, 0, swmmac_f32_16x16x32_f16, SPARSE, E_F16, E_F16, WMMA_F32, 32)                                           \
-    X(0x51, 0, swmmac_f32_16x16x32_bf16, SPARSE, E_BF16, E_BF16, WMMA_F32, 32)                                        \
-    X(0x52, 0, swmmac_f16_16x16x32_f16, SPARSE, E_F16, E_F16, WMMA_F16, 32)                                           \
-    X(0x53, 0, swmmac_bf16_16x16x32_bf16, SPARSE, E_BF16, E_BF16, WMMA_BF16, 32)                                      \
-    X(0x54, 0, swmmac_i32_16x16x32_iu8, SPARSE, E_I8, E_I8, WMMA_F32, 32)                                             \
-    X(0x55, 0, swmmac_i32_16x16x32_iu4, SPARSE, E_I4, E_I4, WMMA_F32, 32)                                             \
-    X(0x56, 0, swmmac_i32_16x16x64_iu4, SPARSE, E_I4, E_I4, WMMA_F32, 64)                                             \
-    X(0x57, 0, swmmac_f32_16x16x32_fp8_fp8, SPARSE, E_FP8, E_FP8, WMMA_F32, 32)                                       \
-    X(0x58, 0, swmmac_f32_16x16x32_fp8_bf8, SPARSE, E_FP8, E_BF8, WMMA_F32, 32)                                       \
-    X(0x59, 0, swmmac_f32_16x16x32_bf8_fp8, SPARSE, E_BF8, E_FP8, WMMA_F32, 32)                                       \
+#define WMMA_LIST(X)                                                                                                 \
+    X(0x40, 1, wmma_f32_16x16x16_f16, DENSE, E_F16, E_F16, WMMA_F32, 16)                                             \
+    X(0x41, 1, wmma_f32_16x16x16_bf16, DENSE, E_BF16, E_BF16, WMMA_F32, 16)                                          \
+    X(0x42, 1, wmma_f16_16x16x16_f16, DENSE, E_F16, E_F16, WMMA_F16, 16)                                             \
+    X(0x43, 1, wmma_bf16_16x16x16_bf16, DENSE, E_BF16, E_BF16, WMMA_BF16, 16)                                        \
+    X(0x44, 1, wmma_i32_16x16x16_iu8, INT, E_I8, E_I8, WMMA_F32, 16)                                                 \
+    X(0x45, 1, wmma_i32_16x16x16_iu4, INT, E_I4, E_I4, WMMA_F32, 16)                                                 \
+    X(0x46, 0, wmma_f32_16x16x16_fp8_fp8, DENSE, E_FP8, E_FP8, WMMA_F32, 16)                                         \
+    X(0x47, 0, wmma_f32_16x16x16_fp8_bf8, DENSE, E_FP8, E_BF8, WMMA_F32, 16)                                         \
+    X(0x48, 0, wmma_f32_16x16x16_bf8_fp8, DENSE, E_BF8, E_FP8, WMMA_F32, 16)                                         \
+    X(0x49, 0, wmma_f32_16x16x16_bf8_bf8, DENSE, E_BF8, E_BF8, WMMA_F32, 16)                                         \
+    X(0x4a, 0, wmma_i32_16x16x32_iu4, INT, E_I4, E_I4, WMMA_F32, 32)                                                 \
+    X(0x50, 0, swmmac_f32_16x16x32_f16, SPARSE, E_F16, E_F16, WMMA_F32, 32)                                          \
+    X(0x51, 0, swmmac_f32_16x16x32_bf16, SPARSE, E_BF16, E_BF16, WMMA_F32, 32)                                       \
+    X(0x52, 0, swmmac_f16_16x16x32_f16, SPARSE, E_F16, E_F16, WMMA_F16, 32)                                          \
+    X(0x53, 0, swmmac_bf16_16x16x32_bf16, SPARSE, E_BF16, E_BF16, WMMA_BF16, 32)                                     \
+    X(0x54, 0, swmmac_i32_16x16x32_iu8, SPARSE, E_I8, E_I8, WMMA_F32, 32)                                            \
+    X(0x55, 0, swmmac_i32_16x16x32_iu4, SPARSE, E_I4, E_I4, WMMA_F32, 32)                                            \
+    X(0x56, 0, swmmac_i32_16x16x64_iu4, SPARSE, E_I4, E_I4, WMMA_F32, 64)                                            \
+    X(0x57, 0, swmmac_f32_16x16x32_fp8_fp8, SPARSE, E_FP8, E_FP8, WMMA_F32, 32)                                      \
+    X(0x58, 0, swmmac_f32_16x16x32_fp8_bf8, SPARSE, E_FP8, E_BF8, WMMA_F32, 32)                                      \
+    X(0x59, 0, swmmac_f32_16x16x32_bf8_fp8, SPARSE, E_BF8, E_FP8, WMMA_F32, 32)                                      \
     X(0x5a, 0, swmmac_f32_16x16x32_bf8_bf8, SPARSE, E_BF8, E_BF8, WMMA_F32, 32)
 
 static bool operands_ok(struct wave *w, const struct inst *in, bool sparse)
@@ -257,11 +263,11 @@ static bool operands_ok(struct wave *w, const struct inst *in, bool sparse)
 #define RUN_INT(ta, tb, out, n_k) multiply_int(w, in, ta, n_k)
 #define RUN_SPARSE(ta, tb, out, n_k) multiply_sparse(w, in, ta, tb, out, n_k)
 enum { IS_DENSE, IS_INT, IS_SPARSE };
-#define X(code, gfx11, fname, kind, ta, tb, out, n_k)                                                                  \
-    static void run_##fname(struct wave *w, const struct inst *in)                                                     \
-    {                                                                                                                  \
-        if (operands_ok(w, in, IS_##kind == IS_SPARSE))                                                                \
-            RUN_##kind(ta, tb, out, n_k);                                                                              \
+#define X(code, gfx11, fname, kind, ta, tb, out, n_k)                                                                \
+    static void run_##fname(struct wave *w, const struct inst *in)                                                   \
+    {                                                                                                                \
+        if (operands_ok(w, in, IS_##kind == IS_SPARSE))                                                              \
+            RUN_##kind(ta, tb, out, n_k);                                                                            \
     }
 WMMA_LIST(X)
 #undef X
@@ -269,11 +275,11 @@ WMMA_LIST(X)
 inst_fn *wmma_find(const struct chip *c, uint32_t op, const char **name)
 {
     switch (op) {
-#define X(code, gfx11, fname, kind, ta, tb, out, n_k)                                                                  \
-    case code:                                                                                                         \
-        if (!gfx11 && !c->gfx12)                                                                                       \
-            return NULL;                                                                                               \
-        *name = "v_" #fname;                                                                                           \
+#define X(code, gfx11, fname, kind, ta, tb, out, n_k)                                                                \
+    case code:                                                                                                       \
+        if (!gfx11 && !c->gfx12)                                                                                     \
+            return NULL;                                                                                             \
+        *name = "v_" #fname;                                                                                         \
         return run_##fname;
         WMMA_LIST(X)
 #undef X

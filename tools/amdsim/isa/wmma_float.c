@@ -1,6 +1,6 @@
 /* The adders in integers, for any values: what the cards do with infinities, NaNs and subnormals included. Figures:
- * ROCm/rocm-systems, emulation/rocjitsu, isa/arch/amdgpu/shared/{gfx11_dot2,gfx12_dot,dot_packed16}.h and the captures
- * of its tests/fixtures/float_dot (gfx1100, gfx1201). */
+ * ROCm/rocm-systems, emulation/rocjitsu, isa/arch/amdgpu/shared/{gfx11_dot2,gfx12_dot,dot_packed16}.h and the
+ * captures of its tests/fixtures/float_dot (gfx1100, gfx1201). */
 #include "tools/amdsim/isa/wmma_float.h"
 
 #include "tools/amdsim/isa/trans_half.h"
@@ -42,7 +42,7 @@ static int64_t floor_shift(int64_t v, int32_t by)
 }
 static int64_t cut(uint64_t mag, int32_t by)
 {
-    return (int64_t)(by <= 0 ? mag << -by : by < 64 ? mag >> by : 0);
+    return mag == 0 || by >= 64 ? 0 : (int64_t)(by <= 0 ? mag << -by : mag >> by);
 }
 
 /* mag * 2^grid to f32, nearest even. gfx11 has no subnormal results: what lies below, rounded to 24 bits, is zero. */
@@ -63,7 +63,8 @@ static uint32_t f32_round(bool neg, uint64_t mag, int32_t grid, bool subnormals)
     e += m >> 24 ? 1 : 0;
     if (e < F32_EXP_MIN)
         return 0;
-    return (uint32_t)neg << 31 | (e > 127 ? F32_INF : (uint32_t)(e + 127) << 23 | (m >> 24 ? 0 : (uint32_t)m & 0x7fffff));
+    uint32_t frac = m >> 24 ? 0 : (uint32_t)m & 0x7fffff;
+    return (uint32_t)neg << 31 | (e > 127 ? F32_INF : (uint32_t)(e + 127) << 23 | frac);
 }
 
 /* An infinity or NaN of f32 in the type of the result. */
@@ -93,8 +94,8 @@ struct product {
 };
 
 /* The answer if a factor, a product or c is no number; c is f32. */
-static bool not_finite(const struct wmma_step *s, uint32_t n, const struct factor *a, const struct factor *b, uint32_t c,
-                       uint32_t *answer)
+static bool not_finite(const struct wmma_step *s, uint32_t n, const struct factor *a, const struct factor *b,
+                       uint32_t c, uint32_t *answer)
 {
     bool pos = false, neg = false, invalid = false, nan = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -189,10 +190,12 @@ uint32_t wmma_sum(const struct wmma_step *s, uint32_t n, const uint16_t *a, cons
 
 /* ---- the dot products of the vector ALU ---- */
 
-static uint32_t dot2(const struct chip *chip, enum wmma_type in, enum wmma_type out, uint32_t a, uint32_t b, uint32_t c)
+static uint32_t dot2(const struct chip *chip, enum wmma_type in, enum wmma_type out, uint32_t a, uint32_t b,
+                     uint32_t c)
 {
     struct wmma_step s = { .gfx12 = chip->gfx12, .a = in, .b = in, .out = out };
-    return wmma_sum(&s, 2, (uint16_t[]){ (uint16_t)a, (uint16_t)(a >> 16) }, (uint16_t[]){ (uint16_t)b, (uint16_t)(b >> 16) }, c);
+    return wmma_sum(&s, 2, (uint16_t[]){ (uint16_t)a, (uint16_t)(a >> 16) },
+                    (uint16_t[]){ (uint16_t)b, (uint16_t)(b >> 16) }, c);
 }
 uint32_t dot2_f32_f16(const struct chip *chip, uint32_t a, uint32_t b, uint32_t c)
 {
@@ -212,7 +215,9 @@ uint16_t dot2_bf16_bf16(const struct chip *chip, uint32_t a, uint32_t b, uint16_
 }
 uint32_t dot4_f32_fp8(const struct chip *chip, uint32_t a, uint32_t b, uint32_t c, int a_is_bf8, int b_is_bf8)
 {
-    struct wmma_step s = { .gfx12 = chip->gfx12, .a = a_is_bf8 ? WMMA_BF8 : WMMA_FP8, .b = b_is_bf8 ? WMMA_BF8 : WMMA_FP8 };
+    struct wmma_step s = { .gfx12 = chip->gfx12,
+                           .a = a_is_bf8 ? WMMA_BF8 : WMMA_FP8,
+                           .b = b_is_bf8 ? WMMA_BF8 : WMMA_FP8 };
     uint16_t av[4], bv[4];
     for (int i = 0; i < 4; i++) {
         av[i] = a >> (8 * i) & 255;

@@ -1,11 +1,11 @@
-/* The fast matrix step, compiled once for each instruction set; ROWS(name) gives the function its suffix. All sums fit
- * 30 bits: a product aligned to its grid has at most 26 bits, c 27. Loops over 16 columns become vectors. */
+/* The fast matrix step, compiled once for each instruction set; ROWS(name) gives the function its suffix. All sums
+ * fit 30 bits: a product aligned to its grid has at most 26 bits, c 27. Loops over 16 columns become vectors. */
 #include <string.h>
 
 #include "tools/amdsim/isa/wmma_float.h"
 
-/* Halves taken apart, [k][i]: value = sig * 2^(e - fraction bits). sig has its sign on gfx12; gfx11 wants magnitude and
- * sign (0 or -1) apart. A zero has an e so low that it aligns nothing. */
+/* Halves taken apart, [k][i]: value = sig * 2^(e - fraction bits). sig has its sign on gfx12; gfx11 wants magnitude
+ * and sign (0 or -1) apart. A zero has an e so low that it aligns nothing. */
 enum { E_ZERO = -400 };
 struct side {
     int32_t sig[WMMA_DIM][WMMA_DIM], e[WMMA_DIM][WMMA_DIM], neg[WMMA_DIM][WMMA_DIM];
@@ -86,7 +86,8 @@ uint32_t ROWS(wmma_rows12)(bool bf16, const uint16_t ma[WMMA_DIM][WMMA_DIM], con
                 uint32_t x = acc[j];
                 int32_t field = (int32_t)(x >> 23 & 255), ec = max_i32(field, 1) - 127;
                 int32_t mag = (int32_t)((x & 0x7fffff) | (field ? 0x800000 : 0)) * 8;
-                int32_t grid = max_i32(max_i32(ea, eb) - 24, ec - 26), drop = grid - (ec - 26), sign = (int32_t)x >> 31;
+                int32_t grid = max_i32(max_i32(ea, eb) - 24, ec - 26), drop = grid - (ec - 26),
+                    sign = (int32_t)x >> 31;
                 /* a negative c of which nothing is left counts only on the finest grids */
                 int32_t keep = sar(mag, drop) != 0 || grid <= -126 ? -1 : 0;
                 int32_t sum = (sar((mag ^ sign) - sign, drop) & keep) + sar(pa, grid - (ea - 24)) +
