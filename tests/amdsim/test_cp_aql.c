@@ -3,7 +3,13 @@
 #include "tests/lib/run.h"
 
 static const char *const chip_names[] = { "gfx1201", "gfx1100" };
-enum { N_CHIPS = 2, SIGNAL = 0x8000, SIGNAL_2 = 0x8040, KD = 0x9000, MAILBOX = 0x8100 }; /* bytes in the data buffer */
+enum {
+    N_CHIPS = 2,
+    SIGNAL = 0x8000,
+    SIGNAL_2 = 0x8040,
+    KD = 0x9000,
+    MAILBOX = 0x8100
+}; /* bytes in the data buffer */
 static struct asm_unit *units[N_CHIPS];
 
 static struct rig r;
@@ -30,9 +36,9 @@ static gva descriptor(uint32_t off, gva entry)
 
 static void signal_set(uint32_t off, int64_t value, gva mailbox, uint32_t event)
 {
-    memcpy(r.data + off / 4 + 2, &value, 8);
     memcpy(r.data + off / 4 + 4, &mailbox, 8);
     r.data[off / 4 + 6] = event;
+    __atomic_store_n((int64_t *)(void *)(r.data + off / 4 + 2), value, __ATOMIC_RELEASE);
 }
 static int64_t signal_value(uint32_t off)
 {
@@ -47,7 +53,8 @@ static void slot(struct rig_queue *q, uint32_t header, const uint32_t body[15])
 
 static void dispatch(struct rig_queue *q, gva kd, gva args, uint32_t grid, uint32_t group, gva signal)
 {
-    const uint32_t body[15] = { group | 1 << 16, 1, grid, 1, 1, 0, 0, lo(kd), hi(kd), lo(args), hi(args), 0, 0, lo(signal), hi(signal) };
+    const uint32_t body[15] = { group | 1 << 16, 1,        grid,     1, 1, 0,          0,         lo(kd),
+                                hi(kd),          lo(args), hi(args), 0, 0, lo(signal), hi(signal) };
     slot(q, 2 | 1 << 8 | 2 << 9 | 2 << 11 | 1 << 16, body);
 }
 
@@ -178,8 +185,10 @@ int main(void)
         return 77;
     for (int i = 0; i < N_CHIPS; i++)
         units[i] = kernels_build(chip_names[i]);
-    const TTest *const all[] = { a_dispatch_counts_its_signal_down, barriers_wait_for_their_signals, pm4_travels_in_a_slot,
-                                 a_slot_is_read_when_its_header_is_valid, a_ring_of_slots_wraps, wrong_packets_are_told };
+    const TTest *const all[] = {
+        a_dispatch_counts_its_signal_down,       barriers_wait_for_their_signals, pm4_travels_in_a_slot,
+        a_slot_is_read_when_its_header_is_valid, a_ring_of_slots_wraps,           wrong_packets_are_told
+    };
     Suite *suite = suite_create("cp_aql");
     TCase *t = tcase_create("slots");
     tcase_set_timeout(t, 60);

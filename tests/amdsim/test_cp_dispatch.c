@@ -50,8 +50,10 @@ START_TEST(dispatches_of_a_queue_run_in_order)
 {
     struct rig_queue q = start(_i);
     for (uint32_t i = 0; i < 20; i++) { /* each adds 1 to what the one before left */
-        gva args = kernarg_put(&r, 64 + 8 * i, RIG_DATA + 4096 + 8192 * (i & 1), RIG_DATA + 4096 + 8192 * (~i & 1), 1);
-        launch_push(&q, chip, &(struct launch){ .entry = entry(K_COPY), .kernarg = args, .groups = { 50 }, .no_flush = true });
+        gva args =
+            kernarg_put(&r, 64 + 8 * i, RIG_DATA + 4096 + 8192 * (i & 1), RIG_DATA + 4096 + 8192 * (~i & 1), 1);
+        launch_push(&q, chip,
+                    &(struct launch){ .entry = entry(K_COPY), .kernarg = args, .groups = { 50 }, .no_flush = true });
     }
     PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
     rig_ring(&q);
@@ -67,10 +69,16 @@ START_TEST(partial_groups_and_threads_as_dimensions)
 {
     struct rig_queue q = start(_i);
     gva args = kernarg_put(&r, 64, RIG_DATA + 4096, 0, 1);
-    launch_push(&q, chip, &(struct launch){ .entry = entry(K_FILL), .kernarg = args, .groups = { 100, 1, 1 }, .initiator = 0x8025 });
+    launch_push(
+        &q, chip,
+        &(struct launch){ .entry = entry(K_FILL), .kernarg = args, .groups = { 100, 1, 1 }, .initiator = 0x8025 });
     args = kernarg_put(&r, 80, RIG_DATA + 8192, 0, 1);
-    launch_push(&q, chip, &(struct launch){ .entry = entry(K_FILL), .kernarg = args, .groups = { 3 }, .initiator = 0x8007,
-                                            .threads = { 32 | 7 << 16, 1 | 1 << 16, 1 | 1 << 16 } });
+    launch_push(&q, chip,
+                &(struct launch){ .entry = entry(K_FILL),
+                                  .kernarg = args,
+                                  .groups = { 3 },
+                                  .initiator = 0x8007,
+                                  .threads = { 32 | 7 << 16, 1 | 1 << 16, 1 | 1 << 16 } });
     PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
     rig_ring(&q);
     ck_assert(rig_becomes(&r.data[0], 1));
@@ -139,7 +147,9 @@ START_TEST(queues_run_at_the_same_time)
     rig_ring(&a);
     rig_nap(5000);
     ck_assert_uint_eq(r.data[0], 0);
-    launch_push(&b, chip, &(struct launch){ .entry = entry(K_FILL), .kernarg = set, .groups = { 1 } }); /* its acquire drops code */
+    launch_push(
+        &b, chip,
+        &(struct launch){ .entry = entry(K_FILL), .kernarg = set, .groups = { 1 } }); /* its acquire drops code */
     rig_ring(&b);
     ck_assert(rig_becomes(&r.data[0], 1));
     ck_assert_uint_eq(r.data[1024 + 63], 63);
@@ -152,13 +162,59 @@ START_TEST(atomics_of_all_groups_add_up)
 {
     struct rig_queue q = start(_i);
     gva args = kernarg_put(&r, 64, RIG_DATA + 4096, 0, 0);
-    launch_push(&q, chip, &(struct launch){ .entry = entry(K_COUNT_UP), .kernarg = args, .groups = { 20, 3, 2 }, .threads = { 64 } });
+    launch_push(
+        &q, chip,
+        &(struct launch){ .entry = entry(K_COUNT_UP), .kernarg = args, .groups = { 20, 3, 2 }, .threads = { 64 } });
     PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
     rig_ring(&q);
     ck_assert(rig_becomes(&r.data[0], 1));
     ck_assert_uint_eq(r.data[1024], 20 * 3 * 2 * 64);
     rig_expect_peace(&r);
     rig_close(&r);
+}
+END_TEST
+
+START_TEST(waves_have_scratch_of_their_own)
+{
+    struct rig_queue q = start(_i);
+    gva scratch = 0x500000000ull, args = kernarg_put(&r, 64, RIG_DATA + 4096, 0, 0);
+    rig_map(&r, scratch, 64 << 10, VM_WRITE | VM_VRAM);
+    launch_push(&q, chip,
+                &(struct launch){ .entry = entry(K_SCRATCH),
+                                  .kernarg = args,
+                                  .groups = { 100 },
+                                  .scratch = scratch,
+                                  .rsrc2_more = 1,
+                                  .tmpring = 2 | 1 << 12 }); /* 2 waves an engine, 256 bytes */
+    PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
+    rig_ring(&q);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    rig_expect_peace(&r);
+    for (uint32_t i = 0; i < 3200; i++)
+        ck_assert_uint_eq(r.data[1024 + i], i);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(every_packet_and_dispatch_has_a_line_in_the_trace)
+{
+    char path[] = "/tmp/cp_trace.XXXXXX", text[4096];
+    int fd = mkstemp(path);
+    struct rig_queue q = start_with(_i, (struct cp_options){ .n_threads = 1, .trace = path });
+    gva args = kernarg_put(&r, 64, RIG_DATA + 4096, 0, 0);
+    launch_push(&q, chip, &(struct launch){ .entry = entry(K_FILL), .kernarg = args, .groups = { 3 } });
+    PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
+    rig_ring(&q);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    rig_close(&r);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    ck_assert(n > 0);
+    text[n] = 0;
+    ck_assert(strstr(text, "ring at 0  ACQUIRE_MEM gcr 0xc3f1") && strstr(text, "COMPUTE_PGM_RSRC1_2"));
+    ck_assert(strstr(text, "3x1x1 groups of 32x1x1") && strstr(text, "CS_PARTIAL_FLUSH") &&
+              strstr(text, "RELEASE_MEM"));
+    close(fd);
+    unlink(path);
 }
 END_TEST
 
@@ -229,7 +285,8 @@ START_TEST(new_code_at_an_old_address_needs_an_invalidate)
     uint8_t *code = rig_map(&r, va, VM_PAGE, VM_EXEC | VM_HOST);
     for (uint32_t round = 0; round < 3; round++) {
         memcpy(code, unit->text + unit->at[round ? K_COPY : K_FILL], 256);
-        launch_push(&q, chip, &(struct launch){ .entry = va, .kernarg = args, .groups = { 1 }, .no_acquire = round == 1 });
+        launch_push(&q, chip,
+                    &(struct launch){ .entry = va, .kernarg = args, .groups = { 1 }, .no_acquire = round == 1 });
         PUSH(&q, RELEASE_DWORD(RIG_DATA, round + 1));
         rig_ring(&q);
         ck_assert(rig_becomes(&r.data[0], round + 1));
@@ -284,12 +341,22 @@ int main(void)
         return 77;
     for (int i = 0; i < N_CHIPS; i++)
         units[i] = kernels_build(chip_names[i]);
-    const TTest *const all[] = { the_worked_stream_runs_a_kernel, dispatches_of_a_queue_run_in_order,
-        partial_groups_and_threads_as_dimensions, a_start_begins_the_grid_and_the_dimension_ends_it,
-        indirect_dispatches_read_their_grid, groups_that_wait_for_each_other_get_on, queues_run_at_the_same_time,
-        atomics_of_all_groups_add_up, a_wild_store_is_a_page_fault_that_names_its_kernel, code_must_be_executable,
-        too_many_instructions_are_a_hang, an_endless_kernel_cannot_be_removed_without_reset,
-        new_code_at_an_old_address_needs_an_invalidate, skipped_dispatches_complete_without_running };
+    const TTest *const all[] = { the_worked_stream_runs_a_kernel,
+                                 dispatches_of_a_queue_run_in_order,
+                                 partial_groups_and_threads_as_dimensions,
+                                 a_start_begins_the_grid_and_the_dimension_ends_it,
+                                 indirect_dispatches_read_their_grid,
+                                 groups_that_wait_for_each_other_get_on,
+                                 queues_run_at_the_same_time,
+                                 atomics_of_all_groups_add_up,
+                                 waves_have_scratch_of_their_own,
+                                 every_packet_and_dispatch_has_a_line_in_the_trace,
+                                 a_wild_store_is_a_page_fault_that_names_its_kernel,
+                                 code_must_be_executable,
+                                 too_many_instructions_are_a_hang,
+                                 an_endless_kernel_cannot_be_removed_without_reset,
+                                 new_code_at_an_old_address_needs_an_invalidate,
+                                 skipped_dispatches_complete_without_running };
     Suite *suite = suite_create("cp_dispatch");
     TCase *t = tcase_create("dispatch");
     tcase_set_timeout(t, 60);

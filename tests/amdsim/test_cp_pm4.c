@@ -49,14 +49,14 @@ START_TEST(copy_data_between_memory_registers_and_clock)
     struct rig_queue q = start();
     r.data[8] = 0x12345678;
     r.data[9] = 0x9ABCDEF0;
-    PUSH(&q, 0xC0044000, 0x00110202, lo(RIG_DATA + 32), hi(RIG_DATA), lo(RIG_DATA + 40), hi(RIG_DATA)); /* 64 bit      */
-    PUSH(&q, 0xC0017600, 0x00000215, 0x77);                                                             /* LIMITS      */
-    PUSH(&q, 0xC0044000, 0x00000200, 0x2E15, 0, lo(RIG_DATA + 48), hi(RIG_DATA));                       /* from it     */
-    PUSH(&q, 0xC0044000, 0x00010205, 5, 6, lo(RIG_DATA + 56), hi(RIG_DATA));                            /* immediate   */
-    PUSH(&q, 0xC0044000, 0x00010209, 0, 0, lo(RIG_DATA + 64), hi(RIG_DATA));                            /* clock       */
-    PUSH(&q, 0xC0044000, 0x00000005, 0x99, 0, 0x2E15, 0);                                               /* to register */
+    PUSH(&q, 0xC0044000, 0x00110202, lo(RIG_DATA + 32), hi(RIG_DATA), lo(RIG_DATA + 40), hi(RIG_DATA)); /* 64 bit   */
+    PUSH(&q, 0xC0017600, 0x00000215, 0x77);                                                             /* LIMITS   */
+    PUSH(&q, 0xC0044000, 0x00000200, 0x2E15, 0, lo(RIG_DATA + 48), hi(RIG_DATA));                       /* from it  */
+    PUSH(&q, 0xC0044000, 0x00010205, 5, 6, lo(RIG_DATA + 56), hi(RIG_DATA)); /* immediate */
+    PUSH(&q, 0xC0044000, 0x00010209, 0, 0, lo(RIG_DATA + 64), hi(RIG_DATA));                            /* clock    */
+    PUSH(&q, 0xC0044000, 0x00000005, 0x99, 0, 0x2E15, 0); /* to register */
     PUSH(&q, 0xC0044000, 0x00000200, 0x2E15, 0, lo(RIG_DATA + 72), hi(RIG_DATA));
-    PUSH(&q, 0xC0017900, 0x00000123, 0xABC);                                                            /* UCONFIG     */
+    PUSH(&q, 0xC0017900, 0x00000123, 0xABC);                                                            /* UCONFIG  */
     PUSH(&q, 0xC0044000, 0x00000200, 0xC123, 0, lo(RIG_DATA + 76), hi(RIG_DATA));
     uint64_t t0 = cp_clock();
     PUSH(&q, WRITE_DWORD(RIG_DATA, 1));
@@ -121,7 +121,7 @@ START_TEST(a_wait_suspends_its_queue_alone)
     PUSH(&a, WRITE_DWORD(RIG_DATA + 4, 1));
     rig_ring(&a);
     ck_assert(rig_becomes64(a.rptr, 7) || *a.rptr == a.at); /* fetched though it waits */
-    r.data[0] = 0x102;
+    __atomic_store_n(&r.data[0], 0x102, __ATOMIC_RELEASE);
     PUSH(&b, WRITE_DWORD(RIG_DATA + 8, 5));
     rig_ring(&b);
     ck_assert(rig_becomes(&r.data[2], 5));
@@ -138,9 +138,10 @@ END_TEST
 START_TEST(every_comparison_of_a_wait)
 {
     /* function, value, reference, 1 when met at once */
-    static const uint32_t cases[][4] = { { 0, 9, 1, 1 }, { 1, 1, 2, 1 }, { 1, 2, 2, 0 }, { 2, 2, 2, 1 }, { 2, 3, 2, 0 },
-                                         { 3, 2, 2, 1 }, { 3, 1, 2, 0 }, { 4, 1, 2, 1 }, { 4, 2, 2, 0 }, { 5, 2, 2, 1 },
-                                         { 5, 0xFFFFFFFF, 2, 1 }, { 5, 1, 2, 0 }, { 6, 3, 2, 1 }, { 6, 2, 2, 0 } };
+    static const uint32_t cases[][4] = { { 0, 9, 1, 1 }, { 1, 1, 2, 1 }, { 1, 2, 2, 0 },          { 2, 2, 2, 1 },
+                                         { 2, 3, 2, 0 }, { 3, 2, 2, 1 }, { 3, 1, 2, 0 },          { 4, 1, 2, 1 },
+                                         { 4, 2, 2, 0 }, { 5, 2, 2, 1 }, { 5, 0xFFFFFFFF, 2, 1 }, { 5, 1, 2, 0 },
+                                         { 6, 3, 2, 1 }, { 6, 2, 2, 0 } };
     start();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rig_queue q = rig_queue(&r, CP_PM4, 4096);
@@ -190,9 +191,10 @@ START_TEST(indirect_buffers_nest_once_and_chain)
 {
     struct rig_queue q = start();
     uint32_t *ib = r.ib, n = 0;
-    const uint32_t first[] = { WRITE_DWORD(RIG_DATA + 4, 1), 0xC0023F00, lo(RIG_IB + 1024), hi(RIG_IB), 5 | 1 << 23,
-                               WRITE_DWORD(RIG_DATA + 12, 3), 0xC0023F00, lo(RIG_IB + 2048), hi(RIG_IB), 10 | 1 << 20 | 1 << 23,
-                               WRITE_DWORD(RIG_DATA + 28, 99) /* never: the chain has left */ };
+    const uint32_t
+        first[] = { WRITE_DWORD(RIG_DATA + 4, 1),  0xC0023F00, lo(RIG_IB + 1024), hi(RIG_IB), 5 | 1 << 23,
+                    WRITE_DWORD(RIG_DATA + 12, 3), 0xC0023F00, lo(RIG_IB + 2048), hi(RIG_IB), 10 | 1 << 20 | 1 << 23,
+                    WRITE_DWORD(RIG_DATA + 28, 99) /* never: the chain has left */ };
     const uint32_t nested[] = { WRITE_DWORD(RIG_DATA + 8, 2) };
     const uint32_t chained[] = { WRITE_DWORD(RIG_DATA + 16, 4), WRITE_DWORD(RIG_DATA + 20, 5) };
     memcpy(ib, first, sizeof first);
@@ -232,13 +234,30 @@ END_TEST
 START_TEST(atomics_by_their_numbers)
 {
     /* op, before, source, compare, after; 64-bit ones on a pair whose upper half is 1 */
-    static const struct { uint32_t op; uint64_t before, src, cmp, after; } cases[] = {
-        { 7, 5, 9, 0, 9 }, { 8, 5, 9, 5, 9 }, { 8, 5, 9, 6, 5 }, { 15, 5, 9, 0, 14 }, { 16, 5, 9, 0, 0xFFFFFFFC },
-        { 17, 0xFFFFFFFF, 1, 0, 0xFFFFFFFF }, { 18, 0xFFFFFFFF, 1, 0, 1 }, { 19, 0xFFFFFFFF, 1, 0, 1 },
-        { 20, 0xFFFFFFFF, 1, 0, 0xFFFFFFFF }, { 21, 12, 10, 0, 8 }, { 22, 12, 10, 0, 14 }, { 23, 12, 10, 0, 6 },
-        { 24, 5, 5, 0, 0 }, { 24, 4, 5, 0, 5 }, { 25, 0, 7, 0, 7 }, { 25, 9, 7, 0, 7 }, { 25, 5, 7, 0, 4 },
-        { 15 + 64, 1, 1, 0, 2 }, { 15 + 32, 0x1FFFFFFFFull, 1, 0, 0x200000000ull }, { 15, 0x1FFFFFFFFull, 1, 0, 0x100000000ull },
-        { 8 + 32, 0x100000005ull, 9, 0x100000005ull, 9 }, { 17 + 32, 1ull << 63, 1, 0, 1ull << 63 },
+    static const struct { uint32_t op; uint64_t before, src, cmp, after;
+    } cases[] = {
+        { 7, 5, 9, 0, 9 },
+        { 8, 5, 9, 5, 9 },
+        { 8, 5, 9, 6, 5 },
+        { 15, 5, 9, 0, 14 },
+        { 16, 5, 9, 0, 0xFFFFFFFC },
+        { 17, 0xFFFFFFFF, 1, 0, 0xFFFFFFFF },
+        { 18, 0xFFFFFFFF, 1, 0, 1 },
+        { 19, 0xFFFFFFFF, 1, 0, 1 },
+        { 20, 0xFFFFFFFF, 1, 0, 0xFFFFFFFF },
+        { 21, 12, 10, 0, 8 },
+        { 22, 12, 10, 0, 14 },
+        { 23, 12, 10, 0, 6 },
+        { 24, 5, 5, 0, 0 },
+        { 24, 4, 5, 0, 5 },
+        { 25, 0, 7, 0, 7 },
+        { 25, 9, 7, 0, 7 },
+        { 25, 5, 7, 0, 4 },
+        { 15 + 64, 1, 1, 0, 2 },
+        { 15 + 32, 0x1FFFFFFFFull, 1, 0, 0x200000000ull },
+        { 15, 0x1FFFFFFFFull, 1, 0, 0x100000000ull },
+        { 8 + 32, 0x100000005ull, 9, 0x100000005ull, 9 },
+        { 17 + 32, 1ull << 63, 1, 0, 1ull << 63 },
     };
     struct rig_queue q = start();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -290,6 +309,41 @@ START_TEST(dma_data_copies_and_fills_across_pages)
     ck_assert_uint_eq(r.data[0x20000 / 4], 0xA5A51234);
     ck_assert_uint_eq(r.data[0x20000 / 4 + 2047], 0xA5A51234);
     ck_assert_uint_eq(r.data[0x20000 / 4 + 2048], 0);
+    rig_expect_peace(&r);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(rarer_packets)
+{
+    struct rig_queue q = start();
+    const uint32_t body[] = { 0xC0002300, 0x01000005, WRITE_DWORD(RIG_DATA + 4, 1),  /* PRED_EXEC: for complex 0  */
+                              0xC0002300, 0x02000005, WRITE_DWORD(RIG_DATA + 8, 1),  /* for another               */
+                              0xC0005900, 0, WRITE_DWORD(RIG_DATA, 1) };             /* REWIND: until it is valid */
+    r.data[64] = 0x11, r.data[65] = 0x22;
+    memcpy(r.ib, body, sizeof body);
+    PUSH(&q, 0xC000BA00 | 3 << 16, 0x215, 0x33, 0x20A, 0x44);                        /* SET_SH_REG_PAIRS          */
+    PUSH(&q, 0xC0044000, 0x00000200, 0x2E15, 0, lo(RIG_DATA + 16), hi(RIG_DATA));
+    PUSH(&q, 0xC0044000, 0x00000200, 0x2E0A, 0, lo(RIG_DATA + 20), hi(RIG_DATA));
+    PUSH(&q, 0xC0036300, lo(RIG_DATA + 256), hi(RIG_DATA), 0x240, 2);                /* LOAD_SH_REG_INDEX         */
+    PUSH(&q, 0xC0044000, 0x00010200, 0x2E40, 0, lo(RIG_DATA + 24), hi(RIG_DATA));
+    PUSH(&q, 0xC0019B00, 0x30000216, 0x7);                                           /* SET_SH_REG_INDEX          */
+    PUSH(&q, 0xC0044000, 0x00000200, 0x2E16, 0, lo(RIG_DATA + 32), hi(RIG_DATA));
+    PUSH(&q, 0xC0009500, 0);                                                         /* HDP_FLUSH                 */
+    PUSH(&q, 0xC0004600, 0x19);                                                      /* EVENT_WRITE for profiling */
+    PUSH(&q, 0xC0023F00, lo(RIG_IB), hi(RIG_IB), sizeof body / 4 | 1 << 23);
+    rig_ring(&q);
+    ck_assert(rig_becomes(&r.data[1], 1));
+    rig_nap(1000);
+    ck_assert_uint_eq(__atomic_load_n(&r.data[0], __ATOMIC_ACQUIRE), 0);
+    __atomic_store_n(&r.ib[15], 1u << 31, __ATOMIC_RELEASE);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    ck_assert_uint_eq(r.data[2], 0);
+    ck_assert_uint_eq(r.data[4], 0x33);
+    ck_assert_uint_eq(r.data[5], 0x44);
+    ck_assert_uint_eq(r.data[6], 0x11);
+    ck_assert_uint_eq(r.data[7], 0x22);
+    ck_assert_uint_eq(r.data[8], 7);
     rig_expect_peace(&r);
     rig_close(&r);
 }
@@ -403,7 +457,8 @@ START_TEST(submissions_of_the_driver_run_in_order)
     memcpy(r.ib, a, sizeof a);
     memcpy(r.ib + 64, b, sizeof b);
     memcpy(r.ib + 128, sdma, sizeof sdma);
-    const struct cp_ib ib[] = { { RIG_IB, 5 }, { RIG_IB + 256, 5 } }, copy = { RIG_IB + 512, 8 }, bad = { 0x900000000ull, 8 };
+    const struct cp_ib ib[] = { { RIG_IB, 5 }, { RIG_IB + 256, 5 } }, copy = { RIG_IB + 512, 8 },
+                       bad = { 0x900000000ull, 8 };
     ck_assert_int_eq(cp_submit(r.c, r.vm, false, ib, 2, 17, on_done, NULL), 0);
     ck_assert(rig_becomes64(&done_point, 17));
     ck_assert_uint_eq(r.data[0], 2);
@@ -425,13 +480,25 @@ int main(void)
     Suite *suite = suite_create("cp_pm4");
     TCase *t = tcase_create("packets"), *f = tcase_create("refusals");
     static const TTest *const *tests;
-    const TTest *const all[] = { write_data_reaches_memory, ring_wraps_and_packets_straddle_its_end,
-        copy_data_between_memory_registers_and_clock, release_mem_writes_and_interrupts,
-        a_missing_end_of_pipe_buffer_faults_at_address_0, a_wait_suspends_its_queue_alone, every_comparison_of_a_wait,
-        host_data_path_flush_is_write_then_wait_on_its_registers, indirect_buffers_nest_once_and_chain, cond_exec_skips,
-        atomics_by_their_numbers, atomic_loop_waits_for_its_value, dma_data_copies_and_fills_across_pages,
-        doorbell_before_the_write_pointer_is_noted, half_of_a_doorbell_is_noted, overrun_of_the_ring_is_noted,
-        strict_makes_doorbell_misuse_a_fault, submissions_of_the_driver_run_in_order };
+    const TTest *const all[] = { write_data_reaches_memory,
+                                 ring_wraps_and_packets_straddle_its_end,
+                                 copy_data_between_memory_registers_and_clock,
+                                 release_mem_writes_and_interrupts,
+                                 a_missing_end_of_pipe_buffer_faults_at_address_0,
+                                 a_wait_suspends_its_queue_alone,
+                                 every_comparison_of_a_wait,
+                                 host_data_path_flush_is_write_then_wait_on_its_registers,
+                                 indirect_buffers_nest_once_and_chain,
+                                 cond_exec_skips,
+                                 atomics_by_their_numbers,
+                                 atomic_loop_waits_for_its_value,
+                                 dma_data_copies_and_fills_across_pages,
+                                 rarer_packets,
+                                 doorbell_before_the_write_pointer_is_noted,
+                                 half_of_a_doorbell_is_noted,
+                                 overrun_of_the_ring_is_noted,
+                                 strict_makes_doorbell_misuse_a_fault,
+                                 submissions_of_the_driver_run_in_order };
     tests = all;
     tcase_set_timeout(t, 60);
     tcase_set_timeout(f, 60);

@@ -23,7 +23,8 @@ START_TEST(copy_write_fill)
     struct rig_queue q = start();
     for (uint32_t i = 0; i < 0x8000; i++)
         r.data[0x10000 + i] = i * 2654435761u;
-    PUSH(&q, 0x1, 0x1FFFF - 3, 0, lo(RIG_DATA + 0x40001), hi(RIG_DATA), lo(RIG_DATA + 0x80005), hi(RIG_DATA)); /* odd places */
+    PUSH(&q, 0x1, 0x1FFFF - 3, 0, lo(RIG_DATA + 0x40001), hi(RIG_DATA), lo(RIG_DATA + 0x80005),
+         hi(RIG_DATA)); /* odd places */
     PUSH(&q, 0x2, lo(RIG_DATA + 0x1000), hi(RIG_DATA), 2, 5, 6, 7);
     PUSH(&q, 0x8000000B, lo(RIG_DATA + 0x2000), hi(RIG_DATA), 0x12345678, 4095);
     PUSH(&q, 0x0000000B, lo(RIG_DATA + 0x4001), hi(RIG_DATA), 0x55555555, 2);

@@ -41,7 +41,8 @@ static void run(void)
 static void run_in_peace(void)
 {
     run();
-    for (uint64_t end = rig_now_ms() + RIG_WAIT_MS; rig_now_ms() < end && __atomic_load_n(&r.data[0], __ATOMIC_ACQUIRE) != token; rig_nap(50))
+    for (uint64_t end = rig_now_ms() + RIG_WAIT_MS;
+         rig_now_ms() < end && __atomic_load_n(&r.data[0], __ATOMIC_ACQUIRE) != token; rig_nap(50))
         ck_assert_msg(!__atomic_load_n(&r.n_faults, __ATOMIC_ACQUIRE), "%s", r.fault.text);
     rig_expect_peace(&r);
     ck_assert_uint_eq(r.data[0], token);
@@ -121,7 +122,8 @@ START_TEST(stale_vector_cache)
     rig_close(&r);
     vm_unmap(unit->vm, RIG_RINGS, 0x700000000ull);
     twice(K_COPY, 0xC0F1); /* everything but GLV and GL1 */
-    rig_expect_fault(&r, "stale vector cache: 0x710000000 kept since dispatch 1, changed by the host: GLV_INV missing");
+    rig_expect_fault(&r,
+                     "stale vector cache: 0x710000000 kept since dispatch 1, changed by the host: GLV_INV missing");
     rig_close(&r);
 }
 END_TEST
@@ -174,7 +176,8 @@ START_TEST(stale_code)
         memcpy(code, unit->text + unit->at[round ? K_COUNT_UP : K_FILL], 256);
         memset(code, round ? 0xbf : code[0], round ? 1 : 0);
         acquire(round ? 0xC3F0 : ACQUIRE_ALL);
-        launch_push(&q, unit->chip, &(struct launch){ .entry = va, .kernarg = args, .groups = { 1 }, .no_acquire = true });
+        launch_push(&q, unit->chip,
+                    &(struct launch){ .entry = va, .kernarg = args, .groups = { 1 }, .no_acquire = true });
         if (!round)
             run_in_peace();
     }
@@ -203,8 +206,10 @@ static void pair(int k1, gva a1, gva b1, int k2, gva a2, gva b2, bool wait)
         run();
 }
 
-static const struct { const char *why; int k1, k2; gva a1, b1, a2, b2; } pairs[] = {
-    { "read of 0x700001000, written by dispatch 2", K_COPY, K_COPY, PRIVATE, PRIVATE + 4096, PRIVATE + 4096, RIG_DATA + 4096 },
+static const struct { const char *why; int k1, k2; gva a1, b1, a2, b2;
+} pairs[] = {
+    { "read of 0x700001000, written by dispatch 2", K_COPY, K_COPY, PRIVATE, PRIVATE + 4096, PRIVATE + 4096,
+      RIG_DATA + 4096 },
     { "write of 0x700001000, written by dispatch 2", K_COPY, K_FILL, PRIVATE, PRIVATE + 4096, PRIVATE + 4096, 0 },
     { "write of 0x700000000, read by dispatch 2", K_COPY, K_FILL, PRIVATE, PRIVATE + 4096, PRIVATE, 0 },
 };
@@ -255,7 +260,8 @@ START_TEST(the_host_is_told_before_level_2_has_written_back)
             rig_close(&r);
             vm_unmap(unit->vm, RIG_RINGS, 0x700000000ull);
         } else {
-            PUSH(&q, 0xC0064900, 0x514, 0x60000000, lo(RIG_DATA + 16), hi(RIG_DATA), 0, 0, 0); /* a time tells nothing */
+            PUSH(&q, 0xC0064900, 0x514, 0x60000000, lo(RIG_DATA + 16), hi(RIG_DATA), 0, 0,
+                 0); /* a time tells nothing */
             PUSH(&q, 0xC0064900, 0x514, 0x20000000, lo(RIG_DATA), hi(RIG_DATA), 1, 0, 0);
             rig_ring(&q);
             rig_expect_fault(&r, "GL2_WB is missing");
@@ -300,10 +306,18 @@ int main(void)
     if (!asm_available())
         return 77;
     unit = kernels_build("gfx1201");
-    const TTest *const all[] = { a_right_program_is_left_in_peace, memory_that_nobody_wrote, memory_that_a_copy_engine_wrote,
-        stale_vector_cache, stale_scalar_cache, stale_level_2, stale_cache_between_dispatches, stale_code,
-        a_packet_that_does_not_wait_for_the_dispatch_before_it, the_host_is_told_before_level_2_has_written_back,
-        registers_that_were_never_set, notes_let_the_program_go_on };
+    const TTest *const all[] = { a_right_program_is_left_in_peace,
+                                 memory_that_nobody_wrote,
+                                 memory_that_a_copy_engine_wrote,
+                                 stale_vector_cache,
+                                 stale_scalar_cache,
+                                 stale_level_2,
+                                 stale_cache_between_dispatches,
+                                 stale_code,
+                                 a_packet_that_does_not_wait_for_the_dispatch_before_it,
+                                 the_host_is_told_before_level_2_has_written_back,
+                                 registers_that_were_never_set,
+                                 notes_let_the_program_go_on };
     Suite *suite = suite_create("cp_strict");
     TCase *t = tcase_create("findings");
     tcase_set_timeout(t, 60);

@@ -1,5 +1,5 @@
-/* The vector ALU, instruction by instruction, through the assembler, the decoder and a running wave: what C on the host
- * says for corner cases and random words, in active lanes; inactive lanes must keep what they had. */
+/* The vector ALU, instruction by instruction, through the assembler, the decoder and a running wave: what C on the
+ * host says for corner cases and random words, in active lanes; inactive lanes must keep what they had. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,7 +198,10 @@ static int exponent(double v)
     return e;
 }
 static int64_t to_int(double v, double lo, double hi) { return isnan(v) ? 0 : (int64_t)fmin(fmax(trunc(v), lo), hi); }
-static int64_t norm(double v, double lo, double hi) { return isnan(v) ? 0 : (int64_t)rint(fmin(fmax(v * hi, lo), hi)); }
+static int64_t norm(double v, double lo, double hi)
+{
+    return isnan(v) ? 0 : (int64_t)rint(fmin(fmax(v * hi, lo), hi));
+}
 
 static double hf(uint64_t bits)
 {
@@ -242,12 +245,12 @@ static uint32_t class_bit(int kind, bool neg, bool quiet)
 
 #define NAME2(line) case_##line
 #define NAME(line) NAME2(line)
-#define CASE(chips, kind, text, ...)                                                                                   \
-    static uint64_t NAME(__LINE__)(struct io *x)                                                                       \
-    {                                                                                                                  \
-        const bool cin = x->cin;                                                                                       \
-        (void)cin;                                                                                                     \
-        return (uint64_t)(__VA_ARGS__);                                                                                \
+#define CASE(chips, kind, text, ...)                                                                                 \
+    static uint64_t NAME(__LINE__)(struct io *x)                                                                     \
+    {                                                                                                                \
+        const bool cin = x->cin;                                                                                     \
+        (void)cin;                                                                                                   \
+        return (uint64_t)(__VA_ARGS__);                                                                              \
     }
 #include "tests/amdsim/isa_valu_cases.def"
 #undef CASE
@@ -278,11 +281,13 @@ static uint32_t rnd(void)
 static uint32_t word(enum kind k)
 {
     static const uint32_t corner[] = {
-        0, 1, 2, 15, 16, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffff, 0x800000, 0xffffff,
-        0x1000000, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0x3f800000, 0xbf800000, 0x3f000000, 0x3effffff, 0x3fc00000,
-        0xc0200000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x00800000, 0x007fffff, 0x7f7fffff, 0x4effffff,
-        0x4f000000, 0xcf000000, 0x4f7fffff, 0x4f800000, 0x3c003c00, 0x7c00fc00, 0x7e00fbff, 0x00010400, 0x03ff8000, 0x03020100,
-        0x0c0d0b0a, 0x47000000, 0xc7000001, 0x477fe000, 0x477ff000, 0x33800000,
+        0,          1,          2,          15,         16,         31,         32,         33,
+        63,         64,         0x7f,       0x80,       0xff,       0x7fff,     0x8000,     0xffff,
+        0x10000,    0x7fffff,   0x800000,   0xffffff,   0x1000000,  0x7fffffff, 0x80000000, 0x80000001,
+        0xffffffff, 0x3f800000, 0xbf800000, 0x3f000000, 0x3effffff, 0x3fc00000, 0xc0200000, 0x7f800000,
+        0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x00800000, 0x007fffff, 0x7f7fffff, 0x4effffff,
+        0x4f000000, 0xcf000000, 0x4f7fffff, 0x4f800000, 0x3c003c00, 0x7c00fc00, 0x7e00fbff, 0x00010400,
+        0x03ff8000, 0x03020100, 0x0c0d0b0a, 0x47000000, 0xc7000001, 0x477fe000, 0x477ff000, 0x33800000,
     };
     switch (rnd() % 6) {
     case 0:
@@ -343,9 +348,13 @@ static bool one_round(const struct asm_unit *u, size_t snippet, const struct ins
     bool has_mask = in->kind == MASK || in->kind == W32C || in->kind == W64C;
     uint32_t mask = 0;
     for (uint32_t l = 0; l < WAVE_LANES && good; l++) {
-        struct io x = { .a = pair(&before, 2, (int)l), .b = pair(&before, 4, (int)l), .c = pair(&before, 6, (int)l),
-                        .d = pair(&before, 0, (int)l), .cin = before.s[OPND_VCC] >> l & 1, .cin2 = before.s[21] >> l & 1,
-                        .lane = l };
+        struct io x = {.a = pair(&before, 2, (int)l),
+                       .b = pair(&before, 4, (int)l),
+                       .c = pair(&before, 6, (int)l),
+                       .d = pair(&before, 0, (int)l),
+                       .cin = before.s[OPND_VCC] >> l & 1,
+                       .cin2 = before.s[21] >> l & 1,
+                       .lane = l};
         uint64_t want = in->value(&x), got = wide ? pair(w, 0, (int)l) : w->v[0][l];
         bool on = exec >> l & 1;
         mask |= (uint32_t)(on && (in->kind == MASK ? want != 0 : x.out)) << l;
@@ -354,9 +363,10 @@ static bool one_round(const struct asm_unit *u, size_t snippet, const struct ins
         else
             good = pair(w, 0, (int)l) == x.d;
         if (!good)
-            fprintf(stderr, "%s: %s: %s lane, a %llx b %llx c %llx d %llx gives %llx, must be %llx\n", u->chip->name, in->text,
-                    on ? "active" : "inactive", (unsigned long long)x.a, (unsigned long long)x.b, (unsigned long long)x.c,
-                    (unsigned long long)x.d, (unsigned long long)got, (unsigned long long)(on ? want : x.d));
+            fprintf(stderr, "%s: %s: %s lane, a %llx b %llx c %llx d %llx gives %llx, must be %llx\n", u->chip->name,
+                    in->text, on ? "active" : "inactive", (unsigned long long)x.a, (unsigned long long)x.b,
+                    (unsigned long long)x.c, (unsigned long long)x.d, (unsigned long long)got,
+                    (unsigned long long)(on ? want : x.d));
     }
     if (good && has_mask && w->s[20] != mask) {
         fprintf(stderr, "%s: %s: mask %08x, must be %08x\n", u->chip->name, in->text, w->s[20], mask);

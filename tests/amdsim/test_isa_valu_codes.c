@@ -10,7 +10,8 @@
 
 enum { MAX_CODES = 4096 };
 
-/* An opcode and two dwords that encode it, with operands that every instruction of the format accepts if it exists. */
+/* An opcode and two dwords that encode it, with operands that every instruction of the format accepts if it
+ * exists. */
 struct code {
     enum inst_format format;
     uint32_t op, dw[3];
@@ -27,14 +28,17 @@ static size_t all_codes(struct code *out)
         out[n++] = (struct code){ F_VOPC, op, { 0x7c000000 | op << 17 | 4u << 9 | 0x106, 0xbf800000, 0xbf800000 } };
     for (uint32_t op = 0x200; op < 0x400; op++) {
         bool carries = op >= 0x2fc && op <= 0x302;
-        out[n++] = (struct code){ carries ? F_VOP3SD : F_VOP3, op,
-                                  { 0xd4000000 | op << 16 | (carries ? 6u << 8 : 0) | 2,
-                                    0x104u | 0x106u << 9 | (op == 0x300 || op == 0x301 || op == 0x302 ? 0 : 0x108u << 18),
-                                    0xbf800000 } };
+        out[n++] = (struct code){
+            carries ? F_VOP3SD : F_VOP3,
+            op,
+            {0xd4000000 | op << 16 | (carries ? 6u << 8 : 0) | 2,
+             0x104u | 0x106u << 9 | (op == 0x300 || op == 0x301 || op == 0x302 ? 0 : 0x108u << 18), 0xbf800000}};
     }
     for (uint32_t op = 0; op < 0x40; op++)
-        out[n++] = (struct code){ F_VOP3P, op, { 0xcc000000 | op << 16 | 0x4000 | 2, 0x104u | 0x106u << 9 | 0x108u << 18 | 3u << 27,
-                                                 0xbf800000 } };
+        out[n++] = (struct code){
+            F_VOP3P,
+            op,
+            {0xcc000000 | op << 16 | 0x4000 | 2, 0x104u | 0x106u << 9 | 0x108u << 18 | 3u << 27, 0xbf800000}};
     return n;
 }
 
@@ -61,11 +65,13 @@ static void other_operands(struct code *c, int variant)
     if (c->format == F_VOP1)
         c->dw[0] = (c->dw[0] & ~0x1ffu) | 4;
     else if (c->format == F_VOP3)
-        c->dw[1] = c->op == 0x360 ? 0x104u | 4u << 9 : c->op >= 0x280 && c->op < 0x290 ? 4 : 0x104u | 6u << 9 | 8u << 18;
+        c->dw[1] = c->op == 0x360                    ? 0x104u | 4u << 9
+                   : c->op >= 0x280 && c->op < 0x290 ? 4
+                                                     : 0x104u | 6u << 9 | 8u << 18;
 }
 
-/* Names of those codes that have none yet. Every code is a line of bytes and a line with a mark that says where it ends;
- * LLVM complains by line about what it does not know and goes on in the middle of it. */
+/* Names of those codes that have none yet. Every code is a line of bytes and a line with a mark that says where it
+ * ends; LLVM complains by line about what it does not know and goes on in the middle of it. */
 static void ask_llvm(const char *chip, struct code *codes, size_t n, char (*names)[64], int variant)
 {
     char dir[] = "/tmp/valu_codes.XXXXXX", cmd[512], in[64], out[64], err[64], line[512], first[512] = "";
@@ -96,8 +102,8 @@ static void ask_llvm(const char *chip, struct code *codes, size_t n, char (*name
     (void)rc; /* not 0 when anything was unknown */
     f = fopen(err, "r");
     while (fgets(line, sizeof line, f))
-        if (strncmp(line, in, strlen(in)) == 0 && sscanf(line + strlen(in), ":%u:1: warning", &at) == 1 && at <= lines &&
-            strstr(line, ":1: warning"))
+        if (strncmp(line, in, strlen(in)) == 0 && sscanf(line + strlen(in), ":%u:1: warning", &at) == 1 &&
+            at <= lines && strstr(line, ":1: warning"))
             invalid[at] = true;
     fclose(f);
     f = fopen(out, "r");

@@ -75,7 +75,9 @@ enum { ADD, MUL, FMA, N_OPS };
 
 static uint64_t ours(int op, const struct float_fmt *f, const uint64_t *v, struct float_mode m)
 {
-    return op == ADD ? float_add(f, v[0], v[1], m) : op == MUL ? float_mul(f, v[0], v[1], m) : float_fma(f, v[0], v[1], v[2], m);
+    return op == ADD   ? float_add(f, v[0], v[1], m)
+           : op == MUL ? float_mul(f, v[0], v[1], m)
+                       : float_fma(f, v[0], v[1], v[2], m);
 }
 
 static uint64_t host32(int op, const uint64_t *v)
@@ -118,9 +120,9 @@ START_TEST(add_mul_fma_as_the_host_rounds_them)
                 fesetround(FE_TONEAREST);
                 uint64_t got = ours(op, f, v, m);
                 if (got != want && !both_nan(f, got, want))
-                    ck_abort_msg("%s of %d bits, rounding %d: %llx, %llx, %llx gives %llx, the host %llx", names[op], f->bits, round,
-                                 (unsigned long long)v[0], (unsigned long long)v[1], (unsigned long long)v[2],
-                                 (unsigned long long)got, (unsigned long long)want);
+                    ck_abort_msg("%s of %d bits, rounding %d: %llx, %llx, %llx gives %llx, the host %llx", names[op],
+                                 f->bits, round, (unsigned long long)v[0], (unsigned long long)v[1],
+                                 (unsigned long long)v[2], (unsigned long long)got, (unsigned long long)want);
             }
 }
 END_TEST
@@ -139,7 +141,8 @@ static uint64_t to_half(double d, int round)
                                   : false;
     a = (lo + up) * step;
     if (a >= 65536.0)
-        return sign | (round == ROUND_EVEN || (round == ROUND_UP && !sign) || (round == ROUND_DOWN && sign) ? 0x7c00 : 0x7bff);
+        return sign | (round == ROUND_EVEN || (round == ROUND_UP && !sign) || (round == ROUND_DOWN && sign) ? 0x7c00
+                                                                                                            : 0x7bff);
     if (a < 0x1p-14)
         return sign | (uint64_t)(a * 0x1p24);
     frexp(a, &e);
@@ -163,11 +166,11 @@ START_TEST(halves)
                 continue;
             double x = from_half(a), y = from_half(b), s = x + y, p = x * y;
             if (s != 0 && float_add(&F16, a, b, m) != to_half(s, round))
-                ck_abort_msg("%04x + %04x rounding %d: %04x, not %04x", (int)a, (int)b, round, (int)float_add(&F16, a, b, m),
-                             (int)to_half(s, round));
+                ck_abort_msg("%04x + %04x rounding %d: %04x, not %04x", (int)a, (int)b, round,
+                             (int)float_add(&F16, a, b, m), (int)to_half(s, round));
             if (float_mul(&F16, a, b, m) != to_half(p, round))
-                ck_abort_msg("%04x * %04x rounding %d: %04x, not %04x", (int)a, (int)b, round, (int)float_mul(&F16, a, b, m),
-                             (int)to_half(p, round));
+                ck_abort_msg("%04x * %04x rounding %d: %04x, not %04x", (int)a, (int)b, round,
+                             (int)float_mul(&F16, a, b, m), (int)to_half(p, round));
             uint32_t w = (uint32_t)rnd();
             if ((w & 0x7f800000) != 0x7f800000 && float_convert(&F32, &F16, w, false, m) != to_half(f32(w), round))
                 ck_abort_msg("%08x to f16, rounding %d", w, round);
@@ -254,7 +257,8 @@ START_TEST(parts_and_scaling)
             float want = (float)fract;
             want = want >= 1 ? 0x1.fffffep-1f : want;
             if (f32(float_fract(&F32, u, m)) != want)
-                ck_abort_msg("fract %08llx: %08llx", (unsigned long long)u, (unsigned long long)float_fract(&F32, u, m));
+                ck_abort_msg("fract %08llx: %08llx", (unsigned long long)u,
+                             (unsigned long long)float_fract(&F32, u, m));
         }
     }
     ck_assert_uint_eq(float_fract(&F32, 0xb3000000, m), 0x3f7fffff); /* just below an integer stays below 1 */
@@ -301,8 +305,8 @@ START_TEST(division_is_correctly_rounded)
         uint64_t n = any(f), d = any(f), got = divide(f, n, d, (int)(rnd() % 3) - 1);
         uint64_t want = f == &F32 ? b32(f32(n) / f32(d)) : b64(f64(n) / f64(d));
         if (got != want && !both_nan(f, got, want))
-            ck_abort_msg("%llx / %llx of %d bits: %llx, the host %llx", (unsigned long long)n, (unsigned long long)d, f->bits,
-                         (unsigned long long)got, (unsigned long long)want);
+            ck_abort_msg("%llx / %llx of %d bits: %llx, the host %llx", (unsigned long long)n, (unsigned long long)d,
+                         f->bits, (unsigned long long)got, (unsigned long long)want);
     }
 }
 END_TEST
@@ -310,7 +314,8 @@ END_TEST
 START_TEST(which_nan)
 {
     struct float_mode m = { 0 };
-    const uint64_t q1 = 0x7fc00001, q2 = 0xffc00002, s1 = 0x7f800003, one = 0x3f800000, inf = 0x7f800000, bad = 0xffc00000;
+    const uint64_t q1 = 0x7fc00001, q2 = 0xffc00002, s1 = 0x7f800003, one = 0x3f800000, inf = 0x7f800000,
+                   bad = 0xffc00000;
     ck_assert_uint_eq(float_add(&F32, q1, q2, m), q1);
     ck_assert_uint_eq(float_add(&F32, one, q2, m), q2);
     ck_assert_uint_eq(float_add(&F32, s1, q2, m), s1 | 0x400000);
@@ -329,7 +334,8 @@ END_TEST
 START_TEST(least_and_greatest)
 {
     struct float_mode m = { 0 };
-    const uint64_t q1 = 0x7fc00001, q2 = 0xffc00002, s1 = 0x7f800003, one = 0x3f800000, two = 0x40000000, neg0 = 0x80000000;
+    const uint64_t q1 = 0x7fc00001, q2 = 0xffc00002, s1 = 0x7f800003, one = 0x3f800000, two = 0x40000000,
+                   neg0 = 0x80000000;
     ck_assert_uint_eq(float_min(&F32, 0, neg0, NAN_NUMBER, m), neg0);
     ck_assert_uint_eq(float_max(&F32, neg0, 0, NAN_NUMBER, m), 0);
     ck_assert_uint_eq(float_min(&F32, q1, one, NAN_NUMBER, m), one);
@@ -379,12 +385,14 @@ END_TEST
 
 START_TEST(classes)
 {
-    static const struct { uint32_t v, mask; } t[] = {
-        { 0x7f800001, 1 << 0 }, { 0x7fc00000, 1 << 1 }, { 0xff800000, 1 << 2 }, { 0xbf800000, 1 << 3 }, { 0x80000001, 1 << 4 },
-        { 0x80000000, 1 << 5 }, { 0, 1 << 6 }, { 0x007fffff, 1 << 7 }, { 0x00800000, 1 << 8 }, { 0x7f800000, 1 << 9 },
+    static const struct { uint32_t v, mask;
+    } t[] = {
+        {0x7f800001, 1 << 0}, {0x7fc00000, 1 << 1}, {0xff800000, 1 << 2}, {0xbf800000, 1 << 3}, {0x80000001, 1 << 4},
+        {0x80000000, 1 << 5}, {0, 1 << 6},          {0x007fffff, 1 << 7}, {0x00800000, 1 << 8}, {0x7f800000, 1 << 9},
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-        ck_assert_msg(float_class(&F32, t[i].v) == t[i].mask, "class of %08x is %03x", t[i].v, float_class(&F32, t[i].v));
+        ck_assert_msg(float_class(&F32, t[i].v) == t[i].mask, "class of %08x is %03x", t[i].v,
+                      float_class(&F32, t[i].v));
 }
 END_TEST
 
@@ -402,15 +410,18 @@ START_TEST(eight_bits)
         int last = t == FP8 ? 0x7e : 0x7b;
         for (int b = 0; b <= last; b++) {
             ck_assert_double_eq(f32(float8_to_f32((enum float8)t, (uint32_t)b)), value8((enum float8)t, b));
-            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32((float)value8((enum float8)t, b)), false), (uint32_t)b);
+            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32((float)value8((enum float8)t, b)), false),
+                              (uint32_t)b);
             if (b == last)
                 continue;
             /* between neighbours: nearest, ties to the even byte */
             double lo = value8((enum float8)t, b), hi = value8((enum float8)t, b + 1), mid = (lo + hi) / 2;
             uint32_t even = (uint32_t)(b & 1 ? b + 1 : b);
             ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32((float)mid), false), even);
-            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32(nextafterf((float)mid, 1e9f)), false), (uint32_t)b + 1);
-            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32(nextafterf((float)mid, -1)), false), (uint32_t)b);
+            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32(nextafterf((float)mid, 1e9f)), false),
+                              (uint32_t)b + 1);
+            ck_assert_uint_eq(float8_from_f32((enum float8)t, (uint32_t)b32(nextafterf((float)mid, -1)), false),
+                              (uint32_t)b);
             /* stochastic: a quarter of the way up, random bits decide at three quarters */
             if (b > 0) {
                 uint32_t quarter = (uint32_t)b32((float)(lo + (hi - lo) / 4));
@@ -432,7 +443,7 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("valu_float", add_mul_fma_as_the_host_rounds_them, halves, conversions_between_widths, to_integers,
-                      parts_and_scaling, division_is_correctly_rounded, which_nan, least_and_greatest, flushing_and_modifiers,
-                      classes, eight_bits);
+    return RUN_TESTS("valu_float", add_mul_fma_as_the_host_rounds_them, halves, conversions_between_widths,
+                     to_integers, parts_and_scaling, division_is_correctly_rounded, which_nan, least_and_greatest,
+                     flushing_and_modifiers, classes, eight_bits);
 }

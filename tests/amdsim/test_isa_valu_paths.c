@@ -19,11 +19,11 @@ static uint32_t rnd(void)
 static uint32_t word(void)
 {
     static const uint32_t corner[] = {
-        0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000,
-        0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001, 0xffa00000, 0x4f000000, 0xcf000000, 0x4effffff, 0x4f7fffff,
-        0x4f800000, 0x3effffff, 0x3f000000, 0x3fc00000, 0x40200000, 0x7fffffff, 0xffffffff, 0x3c003c00, 0x7c00fc00,
-        0x7e007d01, 0x00010002, 0x7bff8001, 0x33800000, 0x33000000, 0x477fefff, 0x477ff000, 31, 32, 33, 0x00ffffff,
-        0x01000000, 0x00800001, 0xff800001,
+        0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000, 0x7f7fffff,
+        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001, 0xffa00000, 0x4f000000, 0xcf000000,
+        0x4effffff, 0x4f7fffff, 0x4f800000, 0x3effffff, 0x3f000000, 0x3fc00000, 0x40200000, 0x7fffffff, 0xffffffff,
+        0x3c003c00, 0x7c00fc00, 0x7e007d01, 0x00010002, 0x7bff8001, 0x33800000, 0x33000000, 0x477fefff, 0x477ff000,
+        31,         32,         33,         0x00ffffff, 0x01000000, 0x00800001, 0xff800001,
     };
     uint32_t r = rnd();
     switch (r & 7) {
@@ -52,7 +52,8 @@ static void find_sets(void)
         set_names[n_sets] = "avx2";
         sets[n_sets++] = &valu_fast_avx2;
     }
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
         set_names[n_sets] = "avx512";
         sets[n_sets++] = &valu_fast_avx512;
     }
@@ -82,8 +83,9 @@ static void randomize(struct state *s, const char *chip, bool mild)
 
 static uint16_t operand(void)
 {
-    static const uint16_t scalars[] = { 0, 4, 10, 106, 128, 129, 160, 193, 200, 240, 241, 242, 247, 248, OPND_LITERAL };
-    return rnd() % 4 ? (uint16_t)(OPND_VGPR + rnd() % (ROWS - 1)) : scalars[rnd() % (sizeof scalars / sizeof *scalars)];
+    static const uint16_t scalars[] = {0, 4, 10, 106, 128, 129, 160, 193, 200, 240, 241, 242, 247, 248, OPND_LITERAL};
+    return rnd() % 4 ? (uint16_t)(OPND_VGPR + rnd() % (ROWS - 1))
+                     : scalars[rnd() % (sizeof scalars / sizeof *scalars)];
 }
 
 static bool is_float(uint8_t t) { return t == T_F32 || t == T_F16 || t == T_F64 || t == T_MIX; }
@@ -127,9 +129,11 @@ static void same(const struct state *a, const struct state *b, const struct inst
     for (int r = 0; r < ROWS + WAVE_SLACK; r++)
         for (int l = 0; l < WAVE_LANES; l++)
             if (a->v[r][l] != b->v[r][l])
-                ck_abort_msg("%s by %s: v%d lane %d is %08x, exactly %08x (sources %u %u %u, neg %d abs %d opsel %d hi %d, "
-                             "mode %x)", in->name, set, r, l, a->v[r][l], b->v[r][l], in->src[0], in->src[1], in->src[2],
-                             in->neg, in->abs, in->opsel, in->opsel_hi, a->w.mode);
+                ck_abort_msg(
+                    "%s by %s: v%d lane %d is %08x, exactly %08x (sources %u %u %u, neg %d abs %d opsel %d hi %d, "
+                    "mode %x)",
+                    in->name, set, r, l, a->v[r][l], b->v[r][l], in->src[0], in->src[1], in->src[2], in->neg, in->abs,
+                    in->opsel, in->opsel_hi, a->w.mode);
     for (int i = 0; i < 128; i++)
         if (a->w.s[i] != b->w.s[i])
             ck_abort_msg("%s by %s: scalar %d is %08x, exactly %08x (sources %u %u %u)", in->name, set, i, a->w.s[i],
@@ -169,11 +173,15 @@ START_TEST(every_dual_pair)
         for (uint32_t pair = 0; pair < 14 * 19; pair++) {
             for (int round = 0; round < 8; round++) {
                 randomize(&start, round & 1 ? "gfx1100" : "gfx1201", round & 2);
-                const struct valu_dual *x = valu_dual_find(start.w.chip, pair % 14), *y = valu_dual_find(start.w.chip, pair / 14);
+                const struct valu_dual *x = valu_dual_find(start.w.chip, pair % 14),
+                                       *y = valu_dual_find(start.w.chip, pair / 14);
                 if (!x || !y)
                     continue;
-                struct inst in = { .name = x->name, .format = F_VOPD, .op = (uint16_t)(pair % 14), .op_y = (uint8_t)(pair / 14),
-                                   .literal = word() };
+                struct inst in = {.name = x->name,
+                                  .format = F_VOPD,
+                                  .op = (uint16_t)(pair % 14),
+                                  .op_y = (uint8_t)(pair / 14),
+                                  .literal = word()};
                 in.src[0] = operand();
                 in.src[1] = (uint16_t)(OPND_VGPR + rnd() % ROWS);
                 in.src_y[0] = operand();

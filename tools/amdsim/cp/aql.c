@@ -1,4 +1,5 @@
-/* Architected packets: 64-byte slots whose header is written last. Dispatches become the same registers that PM4 sets. */
+/* Architected packets: 64-byte slots whose header is written last. Dispatches become the same registers that PM4
+ * sets. */
 #include <string.h>
 
 #include "tools/amdsim/cp/state.h"
@@ -112,7 +113,9 @@ static bool registers_set(struct cp_queue *q, const struct aql_dispatch *p, uint
     uint64_t scratch;
     uint32_t tmpring, dims = p->setup & 3;
     if (!dims || p->kernel % 64)
-        return cp_stop(q, "%u dimensions, kernel object 0x%llx (a multiple of 64)", dims, (unsigned long long)p->kernel), false;
+        return cp_stop(q, "%u dimensions, kernel object 0x%llx (a multiple of 64)", dims,
+                       (unsigned long long)p->kernel),
+               false;
     if (!cp_mem_read(q, p->kernel, &kd, sizeof kd, "kernel descriptor") ||
         !cp_mem_read(q, queue_struct(q) + QUEUE_TMPRING, &tmpring, 4, "amd_queue_t") ||
         !cp_mem_read(q, queue_struct(q) + QUEUE_SCRATCH, &scratch, 8, "amd_queue_t"))
@@ -204,7 +207,8 @@ static enum step aql_vendor(struct cp_queue *q, const uint32_t *dw, gva signal)
     if (q->aql_ib)
         return signal_complete(q, signal) ? slot_done(q) : STEP_DEAD;
     if ((dw[0] >> 16 & 0xFF) != AMD_FORMAT_PM4 || (dw[1] >> 8 & 0xFF) != PM4_IB || dw[5] != 10)
-        return cp_stop(q, "format %u, dwords 0x%08x .. 0x%08x: PM4 is format 1 with an INDIRECT_BUFFER packet, then 10",
+        return cp_stop(q,
+                       "format %u, dwords 0x%08x .. 0x%08x: PM4 is format 1 with an INDIRECT_BUFFER packet, then 10",
                        dw[0] >> 16 & 0xFF, dw[1], dw[5]);
     if (!(dw[4] >> 23 & 1))
         return cp_stop(q, "the valid bit of its INDIRECT_BUFFER (bit 23) is clear");

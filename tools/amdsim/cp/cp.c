@@ -2,7 +2,6 @@
 #include "tools/amdsim/cp/cp.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +14,13 @@
 
 enum {
     PACKETS_PER_TURN = 256,
-    POLLS_BEFORE_SLEEP = 64,          /* turns of an idle thread that only yield */
-    SLEEP_SHORT_US = 50, SLEEP_LONG_US = 1000,
-    NS_UNTIL_LONG_SLEEP = 200000000,  /* idle that long: short sleeps grow       */
+    POLLS_BEFORE_SLEEP = 32, /* rounds of an idle thread before it sleeps; who wakes is preferred by the kernel */
+    PAUSES_PER_POLL = 8,     /* to one that only yields, so that a busy machine still answers soon         */
+};
+
+/* How long it sleeps between polls, by how long it has been idle. */
+static const struct { uint64_t idle_ns; uint32_t us; } sleeps[] = {
+    { 5000000, 10 }, { 200000000, 50 }, { 2000000000, 200 }, { UINT64_MAX, 1000 },
 };
 
 static const uint64_t doorbell_quiet = ~0ull;
@@ -44,12 +47,16 @@ const char *cp_queue_kind_name(const struct cp_queue *q)
 
 void cp_event_push(struct cp *c, const struct cp_event *e)
 {
-    struct cp_event *copy = malloc(sizeof *copy);
-    if (!copy)
+    pthread_mutex_lock(&c->event_lock);
+    struct cp_event *copy = c->event_spare;
+    if (copy)
+        c->event_spare = copy->next;
+    else if (!(copy = malloc(sizeof *copy))) {
+        pthread_mutex_unlock(&c->event_lock);
         return;
+    }
     *copy = *e;
     copy->next = NULL;
-    pthread_mutex_lock(&c->event_lock);
     *c->event_tail = copy;
     c->event_tail = &copy->next;
     pthread_mutex_unlock(&c->event_lock);
@@ -74,7 +81,10 @@ static void events_deliver(struct cp *c)
             c->host.note(c->host.user, e->line);
         else if (e->kind == EV_DONE)
             e->done(e->user, e->point);
-        free(e);
+        pthread_mutex_lock(&c->event_lock);
+        e->next = c->event_spare; /* kept, so that interrupts cost no allocation */
+        c->event_spare = e;
+        pthread_mutex_unlock(&c->event_lock);
         e = next;
     }
 }
@@ -152,7 +162,8 @@ enum step cp_stop_page(struct cp_queue *q, gva va, bool write, const char *what)
     e.fault.write = write;
     e.fault.not_present = !present;
     snprintf(e.fault.text + n, sizeof e.fault.text - (size_t)n, "%s: page fault, %s of 0x%llx, which is %s", what,
-             write ? "write" : "read", (unsigned long long)va, present ? "mapped read-only" : "not mapped for the GPU");
+             write ? "write" : "read", (unsigned long long)va,
+             present ? "mapped read-only" : "not mapped for the GPU");
     cp_fault_tell(q, &e);
     return STEP_DEAD;
 }
@@ -207,7 +218,8 @@ static bool doorbell_rung(const struct cp_queue *q)
     return q->d.doorbell && __atomic_load_n(q->d.doorbell, __ATOMIC_RELAXED) != doorbell_quiet;
 }
 
-/* Takes what the doorbell says and primes its cell again, so that the same value and half a value are seen as well. */
+/* Takes what the doorbell says and primes its cell again, so that the same value and half a value are seen as well.
+ */
 static void doorbell_take(struct cp_queue *q)
 {
     uint64_t *cell = __builtin_assume_aligned(vm_at(q->d.vm, q->d.wptr, 0), 8);
@@ -229,12 +241,16 @@ static void doorbell_take(struct cp_queue *q)
         q->limit = wptr;
     } else if (q->d.kind == CP_AQL) {
         if (v >= wptr)
-            doorbell_finding(q, "%llu was rung, write_dispatch_id is %llu: the value is the index of the last packet, "
-                             "and write_dispatch_id is stored before", (unsigned long long)v, (unsigned long long)wptr);
+            doorbell_finding(q,
+                             "%llu was rung, write_dispatch_id is %llu: the value is the index of the last packet, "
+                             "and write_dispatch_id is stored before",
+                             (unsigned long long)v, (unsigned long long)wptr);
         q->limit = wptr > v + 1 ? wptr : v + 1;
     } else if (v > wptr) {
-        doorbell_finding(q, "%llu was rung, the write pointer in memory is %llu %s: store the write pointer, fence, "
-                         "then ring with the same value", (unsigned long long)v, (unsigned long long)wptr, unit_of(q));
+        doorbell_finding(q,
+                         "%llu was rung, the write pointer in memory is %llu %s: store the write pointer, fence, "
+                         "then ring with the same value",
+                         (unsigned long long)v, (unsigned long long)wptr, unit_of(q));
         q->limit = v;
     } else if (v < q->pos) {
         doorbell_finding(q, "%llu was rung after %llu: the value counts %s for ever, it never wraps",
@@ -404,6 +420,13 @@ static void fetcher_sleep(struct cp *c, uint32_t us)
     pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 
+static inline void cpu_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 static void *fetch_thread(void *arg)
 {
     struct cp *c = arg;
@@ -426,11 +449,14 @@ static void *fetch_thread(void *arg)
             idle_since = cp_now_ns();
         if (idle_rounds < POLLS_BEFORE_SLEEP) {
             pthread_mutex_unlock(&c->lock);
-            sched_yield();
+            for (int i = 0; i < PAUSES_PER_POLL; i++)
+                cpu_pause();
             pthread_mutex_lock(&c->lock);
         } else {
-            bool fresh = blocked || cp_now_ns() - idle_since < NS_UNTIL_LONG_SLEEP;
-            fetcher_sleep(c, fresh ? SLEEP_SHORT_US : SLEEP_LONG_US);
+            uint64_t idle = cp_now_ns() - idle_since, i = 0;
+            while (idle > sleeps[i].idle_ns)
+                i++;
+            fetcher_sleep(c, blocked && sleeps[i].us > 50 ? 50 : sleeps[i].us);
         }
     }
     pthread_mutex_unlock(&c->lock);
@@ -464,13 +490,16 @@ struct cp *cp_create(const struct chip *chip, const struct cp_options *o, const 
     pthread_cond_init(&c->wake, &attr);
     pthread_cond_init(&c->changed, &attr);
     pthread_condattr_destroy(&attr);
-    if (o->trace && !(c->trace = fopen(o->trace, "w")))
-        cp_note(c, 0, "trace file %s: %s", o->trace, strerror(errno));
+    if (o->trace && (c->trace = fopen(o->trace, "w")))
+        setvbuf(c->trace, NULL, _IOLBF, 0); /* what a killed program leaves is whole */
     if (o->strict)
         c->strict = cp_strict_create(c);
     uint32_t n = (o->n_threads ? o->n_threads : threads_default()) - 1; /* the fetching thread is one of them */
     c->worker = calloc(n + 1, sizeof *c->worker);
-    if (!c->worker || (o->strict && !c->strict) || pthread_create(&c->fetcher, NULL, fetch_thread, c)) {
+    if (!c->worker || (o->strict && !c->strict) || (o->trace && !c->trace) ||
+        pthread_create(&c->fetcher, NULL, fetch_thread, c)) {
+        if (c->trace)
+            fclose(c->trace);
         free(c->worker);
         cp_strict_destroy(c->strict);
         free(c);
@@ -497,6 +526,11 @@ void cp_destroy(struct cp *c)
     while (c->n_queues)
         queue_free(c, c->queue[0]);
     events_deliver(c);
+    while (c->event_spare) {
+        struct cp_event *e = c->event_spare;
+        c->event_spare = e->next;
+        free(e);
+    }
     cp_strict_destroy(c->strict);
     if (c->trace)
         fclose(c->trace);

@@ -52,12 +52,15 @@ static enum step launch_scratch(struct cp_queue *q, struct isa_launch *l, uint32
         return STEP_NEXT;
     uint32_t per_engine = l->tmpring & 0xFFF, wave_size = l->tmpring >> 12 & (chip->gfx12 ? 0x3FFFF : 0x7FFF);
     if (!per_engine || !wave_size)
-        return cp_stop(q, "RSRC2.SCRATCH_EN is set, TMPRING_SIZE is 0x%08x (WAVES %u, WAVESIZE %u x 256 bytes): waves would "
-                       "wait for scratch for ever", l->tmpring, per_engine, wave_size);
+        return cp_stop(
+            q,
+            "RSRC2.SCRATCH_EN is set, TMPRING_SIZE is 0x%08x (WAVES %u, WAVESIZE %u x 256 bytes): waves would "
+            "wait for scratch for ever",
+            l->tmpring, per_engine, wave_size);
     l->scratch_waves = per_engine * chip->n_se;
     if (l->scratch_waves < waves)
-        return cp_stop(q, "a work-group has %u waves, TMPRING_SIZE.WAVES gives scratch to %u: it would never start", waves,
-                       l->scratch_waves);
+        return cp_stop(q, "a work-group has %u waves, TMPRING_SIZE.WAVES gives scratch to %u: it would never start",
+                       waves, l->scratch_waves);
     return STEP_NEXT;
 }
 
@@ -68,8 +71,8 @@ static enum step launch_threads(struct cp_queue *q, struct isa_launch *l, uint32
         l->threads[i] = q->sh[R_NUM_THREAD_X + i] & mask;
         l->partial[i] = initiator & INIT_PARTIAL ? q->sh[R_NUM_THREAD_X + i] >> 16 : 0;
         if (!l->threads[i] || l->threads[i] > MAX_THREADS || l->partial[i] > l->threads[i])
-            return cp_stop(q, "NUM_THREAD_%c is 0x%08x: 1 to %u threads, a partial group no more than a full one", "XYZ"[i],
-                           q->sh[R_NUM_THREAD_X + i], MAX_THREADS);
+            return cp_stop(q, "NUM_THREAD_%c is 0x%08x: 1 to %u threads, a partial group no more than a full one",
+                           "XYZ"[i], q -> sh[R_NUM_THREAD_X + i], MAX_THREADS);
         threads *= l->threads[i];
         if (threads > MAX_THREADS)
             return cp_stop(q, "%ux%ux%u threads in a work-group, at most %u", l->threads[0], l->threads[1],
@@ -111,19 +114,22 @@ static enum step launch_checks(struct cp_queue *q, const struct isa_launch *l, u
     if (initiator & INIT_ORDERED_APPEND)
         return cp_stop(q, "initiator 0x%08x: ordered append is not modelled", initiator);
     if (!(initiator & INIT_W32))
-        return cp_stop(q, "initiator 0x%08x: CS_W32_EN (bit 15) is clear; wave64 is not modelled, and code compiled for "
-                       "wave32 would run garbage in lanes 32 to 63", initiator);
+        return cp_stop(q,
+                       "initiator 0x%08x: CS_W32_EN (bit 15) is clear; wave64 is not modelled, and code compiled for "
+                       "wave32 would run garbage in lanes 32 to 63",
+                       initiator);
     if (lds > MAX_LDS_BYTES)
         return cp_stop(q, "RSRC2.LDS_SIZE asks for %u bytes, a work-group has %u at most: it would never start", lds,
                        MAX_LDS_BYTES);
     if (!cus)
         return cp_stop(q, "STATIC_THREAD_MGMT allows no compute unit at all: waves would wait for ever");
     if (q->c->o.strict) {
-        static const uint16_t must[] = { R_PGM_LO, R_PGM_HI, R_PGM_RSRC1, R_PGM_RSRC2, R_NUM_THREAD_X, R_NUM_THREAD_X + 1,
-                                         R_NUM_THREAD_X + 2, R_TMPRING_SIZE };
+        static const uint16_t must[] = { R_PGM_LO,       R_PGM_HI,           R_PGM_RSRC1,        R_PGM_RSRC2,
+                                         R_NUM_THREAD_X, R_NUM_THREAD_X + 1, R_NUM_THREAD_X + 2, R_TMPRING_SIZE };
         for (uint32_t i = 0; i < sizeof must / sizeof must[0]; i++)
             if (q->d.kind != CP_AQL && !(q->sh_set[must[i] / 64] >> must[i] % 64 & 1))
-                return cp_stop(q, "%s (0x%x) was never set on this queue", reg_sh_name(chip, must[i]), CP_SH_BASE + must[i]);
+                return cp_stop(q, "%s (0x%x) was never set on this queue", reg_sh_name(chip, must[i]),
+                               CP_SH_BASE + must[i]);
     }
     return STEP_NEXT;
 }
@@ -222,7 +228,8 @@ enum step dispatch_start(struct cp_queue *q, const uint32_t dim[3], uint32_t ini
     if (!cp_strict_dispatch(q, why))
         return cp_stop(q, "kernel 0x%llx: %s", (unsigned long long)l.entry, why);
     if (!total || c->o.skip_execution) {
-        cp_trace(q, "dispatch %llu: %s", (unsigned long long)j->number, total ? "skipped" : "an empty grid, nothing runs");
+        cp_trace(q, "dispatch %llu: %s", (unsigned long long)j->number,
+                 total ? "skipped" : "an empty grid, nothing runs");
         return STEP_NEXT;
     }
     if (job_room(q, resident))
@@ -260,10 +267,12 @@ static void job_end(struct cp_queue *q)
     struct cp_job *j = &q->job;
     double us = (double)(cp_now_ns() - j->start_ns) / 1e3;
     if (c->trace)
-        fprintf(c->trace, "%12.3f us  q%u %s  dispatch %llu: entry 0x%llx, %ux%ux%u groups of %ux%ux%u, %llu instructions, "
-                "%.1f us%s\n", (double)(cp_now_ns() % 1000000000000u) / 1e3, q->id, j->where, (unsigned long long)j->number,
-                (unsigned long long)j->launch.entry, j->count[0], j->count[1], j->count[2],
-                j->launch.threads[0], j->launch.threads[1], j->launch.threads[2], (unsigned long long)j->counts.insts, us,
+        fprintf(c->trace,
+                "%12.3f us  q%u %s  dispatch %llu: entry 0x%llx, %ux%ux%u groups of %ux%ux%u, %llu instructions, "
+                "%.1f us%s\n",
+                (double)(cp_now_ns() % 1000000000000u) / 1e3, q->id, j->where, (unsigned long long)j->number,
+                (unsigned long long)j->launch.entry, j->count[0], j->count[1], j->count[2], j->launch.threads[0],
+                j->launch.threads[1], j->launch.threads[2], (unsigned long long)j->counts.insts, us,
                 j->cancelled ? " (cancelled)" : "");
     uint64_t *sum = (uint64_t *)&c->counts;
     const uint64_t *add = (const uint64_t *)&j->counts;
@@ -315,9 +324,10 @@ static void job_fault(struct cp_queue *q, const struct cp_slot *s, const struct 
     struct cp_event e = { .kind = EV_FAULT, .queue = q->id };
     if (j->cancelled)
         return;
-    int n = snprintf(e.fault.text, sizeof e.fault.text, "queue %u (%s), %s: dispatch %llu, kernel 0x%llx, group %u,%u,%u",
-                     q->id, cp_queue_kind_name(q), j->where, (unsigned long long)j->number,
-                     (unsigned long long)j->launch.entry, s->id[0], s->id[1], s->id[2]);
+    int n =
+        snprintf(e.fault.text, sizeof e.fault.text, "queue %u (%s), %s: dispatch %llu, kernel 0x%llx, group %u,%u,%u",
+                 q->id, cp_queue_kind_name(q), j->where, (unsigned long long)j->number,
+                 (unsigned long long)j->launch.entry, s->id[0], s->id[1], s->id[2]);
     char *at = e.fault.text + n;
     size_t room = sizeof e.fault.text - (size_t)n;
     if (hang) {
@@ -348,8 +358,8 @@ static enum isa_status slot_run(struct cp_queue *q, struct cp_slot *s, uint32_t 
         struct isa_counts k = { 0 };
         isa_group_counts(s->g, &k);
         if (k.insts > limit) {
-            snprintf(hang, 200, "hang: its %u waves ran %llu instructions without end (limit %llu a wave)", j->waves_per_group,
-                     (unsigned long long)k.insts, (unsigned long long)q->c->o.hang_insts);
+            snprintf(hang, 200, "hang: its %u waves ran %llu instructions without end (limit %llu a wave)",
+                     j->waves_per_group, (unsigned long long)k.insts, (unsigned long long)q->c->o.hang_insts);
             return ISA_FAULT;
         }
     }
@@ -363,8 +373,9 @@ static int slot_take(struct cp_job *j)
         uint32_t i = j->free[--j->n_free];
         const uint32_t *g = j->count, *start = j->launch.start;
         uint64_t n = j->next++;
-        j->slot[i] = (struct cp_slot){ .id = { start[0] + (uint32_t)(n % g[0]), start[1] + (uint32_t)(n / g[0] % g[1]),
-                                               start[2] + (uint32_t)(n / g[0] / g[1]) } };
+        j->slot[i] =
+            (struct cp_slot){ .id = { start[0] + (uint32_t)(n % g[0]), start[1] + (uint32_t)(n / g[0] % g[1]),
+                                      start[2] + (uint32_t)(n / g[0] / g[1]) } };
         return (int)i;
     }
     if (!j->n_ready)

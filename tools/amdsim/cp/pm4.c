@@ -1,4 +1,5 @@
-/* Type-3 packets: fetch from the ring or an indirect buffer, check, execute. One table says which packets there are. */
+/* Type-3 packets: fetch from the ring or an indirect buffer, check, execute. One table says which packets there are.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,40 +10,40 @@
 typedef enum step pm4_fn(struct cp_queue *q, const uint32_t *dw, uint32_t n);
 
 /* X(opcode, NAME, least body, most body, function) */
-#define PM4_PACKETS(X)                                                                                                 \
-    X(0x10, NOP, 0, 0x4000, pm4_nop)                                                                                   \
-    X(0x15, DISPATCH_DIRECT, 4, 4, pm4_dispatch_direct)                                                                \
-    X(0x16, DISPATCH_INDIRECT, 3, 3, pm4_dispatch_indirect)                                                            \
-    X(0x1E, ATOMIC_MEM, 8, 8, pm4_atomic_mem)                                                                          \
-    X(0x22, COND_EXEC, 4, 4, pm4_cond_exec)                                                                            \
-    X(0x23, PRED_EXEC, 1, 1, pm4_pred_exec)                                                                            \
-    X(0x37, WRITE_DATA, 4, 0x3FFF, pm4_write_data)                                                                     \
-    X(0x3C, WAIT_REG_MEM, 6, 6, pm4_wait_reg_mem)                                                                      \
-    X(0x3F, INDIRECT_BUFFER, 3, 3, pm4_indirect_buffer)                                                                \
-    X(0x40, COPY_DATA, 5, 5, pm4_copy_data)                                                                            \
-    X(0x46, EVENT_WRITE, 1, 1, pm4_event_write)                                                                        \
-    X(0x49, RELEASE_MEM, 7, 7, pm4_release_mem)                                                                        \
-    X(0x50, DMA_DATA, 6, 6, pm4_dma_data)                                                                              \
-    X(0x58, ACQUIRE_MEM, 7, 7, pm4_acquire_mem)                                                                        \
-    X(0x59, REWIND, 1, 1, pm4_rewind)                                                                                  \
-    X(0x5D, PRIME_UTCL2, 4, 4, pm4_nop)                                                                                \
-    X(0x63, LOAD_SH_REG_INDEX, 4, 4, pm4_load_sh_reg_index)                                                            \
-    X(0x76, SET_SH_REG, 2, 0x3FFF, pm4_set_sh_reg)                                                                     \
-    X(0x79, SET_UCONFIG_REG, 2, 0x3FFF, pm4_set_uconfig_reg)                                                           \
-    X(0x93, WAIT_REG_MEM64, 8, 8, pm4_wait_reg_mem)                                                                    \
-    X(0x95, HDP_FLUSH, 1, 1, pm4_nop)                                                                                  \
-    X(0x9B, SET_SH_REG_INDEX, 2, 0x3FFF, pm4_set_sh_reg)                                                               \
+#define PM4_PACKETS(X)                                                                                               \
+    X(0x10, NOP, 0, 0x4000, pm4_nop)                                                                                 \
+    X(0x15, DISPATCH_DIRECT, 4, 4, pm4_dispatch_direct)                                                              \
+    X(0x16, DISPATCH_INDIRECT, 3, 3, pm4_dispatch_indirect)                                                          \
+    X(0x1E, ATOMIC_MEM, 8, 8, pm4_atomic_mem)                                                                        \
+    X(0x22, COND_EXEC, 4, 4, pm4_cond_exec)                                                                          \
+    X(0x23, PRED_EXEC, 1, 1, pm4_pred_exec)                                                                          \
+    X(0x37, WRITE_DATA, 4, 0x3FFF, pm4_write_data)                                                                   \
+    X(0x3C, WAIT_REG_MEM, 6, 6, pm4_wait_reg_mem)                                                                    \
+    X(0x3F, INDIRECT_BUFFER, 3, 3, pm4_indirect_buffer)                                                              \
+    X(0x40, COPY_DATA, 5, 5, pm4_copy_data)                                                                          \
+    X(0x46, EVENT_WRITE, 1, 1, pm4_event_write)                                                                      \
+    X(0x49, RELEASE_MEM, 7, 7, pm4_release_mem)                                                                      \
+    X(0x50, DMA_DATA, 6, 6, pm4_dma_data)                                                                            \
+    X(0x58, ACQUIRE_MEM, 7, 7, pm4_acquire_mem)                                                                      \
+    X(0x59, REWIND, 1, 1, pm4_rewind)                                                                                \
+    X(0x5D, PRIME_UTCL2, 4, 4, pm4_nop)                                                                              \
+    X(0x63, LOAD_SH_REG_INDEX, 4, 4, pm4_load_sh_reg_index)                                                          \
+    X(0x76, SET_SH_REG, 2, 0x3FFF, pm4_set_sh_reg)                                                                   \
+    X(0x79, SET_UCONFIG_REG, 2, 0x3FFF, pm4_set_uconfig_reg)                                                         \
+    X(0x93, WAIT_REG_MEM64, 8, 8, pm4_wait_reg_mem)                                                                  \
+    X(0x95, HDP_FLUSH, 1, 1, pm4_nop)                                                                                \
+    X(0x9B, SET_SH_REG_INDEX, 2, 0x3FFF, pm4_set_sh_reg)                                                             \
     X(0xBA, SET_SH_REG_PAIRS, 2, 0x3FFE, pm4_set_sh_reg_pairs)
 
 /* X(opcode, NAME, why not): known to AMD's documents, refused here. */
-#define PM4_REFUSED(X)                                                                                                 \
-    X(0x11, SET_BASE, "compute queues give addresses in the packets themselves")                                       \
-    X(0x98, INVALIDATE_TLBS, "only the driver may")                                                                    \
-    X(0xA7, DISPATCH_DIRECT_INTERLEAVED, "not modelled; use DISPATCH_DIRECT")                                          \
-    X(0xA8, DISPATCH_INDIRECT_INTERLEAVED, "not modelled; use DISPATCH_INDIRECT")                                      \
-    X(0xBB, SET_SH_REG_PAIRS_PACKED, "not modelled; use SET_SH_REG")                                                   \
-    X(0xBD, SET_SH_REG_PAIRS_PACKED_N, "not modelled; use SET_SH_REG")                                                 \
-    X(0xD0, PROTECTED_FENCE_SIGNAL, "only on user-mode queues of the DRM node")                                        \
+#define PM4_REFUSED(X)                                                                                               \
+    X(0x11, SET_BASE, "compute queues give addresses in the packets themselves")                                     \
+    X(0x98, INVALIDATE_TLBS, "only the driver may")                                                                  \
+    X(0xA7, DISPATCH_DIRECT_INTERLEAVED, "not modelled; use DISPATCH_DIRECT")                                        \
+    X(0xA8, DISPATCH_INDIRECT_INTERLEAVED, "not modelled; use DISPATCH_INDIRECT")                                    \
+    X(0xBB, SET_SH_REG_PAIRS_PACKED, "not modelled; use SET_SH_REG")                                                 \
+    X(0xBD, SET_SH_REG_PAIRS_PACKED_N, "not modelled; use SET_SH_REG")                                               \
+    X(0xD0, PROTECTED_FENCE_SIGNAL, "only on user-mode queues of the DRM node")                                      \
     X(0xD1, FENCE_WAIT_MULTI, "only on user-mode queues of the DRM node")
 
 /* ---- helpers ---- */
@@ -127,7 +128,8 @@ static enum step pm4_set_sh_reg(struct cp_queue *q, const uint32_t *dw, uint32_t
     for (uint32_t i = 0; i + 1 < n; i++)
         if (sh_set(q, (dw[1] & 0xFFFF) + i, dw[2 + i]) != STEP_NEXT)
             return STEP_DEAD;
-    cp_trace(q, "%s.. %u value%s, first 0x%08x", reg_sh_name(q->c->chip, dw[1] & 0xFFFF), n - 1, n > 2 ? "s" : "", dw[2]);
+    cp_trace(q, "%s.. %u value%s, first 0x%08x", reg_sh_name(q->c->chip, dw[1] & 0xFFFF), n - 1, n > 2 ? "s" : "",
+             dw[2]);
     return STEP_NEXT;
 }
 
@@ -208,7 +210,7 @@ static enum step pm4_write_data(struct cp_queue *q, const uint32_t *dw, uint32_t
 
 static enum step pm4_copy_data(struct cp_queue *q, const uint32_t *dw, uint32_t n)
 {
-    enum { SRC_REG = 0, SRC_MEM_OLD = 1, SRC_MEM = 2, SRC_IMM = 5, SRC_ATOMIC = 6, SRC_CLOCK = 9, SRC_SYSTEM_CLOCK = 10 };
+    enum { SRC_REG, SRC_MEM_OLD, SRC_MEM, SRC_IMM = 5, SRC_ATOMIC, SRC_CLOCK = 9, SRC_SYSTEM_CLOCK };
     uint32_t src = dw[1] & 15, dst = dw[1] >> 8 & 15, bytes = dw[1] >> 16 & 1 ? 8 : 4, w[2] = { 0, 0 };
     if (reserved(q, dw, 1, 0xF0F | 3u << 13 | 1u << 16 | 1u << 20 | 3u << 25 | 1u << 29))
         return STEP_DEAD;
@@ -221,7 +223,8 @@ static enum step pm4_copy_data(struct cp_queue *q, const uint32_t *dw, uint32_t 
         break;
     case SRC_MEM_OLD:
     case SRC_MEM:
-        if (misaligned(q, address_of(dw + 2), bytes) || !cp_mem_read(q, address_of(dw + 2), bytes == 8 ? (void *)&v : w, bytes, "source"))
+        if (misaligned(q, address_of(dw + 2), bytes) ||
+            !cp_mem_read(q, address_of(dw + 2), bytes == 8 ? (void *)&v : w, bytes, "source"))
             return STEP_DEAD;
         if (bytes == 4)
             v = w[0];
@@ -260,7 +263,8 @@ static enum step pm4_atomic_mem(struct cp_queue *q, const uint32_t *dw, uint32_t
     q->atomic_return = before;
     if (command == 1 && before != (cp_atomic_bytes(op) == 4 ? (uint32_t)cmp : cmp))
         return STEP_WAIT;
-    cp_trace(q, "op %u at 0x%llx, was 0x%llx", op, (unsigned long long)address_of(dw + 2), (unsigned long long)before);
+    cp_trace(q, "op %u at 0x%llx, was 0x%llx", op, (unsigned long long)address_of(dw + 2),
+             (unsigned long long)before);
     return STEP_NEXT;
 }
 
@@ -358,11 +362,13 @@ static enum step pm4_wait_reg_mem(struct cp_queue *q, const uint32_t *dw, uint32
     if (reserved(q, dw, 1, 0xF7 | 3u << 25) || reserved(q, dw, n, 0x8000FFFFu))
         return STEP_DEAD;
     if (function == 7 || (dw[1] >> 4 & 3) > 1 || operation == RESERVED)
-        return cp_stop(q, "function %u, mem_space %u, operation %u: no such wait", function, dw[1] >> 4 & 3, operation);
+        return cp_stop(q, "function %u, mem_space %u, operation %u: no such wait", function, dw[1] >> 4 & 3,
+                       operation);
     if (operation == WRITE_THEN_WAIT) {
         if (memory || wide || dw[2] != REG_HDP_REQ || dw[3] != REG_HDP_DONE)
-            return cp_stop(q, "write-then-wait knows the registers 0x%x and 0x%x (host data path flush), not 0x%x and 0x%x",
-                           REG_HDP_REQ, REG_HDP_DONE, dw[2], dw[3]);
+            return cp_stop(
+                q, "write-then-wait knows the registers 0x%x and 0x%x (host data path flush), not 0x%x and 0x%x",
+                REG_HDP_REQ, REG_HDP_DONE, dw[2], dw[3]);
         q->hdp_done = dw[4];
         v = q->hdp_done;
     } else if (memory) {
@@ -388,7 +394,14 @@ static enum step pm4_wait_reg_mem(struct cp_queue *q, const uint32_t *dw, uint32
 
 static enum step pm4_event_write(struct cp_queue *q, const uint32_t *dw, uint32_t n)
 {
-    enum { CS_PARTIAL_FLUSH = 7, INDEX_FLUSH = 4, PERF_FIRST = 0x17, PERF_LAST = 0x1B, TRACE_FIRST = 0x33, TRACE_LAST = 0x38 };
+    enum {
+        CS_PARTIAL_FLUSH = 7,
+        INDEX_FLUSH = 4,
+        PERF_FIRST = 0x17,
+        PERF_LAST = 0x1B,
+        TRACE_FIRST = 0x33,
+        TRACE_LAST = 0x38
+    };
     uint32_t type = dw[1] & 0x3F, index = dw[1] >> 8 & 15;
     if (reserved(q, dw, 1, 0x80000F3Fu))
         return STEP_DEAD;
@@ -423,7 +436,8 @@ static enum step release_write(struct cp_queue *q, const uint32_t *dw, uint32_t 
 /* gcr_cntl's bits as RELEASE_MEM has them, in ACQUIRE_MEM's order. */
 static uint32_t release_gcr(uint32_t dw1)
 {
-    uint32_t wb_inv_glm = dw1 >> 12 & 3, glv = dw1 >> 14 & 1, gl1 = dw1 >> 15 & 1, gl2 = dw1 >> 19 & 7, glk_wb = dw1 >> 24 & 1;
+    uint32_t wb_inv_glm = dw1 >> 12 & 3, glv = dw1 >> 14 & 1, gl1 = dw1 >> 15 & 1, gl2 = dw1 >> 19 & 7,
+             glk_wb = dw1 >> 24 & 1;
     return wb_inv_glm << 4 | glk_wb << 6 | (dw1 >> 30 & 1) << 7 | glv << 8 | gl1 << 9 | gl2 << 13;
 }
 
@@ -437,7 +451,8 @@ static enum step pm4_release_mem(struct cp_queue *q, const uint32_t *dw, uint32_
         return STEP_DEAD;
     bool ts = type == TS_FLUSH || type == TS_FLUSH_INV || type == TS_BOTTOM;
     if (!(index == END_OF_PIPE && ts) && !(index == SHADER_DONE && type == CS_DONE))
-        return cp_stop(q, "event type 0x%x with index %u: end of pipe is 0x14 or 0x28 with 5, shader done 0x2F with 6",
+        return cp_stop(q,
+                       "event type 0x%x with index %u: end of pipe is 0x14 or 0x28 with 5, shader done 0x2F with 6",
                        type, index);
     if (dst_sel > 1 || dw[2] >> 20 & 15 || int_sel > 3 || data_sel > 4)
         return cp_stop(q, "dst_sel %u, action %u, int_sel %u, data_sel %u: not modelled for a user's queue", dst_sel,
@@ -465,7 +480,8 @@ static enum step pm4_acquire_mem(struct cp_queue *q, const uint32_t *dw, uint32_
 {
     uint32_t gcr = dw[7];
     uint64_t units = dw[2] | (uint64_t)dw[3] << 32;
-    if (reserved(q, dw, 1, 0) || reserved(q, dw, 5, 0xFFFFFF) || reserved(q, dw, 6, 0xFFFF) || reserved(q, dw, 7, 0x7FFFF))
+    if (reserved(q, dw, 1, 0) || reserved(q, dw, 5, 0xFFFFFF) || reserved(q, dw, 6, 0xFFFF) ||
+        reserved(q, dw, 7, 0x7FFFF))
         return STEP_DEAD;
     bool all = units >= 0xFFFFFFFFFFull;
     cp_strict_caches(q, gcr, all ? 0 : address_of(dw + 4) << 8, all ? ~0ull : units << 8);
@@ -555,10 +571,13 @@ static enum step fetch_ring(struct cp_queue *q)
                 return STEP_IDLE;
             q->short_noted = true;
             if (q->c->o.strict)
-                return cp_stop(q, "header 0x%08x announces %u dwords, the doorbell %llu only: ring it after the whole packet",
-                               q->pkt[0], n, (unsigned long long)avail);
-            cp_note(q->c, q->id, "queue %u: the packet at ring dword %llu has %u dwords, the doorbell (%llu) announces %llu "
-                    "of them", q->id, (unsigned long long)q->pos, n, (unsigned long long)wptr, (unsigned long long)avail);
+                return cp_stop(
+                    q, "header 0x%08x announces %u dwords, the doorbell %llu only: ring it after the whole packet",
+                    q->pkt[0], n, (unsigned long long)avail);
+            cp_note(q->c, q->id,
+                    "queue %u: the packet at ring dword %llu has %u dwords, the doorbell (%llu) announces %llu "
+                    "of them",
+                    q->id, (unsigned long long)q->pos, n, (unsigned long long)wptr, (unsigned long long)avail);
             return STEP_IDLE;
         }
         ring_read(q, q->pos, q->pkt, n);

@@ -6,20 +6,20 @@
 enum { REG_USER = 1, REG_GFX12 = 2 };
 
 /* X(first offset, count, name, flags) */
-#define REGS(X)                                                                                                        \
-    X(0x200, 1, DISPATCH_INITIATOR, 0)          X(0x201, 3, DIM, REG_USER)                                             \
-    X(0x204, 3, START, REG_USER)                X(0x207, 3, NUM_THREAD, REG_USER)                                      \
-    X(0x20A, 1, PIPELINESTAT_ENABLE, REG_USER)  X(0x20B, 1, PERFCOUNT_ENABLE, REG_USER)                                \
-    X(0x20C, 2, PGM_LO_HI, REG_USER)            X(0x20E, 2, DISPATCH_PKT_ADDR, REG_USER)                               \
-    X(0x210, 2, DISPATCH_SCRATCH_BASE, REG_USER) X(0x212, 2, PGM_RSRC1_2, REG_USER)                                    \
-    X(0x214, 1, VMID, 0)                        X(0x215, 1, RESOURCE_LIMITS, REG_USER)                                 \
-    X(0x216, 2, STATIC_THREAD_MGMT_SE0_1, REG_USER) X(0x218, 1, TMPRING_SIZE, REG_USER)                                \
-    X(0x219, 2, STATIC_THREAD_MGMT_SE2_3, REG_USER) X(0x21B, 3, RESTART, REG_USER)                                     \
-    X(0x21E, 1, THREAD_TRACE_ENABLE, REG_USER)  X(0x21F, 1, MISC_RESERVED, REG_USER)                                   \
-    X(0x220, 1, DISPATCH_ID, REG_USER)          X(0x222, 1, REQ_CTRL, REG_USER)                                        \
-    X(0x223, 1, STATIC_THREAD_MGMT_SE8, REG_USER | REG_GFX12) X(0x224, 4, USER_ACCUM, REG_USER)                        \
-    X(0x228, 1, PGM_RSRC3, REG_USER)            X(0x22B, 4, STATIC_THREAD_MGMT_SE4_7, REG_USER)                        \
-    X(0x22F, 1, DISPATCH_INTERLEAVE, REG_USER)  X(0x235, 3, PRESCALED_DIM, REG_USER | REG_GFX12)                       \
+#define REGS(X)                                                                                                      \
+    X(0x200, 1, DISPATCH_INITIATOR, 0)          X(0x201, 3, DIM, REG_USER)                                           \
+    X(0x204, 3, START, REG_USER)                X(0x207, 3, NUM_THREAD, REG_USER)                                    \
+    X(0x20A, 1, PIPELINESTAT_ENABLE, REG_USER)  X(0x20B, 1, PERFCOUNT_ENABLE, REG_USER)                              \
+    X(0x20C, 2, PGM_LO_HI, REG_USER)            X(0x20E, 2, DISPATCH_PKT_ADDR, REG_USER)                             \
+    X(0x210, 2, DISPATCH_SCRATCH_BASE, REG_USER) X(0x212, 2, PGM_RSRC1_2, REG_USER)                                  \
+    X(0x214, 1, VMID, 0)                        X(0x215, 1, RESOURCE_LIMITS, REG_USER)                               \
+    X(0x216, 2, STATIC_THREAD_MGMT_SE0_1, REG_USER) X(0x218, 1, TMPRING_SIZE, REG_USER)                              \
+    X(0x219, 2, STATIC_THREAD_MGMT_SE2_3, REG_USER) X(0x21B, 3, RESTART, REG_USER)                                   \
+    X(0x21E, 1, THREAD_TRACE_ENABLE, REG_USER)  X(0x21F, 1, MISC_RESERVED, REG_USER)                                 \
+    X(0x220, 1, DISPATCH_ID, REG_USER)          X(0x222, 1, REQ_CTRL, REG_USER)                                      \
+    X(0x223, 1, STATIC_THREAD_MGMT_SE8, REG_USER | REG_GFX12) X(0x224, 4, USER_ACCUM, REG_USER)                      \
+    X(0x228, 1, PGM_RSRC3, REG_USER)            X(0x22B, 4, STATIC_THREAD_MGMT_SE4_7, REG_USER)                      \
+    X(0x22F, 1, DISPATCH_INTERLEAVE, REG_USER)  X(0x235, 3, PRESCALED_DIM, REG_USER | REG_GFX12)                     \
     X(0x240, 16, USER_DATA, REG_USER)           X(0x27D, 1, DISPATCH_TUNNEL, REG_USER)
 
 static const struct reg {

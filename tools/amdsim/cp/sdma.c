@@ -42,7 +42,8 @@ static uint64_t stream_left(struct cp_queue *q)
 static bool stream_read(struct cp_queue *q, uint64_t from, uint32_t n)
 {
     if (q->depth)
-        return cp_mem_read(q, q->ib[0].va + (q->ib[0].pos + from) * 4, q->pkt + from, (uint64_t)n * 4, "indirect buffer");
+        return cp_mem_read(q, q->ib[0].va + (q->ib[0].pos + from) * 4, q->pkt + from, (uint64_t)n * 4,
+                           "indirect buffer");
     uint64_t at = (q->pos + from * 4) % q->d.ring_bytes, head = (q->d.ring_bytes - at) / 4;
     head = head < n ? head : n;
     return cp_mem_read(q, q->d.ring + at, q->pkt + from, head * 4, "ring") &&
@@ -83,7 +84,8 @@ static enum step fetch(struct cp_queue *q)
         if (!stream_read(q, 0, 4))
             return STEP_DEAD;
         if ((q->pkt[3] & 0xFFFFF) >= SDMA_MAX_WRITE)
-            return cp_stop(q, "WRITE of %u dwords, this model takes %u at most", (q->pkt[3] & 0xFFFFF) + 1, SDMA_MAX_WRITE);
+            return cp_stop(q, "WRITE of %u dwords, this model takes %u at most", (q->pkt[3] & 0xFFFFF) + 1,
+                           SDMA_MAX_WRITE);
         n += (q->pkt[3] & 0xFFFFF) + 1;
     }
     if (n > left && q->depth)
@@ -91,8 +93,8 @@ static enum step fetch(struct cp_queue *q)
                        (unsigned long long)left);
     if (n > left) {
         if (!q->short_noted)
-            cp_note(q->c, q->id, "queue %u (sdma): the packet at byte %llu has %u dwords, %llu of them are announced", q->id,
-                    (unsigned long long)q->pos, n, (unsigned long long)left);
+            cp_note(q->c, q->id, "queue %u (sdma): the packet at byte %llu has %u dwords, %llu of them are announced",
+                    q->id, (unsigned long long)q->pos, n, (unsigned long long)left);
         q->short_noted = true;
         return STEP_IDLE;
     }
@@ -148,10 +150,12 @@ static enum step sdma_fill(struct cp_queue *q, const uint32_t *dw)
     if (size != 0 && size != 2)
         return cp_stop(q, "fill size %u: bytes (0) and dwords (2) are modelled", size);
     if (size == 0 && pattern != (pattern & 0xFF) * 0x01010101u)
-        return cp_stop(q, "pattern 0x%08x is not one byte four times, and the fill size says bytes; set bits 31:30 to 2",
+        return cp_stop(q,
+                       "pattern 0x%08x is not one byte four times, and the fill size says bytes; set bits 31:30 to 2",
                        pattern);
     if (size == 2 && (dst | bytes) % 4)
-        return cp_stop(q, "a fill of dwords at 0x%llx, %llu bytes", (unsigned long long)dst, (unsigned long long)bytes);
+        return cp_stop(q, "a fill of dwords at 0x%llx, %llu bytes", (unsigned long long)dst,
+                       (unsigned long long)bytes);
     return cp_mem_move(q, dst, NULL, pattern, bytes);
 }
 
@@ -167,13 +171,15 @@ static enum step sdma_execute(struct cp_queue *q, const uint32_t *dw)
         q->pkt_name = "WRITE";
         if (sub)
             return cp_stop(q, "sub-operation 0x%x: only linear writes are modelled", sub);
-        return cp_mem_write(q, address_of(dw + 1), dw + 4, (uint64_t)(q->pkt_dwords - 4) * 4, "destination") ? STEP_NEXT
-                                                                                                          : STEP_DEAD;
+        return cp_mem_write(q, address_of(dw + 1), dw + 4, (uint64_t)(q->pkt_dwords - 4) * 4, "destination")
+                   ? STEP_NEXT
+                   : STEP_DEAD;
     case SDMA_INDIRECT:
         q->pkt_name = "INDIRECT";
         if (q->depth || (dw[1] & 31) || dw[3] % 8)
-            return cp_stop(q, "buffer 0x%llx of %u dwords%s: it begins at 32 bytes, counts in 8 dwords, and calls no other",
-                           (unsigned long long)address_of(dw + 1), dw[3], q->depth ? " in a buffer" : "");
+            return cp_stop(
+                q, "buffer 0x%llx of %u dwords%s: it begins at 32 bytes, counts in 8 dwords, and calls no other",
+                (unsigned long long)address_of(dw + 1), dw[3], q->depth ? " in a buffer" : "");
         return pm4_ib_open(q, address_of(dw + 1), dw[3] & 0xFFFFF) ? STEP_NEXT : STEP_DEAD;
     case SDMA_FENCE:
         q->pkt_name = "FENCE";

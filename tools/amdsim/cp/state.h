@@ -7,10 +7,10 @@
  *     aql.c       architected packets        sdma.c  the copy engine's packets
  *     strict.c    memory that was never written, stale caches, missing waits
  *
- * A packet is executed by a function that returns an enum step. STEP_WAIT means: nothing was changed, call again later.
+ * A packet is executed by a function that returns an enum step; STEP_WAIT means: call again later.
  *
- * Locking: cp->lock guards the list of queues, their jobs and the counts. It is not held while a packet or a work-group
- * runs; those are counted in cp->running instead, so that cp_quiesce can wait until there are none. */
+ * Locking: cp->lock guards the list of queues, their jobs and the counts. It is not held while a packet or a
+ * work-group runs; those are counted in cp->running instead, so that cp_quiesce can wait until there are none. */
 #ifndef AMDSIM_CP_STATE_H
 #define AMDSIM_CP_STATE_H
 
@@ -101,30 +101,30 @@ struct cp_queue {
     uint32_t id;
     struct cp_queue_desc d;
     struct cp_code *code;
-    bool busy, dead, dying;     /* busy: the fetching thread is inside; dying: destroy waits                          */
-    bool kernel;                /* of cp_submit: no ring, batches instead                                             */
+    bool busy, dead, dying;     /* busy: the fetching thread is inside; dying: destroy waits                        */
+    bool kernel;                /* of cp_submit: no ring, batches instead                                           */
     struct cp_batch *batch, **batch_tail;
 
-    uint64_t pos, limit;        /* PM4: dwords, SDMA: bytes, AQL: packets; monotonic                                  */
+    uint64_t pos, limit;        /* PM4: dwords, SDMA: bytes, AQL: packets; monotonic                                */
     bool short_noted;
     struct cp_ib_at ib[CP_IB_LEVELS];
-    uint32_t depth;             /* 0: the ring                                                                        */
+    uint32_t depth;             /* 0: the ring                                                                      */
 
-    uint32_t *pkt, pkt_dwords;  /* the packet in execution                                                            */
+    uint32_t *pkt, pkt_dwords;  /* the packet in execution                                                          */
     gva pkt_va;
-    bool have_pkt, waited;      /* waited: it has returned STEP_WAIT                                                  */
-    uint64_t pkt_progress;      /* of a copy that takes several turns                                                 */
-    uint32_t skip;              /* dwords that COND_EXEC or PRED_EXEC found not to be for us                          */
+    bool have_pkt, waited;      /* waited: it has returned STEP_WAIT                                                */
+    uint64_t pkt_progress;      /* of a copy that takes several turns                                               */
+    uint32_t skip;              /* dwords that COND_EXEC or PRED_EXEC found not to be for us                        */
     const char *pkt_name;
-    gva place_ib;               /* for reports: the indirect buffer and byte in it, or 0 and the ring's position      */
+    gva place_ib;               /* for reports: the indirect buffer and byte in it, or 0 and the ring's position    */
     uint64_t place_at;
 
     uint32_t sh[CP_SH_COUNT], *uconfig;
-    uint64_t sh_set[CP_SH_COUNT / 64]; /* bit per register that the queue has written                                 */
+    uint64_t sh_set[CP_SH_COUNT / 64]; /* bit per register that the queue has written                               */
     uint32_t hdp_done;
     uint64_t atomic_return;
-    gva aql_signal;             /* of a packet whose end is still to be told: its completion signal                   */
-    bool aql_pending, aql_ib;   /* the packet at pos runs: as a dispatch, as PM4                                      */
+    gva aql_signal;             /* of a packet whose end is still to be told: its completion signal                 */
+    bool aql_pending, aql_ib;   /* the packet at pos runs: as a dispatch, as PM4                                    */
     uint64_t aql_start;
 
     struct cp_job job;
@@ -166,13 +166,14 @@ struct cp {
     uint32_t n_codes;
 
     pthread_mutex_t event_lock;
-    struct cp_event *event, **event_tail;
+    struct cp_event *event, **event_tail, *event_spare;
 
     struct isa_counts counts;
     uint64_t dispatches, packets, busy_ns;
 };
 
-/* True while a dispatch of the queue runs, and for ever once one has faulted: who waits for waves never gets on then. */
+/* True while a dispatch of the queue runs, and for ever once one has faulted: who waits for waves never gets on then.
+ */
 static inline bool cp_waves_run(const struct cp_queue *q)
 {
     return __atomic_load_n(&q->job.active, __ATOMIC_ACQUIRE) || __atomic_load_n(&q->dead, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* Shadow memory and remembered cache lines behind the checks of --strict.
  *
- * Every dispatch and every packet that touches memory has a serial number. A page that anything of the GPU has touched
- * has a shadow: who wrote each dword last, and which dispatch read it last. Shadows belong to host pages, so that two
- * mappings of the same memory share one. Lines belong to addresses, as caches do. */
+ * Every dispatch and every packet that touches memory has a serial number. A page that anything of the GPU has
+ * touched has a shadow: who wrote each dword last, and which dispatch read it last. Shadows belong to host pages, so
+ * that two mappings of the same memory share one. Lines belong to addresses, as caches do. */
 #include "tools/amdsim/cp/strict.h"
 
 #include <errno.h>
@@ -184,16 +184,18 @@ static void actor_name(const struct cp_strict *s, uint32_t serial, char out[80])
     else if (!a)
         snprintf(out, 80, "the GPU, long ago");
     else if (a->dispatch)
-        snprintf(out, 80, "dispatch %llu (kernel 0x%llx)", (unsigned long long)a->number, (unsigned long long)a->entry);
+        snprintf(out, 80, "dispatch %llu (kernel 0x%llx)", (unsigned long long)a->number,
+                 (unsigned long long)a->entry);
     else
         snprintf(out, 80, "%s of queue %u", a->packet ? a->packet : "a packet", a->queue);
 }
 
 /* With strict_notes a finding is told once per kind and pair of kernels, and the program goes on. Returns what the
  * caller is to return: false ends the queue. */
-static bool finding(struct cp_strict_queue *sq, const char *kind, uint32_t other, char *why, size_t size, const char *fmt, ...)
-    __attribute__((format(printf, 6, 7)));
-static bool finding(struct cp_strict_queue *sq, const char *kind, uint32_t other, char *why, size_t size, const char *fmt, ...)
+static bool finding(struct cp_strict_queue *sq, const char *kind, uint32_t other, char *why, size_t size,
+                    const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+static bool finding(struct cp_strict_queue *sq, const char *kind, uint32_t other, char *why, size_t size,
+                    const char *fmt, ...)
 {
     struct cp_strict *s = sq->q->c->strict;
     va_list ap;
@@ -236,7 +238,8 @@ struct access {
     uint32_t first, n;       /* dwords of the page */
 };
 
-static bool hazard_check(struct cp_strict_queue *sq, const struct access *a, bool write, uint32_t self, char *why, size_t size)
+static bool hazard_check(struct cp_strict_queue *sq, const struct access *a, bool write, uint32_t self, char *why,
+                         size_t size)
 {
     char who[80];
     for (uint32_t i = a->first; i < a->first + a->n; i++) {
@@ -245,8 +248,9 @@ static bool hazard_check(struct cp_strict_queue *sq, const struct access *a, boo
         if (!by_writer && !unwaited(sq, other, self))
             continue;
         actor_name(sq->q->c->strict, other, who);
-        return finding(sq, "hazard", other, why, size, "%s of 0x%llx, %s by %s, not waited for: CS_PARTIAL_FLUSH missing",
-                       write ? "write" : "read", (unsigned long long)a->va, by_writer ? "written" : "read", who);
+        return finding(sq, "hazard", other, why, size,
+                       "%s of 0x%llx, %s by %s, not waited for: CS_PARTIAL_FLUSH missing", write ? "write" : "read",
+                       (unsigned long long)a->va, by_writer ? "written" : "read", who);
     }
     return true;
 }
@@ -295,8 +299,9 @@ static bool stale_check(struct cp_strict_queue *sq, enum cache k, const struct a
         who = 0;
     actor_name(sq->q->c->strict, who, name);
     line_fill(n, a, sq->serial, l->epoch);
-    return finding(sq, cache_name[k], who, why, size, "stale %s cache: 0x%llx kept since dispatch %llu, changed by %s: %s missing",
-                   cache_name[k], (unsigned long long)a->va, (unsigned long long)(loader ? loader->number : 0), name,
+    return finding(sq, cache_name[k], who, why, size,
+                   "stale %s cache: 0x%llx kept since dispatch %llu, changed by %s: %s missing", cache_name[k],
+                   (unsigned long long)a->va, (unsigned long long)(loader ? loader->number : 0), name,
                    cache_remedy[k]);
 }
 
@@ -324,8 +329,10 @@ static bool level2_check(struct cp_strict_queue *sq, const struct access *a, boo
             n->valid |= bit;
         } else if (memcmp(n->bytes + 4 * (first + i), &now, 4)) {
             n->valid &= ~bit;
-            return finding(sq, "level 2", 0, why, size, "stale level 2: 0x%llx was changed by the host since the GPU read it: "
-                           "GL2_INV missing", (unsigned long long)a->va);
+            return finding(sq, "level 2", 0, why, size,
+                           "stale level 2: 0x%llx was changed by the host since the GPU read it: "
+                           "GL2_INV missing",
+                           (unsigned long long)a->va);
         }
     }
     return true;
@@ -343,11 +350,13 @@ static bool access_begin(struct cp_strict_queue *sq, struct access *a)
     return a->page != NULL;
 }
 
-static bool shader_load(struct cp_strict_queue *sq, enum isa_path path, const struct access *a, bool bypass, char why[160])
+static bool shader_load(struct cp_strict_queue *sq, enum isa_path path, const struct access *a, bool bypass,
+                        char why[160])
 {
     enum cache k = path == ISA_SCALAR ? CACHE_SCALAR : path == ISA_CODE ? CACHE_CODE : CACHE_VECTOR;
-    bool ok = hazard_check(sq, a, false, sq->serial, why, 160) && (k == CACHE_CODE || written_check(sq, a, why, 160)) &&
-              (bypass || stale_check(sq, k, a, why, 160)) && level2_check(sq, a, false, why, 160);
+    bool ok = hazard_check(sq, a, false, sq->serial, why, 160) &&
+              (k == CACHE_CODE || written_check(sq, a, why, 160)) && (bypass || stale_check(sq, k, a, why, 160)) &&
+              level2_check(sq, a, false, why, 160);
     for (uint32_t i = a->first; i < a->first + a->n; i++)
         a->page->reader[i] = sq->serial;
     return ok;
@@ -365,8 +374,8 @@ static bool shader_store(struct cp_strict_queue *sq, const struct access *a, cha
     return ok;
 }
 
-static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, gva va, uint32_t bytes, bool bypass, bool write,
-                          char why[160])
+static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, gva va, uint32_t bytes, bool bypass,
+                          bool write, char why[160])
 {
     struct cp_strict *s = sq->q->c->strict;
     bool ok = true;
@@ -500,7 +509,8 @@ bool cp_strict_signal(struct cp_queue *q, gva va, char why[240])
     pthread_mutex_lock(&q->c->strict->lock);
     char who[80];
     actor_name(q->c->strict, sq->dirty_serial, who);
-    ok = finding(sq, "dirty", sq->dirty_serial, why, 240, "the host is told that results are there while 0x%llx, written by "
+    ok = finding(sq, "dirty", sq->dirty_serial, why, 240,
+                 "the host is told that results are there while 0x%llx, written by "
                  "%s, may still be in level 2 only: GL2_WB is missing in this packet or an ACQUIRE_MEM before it",
                  (unsigned long long)sq->dirty, who);
     pthread_mutex_unlock(&q->c->strict->lock);

@@ -1,13 +1,13 @@
 /* tools/amdsim/cp/strict.h
  * The checks of --strict: what a program forgot and this sequential model would forgive, real hardware not always.
  *
- *   never written   a shader reads VRAM that only the GPU can write, and the GPU has not
- *   stale           a load through a cache finds a line that the cache has kept since an earlier dispatch, and memory
- *                   has changed since: ACQUIRE_MEM lacks GLK_INV (scalar), GLV_INV (vector), GLI_INV (code), or GL2_INV
- *                   (host writes to memory that level 2 keeps)
- *   hazard          a dispatch, or a packet, touches bytes of an earlier dispatch of its queue that nothing has waited
- *                   for: EVENT_WRITE CS_PARTIAL_FLUSH or RELEASE_MEM with a wait is missing
- *   dirty           the host is signalled while level 2 holds newer data for memory that the host reads: GL2_WB missing
+ *   never written  a shader reads VRAM that only the GPU can write, and the GPU has not
+ *   stale          a load through a cache finds a line kept since an earlier dispatch, and memory has changed since:
+ *                  ACQUIRE_MEM lacks GLK_INV (scalar), GLV_INV (vector), GLI_INV (code) or GL2_INV (the host wrote
+ *                  memory that level 2 keeps)
+ *   hazard         a dispatch, or a packet, touches bytes of an earlier dispatch of its queue that nothing has waited
+ *                  for: EVENT_WRITE CS_PARTIAL_FLUSH or an end-of-pipe event is missing
+ *   dirty          the host is signalled while level 2 holds newer data for memory that it reads: GL2_WB missing
  *
  * A finding ends the queue with one line. All functions do nothing when the queue has no checks (cp->strict NULL). */
 #ifndef AMDSIM_CP_STRICT_H

@@ -30,7 +30,8 @@ uint32_t dpp_read(struct wave *w, const struct inst *in, const uint32_t *src, ui
 {
     uint32_t exec = wave_exec(w), write = 0;
     for (int l = 0; l < WAVE_LANES; l++) {
-        int from = in->dpp == DPP_8 ? (l & ~7) | (int)(in->dpp_ctrl >> 3 * (l & 7) & 7) : source_lane(in->dpp_ctrl, l);
+        int from =
+            in->dpp == DPP_8 ? (l & ~7) | (int)(in->dpp_ctrl >> 3 * (l & 7) & 7) : source_lane(in->dpp_ctrl, l);
         if (from == UNKNOWN) {
             wave_fault(w, ISA_FAULT_ILLEGAL, "DPP control 0x%03x is none of RDNA's", in->dpp_ctrl);
             return 0;

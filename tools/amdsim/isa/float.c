@@ -155,8 +155,8 @@ uint64_t float_mul(const struct float_fmt *f, uint64_t a, uint64_t b, struct flo
 }
 
 /* Rounded to format t; NaNs and infinities are left in f's. */
-static uint64_t fma_to(const struct float_fmt *f, const struct float_fmt *t, uint64_t a, uint64_t b, uint64_t c, int scale,
-                       bool *special, struct float_mode m)
+static uint64_t fma_to(const struct float_fmt *f, const struct float_fmt *t, uint64_t a, uint64_t b, uint64_t c,
+                       int scale, bool *special, struct float_mode m)
 {
     *special = true;
     uint64_t inf = float_inf(f), sign = (a ^ b) & float_sign(f), aa = float_abs(f, a), ab = float_abs(f, b);
@@ -178,7 +178,8 @@ static uint64_t fma_to(const struct float_fmt *f, const struct float_fmt *t, uin
     return sum(t, (u128)p.sig * q.sig, p.exp + q.exp, sign != 0, r.sig, r.exp, r.neg, scale, m);
 }
 
-uint64_t float_fma_scaled(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, int scale, struct float_mode m)
+uint64_t float_fma_scaled(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, int scale,
+                          struct float_mode m)
 {
     bool special;
     return fma_to(f, f, a, b, c, scale, &special, m);
@@ -380,7 +381,8 @@ static int exp_field(const struct float_fmt *f, uint64_t x)
     return (int)((x & float_inf(f)) >> f->man);
 }
 
-uint64_t float_div_scale(const struct float_fmt *f, uint64_t a, uint64_t d, uint64_t n, bool *post, struct float_mode m)
+uint64_t float_div_scale(const struct float_fmt *f, uint64_t a, uint64_t d, uint64_t n, bool *post,
+                         struct float_mode m)
 {
     int limit = f->bits == 32 ? 96 : 768, scale = f->bits == 32 ? 64 : 128, small = f->bits == 32 ? 24 : 53;
     a = float_daz(f, a, m);

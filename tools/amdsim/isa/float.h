@@ -5,11 +5,11 @@
  *     d = float_fma(&F32, a, b, c, m);                  a, b, c, d: bits in the low 32 bits of uint64_t
  *
  * Everything is integer arithmetic on exact significands, rounded once: the host's floating-point unit, its mode and
- * its way with NaNs have no part in it. It is what every float instruction means; the vector ALU's quick paths use the
- * host only where both give the same bits.
+ * its way with NaNs have no part in it. It is what every float instruction means; the vector ALU's quick paths use
+ * the host only where both give the same bits.
  *
- * NaN: the first NaN operand in source order, quieted; an invalid operation makes FFC00000 (and its like), which in an
- * fma is decided before the addend is looked at. Both as RDNA3 and RDNA4 cards answer (captures published with
+ * NaN: the first NaN operand in source order, quieted; an invalid operation makes FFC00000 (and its like), which in
+ * an fma is decided before the addend is looked at. Both as RDNA3 and RDNA4 cards answer (captures published with
  * ROCm/rocm-systems, emulation/rocjitsu). */
 #ifndef AMDSIM_ISA_FLOAT_H
 #define AMDSIM_ISA_FLOAT_H
@@ -56,7 +56,8 @@ uint64_t float_add(const struct float_fmt *f, uint64_t a, uint64_t b, struct flo
 uint64_t float_mul(const struct float_fmt *f, uint64_t a, uint64_t b, struct float_mode m);
 uint64_t float_fma(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, struct float_mode m);
 /* (a * b + c) * 2^scale with one rounding; subnormal inputs are kept. */
-uint64_t float_fma_scaled(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, int scale, struct float_mode m);
+uint64_t float_fma_scaled(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, int scale,
+                          struct float_mode m);
 /* a * b + c of format f, rounded once to the narrower t. */
 uint64_t float_fma_narrow(const struct float_fmt *f, const struct float_fmt *t, uint64_t a, uint64_t b, uint64_t c,
                           struct float_mode m);
@@ -82,8 +83,8 @@ int float_compare(const struct float_fmt *f, uint64_t a, uint64_t b, struct floa
 uint32_t float_class(const struct float_fmt *f, uint64_t x);
 
 /* Which NaN wins: NUMBER gives the number (v_min_num), FIRST the first NaN quieted (v_minimum), IEEE a signaling one
- * quieted or else the number (v_min of gfx11 with MODE.IEEE), LEGACY the number and NaNs untouched (without it). -0 is
- * below +0 in all of them. */
+ * quieted or else the number (v_min of gfx11 with MODE.IEEE), LEGACY the number and NaNs untouched (without it). -0
+ * is below +0 in all of them. */
 enum float_nan_rule { NAN_NUMBER, NAN_FIRST, NAN_IEEE, NAN_LEGACY };
 uint64_t float_min(const struct float_fmt *f, uint64_t a, uint64_t b, enum float_nan_rule r, struct float_mode m);
 uint64_t float_max(const struct float_fmt *f, uint64_t a, uint64_t b, enum float_nan_rule r, struct float_mode m);
@@ -91,15 +92,18 @@ uint64_t float_med3(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t 
                     struct float_mode m);
 
 /* The division macro's parts; a: value to scale, d: denominator, n: numerator. */
-uint64_t float_div_scale(const struct float_fmt *f, uint64_t a, uint64_t d, uint64_t n, bool *post, struct float_mode m);
-uint64_t float_div_fmas(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, bool post, struct float_mode m);
+uint64_t float_div_scale(const struct float_fmt *f, uint64_t a, uint64_t d, uint64_t n, bool *post,
+                         struct float_mode m);
+uint64_t float_div_fmas(const struct float_fmt *f, uint64_t a, uint64_t b, uint64_t c, bool post,
+                        struct float_mode m);
 uint64_t float_div_fixup(const struct float_fmt *f, uint64_t q, uint64_t d, uint64_t n, struct float_mode m);
 
 /* Output modifiers. omod: 1 times 2, 2 times 4, 3 halved. */
 uint64_t float_omod(const struct float_fmt *f, uint64_t x, uint32_t omod, struct float_mode m);
 uint64_t float_clamp(const struct float_fmt *f, uint64_t x, bool nan_to_zero);
 
-/* OCP E4M3 (fp8) and E5M2 (bf8). sat: MODE.FP16_OVFL; random: the 32 bits that v_cvt_sr_* adds below the kept ones. */
+/* OCP E4M3 (fp8) and E5M2 (bf8). sat: MODE.FP16_OVFL; random: the 32 bits that v_cvt_sr_* adds below the kept
+ * ones. */
 enum float8 { FP8, BF8 };
 uint32_t float8_to_f32(enum float8 t, uint32_t byte);
 uint32_t float8_from_f32(enum float8 t, uint32_t f32, bool sat);

@@ -1,4 +1,5 @@
-/* tools/amdsim/isa/valu.c: operands in, modifiers, one lane after the other, results out; and who runs which opcode. */
+/* tools/amdsim/isa/valu.c: operands in, modifiers, one lane after the other, results out; and who runs which
+ * opcode. */
 #include "tools/amdsim/isa/valu.h"
 
 #include <pthread.h>
@@ -92,7 +93,8 @@ static void load_mix(const struct inst *in, int i, struct float_mode m16, uint64
     bool half = in->opsel_hi >> i & 1;
     for (int l = 0; l < WAVE_LANES; l++)
         if (half)
-            v[l] = float_convert(&F16, &F32, v[l] >> 16 * (in->opsel >> i & 1) & 0xffff, m16.daz, (struct float_mode){ 0 });
+            v[l] = float_convert(&F16, &F32, v[l] >> 16 * (in->opsel >> i & 1) & 0xffff, m16.daz,
+                                 (struct float_mode){ 0 });
 }
 
 static const struct float_fmt *format_of(enum valu_type t)
@@ -109,7 +111,8 @@ static const struct float_fmt *format_of(enum valu_type t)
     }
 }
 
-static void load(struct wave *w, const struct inst *in, const struct valu_op *op, int i, uint64_t *out, uint32_t *write)
+static void load(struct wave *w, const struct inst *in, const struct valu_op *op, int i, uint64_t *out,
+                 uint32_t *write)
 {
     enum valu_type t = op->src[i];
     uint32_t reg = in->vdst, mask, half;
@@ -156,7 +159,8 @@ static void load(struct wave *w, const struct inst *in, const struct valu_op *op
 
 /* ---- results ---- */
 
-static uint64_t modify(const struct wave *w, const struct inst *in, const struct lane *x, enum valu_type dst, uint64_t v)
+static uint64_t modify(const struct wave *w, const struct inst *in, const struct lane *x, enum valu_type dst,
+                       uint64_t v)
 {
     const struct float_fmt *f = format_of(dst);
     if (!f)
@@ -223,7 +227,13 @@ void valu_general(struct wave *w, const struct inst *in, const struct valu_op *o
 
 /* ---- opcodes ---- */
 
-enum { N_VOP1 = 0x80, N_VOP2 = 0x40, N_VOP3 = 0x400, N_VOP3P = 0x80, N_CODES = N_VOP1 + N_VOP2 + 2 * N_VOP3 + N_VOP3P };
+enum {
+    N_VOP1 = 0x80,
+    N_VOP2 = 0x40,
+    N_VOP3 = 0x400,
+    N_VOP3P = 0x80,
+    N_CODES = N_VOP1 + N_VOP2 + 2 * N_VOP3 + N_VOP3P
+};
 enum { AT_VOP1 = 0, AT_VOP2 = AT_VOP1 + N_VOP1, AT_VOP3 = AT_VOP2 + N_VOP2, AT_VOP3SD = AT_VOP3 + N_VOP3,
        AT_VOP3P = AT_VOP3SD + N_VOP3 };
 #define N_VOP3SD N_VOP3
@@ -262,7 +272,7 @@ static uint32_t code_id(const struct chip *c, enum inst_format f, uint32_t op)
 static uint32_t compare_id(const struct chip *c, uint32_t op)
 {
     static const uint16_t floats[] = { V_cmp_f_f16, V_cmp_f_f32, V_cmp_f_f64 };
-    static const uint16_t integers[] = { V_cmp_f_i16, V_cmp_f_u16, V_cmp_f_i32, V_cmp_f_u32, V_cmp_f_i64, V_cmp_f_u64 };
+    static const uint16_t integers[] = {V_cmp_f_i16, V_cmp_f_u16, V_cmp_f_i32, V_cmp_f_u32, V_cmp_f_i64, V_cmp_f_u64};
     op &= 0x7f;
     if (op >= 0x7d)
         return V_cmp_class_f16 + (op - 0x7d);
@@ -304,7 +314,8 @@ static void choose(void)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         fast = &valu_fast_avx2;
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         fast = &valu_fast_avx512;
 #endif
 }

@@ -29,8 +29,8 @@ void valu_writelane(struct wave *w, const struct inst *in)
     w->v[in->vdst][s_get(w, in, in->src[1]) & 31] = s_get(w, in, in->src[0]);
 }
 
-/* Lane l of a row takes lane select[l] of its row, or of the other one. opsel: 1 reads inactive lanes too, 2 answers 0
- * where one is inactive; neither keeps the destination there. */
+/* Lane l of a row takes lane select[l] of its row, or of the other one. opsel: 1 reads inactive lanes too, 2 answers
+ * 0 where one is inactive; neither keeps the destination there. */
 static void permlane(struct wave *w, const struct inst *in, bool other_row, const uint8_t select[WAVE_LANES])
 {
     uint32_t exec = wave_exec(w), out[WAVE_LANES];
@@ -122,7 +122,8 @@ void valu_movrel(struct wave *w, const struct inst *in)
     }
 }
 
-/* Four masked sums of byte differences, each added to a register of source 2 and written to one of the destination. */
+/* Four masked sums of byte differences, each added to a register of source 2 and written to one of the
+ * destination. */
 void valu_mqsad_u32_u8(struct wave *w, const struct inst *in)
 {
     uint32_t reg = in->src[0] - OPND_VGPR, out[4][WAVE_LANES];
@@ -133,7 +134,8 @@ void valu_mqsad_u32_u8(struct wave *w, const struct inst *in)
         uint64_t a = s0_vgpr ? w->v[reg][l] | (uint64_t)w->v[reg + 1][l] << 32 : s0;
         uint32_t b = s1_vgpr ? w->v[in->src[1] - OPND_VGPR][l] : s1;
         for (uint32_t i = 0; i < 4; i++) {
-            uint32_t sum = s2_vgpr ? w->v[in->src[2] - OPND_VGPR + i][l] : s_get(w, in, in->src[2] + (in->src[2] < 124 ? i : 0));
+            uint32_t sum =
+                s2_vgpr ? w->v[in->src[2] - OPND_VGPR + i][l] : s_get(w, in, in->src[2] + (in->src[2] < 124 ? i : 0));
             for (uint32_t k = 0; k < 32; k += 8) {
                 int32_t d = (int32_t)(a >> (8 * i + k) & 255) - (int32_t)(b >> k & 255);
                 sum += b >> k & 255 ? (uint32_t)(d < 0 ? -d : d) : 0;

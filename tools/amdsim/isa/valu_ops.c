@@ -114,7 +114,8 @@ static int64_t dot_int(const struct lane *x, int bits, bool a_signed, bool b_sig
 {
     int64_t r = 0;
     for (int i = 0; i < 32; i += bits) {
-        int64_t a = (int64_t)(x->a >> i & low_bits((uint64_t)bits)), b = (int64_t)(x->b >> i & low_bits((uint64_t)bits));
+        int64_t a = (int64_t)(x->a >> i & low_bits((uint64_t)bits)),
+                b = (int64_t)(x->b >> i & low_bits((uint64_t)bits));
         a -= a_signed && a >> (bits - 1) ? 1ll << bits : 0;
         b -= b_signed && b >> (bits - 1) ? 1ll << bits : 0;
         r += a * b;
@@ -203,7 +204,8 @@ static uint64_t rtz16(const struct lane *x, uint64_t v)
     return float_convert(&F32, &F16, v, x->m32.daz, m);
 }
 
-static uint32_t byte_of(const struct lane *x) { return x->opsel & 3; }
+/* opsel picks the word with its bit 0 and the byte of it with bit 1. */
+static uint32_t byte_of(const struct lane *x) { return (x->opsel & 1) << 1 | (x->opsel >> 1 & 1); }
 
 static uint64_t pk_f32(enum float8 t, uint32_t v)
 {
@@ -242,7 +244,8 @@ static uint64_t trig_preop(uint64_t v, uint32_t n, struct float_mode m)
 
 enum cube_part { CUBE_ID, CUBE_SC, CUBE_TC, CUBE_MA };
 
-/* The face of a cube that direction (a, b, c) meets: the axis of the largest part, and the other two as coordinates. */
+/* The face of a cube that direction (a, b, c) meets: the axis of the largest part, and the other two as
+ * coordinates. */
 static uint64_t cube(const struct lane *x, enum cube_part part)
 {
     uint64_t ax = float_abs(&F32, x->a), ay = float_abs(&F32, x->b), az = float_abs(&F32, x->c), minus = 1u << 31;
@@ -271,25 +274,25 @@ static int rel(int order) { return order < 0 ? LESS : order == 0 ? EQUAL : order
 
 /* ---- the tables ---- */
 
-#define OP(name, dst, s0, s1, s2, ...)                                                                                 \
-    static uint64_t lane_##name(struct lane *x)                                                                        \
-    {                                                                                                                  \
-        const uint64_t a = x->a, b = x->b, c = x->c;                                                                   \
-        (void)a, (void)b, (void)c;                                                                                     \
-        return (uint64_t)(__VA_ARGS__);                                                                                \
-    }                                                                                                                  \
-    static void run_##name(struct wave *w, const struct inst *in)                                                      \
-    {                                                                                                                  \
-        valu_general(w, in, &valu_ops[V_##name]);                                                                      \
+#define OP(name, dst, s0, s1, s2, ...)                                                                               \
+    static uint64_t lane_##name(struct lane *x)                                                                      \
+    {                                                                                                                \
+        const uint64_t a = x->a, b = x->b, c = x->c;                                                                 \
+        (void)a, (void)b, (void)c;                                                                                   \
+        return (uint64_t)(__VA_ARGS__);                                                                              \
+    }                                                                                                                \
+    static void run_##name(struct wave *w, const struct inst *in)                                                    \
+    {                                                                                                                \
+        valu_general(w, in, &valu_ops[V_##name]);                                                                    \
     }
 #define CMP(name, dst, s0, s1, s2, ...) OP(cmp_##name, dst, s0, s1, s2, (__VA_ARGS__) != 0)
 #define RUN(name, fn)
 #include "tools/amdsim/isa/valu_ops.def"
 
 const struct valu_op valu_ops[V_COUNT] = {
-#define OP(n, d, s0, s1, s2, ...)                                                                                      \
+#define OP(n, d, s0, s1, s2, ...)                                                                                    \
     [V_##n] = { "v_" #n, NULL, run_##n, lane_##n, T_##d, { T_##s0, T_##s1, T_##s2 } },
-#define CMP(n, d, s0, s1, s2, ...)                                                                                     \
+#define CMP(n, d, s0, s1, s2, ...)                                                                                   \
     [V_cmp_##n] = { "v_cmp_" #n, "v_cmpx_" #n, run_cmp_##n, lane_cmp_##n, T_##d, { T_##s0, T_##s1, T_##s2 } },
 #define RUN(n, fn) [V_##n] = { "v_" #n, NULL, fn, NULL, T_NONE, { T_NONE, T_NONE, T_NONE } },
 #include "tools/amdsim/isa/valu_ops.def"
