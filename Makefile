@@ -162,7 +162,10 @@ $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) 
 	@echo "  LINK  $$@"
 	@$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
 endef
-$(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
+$(foreach t,$(filter-out amdsim,$(TOOLS)),$(eval $(call tool_rule,$(t))))
+$(B)/amdsim: $(B)/obj/tools/amdsim/main.o $(B)/obj/tools/amdsim/chip.o
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^
 
 # ---- amdsim: the AMD hardware model, a library to preload and its launcher (build/amdsim); it knows nothing of zinc ----
 SIM_SRC   := $(wildcard tools/amdsim/*.c tools/amdsim/isa/*.c tools/amdsim/cp/*.c tools/amdsim/kmd/*.c)
@@ -182,14 +185,15 @@ $(B)/libamdsim_core.a: $(SIM_CORE)
 	@ar rcs $@ $^
 
 # Clients of the AMD kernel interface that are not ours; built where their libraries are.
-SIM_CLIENT_SRC  := $(if $(shell pkg-config --exists libhsakmt && echo y),$(wildcard tests/amdsim/client_hsakmt*.c)) \
+SIM_CLIENT_SRC  := $(wildcard tests/amdsim/client_raw*.c) $(if $(shell pkg-config --exists libhsakmt && echo y),$(wildcard tests/amdsim/client_hsakmt*.c)) \
                    $(if $(shell pkg-config --exists libdrm_amdgpu && echo y),$(wildcard tests/amdsim/client_drm*.c))
 SIM_CLIENT_BINS := $(SIM_CLIENT_SRC:%.c=$(B)/%)
 $(SIM_CLIENT_BINS): $(B)/%: %.c
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(CFLAGS) $(shell pkg-config --cflags libhsakmt libdrm_amdgpu 2>/dev/null) $(LDFLAGS) -o $@ $< \
-	   $(if $(findstring hsakmt,$<),$(shell pkg-config --libs libhsakmt 2>/dev/null)) $(shell pkg-config --libs libdrm_amdgpu libdrm 2>/dev/null) $(LDLIBS)
+	   $(if $(findstring hsakmt,$<),$(shell pkg-config --libs libhsakmt 2>/dev/null)) \
+	   $(if $(findstring client_raw,$<),,$(shell pkg-config --libs libdrm_amdgpu libdrm 2>/dev/null)) -pthread
 
 tests: $(TEST_BINS) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) ## build the test programs
 $(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(shell pkg-config --libs check)

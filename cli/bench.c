@@ -35,6 +35,7 @@ struct row {
     uint32_t n, depth, n_reps;
     bool prompt, startup;
     double tps[MAX_REPS], gbs[MAX_REPS]; /* startup: seconds, first token's seconds */
+    struct engine_stats host;            /* summed over the repetitions             */
 };
 
 struct bench {
@@ -136,7 +137,8 @@ static int plan_rows(struct bench *b)
 /* ---- measuring ---- */
 
 /* Evaluates n tokens at once or one by one; the time of the evaluations alone. */
-static int measure(struct bench *b, uint32_t n, bool prompt, double *tps, double *gbs, struct err *e)
+static int measure(struct bench *b, uint32_t n, bool prompt, double *tps, double *gbs, struct engine_stats *host,
+                   struct err *e)
 {
     const float *logits;
     uint32_t pos = session_pos(b->s);
@@ -149,7 +151,14 @@ static int measure(struct bench *b, uint32_t n, bool prompt, double *tps, double
         rc = session_eval(b->s, b->tok + pos + i, 1, &logits, e);
     double s = (double)(clock_ns() - t0) * 1e-9;
     *tps = n / s;
-    *gbs = (double)(engine_stats(b->eng).bytes - before.bytes) * 1e-9 / s;
+    struct engine_stats after = engine_stats(b->eng);
+    *gbs = (double)(after.bytes - before.bytes) * 1e-9 / s;
+    if (host) {
+        host->steps += after.steps - before.steps;
+        host->host_ns += after.host_ns - before.host_ns;
+        host->words += after.words - before.words;
+        host->host_bytes += after.host_bytes - before.host_bytes;
+    }
     return rc;
 }
 
@@ -198,7 +207,7 @@ static int profile_row(struct bench *b, const struct row *r, struct err *e)
     if (!rc && r->prompt)
         session_reset(b->s);
     for (uint32_t i = 0; i < steps && !rc; i++) {
-        rc = measure(b, r->prompt ? r->n : 1, r->prompt, &tps, &gbs, e);
+        rc = measure(b, r->prompt ? r->n : 1, r->prompt, &tps, &gbs, NULL, e);
         n = engine_trace(b->eng, l, MAX_LAUNCHES);
         n_kernels = sum_launches(l, n, k, n_kernels);
     }
@@ -241,7 +250,7 @@ static int measure_row(struct bench *b, struct row *r, struct err *e)
         session_set_progress(b->s, NULL);
     }
     if (!rc) /* warm up: caches, clocks, pages */
-        rc = measure(b, r->prompt ? MIN(r->n, 64u) : MIN(r->n, 4u), r->prompt, &tps, &gbs, e);
+        rc = measure(b, r->prompt ? MIN(r->n, 64u) : MIN(r->n, 4u), r->prompt, &tps, &gbs, NULL, e);
     if (!rc && args.profile)
         return profile_row(b, r, e);
     for (uint32_t i = 0; i < args.reps && !rc; i++) {
@@ -252,7 +261,7 @@ static int measure_row(struct bench *b, struct row *r, struct err *e)
         if (session_truncate(b->s, r->depth, NULL)) {
             /* recurrent: what is behind stays, the depth grows a little */
         }
-        rc = measure(b, r->n, r->prompt, &r->tps[i], &r->gbs[i], e);
+        rc = measure(b, r->n, r->prompt, &r->tps[i], &r->gbs[i], &r->host, e);
         r->n_reps++;
         if (!rc && *cli_catch_interrupt())
             rc = err_set(e, -ECANCELED, "bench: interrupted");
@@ -291,6 +300,16 @@ static int measure_startup(struct bench *b, struct err *e)
 
 /* ---- reporting ---- */
 
+static double per_step(const struct row *r, uint64_t sum)
+{
+    return r->host.steps ? (double)sum / (double)r->host.steps : 0;
+}
+
+static double host_us(const struct row *r)
+{
+    return r->host.host_bytes ? per_step(r, r->host.host_ns) * 1e-3 : 0; /* else submitting is evaluating */
+}
+
 static void print_text(const struct bench *b)
 {
     const struct engine_info *in = engine_info(b->eng);
@@ -313,6 +332,9 @@ static void print_text(const struct bench *b)
                    deviation(r->tps, r->n_reps), g, roof_gbs(b) > 0 ? "" : "\n");
         if (!r->startup && roof_gbs(b) > 0)
             printf("  %5.1f %% of the roof\n", share(b, g));
+        if (r->host.host_bytes)
+            printf("%16s host: %.2f us, %.0f dwords, %.0f bytes written for each step\n", "", host_us(r),
+                   per_step(r, r->host.words), per_step(r, r->host.host_bytes));
     }
 }
 
@@ -326,9 +348,11 @@ static void print_json(const struct bench *b)
         json_array_append_new(rows, r->startup ? json_pack("{s:s, s:f, s:f, s:f, s:f}", "test", r->name, "open_s", m,
                                                            "open_s_spread", d, "first_token_s", g, "first_token_s_spread",
                                                            deviation(r->gbs, r->n_reps))
-                                               : json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "test", r->name, "n",
-                                                           r->n, "depth", r->depth, "tps", m, "tps_spread", d, "gbs", g,
-                                                           "roof_percent", share(b, g)));
+                                               : json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "test",
+                                                           r->name, "n", r->n, "depth", r->depth, "tps", m, "tps_spread", d, "gbs", g,
+                                                           "roof_percent", share(b, g), "host_us", host_us(r), "host_dwords",
+                                                           per_step(r, r->host.words), "host_bytes",
+                                                           per_step(r, r->host.host_bytes)));
     }
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:f, s:o}", "model", in->label, "family", in->family,
                           "weights", in->weights, "tier", in->tier, "exact", in->exact, "device", in->device, "context",

@@ -356,7 +356,7 @@ const struct engine_info *engine_info(const struct engine *eng)
 struct engine_stats engine_stats(const struct engine *eng)
 {
     const struct tier_stats *t = &eng->tier->stats;
-    return (struct engine_stats){ t->steps, t->rows, t->busy_ns, t->bytes };
+    return (struct engine_stats){ t->steps, t->rows, t->busy_ns, t->bytes, t->host_ns, t->words, t->host_bytes };
 }
 
 uint32_t engine_fingerprint(const struct engine *eng, const float *logits)

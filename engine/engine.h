@@ -70,6 +70,8 @@ struct engine_stats {
     uint64_t steps, rows;    /* submissions and the rows in them                              */
     uint64_t busy_ns;        /* from submit to completion                                     */
     uint64_t bytes;          /* weights, state and cache moved, by the streams' cost          */
+    uint64_t host_ns;        /* that the host spent submitting                                */
+    uint64_t words, host_bytes; /* patched and written to submit; host_bytes 0: not counted   */
 };
 
 struct engine;

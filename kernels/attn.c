@@ -477,20 +477,31 @@ KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64); }
 KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128); }
 KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256); }
 
-KD_KERNEL(k_attn_any, kl_attn)
+KD_FN void attn_any(const kl_attn *a)
 {
     struct attn_job j;
     kd_wait_inputs();
     kd_let_next_start();
-    if (!attn_job(&a, &j))
+    if (!attn_job(a, &j))
         return;
-    for (uint32_t set0 = 0; set0 < attn_sets(a.n_head / a.n_kv); set0 += kd_n_warps()) {
-        attn_places(&a, &j, set0);
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
+        attn_places(a, &j, set0);
         if (!j.idle)
-            attn_scan_any(&a, &j);
+            attn_scan_any(a, &j);
         kd_barrier();
-        attn_combine(&a, &j, a.head_dim);
+        attn_combine(a, &j, a->head_dim);
         kd_barrier();
     }
-    attn_finish(&a, &j, a.head_dim);
+    attn_finish(a, &j, a->head_dim);
+}
+
+KD_KERNEL(k_attn_any, kl_attn)
+{
+    attn_any(&a);
+}
+
+/* Half the warps, for large heads where shared memory is small. */
+KD_KERNEL(k_attn_any_w4, kl_attn)
+{
+    attn_any(&a);
 }

@@ -16,6 +16,12 @@
 #define LOG2E 1.44269504f
 #define NEG_INF f32_from_bits(0xff800000u)
 
+#if defined(__AMDGCN__)
+#define AP_STAGES 1
+#else
+#define AP_STAGES 2
+#endif
+
 /* What a work-group does at a time: rows [row0, row1) of the step, of one slot. */
 struct ap_run {
     uint32_t tile0; /* the row that pair 0 belongs to */
@@ -25,14 +31,14 @@ struct ap_run {
 };
 
 KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
-/* stage: 0, 1; v: 0 for K, 1 for V */
+/* stage: below AP_STAGES; v: 0 for K, 1 for V */
 KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
 {
-    return ap_q() + (16 * kd_n_warps() + (2 * v + stage) * AP_POS) * (HD + AP_PAD);
+    return ap_q() + (16 * kd_n_warps() + (AP_STAGES * v + stage) * AP_POS) * (HD + AP_PAD);
 }
 KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
-    return ap_q() + (16 * kd_n_warps() + 4 * AP_POS) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
+    return ap_q() + (16 * kd_n_warps() + 2 * AP_STAGES * AP_POS) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
 }
 
 KD_FN uint32_t ap_first(const kl_attn *a, uint32_t pos)
@@ -192,8 +198,10 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
     kd_acc o[16];
     float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
     uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS];
-    ap_load(KV, r->k, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
-    ap_load(KV, r->v, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
+    if (AP_STAGES == 2) {
+        ap_load(KV, r->k, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
+        ap_load(KV, r->v, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
+    }
     ap_load_q(a, r, HD);
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
@@ -209,11 +217,17 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         o[n] = (kd_acc){ { 0 } };
     /* seen by all rows of the run: no masks there */
     uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
-    for (uint32_t p0 = r->lo / AP_POS * AP_POS, stage = 0; p0 < r->end; p0 += AP_POS, stage ^= 1) {
-        bool more = p0 + AP_POS < r->end;
+    for (uint32_t p0 = r->lo / AP_POS * AP_POS, stage = 0; p0 < r->end; p0 += AP_POS, stage ^= AP_STAGES - 1) {
+        bool more = AP_STAGES == 2 && p0 + AP_POS < r->end;
         kd_acc s[AP_POS / 16];
         float decay[KD_ACC_SLOTS];
-        kd_copy_wait_1();
+        if (AP_STAGES == 1) {
+            kd_barrier(); /* everybody is done with the last tile */
+            ap_load(KV, r->k, HD, p0, r->end, ap_kv(HD, 0, 0));
+            ap_load(KV, r->v, HD, p0, r->end, ap_kv(HD, 1, 0));
+        } else {
+            kd_copy_wait_1();
+        }
         kd_barrier(); /* this K is there, and everybody is done with the last tile */
         if (more)
             ap_load(KV, r->k, HD, p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
@@ -221,11 +235,13 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         if (p0 < all_from || p0 + AP_POS - 1 > all_to)
             ap_mask(s, p0, pos, lo);
         ap_softmax(s, a->scale * LOG2E, m, l, decay);
-        if (more)
-            kd_copy_wait_1();
-        else
-            kd_copy_wait_0();
-        kd_barrier(); /* this V is there */
+        if (AP_STAGES == 2) {
+            if (more)
+                kd_copy_wait_1();
+            else
+                kd_copy_wait_0();
+            kd_barrier(); /* this V is there */
+        }
         if (more)
             ap_load(KV, r->v, HD, p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
         ap_values(HD, ap_kv(HD, 1, stage), s, decay, o);

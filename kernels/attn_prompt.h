@@ -18,10 +18,11 @@ static inline uint32_t attn_prompt_rows(uint32_t warps, uint32_t group)
     return 16 * warps / group;
 }
 
-/* Shared memory, bytes: Q, then K and V twice, then scratch. */
-static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim)
+/* Shared memory, bytes: Q, then K and V of each stage, then scratch. Two stages where the next tile can be fetched while
+ * this one is worked on; one on AMD, whose shared memory is small. */
+static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim, uint32_t stages)
 {
-    return 2 * ((16 * warps + 4 * AP_POS) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
+    return 2 * ((16 * warps + 2 * stages * AP_POS) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }
 
 #endif

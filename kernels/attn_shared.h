@@ -27,18 +27,12 @@ static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_mi
     return c > chunk_min ? c : chunk_min;
 }
 
-/* Warps of a work-group (kernels.def). */
-static inline uint32_t attn_warps(uint32_t head_dim)
-{
-    return head_dim == 64 || head_dim == 128 ? 16 : 8;
-}
-
 /* Shared memory of the attn_* kernels, bytes: a word; probabilities per warp; then m and l, and o, of the warps, or
- * m and l of all splits. */
+ * m and l of all splits. warps: of a work-group. */
 enum { ATTN_PROB = ATTN_ANY_SUB * ATTN_NH };
-static inline uint32_t attn_shared_bytes(uint32_t head_dim, uint32_t group)
+static inline uint32_t attn_shared_bytes(uint32_t head_dim, uint32_t group, uint32_t warps)
 {
-    uint32_t warps = attn_warps(head_dim), sets = attn_sets(group) < warps ? attn_sets(group) : warps;
+    uint32_t sets = attn_sets(group) < warps ? attn_sets(group) : warps;
     uint32_t combine = warps * ATTN_NH * (head_dim + 2), merge = sets * ATTN_NH * ATTN_MAX_SPLITS * 2;
     return 4 * (4 + warps * ATTN_PROB + (combine > merge ? combine : merge));
 }

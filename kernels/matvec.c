@@ -417,7 +417,9 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
     })
 }
 
-/* ---- MOE_DOWN ---- */
+/* ---- MOE_DOWN: one matrix, so always of one type ---- */
+
+#ifndef KD_SET_any
 
 /* A work-group's unit of output rows: tasks (choice, tile) go round its warps, their results to shared memory, and
  * the work-group adds them up. */
@@ -588,7 +590,7 @@ MV_KERNEL(MV_NAME(k_moe_down_, ), kl_moe_down)
         return;
     struct mv_x l = mv_down_x(a.type, a.n_in, a.k);
     MV_FOR(a.type, {
-        if (MV_ANY || wd_is_ragged(type, a.down | a.stride, a.n_in)) {
+        if (wd_is_ragged(type, a.down | a.stride, a.n_in)) {
             struct xq_kept kept;
             xq_prepare(&in, &l, !mv_is_float(type), mv_is_float(type), false, &kept);
             mv_down_plain(&a, &l, r);
@@ -599,4 +601,5 @@ MV_KERNEL(MV_NAME(k_moe_down_, ), kl_moe_down)
         }
     })
 }
+#endif
 #endif

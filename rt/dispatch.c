@@ -169,7 +169,7 @@ static const struct type_kernels type_kernels[] = {
 #undef X
     { BIT(Q4_K) | BIT(Q6_K), K_matvec_q4k_q6k_r1, K_matvec_q4k_q6k_r8, 0, 0, 0 },
     { BIT(Q5_K) | BIT(Q6_K), K_matvec_q5k_q6k_r1, K_matvec_q5k_q6k_r8, 0, 0, 0 },
-    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, K_moe_down_any },
+    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
 };
 
 static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
@@ -271,30 +271,30 @@ static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
 
 /* ---- attention, decode class ---- */
 
-/* A work-group fills a core, so there are as many splits as cores; short ones are not worth their merge. */
-static uint32_t attn_chunk_min(uint32_t head_dim)
-{
-    return attn_warps(head_dim) * ATTN_SUB;
-}
-
 static void decode_attn(struct dispatcher *d, const ka_attn *a)
 {
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
-    /* many rows keep the machine busy without splitting */
-    uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), (uint32_t)ATTN_MAX_SPLITS);
-    k.chunk_min = attn_chunk_min(a->head_dim);
-    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
-    if (k.splits > 1)
-        k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
-    k.counters = dispatch_counters(d, rows * a->n_kv);
     enum kernel_id id = a->kv_type == KA_KV_F32 ? K_attn_any
                         : a->head_dim == 64     ? K_attn_h64
                         : a->head_dim == 128    ? K_attn_h128
                         : a->head_dim == 256    ? K_attn_h256
                                                 : K_attn_any;
-    dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, a->n_head / a->n_kv), &k);
+    uint32_t warps = kernel_infos[id].threads / 32, group = a->n_head / a->n_kv;
+    if (id == K_attn_any && attn_shared_bytes(a->head_dim, group, warps) > d->t->shared_max) {
+        id = K_attn_any_w4;
+        warps = kernel_infos[id].threads / 32;
+    }
+    /* a work-group fills a core, so there are as many splits as cores; short ones are not worth their merge, and many
+     * rows keep the machine busy without */
+    uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), (uint32_t)ATTN_MAX_SPLITS);
+    k.chunk_min = warps * ATTN_SUB;
+    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
+    if (k.splits > 1)
+        k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
+    k.counters = dispatch_counters(d, rows * a->n_kv);
+    dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, group, warps), &k);
 }
 
 /* ---- the rest ---- */

@@ -29,6 +29,8 @@ struct dispatch_target {
     uint32_t shared_max;     /* bytes of shared memory of one work-group                                   */
     uint32_t shared_core;    /* bytes of shared memory of one core                                         */
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
+    bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
+    bool zero_moves;         /* RDNA3: its matrix units may change a sum when they add 0 to it             */
 };
 
 struct kernel_info {

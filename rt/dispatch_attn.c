@@ -21,16 +21,19 @@ static bool choice(uint32_t head_dim, struct choice *c)
     }
 }
 
-/* Wide work-groups read the cache less often; small ones share a short prompt among more cores. */
+/* Wide work-groups read the cache less often; small ones share a short prompt among more cores. None where adding 0 can
+ * change a sum: the positions that a row does not see, its neighbours do, and its result may not depend on them. */
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     struct choice c;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
-    if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f))
+    if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
+        d->t->zero_moves)
         return false;
-    bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim) <= d->t->shared_max &&
+    uint32_t stages = d->t->amd ? 1 : 2;
+    bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, stages) <= d->t->shared_max &&
                 (uint64_t)rows / attn_prompt_rows(c.warps, group) * a->n_kv >= (uint64_t)c.rounds * d->t->n_cores;
-    uint32_t warps = wide ? c.warps : WARPS_SMALL, shared = attn_prompt_shared_bytes(warps, a->head_dim);
+    uint32_t warps = wide ? c.warps : WARPS_SMALL, shared = attn_prompt_shared_bytes(warps, a->head_dim, stages);
     if (shared > d->t->shared_max)
         return false;
     kl_attn k = { 0 };

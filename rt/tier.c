@@ -156,16 +156,30 @@ static int check_step(const struct stream *s, const struct step *st)
     return 0;
 }
 
-static void count_step(struct tier *t, const struct stream *s, const struct step *st)
+/* Attention alone costs what the cache's length says; the rest is summed once per number of rows, because this runs
+ * for every token. */
+static void count_step(struct tier *t, struct tier_plan *p, const struct step *st)
 {
+    const struct stream *s = p->s;
+    bool known = p->cost_rows == st->n_rows;
+    uint64_t bytes, flops, rest = 0;
     t->stats.steps++;
     t->stats.rows += st->n_rows;
     t->stats.commands += s->h.n_cmds;
     for (uint32_t i = 0; i < s->h.n_cmds; i++) {
-        uint64_t bytes, flops;
+        if (known && s->cmds[i].op != CMD_ATTN)
+            continue;
         stream_cmd_cost(s, i, st->n_rows, st->kv_len, &bytes, &flops);
-        t->stats.bytes += bytes;
+        if (s->cmds[i].op == CMD_ATTN)
+            t->stats.bytes += bytes;
+        else
+            rest += bytes;
     }
+    if (!known) {
+        p->cost_rows = st->n_rows;
+        p->cost_bytes = rest;
+    }
+    t->stats.bytes += p->cost_bytes;
 }
 
 int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
@@ -186,7 +200,7 @@ int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, ui
     if (!t->busy_since_ns)
         t->busy_since_ns = start;
     t->last_point = *point;
-    count_step(t, p->s, step);
+    count_step(t, p, step);
     return 0;
 }
 

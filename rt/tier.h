@@ -100,6 +100,8 @@ struct tier_plan {
     struct tier *tier;
     const struct stream *s; /* must outlive the plan */
     enum plan_kind kind;
+    uint32_t cost_rows; /* the front's: bytes moved for steps of so many rows, but for attention; 0: not known yet */
+    uint64_t cost_bytes;
 };
 
 /* One entry per tier that this binary knows, in order of preference for --tier=auto. */

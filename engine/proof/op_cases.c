@@ -24,7 +24,8 @@
     { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * LIMIT(t) },                    \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * LIMIT(t) },                  \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
-      .max_nmse = LIMIT(t) },
+      .max_nmse = LIMIT(t) },                                                                                          \
+    { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
 const struct op_case op_cases[] = {
     TYPES(PER_TYPE)
@@ -34,10 +35,14 @@ const struct op_case op_cases[] = {
     { "matmul/prompt q6_k", make_matmul, QT_Q6_K, 150, 768, 136, .max_nmse = NMSE_INT8 },
     { "matmul/prompt k 320", make_matmul, QT_Q8_0, 40, 320, 136, .max_nmse = NMSE_INT8 },
     { "matmul/prompt k 448", make_matmul, QT_Q5_1, 40, 448, 72, .max_nmse = NMSE_INT8 },
+    { "proj/prompt q4_k and q6_k", make_proj, QT_Q4_K, 70, 256, 136, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
+    { "proj/prompt q5_k and q6_k", make_proj, QT_Q5_K, 40, 256, 72, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "proj/prompt q8_0", make_proj, QT_Q8_0, 70, 768, 150, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },
     { "gate_up/prompt q4_k", make_gate_up, QT_Q4_K, 70, 256, 136, .flags = OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/q4_k and q6_k", make_moe_up, QT_Q4_K, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },

@@ -41,6 +41,7 @@ enum op_flags {
     OF_EXPERT_SCALE = 1 << 21, /* router: weights times a number of the expert                     */
     OF_V_IS_K = 1 << 22, /* v is the same value as k                                               */
     OF_Q8_KV = 1 << 23,
+    OF_WITH_Q6K = 1 << 24, /* one of the matrices is Q6_K                                          */
 };
 
 /* engine/proof/op_make.c */

@@ -97,8 +97,12 @@ struct ops *make_proj(const struct op_case *c)
     struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_matmul a = matmul_args(o, c);
     add_matrix(o, c, &a, c->type, c->n_out, true);
-    add_matrix(o, c, &a, QT_Q8_0, (c->n_out + 3) / 4, true);
-    add_matrix(o, c, &a, QT_F32, 5, true);
+    if (HAS(c, OF_WITH_Q6K)) {
+        add_matrix(o, c, &a, QT_Q6_K, (c->n_out + 3) / 4, true);
+    } else {
+        add_matrix(o, c, &a, QT_Q8_0, (c->n_out + 3) / 4, true);
+        add_matrix(o, c, &a, QT_F32, 5, true);
+    }
     ops_cmd(o, CMD_PROJ, &a, sizeof a);
     return o;
 }
@@ -281,9 +285,11 @@ struct ops *make_moe_up(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint64_t matrix = qtype_row_bytes(c->type, c->n_in) * c->n_out;
+    enum qtype up = HAS(c, OF_WITH_Q6K) ? QT_Q6_K : c->type;
     ka_moe_up a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, c->arg * c->n_out)),
                     .x = ops_at(o, ops_rows(o, "x", OPS_IN, c->n_in)), .ids = ops_at(o, random_ids(o, c)),
-                    .gate_stride = matrix, .up_stride = matrix, .type_gate = c->type, .type_up = c->type,
+                    .gate_stride = matrix, .up_stride = qtype_row_bytes(up, c->n_in) * c->n_out, .type_gate = c->type,
+                    .type_up = up,
                     .n_in = c->n_in, .n_ff = c->n_out, .n_expert = c->heads, .k = c->arg, .act = act_of(c),
                     .eps = 1e-6f };
     a.norm = OPT(c, OF_NORM, ops_vec(o, "norm", c->n_in, 0.5f, 2.0f));
@@ -293,7 +299,7 @@ struct ops *make_moe_up(const struct op_case *c)
         a.gate_stride = a.up_stride = 2 * matrix;
     } else {
         a.gate = ops_at(o, ops_weight(o, "gate", c->type, c->n_in, c->n_out, c->heads));
-        a.up = ops_at(o, ops_weight(o, "up", c->type, c->n_in, c->n_out, c->heads));
+        a.up = ops_at(o, ops_weight(o, "up", up, c->n_in, c->n_out, c->heads));
     }
     a.bg = OPT(c, OF_BIAS, ops_vec(o, "bg", c->n_out * c->heads, -1.0f, 1.0f));
     a.bu = OPT(c, OF_BIAS, ops_vec(o, "bu", c->n_out * c->heads, -1.0f, 1.0f));

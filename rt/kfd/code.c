@@ -1,5 +1,6 @@
 /* rt/kfd/code.c: code objects: ELF files for amdhsa, their kernels' descriptors. What is in the file is believed only
- * after it was compared with the file's size. Layout of descriptors: LLVM's AMDGPU usage guide, code object version 5. */
+ * after it was compared with the file's size. Layout of descriptors: LLVM's AMDGPU usage guide, code object version
+ * 5. */
 #include <errno.h>
 #include <gelf.h>
 #include <libelf.h>
@@ -44,13 +45,15 @@ static int check_header(const GElf_Ehdr *h, const struct kfd_chip *chip, const c
 {
     if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != MACHINE_AMDGPU ||
         h->e_ident[EI_OSABI] != OSABI_HSA || h->e_type != ET_DYN)
-        return err_set(e, -EINVAL, "kfd: %s is not an AMD code object: machine %u, system %u, type %u; expected 224, 64, 3",
+        return err_set(e, -EINVAL, "kfd: %s is not an AMD code object: machine %u, system %u, type %u; expected "
+                       "224, 64, 3",
                        what, h->e_machine, h->e_ident[EI_OSABI], h->e_type);
     if (h->e_ident[EI_ABIVERSION] < ABI_V4 || h->e_ident[EI_ABIVERSION] > ABI_V6)
         return err_set(e, -ENOTSUP, "kfd: %s: code object version with ABI byte %u; 2 to 4 are known", what,
                        h->e_ident[EI_ABIVERSION]);
     if ((h->e_flags & FLAG_MACH) != chip->elf_mach)
-        return err_set(e, -EINVAL, "kfd: %s is for machine 0x%x, %s is 0x%x", what, h->e_flags & FLAG_MACH, chip->name,
+        return err_set(e, -EINVAL, "kfd: %s is for machine 0x%x, %s is 0x%x", what, h->e_flags & FLAG_MACH,
+                       chip->name,
                        chip->elf_mach);
     return 0;
 }
@@ -61,8 +64,9 @@ static int add_segment(struct kfd_code *c, const GElf_Phdr *p, const char *what,
         return err_set(e, -EINVAL, "kfd: %s has more than %d segments", what, KFD_MAX_SEGMENTS);
     if (!inside(p->p_offset, p->p_filesz, c->n) || p->p_filesz > p->p_memsz || p->p_vaddr > IMAGE_MAX ||
         p->p_memsz > IMAGE_MAX)
-        return err_set(e, -EINVAL, "kfd: %s: a segment of %llu bytes at %llu (%llu in memory at %llu) does not fit the "
-                       "file's %llu bytes", what, (unsigned long long)p->p_filesz, (unsigned long long)p->p_offset,
+        return err_set(e, -EINVAL, "kfd: %s: a segment of %llu bytes at %llu (%llu in memory at %llu) does not fit "
+                       "the file's %llu bytes", what, (unsigned long long)p->p_filesz,
+                       (unsigned long long)p->p_offset,
                        (unsigned long long)p->p_memsz, (unsigned long long)p->p_vaddr, (unsigned long long)c->n);
     uint32_t i = c->n_segments++;
     c->segment[i].off = p->p_offset;
@@ -83,11 +87,13 @@ static int read_sections(Elf *elf, struct kfd_code *c, const char *what, struct 
         if (!gelf_getshdr(s, &h))
             return err_set(e, -EINVAL, "kfd: %s: %s", what, elf_errmsg(-1));
         if ((h.sh_type == SHT_RELA || h.sh_type == SHT_REL) && h.sh_size)
-            return err_set(e, -ENOTSUP, "kfd: %s has relocations; link it with -shared and without external symbols", what);
+            return err_set(e, -ENOTSUP, "kfd: %s has relocations; link it with -shared and without external symbols",
+                           what);
         if ((h.sh_type != SHT_SYMTAB && h.sh_type != SHT_DYNSYM) || full)
             continue;
         Elf_Scn *names = elf_getscn(elf, h.sh_link);
-        if (!names || !gelf_getshdr(names, &str) || str.sh_type != SHT_STRTAB || !inside(h.sh_offset, h.sh_size, c->n) ||
+        if (!names || !gelf_getshdr(names, &str) || str.sh_type != SHT_STRTAB || !inside(h.sh_offset, h.sh_size,
+                                                                                         c->n) ||
             !inside(str.sh_offset, str.sh_size, c->n) || !str.sh_size || c->elf[str.sh_offset + str.sh_size - 1])
             return err_set(e, -EINVAL, "kfd: %s: the symbol table lies outside the file or has no names", what);
         c->symbols = h.sh_offset;
@@ -161,7 +167,8 @@ static const uint8_t *in_file(const struct kfd_code *c, uint64_t va, uint64_t n)
 static bool is_code(const struct kfd_code *c, uint64_t va)
 {
     for (uint32_t i = 0; i < c->n_segments; i++)
-        if (c->segment[i].code && va >= c->segment[i].va && inside(va - c->segment[i].va, 4, c->segment[i].file_bytes))
+        if (c->segment[i].code && va >= c->segment[i].va && inside(va - c->segment[i].va, 4,
+                                                                   c->segment[i].file_bytes))
             return true;
     return false;
 }
@@ -183,7 +190,8 @@ int kfd_code_kernel(const struct kfd_code *c, const char *name, struct kfd_kerne
         return err_set(e, -ENOENT, "kfd: the code object has no kernel %s", name);
     const uint8_t *d = in_file(c, kd, DESCRIPTOR_BYTES);
     if (!d || kd % DESCRIPTOR_BYTES)
-        return err_set(e, -EINVAL, "kfd: kernel %s: its descriptor at 0x%llx is outside the object or not aligned", name,
+        return err_set(e, -EINVAL, "kfd: kernel %s: its descriptor at 0x%llx is outside the object or not aligned",
+                       name,
                        (unsigned long long)kd);
     uint32_t props = u32_at(d, PROPERTIES) & 0xffff;
     memcpy(&entry, d + ENTRY, sizeof entry);
@@ -204,9 +212,11 @@ int kfd_code_kernel(const struct kfd_code *c, const char *name, struct kfd_kerne
     if (!(props & PROP_WAVE32))
         return err_set(e, -ENOTSUP, "kfd: kernel %s is for waves of 64; compile it with -mno-wavefrontsize64", name);
     if (!(props & PROP_KERNARG_PTR) || props & PROP_UNKNOWN)
-        return err_set(e, -ENOTSUP, "kfd: kernel %s wants registers that zinc does not fill (properties 0x%04x)", name, props);
+        return err_set(e, -ENOTSUP, "kfd: kernel %s wants registers that zinc does not fill (properties 0x%04x)",
+                       name, props);
     if (out->lds_bytes > LDS_MAX || out->kernarg_bytes > KFD_PAGE)
-        return err_set(e, -EINVAL, "kfd: kernel %s wants %u bytes of LDS and %u of arguments; %d and %d are there", name,
+        return err_set(e, -EINVAL, "kfd: kernel %s wants %u bytes of LDS and %u of arguments; %d and %d are there",
+                       name,
                        out->lds_bytes, out->kernarg_bytes, LDS_MAX, KFD_PAGE);
     return 0;
 }

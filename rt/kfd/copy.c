@@ -1,6 +1,6 @@
-/* rt/kfd/copy.c: between host memory and the GPU's. Where the host sees the GPU's memory it writes there directly, and
- * reads through a piece of host memory that the GPU fills, because reading over PCIe word by word is slow. Where it
- * does not, the GPU copies both ways: with k_gather, which moves rows, or before that is there with packets. */
+/* rt/kfd/copy.c: between host memory and the GPU's. Where the host sees the GPU's memory it writes there directly,
+ * and reads through a piece of host memory that the GPU fills, because reading over PCIe word by word is slow. Where
+ * it does not, the GPU copies both ways: with k_gather, which moves rows, or before that is there with packets. */
 #include <errno.h>
 #include <string.h>
 
@@ -43,7 +43,8 @@ void kfd_copier_free(struct kfd_copier *c)
 }
 
 /* rows of n floats: y[i] = x[list[i]]. */
-static int gather(struct kfd_copier *c, uint64_t y, uint64_t x, uint32_t rows, uint32_t n, uint32_t list_at, struct err *e)
+static int gather(struct kfd_copier *c, uint64_t y, uint64_t x, uint32_t rows, uint32_t n, uint32_t list_at,
+                  struct err *e)
 {
     volatile ka_step *step = c->stage->cpu;
     step->n_rows = step->n_out = rows;
@@ -126,7 +127,8 @@ int kfd_download(struct kfd_copier *c, const struct kfd_mem *from, uint64_t off,
         return 0;
     }
     if (!c->has_gather)
-        return err_set(e, -ENOTSUP, "kfd: %s: the host does not see it, and the kernel that copies is not loaded", from->name);
+        return err_set(e, -ENOTSUP, "kfd: %s: the host does not see it, and the kernel that copies is not loaded",
+                       from->name);
     for (uint64_t at = 0; at < n && !rc; at += STAGE_BYTES) {
         uint64_t bytes = MIN(n - at, (uint64_t)STAGE_BYTES);
         rc = gather_bytes(c, c->stage->va + DATA_AT, from->va + off + at, bytes, e);
@@ -148,7 +150,8 @@ int kfd_zero(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, uint64_t n,
         return 0;
     }
     if (!c->has_gather)
-        return err_set(e, -ENOTSUP, "kfd: %s: the host does not see it, and the kernel that copies is not loaded", to->name);
+        return err_set(e, -ENOTSUP, "kfd: %s: the host does not see it, and the kernel that copies is not loaded",
+                       to->name);
     memset((uint8_t *)c->stage->cpu + DATA_AT, 0, ROW_BYTES);
     for (uint64_t at = 0; at < n && !rc; at += STAGE_BYTES) {
         uint64_t bytes = MIN(n - at, (uint64_t)STAGE_BYTES);

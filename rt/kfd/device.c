@@ -1,6 +1,6 @@
-/* rt/kfd/device.c: opening a GPU. The driver ties a process (its memory map) to one render file for good, so the files
- * of a device stay open until the process ends; closing gives back queues and memory, and the next open finds the
- * device again. */
+/* rt/kfd/device.c: opening a GPU. The driver ties a process (its memory map) to one render file for good, so the
+ * files of a device stay open until the process ends; closing gives back queues and memory, and the next open finds
+ * the device again. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -78,8 +78,8 @@ static int check_version(struct kfd_dev *d, struct err *e)
     if (rc)
         return kfd_fail(rc, e, "GET_VERSION on /dev/kfd");
     if (v.major != NEED_MAJOR || v.minor < NEED_MINOR)
-        return err_set(e, -ENOTSUP, "kfd: this kernel's interface is %u.%u, zinc needs %u.%u (Linux 6.5); %s needs Linux %s "
-                       "or newer", v.major, v.minor, NEED_MAJOR, NEED_MINOR, d->gpu.chip->name,
+        return err_set(e, -ENOTSUP, "kfd: this kernel's interface is %u.%u, zinc needs %u.%u (Linux 6.5); %s needs "
+                       "Linux %s or newer", v.major, v.minor, NEED_MAJOR, NEED_MINOR, d->gpu.chip->name,
                        d->gpu.chip->first_linux);
     d->version_minor = v.minor;
     return 0;
@@ -90,8 +90,8 @@ static int acquire_vm(struct kfd_dev *d, struct err *e)
     struct kfd_acquire_vm a = { .drm_fd = (uint32_t)d->drm_fd, .gpu_id = d->gpu.gpu_id };
     int rc = kfd_call(d, KFD_IOC_ACQUIRE_VM, &a);
     if (rc == -EBUSY)
-        return err_set(e, rc, "kfd: %s is already in use through another file of this process (another library that drives "
-                       "it?): one of them per process", d->gpu.name);
+        return err_set(e, rc, "kfd: %s is already in use through another file of this process (another library that "
+                       "drives it?): one of them per process", d->gpu.name);
     return rc ? kfd_fail(rc, e, "ACQUIRE_VM on %s", d->gpu.name) : 0;
 }
 
@@ -200,8 +200,8 @@ int kfd_open(const struct kfd_gpu *g, struct kfd_dev **out, struct err *e)
     int rc = 0, free_slot = -1;
     *out = NULL;
     if (!g->chip)
-        return err_set(e, -ENOTSUP, "kfd: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, gfx1200, "
-                       "gfx1201", g->name);
+        return err_set(e, -ENOTSUP, "kfd: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, "
+                       "gfx1200, gfx1201", g->name);
     pthread_mutex_lock(&opened_lock);
     for (int i = 0; i < KFD_MAX_GPUS && !*out; i++) {
         struct kfd_dev *d = opened[i].dev;

@@ -84,9 +84,11 @@ void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n)
     const struct kfd_fault *f = &d->fault;
     if (f->memory) {
         const struct kfd_mem *m = kfd_mem_at(d, f->va, 1);
-        const char *why = f->read_only ? "write to read-only memory" : f->no_execute ? "memory is not code" : "page fault";
+        const char *why = f->read_only ? "write to read-only memory" : f->no_execute ? "memory is not code" : "page "
+                                                                                                              "fault";
         const char *judged = kfd_mem_judge((void *)(uintptr_t)d, f->va, 1, false);
-        snprintf(out, n, "%s at 0x%llx (%s)", why, (unsigned long long)f->va, m ? m->name : judged ? judged : "mapped");
+        snprintf(out, n, "%s at 0x%llx "
+                 "(%s)", why, (unsigned long long)f->va, m ? m->name : judged ? judged : "mapped");
     } else if (f->hardware) {
         snprintf(out, n, "the GPU was reset (%s%s)", f->reset_cause ? "memory error" : "it hung",
                  f->memory_lost ? ", its memory is lost" : "");

@@ -1,7 +1,7 @@
 /* rt/kfd/ioctl.h
- * The kernel interface of /dev/kfd, as far as zinc uses it: request numbers, structs, flags. The kernel's own header is
- * include/uapi/linux/kfd_ioctl.h; sizes and offsets below are those of its interface version 1.14 and are checked by
- * the compiler. All integers are little-endian, all addresses of the process. */
+ * The kernel interface of /dev/kfd, as far as zinc uses it: request numbers, structs, flags. The kernel's own header
+ * is include/uapi/linux/kfd_ioctl.h; sizes and offsets below are those of its interface version 1.14 and are checked
+ * by the compiler. All integers are little-endian, all addresses of the process. */
 #ifndef ZINC_RT_KFD_IOCTL_H
 #define ZINC_RT_KFD_IOCTL_H
 
@@ -92,28 +92,33 @@ enum { KFD_DOORBELL_BYTES = 0x2000, KFD_EVENT_SLOTS = 4096 };
 #define KFD_ALLOC_WRITABLE      (1u << 31)
 
 #define KFD_REQUEST(dir, nr, type) (((unsigned long)(dir) << 30) | (sizeof(type) << 16) | ('K' << 8) | (nr))
-#define X(name, nr, dir, type) static const unsigned long KFD_IOC_##name __attribute__((unused)) = KFD_REQUEST(dir, nr, struct type);
+#define X(name, nr, dir, type)                                                                                         \
+    static const unsigned long KFD_IOC_##name __attribute__((unused)) = KFD_REQUEST(dir, nr, struct type);
 KFD_IOCTL_LIST(X)
 #undef X
 
 /* "CREATE_QUEUE"; "request 0x..." for others. */
 const char *kfd_request_name(unsigned long request);
 
-_Static_assert(sizeof(struct kfd_version) == 8 && sizeof(struct kfd_acquire_vm) == 8 && sizeof(struct kfd_free) == 8 &&
+_Static_assert(sizeof(struct kfd_version) == 8 && sizeof(struct kfd_acquire_vm) == 8 &&
+               sizeof(struct kfd_free) == 8 &&
                sizeof(struct kfd_destroy_queue) == 8 && sizeof(struct kfd_destroy_event) == 8, "kernel interface");
 _Static_assert(sizeof(struct kfd_alloc) == 40 && offsetof(struct kfd_alloc, mmap_offset) == 24 &&
-               offsetof(struct kfd_alloc, gpu_id) == 32 && offsetof(struct kfd_alloc, flags) == 36, "kernel interface");
+               offsetof(struct kfd_alloc, gpu_id) == 32 && offsetof(struct kfd_alloc, flags) == 36, "kernel "
+                                                                                                    "interface");
 _Static_assert(sizeof(struct kfd_map) == 24 && offsetof(struct kfd_map, n_success) == 20, "kernel interface");
 _Static_assert(sizeof(struct kfd_create_queue) == 96 && offsetof(struct kfd_create_queue, doorbell_offset) == 24 &&
                offsetof(struct kfd_create_queue, ring_bytes) == 32 && offsetof(struct kfd_create_queue, type) == 40 &&
                offsetof(struct kfd_create_queue, queue_id) == 52 && offsetof(struct kfd_create_queue, eop) == 56 &&
-               offsetof(struct kfd_create_queue, save) == 72 && offsetof(struct kfd_create_queue, ctl_stack_bytes) == 84,
+               offsetof(struct kfd_create_queue, save) == 72 && offsetof(struct kfd_create_queue,
+                                                                         ctl_stack_bytes) == 84,
                "kernel interface");
 _Static_assert(sizeof(struct kfd_aperture) == 56 && sizeof(struct kfd_apertures) == 16, "kernel interface");
 _Static_assert(sizeof(struct kfd_create_event) == 32 && offsetof(struct kfd_create_event, event_id) == 24,
                "kernel interface");
 _Static_assert(sizeof(struct kfd_event_data) == 48 && offsetof(struct kfd_event_data, event_id) == 40 &&
-               offsetof(struct kfd_event_data, memory.va) == 16 && offsetof(struct kfd_event_data, memory.gpu_id) == 24,
+               offsetof(struct kfd_event_data, memory.va) == 16 && offsetof(struct kfd_event_data,
+                                                                            memory.gpu_id) == 24,
                "kernel interface");
 _Static_assert(sizeof(struct kfd_wait_events) == 24 && sizeof(struct kfd_available) == 16 &&
                sizeof(struct kfd_runtime) == 16, "kernel interface");

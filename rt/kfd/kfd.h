@@ -1,6 +1,6 @@
 /* rt/kfd/kfd.h
- * An AMD GPU through the stock amdgpu driver: /dev/kfd for memory, queues and events, and nothing of ROCm. This header is
- * the machine below the kfd tier, usable by itself:
+ * An AMD GPU through the stock amdgpu driver: /dev/kfd for memory, queues and events, and nothing of ROCm. This
+ * header is the machine below the kfd tier, usable by itself:
  *
  *     struct kfd_gpu gpu[KFD_MAX_GPUS];
  *     int n = kfd_topology(kfd_sys_current(), gpu, KFD_MAX_GPUS, &e);           what cards there are
@@ -13,9 +13,9 @@
  *     kfd_close(dev);                                                         queues first, then memory, then files
  *
  * Addresses of the GPU are those of the process: memory that the host sees lies at the same address for both.
- * Errors: 0 or a negative errno and one line in `e` that says what was tried, what the kernel answered and what helps.
- * A device belongs to the process that opened it; a child of fork must not use it (calls give -EPERM there). Not
- * thread-safe, but for kfd_mem_alloc of nothing and plain stores to memory that is mapped.
+ * Errors: 0 or a negative errno and one line in `e` that says what was tried, what the kernel answered and what
+ * helps. A device belongs to the process that opened it; a child of fork must not use it (calls give -EPERM there).
+ * Not thread-safe, but for kfd_mem_alloc of nothing and plain stores to memory that is mapped.
  *
  * Numbers of hardware: chips.def; the kernel's interface: ioctl.h. */
 #ifndef ZINC_RT_KFD_KFD_H
@@ -165,9 +165,11 @@ enum { KFD_FENCE_DW = PM4_DW_RELEASE_MEM, KFD_SUBMIT_MAX = 1024 };
 
 /* A PM4 compute queue; ring_bytes is a power of two. -EAGAIN: the GPU's queues are taken by others. */
 int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e);
+/* The GPU lets go of the queue and of what its packets use; after a fault, before any memory is freed. */
+void kfd_queue_stop(struct kfd_queue *q);
 void kfd_queue_destroy(struct kfd_queue *q); /* NULL is fine; memory that its packets use may go afterwards */
-/* Copies n dwords (up to KFD_SUBMIT_MAX) to the ring, a fence behind them, and rings the doorbell. Makes no system call
- * unless the ring is full. */
+/* Copies n dwords (up to KFD_SUBMIT_MAX) to the ring, a fence behind them, and rings the doorbell. Makes no system
+ * call unless the ring is full. */
 int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64_t *point, struct err *e);
 /* 0: the point is complete. -ETIME: not yet. -EIO: fault or hang, e has the driver's story; the queue is dead. */
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e);
@@ -175,7 +177,8 @@ static inline bool kfd_queue_is_done(const struct kfd_queue *q, uint64_t point)
 {
     return __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE) >= point;
 }
-/* The size of the context save area: of the memory, what the queue is told, and the control stack. vgpr_bytes: of a CU. */
+/* The size of the context save area: of the memory, what the queue is told, and the control stack. vgpr_bytes: of a
+ * CU. */
 struct kfd_save_area {
     uint64_t mem_bytes, debug_bytes;
     uint32_t save_bytes, ctl_stack_bytes;
@@ -252,11 +255,12 @@ struct kfd_launch {
     uint32_t groups[3], threads, lds_bytes; /* lds: dynamic                    */
     uint64_t kernarg;                       /* where the block will lie        */
 };
-/* Fills the block at `out` (host memory, zeroed) and the registers' part. -EINVAL: sizes that the kernel cannot have. */
+/* Fills the block at `out` (host memory, zeroed) and the registers' part. -EINVAL: sizes that the kernel cannot have.
+ * */
 int kfd_launch_fill(const struct kfd_launch *l, const struct kfd_scratch *scratch, uint8_t *out,
                     struct pm4_launch *regs, struct err *e);
-/* Runs one kernel and waits: for tests, ladders and self-checks. l->kernarg is not looked at. gpu_ns: what it took by the
- * GPU's clock; may be NULL. -ETIME: it has not ended. */
+/* Runs one kernel and waits: for tests, ladders and self-checks. l->kernarg is not looked at. gpu_ns: what it took by
+ * the GPU's clock; may be NULL. -ETIME: it has not ended. */
 int kfd_run_kernel(struct kfd_queue *q, const struct kfd_launch *l, uint64_t timeout_ns, uint64_t *gpu_ns,
                    struct err *e);
 enum { KFD_CLOCK_NS = 10 }; /* of a tick of the GPU's clock */

@@ -179,7 +179,7 @@ static int fence_retires(void *state, struct ladder_out *o, struct err *e)
     struct rungs *r = state;
     uint32_t dw[8];
     struct pm4_buf b;
-    double us;
+    double us = 0;
     pm4_init(&b, r->gpu.chip->gen, dw, ARRAY_LEN(dw));
     int rc = run(r, &b, &us, e);
     if (rc == 0)
@@ -194,7 +194,7 @@ static int no_ops(void *state, struct ladder_out *o, struct err *e)
     struct rungs *r = state;
     uint32_t dw[64];
     struct pm4_buf b;
-    double us, best = 1e9;
+    double us = 0, best = 1e9;
     for (uint32_t i = 0; i < ROUNDS; i++) { /* lengths from the one-dword form upwards */
         pm4_init(&b, r->gpu.chip->gen, dw, ARRAY_LEN(dw));
         pm4_nop(&b, 1 + i);

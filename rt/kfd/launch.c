@@ -1,4 +1,5 @@
-/* rt/kfd/launch.c: what a kernel needs beside its code: kernarg block, scratch memory, registers; and single launches. */
+/* rt/kfd/launch.c: what a kernel needs beside its code: kernarg block, scratch memory, registers; and single
+ * launches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,8 @@ int kfd_scratch_alloc(struct kfd_dev *d, uint32_t lane_bytes, struct kfd_scratch
     waves_se = MIN(MAX(waves_se, 1u), (uint32_t)MAX_WAVES_SE);
     out->tmpring = pm4_tmpring(g->chip->gen, waves_se, wave_bytes);
     if (!out->tmpring)
-        return err_set(e, -ENOTSUP, "kfd: %u bytes of scratch a lane are more than %s has", lane_bytes, g->chip->name);
+        return err_set(e, -ENOTSUP, "kfd: %u bytes of scratch a lane are more than %s has", lane_bytes,
+                       g->chip->name);
     return kfd_mem_alloc(d, KFD_PRIVATE, wave_bytes * waves_se * g->n_se, "scratch", &out->mem, e);
 }
 
@@ -83,7 +85,8 @@ int kfd_launch_fill(const struct kfd_launch *l, const struct kfd_scratch *scratc
     const struct kfd_kernel *k = l->kernel;
     uint32_t implicit = (uint32_t)align_up(l->args_bytes, 8), lane = kfd_kernel_lane_bytes(k), n = 0;
     if (k->kernarg_bytes > implicit + KFD_IMPLICIT_BYTES)
-        return err_set(e, -EINVAL, "kfd: kernel %s reads %u bytes of arguments, it is given %u", k->name, k->kernarg_bytes,
+        return err_set(e, -EINVAL, "kfd: kernel %s reads %u bytes of arguments, it is given %u", k->name,
+                       k->kernarg_bytes,
                        l->args_bytes);
     if (k->lds_bytes + l->lds_bytes > MAX_LDS)
         return err_set(e, -EINVAL, "kfd: kernel %s: %u bytes of LDS, a work-group has %d", k->name,
@@ -153,11 +156,12 @@ int kfd_run_kernel(struct kfd_queue *q, const struct kfd_launch *l, uint64_t tim
         placed.kernarg = mem->va;
         rc = run_with(q, &placed, &scratch, mem, timeout_ns, e);
         if (rc == -ETIME)
-            err_set(e, -ETIME, "kfd: kernel %s did not end within %.1f s", l->kernel->name, (double)timeout_ns * 1e-9);
+            err_set(e, -ETIME, "kfd: kernel %s did not end within %.1f s", l->kernel->name,
+                    (double)timeout_ns * 1e-9);
     }
     if (!rc && gpu_ns)
         *gpu_ns = (q->cells->stamp[1] - q->cells->stamp[0]) * KFD_CLOCK_NS;
-    if (rc != -ETIME) { /* else the GPU may still use them: they go with the device */
+    if (rc != -ETIME && rc != -EIO) { /* else the GPU may still use them: they go with the device */
         kfd_mem_free(mem);
         kfd_mem_free(scratch.mem);
     }

@@ -1,5 +1,5 @@
-/* rt/kfd/load.c: weights, from the mapped file to the GPU, regrouped into planes. Where the host sees the GPU's memory a
- * few threads regroup pieces and store them there; else each tensor goes by way of the GPU. */
+/* rt/kfd/load.c: weights, from the mapped file to the GPU, regrouped into planes. Where the host sees the GPU's
+ * memory a few threads regroup pieces and store them there; else each tensor goes by way of the GPU. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

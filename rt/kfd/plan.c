@@ -33,7 +33,8 @@ const char *kfd_launch_name(const struct kfd_pass *x, uint32_t i, uint32_t *cmd)
 }
 
 /* Launch i of a pass: kernel, sizes, arguments. */
-static struct kfd_launch launch_of(const struct kfd_tier *c, const struct kfd_plan *p, const struct kfd_pass *x, uint32_t i)
+static struct kfd_launch launch_of(const struct kfd_tier *c, const struct kfd_plan *p, const struct kfd_pass *x,
+                                   uint32_t i)
 {
     enum kernel_id k = i == 0 ? K_step_begin : i == step_end_of(x) ? K_step_end : x->d->d[i - 1].kernel;
     struct kfd_launch l = { .kernel = &c->kernel[k], .args_bytes = kernel_infos[k].args_bytes, .groups = { 1, 1, 1 },
@@ -146,6 +147,8 @@ void kfd_plan_destroy(struct tier_plan *base)
     struct err e = { 0 };
     while (!c->q->dead && kfd_queue_wait(c->q, c->q->point, 1000000000u, &e) == -ETIME) {
     }
+    if (c->q->dead)
+        kfd_queue_stop(c->q);
     for (struct kfd_plan **at = &c->plans; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
@@ -281,7 +284,8 @@ int kfd_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct
     }
     c->mirrored = c->mirrored && copies_logits(s);
     for (uint32_t i = 0; i < p->n_passes; i++)
-        log_info(KFD, "plan for %u rows: %u launches, %u dwords of packets", p->pass[i].max_rows, p->pass[i].n_launches,
+        log_info(KFD, "plan for %u rows: %u launches, %u dwords of packets", p->pass[i].max_rows,
+                 p->pass[i].n_launches,
                  p->pass[i].n_dw);
     *out = &p->base;
     return 0;
@@ -375,7 +379,8 @@ static int submit_slowly(struct kfd_tier *c, const struct kfd_pass *x, uint32_t 
     return rc;
 }
 
-static int submit_some(struct kfd_tier *c, struct kfd_plan *p, const struct step *step, uint32_t n_cmds, uint64_t *point)
+static int submit_some(struct kfd_tier *c, struct kfd_plan *p, const struct step *step, uint32_t n_cmds,
+                       uint64_t *point)
 {
     struct kfd_pass *x = pass_for(p, step);
     uint32_t slot = c->issued % KL_RING, n = 1;

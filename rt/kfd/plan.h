@@ -1,6 +1,6 @@
 /* rt/kfd/plan.h: private to rt/kfd/: the tier's objects.
- * A plan is one indirect buffer per row class, made once. A step is: its words into a slot of the step ring (host memory,
- * where the first kernel fetches them), then a packet that calls the buffer and one that raises the fence. */
+ * A plan is one indirect buffer per row class, made once. A step is: its words into a slot of the step ring (host
+ * memory, where the first kernel fetches them), then a packet that calls the buffer and one that raises the fence. */
 #ifndef ZINC_RT_KFD_PLAN_H
 #define ZINC_RT_KFD_PLAN_H
 
@@ -41,8 +41,8 @@ struct kfd_tier {
     struct kfd_plan *plans;
 };
 
-/* Launches for steps of at most max_rows rows, as packets. Launch 0 fetches the step, 1.. are the dispatches, the last
- * one ends the step; launch i lies at dwords at[i]..at[i + 1]. */
+/* Launches for steps of at most max_rows rows, as packets. Launch 0 fetches the step, 1.. are the dispatches, the
+ * last one ends the step; launch i lies at dwords at[i]..at[i + 1]. */
 struct kfd_pass {
     struct dispatch_plan *d;
     uint32_t max_rows, number, n_launches, n_dw;

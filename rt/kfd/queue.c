@@ -50,8 +50,8 @@ static int create_with(struct kfd_queue *q, struct kfd_save_area a, struct kfd_c
     return rc;
 }
 
-/* The kernel compares the save area with its own idea of its size and says EINVAL, no more. Newer kernels tell the size
- * in sysfs; for the others there are two formulas. */
+/* The kernel compares the save area with its own idea of its size and says EINVAL, no more. Newer kernels tell the
+ * size in sysfs; for the others there are two formulas. */
 static int create_hw_queue(struct kfd_queue *q, struct kfd_create_queue *c, struct err *e)
 {
     const struct kfd_gpu *g = &q->dev->gpu;
@@ -75,12 +75,12 @@ static int create_hw_queue(struct kfd_queue *q, struct kfd_create_queue *c, stru
     if (why.code)
         return err_set(e, rc, "%s", why.msg);
     if (rc == -ENOMEM || rc == -EAGAIN || rc == -EBUSY)
-        return err_set(e, -EAGAIN, "kfd: the driver has no compute queue left on %s (%s): other programs hold them; close one, "
-                       "or --tier=cpu", g->name, strerror(-rc));
+        return err_set(e, -EAGAIN, "kfd: the driver has no compute queue left on %s (%s): other programs hold them; "
+                       "close one, or --tier=cpu", g->name, strerror(-rc));
     if (rc == -EINVAL)
-        return err_set(e, rc, "kfd: CREATE_QUEUE on %s: the driver refuses the queue's buffers (save area %u + %u bytes): a "
-                       "kernel whose sizes zinc does not know; %s wants Linux %s or newer", g->name, formula.save_bytes,
-                       (unsigned)formula.debug_bytes, g->chip->name, g->chip->first_linux);
+        return err_set(e, rc, "kfd: CREATE_QUEUE on %s: the driver refuses the queue's buffers (save area %u + %u "
+                       "bytes): a kernel whose sizes zinc does not know; %s wants Linux %s or newer", g->name,
+                       formula.save_bytes, (unsigned)formula.debug_bytes, g->chip->name, g->chip->first_linux);
     return kfd_fail(rc, e, "CREATE_QUEUE on %s", g->name);
 }
 
@@ -150,21 +150,28 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
     return 0;
 }
 
+void kfd_queue_stop(struct kfd_queue *q)
+{
+    q->dead = true;
+    if (!q->created || kfd_is_child(q->dev))
+        return;
+    int rc = kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
+    if (rc)
+        log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
+    q->created = false;
+}
+
 void kfd_queue_destroy(struct kfd_queue *q)
 {
     if (!q)
         return;
     struct kfd_dev *d = q->dev;
+    kfd_queue_stop(q);
     for (struct kfd_queue **at = &d->queues; *at; at = &(*at)->next)
         if (*at == q) {
             *at = q->next;
             break;
         }
-    if (q->created && !kfd_is_child(d)) {
-        int rc = kfd_call(d, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
-        if (rc)
-            log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
-    }
     if (!d->queues && d->doorbells && !kfd_is_child(d)) {
         kfd_sys_unmap(d->sys, d->doorbells, KFD_DOORBELL_BYTES);
         d->doorbells = NULL;
@@ -293,7 +300,8 @@ static int fault(struct kfd_queue *q, struct err *e)
 static int hang(struct kfd_queue *q, struct err *e)
 {
     q->dead = true;
-    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue has fetched %llu of %llu dwords",
+    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue has fetched %llu of "
+                   "%llu dwords",
                    q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9, (unsigned long long)q->cells->fence,
                    (unsigned long long)q->point, (unsigned long long)*q->rptr, (unsigned long long)q->wptr);
 }

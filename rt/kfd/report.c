@@ -1,4 +1,5 @@
-/* rt/kfd/report.c: the story of a failure: one line for the user, and a folder with what a developer asks for next. */
+/* rt/kfd/report.c: the story of a failure: one line for the user, and a folder with what a developer asks for next.
+ * */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +83,11 @@ static void tell_state(FILE *f, const struct kfd_tier *c)
     const struct kfd_gpu *g = &c->dev->gpu;
     const struct kfd_fault *t = &c->dev->fault;
     char text[200];
-    fprintf(f, "device: %s, node %u, gpu id %u, firmware %u, driver interface 1.%u, %s\n", g->name, g->node, g->gpu_id,
+    fprintf(f, "device: %s, node %u, gpu id %u, firmware %u, driver interface 1.%u, %s\n", g->name, g->node,
+            g->gpu_id,
             g->mec_firmware, c->dev->version_minor, c->dev->large_bar ? "large BAR" : "small BAR");
-    fprintf(f, "queue %u: fence %llu of %llu, fetched %llu of %llu dwords, progress word 0x%x, steps issued %llu, done %u\n",
+    fprintf(f, "queue %u: fence %llu of %llu, fetched %llu of %llu dwords, progress word 0x%x, steps issued %llu, "
+            "done %u\n",
             q->id, (unsigned long long)q->cells->fence, (unsigned long long)q->point, (unsigned long long)*q->rptr,
             (unsigned long long)q->wptr, q->cells->progress, (unsigned long long)c->issued, q->cells->done);
     kfd_fault_text(c->dev, text, sizeof text);
@@ -93,7 +96,8 @@ static void tell_state(FILE *f, const struct kfd_tier *c)
         fprintf(f, "  memory: va 0x%llx, not present %d, read only %d, no execute %d\n", (unsigned long long)t->va,
                 t->not_present, t->read_only, t->no_execute);
     if (t->hardware)
-        fprintf(f, "  hardware: reset type %u, cause %u, memory lost %u\n", t->reset_type, t->reset_cause, t->memory_lost);
+        fprintf(f, "  hardware: reset type %u, cause %u, memory lost %u\n", t->reset_type, t->reset_cause,
+                t->memory_lost);
 }
 
 static void tell_buffers(FILE *f, const struct kfd_dev *d)

@@ -1,6 +1,6 @@
 /* rt/kfd/sys.h
- * Every system call that rt/kfd makes goes through one table, so that a test can answer in the kernel's place, make any
- * call fail, and count.
+ * Every system call that rt/kfd makes goes through one table, so that a test can answer in the kernel's place, make
+ * any call fail, and count.
  *
  *     struct kfd_sys fake = *kfd_sys_real();
  *     fake.ioctl = my_ioctl;                    the rest stays real
@@ -34,7 +34,8 @@ struct kfd_sys {
     int (*unmap)(struct kfd_sys *s, void *p, uint64_t bytes);
     int (*dontfork)(struct kfd_sys *s, void *p, uint64_t bytes);                /* children do not get the mapping */
     int (*read)(struct kfd_sys *s, const char *path, char *buf, uint32_t n);    /* a small file whole, as a string  */
-    int (*list)(struct kfd_sys *s, const char *path, uint32_t *out, uint32_t cap); /* entries that are numbers, sorted */
+    /* Entries of a folder that are numbers, sorted; how many. */
+    int (*list)(struct kfd_sys *s, const char *path, uint32_t *out, uint32_t cap);
     void (*sleep)(struct kfd_sys *s, uint64_t ns);
     uint64_t (*clock)(struct kfd_sys *s);                                       /* monotonic ns                    */
     uint64_t calls[KFD_SYS_COUNT];

@@ -67,10 +67,11 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct kfd_g
         return err_set(e, rc, "kfd: %s", info->note);
     snprintf(info->device, sizeof info->device, "%s", g->name);
     if (!g->chip)
-        rc = err_set(e, -ENODEV, "kfd: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, gfx1200, "
-                     "gfx1201", g->name);
+        rc = err_set(e, -ENODEV, "kfd: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, "
+                     "gfx1200, gfx1201", g->name);
     else if (!kernel_blob_find("basic", g->chip->name))
-        rc = err_set(e, -ENODEV, "kfd: this binary was built without clang-19 and lld-19, so it has no kernels for %s",
+        rc = err_set(e, -ENODEV, "kfd: this binary was built without clang-19 and lld-19, so it has no kernels for "
+                     "%s",
                      g->chip->name);
     else
         rc = kfd_access(s, g, e);
@@ -108,7 +109,8 @@ static int add_module(struct kfd_tier *c, const char *name, struct err *e)
     const char *target = c->dev->gpu.chip->name;
     const struct kernel_blob *b = kernel_blob_find(name, target);
     if (!b)
-        return err_set(e, -ENOTSUP, "kfd: this binary has no module %s for %s (built without clang-19?)", name, target);
+        return err_set(e, -ENOTSUP, "kfd: this binary has no module %s for %s (built without clang-19?)", name,
+                       target);
     struct kfd_module *m = realloc(c->modules, (c->n_modules + 1) * sizeof *m);
     if (!m)
         return err_set(e, -ENOMEM, "kfd: module table");
@@ -149,7 +151,8 @@ int kfd_kernels_need(struct kfd_tier *c, const bool need[KERNEL_COUNT], struct e
         if (rc)
             break;
         lane = MAX(lane, kfd_kernel_lane_bytes(&c->kernel[k]));
-        log_debug(KFD, "%s: %u VGPRs, %u bytes of scratch", info->name, c->kernel[k].vgprs, c->kernel[k].scratch_bytes);
+        log_debug(KFD, "%s: %u VGPRs, %u bytes of scratch", info->name, c->kernel[k].vgprs,
+                  c->kernel[k].scratch_bytes);
     }
     return rc ? rc : grow_scratch(c, lane, e);
 }
@@ -193,16 +196,17 @@ static int self_check(struct kfd_tier *c, struct err *e)
     for (int i = 0; i < N; i++)
         a[i] = (float)i;
     kl_add args = { .step = m->va, .y = m->va + Y_AT, .a = m->va + A_AT, .b = m->va + A_AT, .n = N };
-    struct kfd_launch l = { .kernel = &c->kernel[K_add], .args = &args, .args_bytes = sizeof args, .groups = { 1, 1, 1 },
+    struct kfd_launch l = { .kernel = &c->kernel[K_add], .args = &args, .args_bytes = sizeof args, .groups = { 1, 1,
+                                                                                                               1 },
                             .threads = kernel_infos[K_add].threads };
     rc = kfd_run_kernel(c->q, &l, SECONDS * 1000000000ull, NULL, e);
     for (int i = 0; i < N && !rc && !env_get()->kfd_unchecked; i++)
         if (y[i] != 2.0f * a[i])
             rc = err_set(e, -EIO, "kfd: self-check: %g + %g gave %g on %s", (double)a[i], (double)a[i], (double)y[i],
                          c->dev->gpu.name);
-    if (rc == -EIO || rc == -ETIME)
-        err_context(e, "self-check");
-    else
+    if (rc == -ETIME)
+        rc = -EIO;
+    if (rc != -EIO) /* else the GPU may still write there */
         kfd_mem_free(m);
     return rc;
 }
@@ -223,7 +227,8 @@ static int open_gpu(struct kfd_tier *c, const struct kfd_gpu *g, struct err *e)
     if (kfd_mem_available(c->dev, &free_bytes, NULL) == 0)
         c->base.info.mem_free_bytes = free_bytes;
     c->t = (struct dispatch_target){ .n_cores = g->n_cu, .shared_max = PM4_LDS_MAX_BYTES,
-                                     .shared_core = PM4_LDS_MAX_BYTES };
+                                     .shared_core = PM4_LDS_MAX_BYTES,
+                                     .amd = true, .zero_moves = g->chip->gen == PM4_GFX11 };
     if ((rc = self_check(c, e)) || (rc = kfd_mem_alloc(c->dev, KFD_VRAM, 256, "step counter", &c->seq, e)))
         return rc;
     return kfd_zero(&c->copier, c->seq, 0, c->seq->bytes, e);
@@ -270,7 +275,8 @@ static int read_words(struct kfd_tier *c, const struct kfd_mem *m, uint64_t off,
     return rc;
 }
 
-static int write_words(struct kfd_tier *c, struct kfd_mem *m, uint64_t off, const void *src, uint64_t n, struct err *e)
+static int write_words(struct kfd_tier *c, struct kfd_mem *m, uint64_t off, const void *src, uint64_t n,
+                       struct err *e)
 {
     uint64_t from = off & ~3ull, bytes = align_up(off + n, 4) - from;
     uint8_t *words = malloc(bytes);
@@ -400,6 +406,11 @@ static int kfd_open_tier(const struct tier_opts *o, struct tier **out, struct er
     int rc = probe(o, &c->base.info, &g, e);
     if (!rc)
         rc = open_gpu(c, &g, e);
+    if (rc == -EIO && c->q) { /* it opened, and then did not do what it was told */
+        kfd_report(c, e ? e : &(struct err){ .msg = "kfd: the GPU failed" }, "checking that it works");
+        if (e)
+            *e = c->fault;
+    }
     if (rc) {
         kfd_destroy(&c->base);
         return rc;

@@ -88,7 +88,8 @@ static bool read_node(struct kfd_sys *s, uint32_t node, struct kfd_gpu *g)
         g->vram_bytes = property(text, "local_mem_size", 0);
     name_gpu(g);
     if (g->render_minor == 0 || g->render_minor > 0xffff || !g->n_cu || !g->n_se) {
-        log_warn(KFD, "node %u, %s: hidden from this user (render minor %u, %u CUs): a container needs --device=/dev/dri",
+        log_warn(KFD, "node %u, %s: hidden from this user (render minor %u, %u CUs): a container needs "
+                 "--device=/dev/dri",
                  node, g->name, g->render_minor, g->n_cu);
         return false;
     }
@@ -100,8 +101,8 @@ int kfd_topology(struct kfd_sys *s, struct kfd_gpu *gpus, uint32_t cap, struct e
     uint32_t node[MAX_NODES], n = 0;
     int nodes = kfd_sys_list(s, ROOT, node, MAX_NODES);
     if (nodes < 0)
-        return err_set(e, -ENODEV, "kfd: no AMD compute driver here: %s: %s (is the amdgpu module loaded, with a GPU that "
-                       "it supports?)", ROOT, strerror(-nodes));
+        return err_set(e, -ENODEV, "kfd: no AMD compute driver here: %s: %s (is the amdgpu module loaded, with a "
+                       "GPU that it supports?)", ROOT, strerror(-nodes));
     for (int i = 0; i < nodes && n < cap; i++)
         n += read_node(s, node[i], &gpus[n]);
     return n ? (int)n : err_set(e, -ENODEV, "kfd: the driver shows no AMD GPU among %d nodes of %s", nodes, ROOT);
@@ -115,12 +116,12 @@ static int try_open(struct kfd_sys *s, const char *path, struct err *e)
         return 0;
     }
     if (fd == -EACCES || fd == -EPERM)
-        return err_set(e, -EACCES, "kfd: no permission for %s: sudo usermod -aG render $USER (older systems: video), then "
-                       "log in again; in a container --device=/dev/kfd --device=/dev/dri --group-add the host's render "
-                       "group id", path);
+        return err_set(e, -EACCES, "kfd: no permission for %s: sudo usermod -aG render $USER (older systems: "
+                       "video), then log in again; in a container --device=/dev/kfd --device=/dev/dri --group-add "
+                       "the host's render group id", path);
     if (fd == -ENOENT || fd == -ENODEV || fd == -ENXIO)
-        return err_set(e, -ENODEV, "kfd: there is no %s: the amdgpu driver is not loaded, or the device is not passed into "
-                       "this container", path);
+        return err_set(e, -ENODEV, "kfd: there is no %s: the amdgpu driver is not loaded, or the device is not "
+                       "passed into this container", path);
     return err_set(e, fd, "kfd: opening %s: %s", path, strerror(-fd));
 }
 

@@ -6,7 +6,7 @@
  *     struct asm_unit *u = asm_build("gfx1201", text, 2);               one call of clang for all of them
  *     struct asm_wave *w = asm_wave_new(u);                             EXEC full, MODE as clang's kernels have it
  *     w->v[1][0] = 0x3f800000, w->s[4] = 1;
- *     asm_run(u, 0, w);                                                 registers as s_endpgm, which is added, found them
+ *     asm_run(u, 0, w);                                                 registers as s_endpgm (added) found them
  *     uint8_t *p = asm_buffer(u, 0x200000, 4096);                       memory for the snippets at that address
  *
  * asm_launch gives the launch behind asm_run, to be changed and run with asm_group for work-groups of several waves.
@@ -137,8 +137,8 @@ static inline struct asm_unit *asm_build(const char *chip, const char *const *sn
         fprintf(f, ".p2align 8\nsnip%zu:\n%s\ns_endpgm\n", i, snippets[i]);
     fprintf(f, ".fill 64, 4, 0xbf9f0000\n"); /* s_code_end */
     fclose(f);
-    snprintf(cmd, sizeof cmd, "clang-19 -x assembler --target=amdgcn-amd-amdhsa -mcpu=%s -c -o %s/t.o %s/t.s", chip, dir,
-             dir);
+    snprintf(cmd, sizeof cmd, "clang-19 -x assembler --target=amdgcn-amd-amdhsa -mcpu=%s -c -o %s/t.o %s/t.s", chip,
+             dir, dir);
     if (system(cmd))
         asm_die("clang-19 does not assemble it");
     snprintf(path, sizeof path, "%s/t.o", dir);
@@ -217,7 +217,8 @@ static inline void asm_get(struct asm_wave *w, const struct wave *from)
     w->mode = from->mode;
 }
 
-/* Runs a work-group whose waves start with the registers of w[0..n-1] (NULL: as the hardware sets them) and end there. */
+/* Runs a work-group whose waves start with the registers of w[0..n-1] (NULL: as the hardware sets them) and end
+ * there. */
 static inline enum isa_status asm_group(const struct isa_launch *l, struct asm_wave *const *w, uint32_t n)
 {
     struct isa_group *g = isa_group_create(l, l->start, 0);

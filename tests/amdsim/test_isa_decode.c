@@ -1,6 +1,6 @@
-/* The decoder against llvm-objdump: every instruction has the length that the disassembler says, its name, and somebody
- * who executes it. First on our own kernels' code objects (ISA_DECODE_ALL=1: all of them instead of some), then on every
- * opcode of every format. */
+/* The decoder against llvm-objdump: every instruction has the length that the disassembler says, its name, and
+ * somebody who executes it. First on our own kernels' code objects (ISA_DECODE_ALL=1: all of them instead of
+ * some), then on every opcode of every format. */
 #include <check.h>
 #include <glob.h>
 #include <stdio.h>
@@ -57,7 +57,8 @@ struct tally {
 static void complain(struct tally *t, const char *file, const struct line *l, const char *what)
 {
     if (t->bad++ < 40)
-        fprintf(stderr, "%s: %llx %s %08x %08x: %s\n", file, (unsigned long long)l->va, l->name, l->dw[0], l->dw[1], what);
+        fprintf(stderr, "%s: %llx %s %08x %08x: %s\n", file, (unsigned long long)l->va, l->name, l->dw[0], l->dw[1],
+                what);
 }
 
 static void check_file(const struct chip *c, const char *file, struct tally *t)
@@ -107,7 +108,8 @@ END_TEST
 
 /* ---- every opcode ---- */
 
-/* An encoding to fill in: the first dword without opcode, where the opcode goes, how many there are, the other dwords. */
+/* An encoding to fill in: the first dword without opcode, where the opcode goes, how many there are, the other
+ * dwords. */
 struct encoding {
     const char *name;
     int gen; /* 11, 12, or 0: both */
@@ -156,17 +158,41 @@ static void fill_slot(const struct encoding *e, uint32_t op, uint32_t dw[SLOT_DW
         dw[2] = S_NOP;
 }
 
-/* What nobody runs on a compute wave, or what this model leaves out: each a decision, reported when met in a kernel. */
+/* What nobody runs on a compute wave, or what this model leaves out: each a decision, reported when met in a
+ * kernel. */
 static bool left_out(const char *name)
 {
     static const char *const prefixes[] = {
-        "buffer_load_format", "buffer_store_format", "buffer_load_d16_format", "buffer_load_d16_hi_format",
-        "buffer_store_d16_format", "buffer_store_d16_hi_format", "tbuffer_",          /* typed */
-        "buffer_load_lds", "global_load_lds", "buffer_load_u8_lds",
-        "ds_gws_", "ds_ordered_count", "ds_bvh_stack", "ds_add_gs_reg", "ds_sub_gs_reg", "s_atc_probe",
-        "global_load_tr", "global_load_block", "global_store_block", "global_atomic_ordered_add", "scratch_load_block",
-        "scratch_store_block", "s_rfe", "s_barrier_init", "s_barrier_join", "s_alloc_vgpr", "s_subvector_loop",
-        "s_sendmsghalt", "s_wakeup_barrier", "s_endpgm_ordered_ps_done",
+        "buffer_load_format",
+        "buffer_store_format",
+        "buffer_load_d16_format",
+        "buffer_load_d16_hi_format",
+        "buffer_store_d16_format",
+        "buffer_store_d16_hi_format",
+        "tbuffer_", /* typed */
+        "buffer_load_lds",
+        "global_load_lds",
+        "buffer_load_u8_lds",
+        "ds_gws_",
+        "ds_ordered_count",
+        "ds_bvh_stack",
+        "ds_add_gs_reg",
+        "ds_sub_gs_reg",
+        "s_atc_probe",
+        "global_load_tr",
+        "global_load_block",
+        "global_store_block",
+        "global_atomic_ordered_add",
+        "scratch_load_block",
+        "scratch_store_block",
+        "s_rfe",
+        "s_barrier_init",
+        "s_barrier_join",
+        "s_alloc_vgpr",
+        "s_subvector_loop",
+        "s_sendmsghalt",
+        "s_wakeup_barrier",
+        "s_endpgm_ordered_ps_done",
     };
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
@@ -196,9 +222,11 @@ static struct line *disassemble(const struct chip *c, size_t n_slots)
     ck_assert(f != NULL);
     write_slots(c, f);
     fclose(f);
-    snprintf(cmd, sizeof cmd,
-             "llvm-mc-19 --arch=amdgcn --mcpu=%s --filetype=obj -o %s/t.o %s/t.s && llvm-objdump-19 -d --mcpu=%s %s/t.o; "
-             "rm -r %s", c->name, dir, dir, c->name, dir, dir);
+    snprintf(
+        cmd, sizeof cmd,
+        "llvm-mc-19 --arch=amdgcn --mcpu=%s --filetype=obj -o %s/t.o %s/t.s && llvm-objdump-19 -d --mcpu=%s %s/t.o; "
+        "rm -r %s",
+        c->name, dir, dir, c->name, dir, dir);
     f = popen(cmd, "r");
     ck_assert(f != NULL);
     while (fgets(text, sizeof text, f)) {

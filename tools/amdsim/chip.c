@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Largest product of each chip, as its driver describes it: shader engines x arrays x CUs, clocks in MHz, memory as
- * the topology's bank says. gfx1151 has no memory of its own: 32 GiB is a carve-out that owners of the chip often set. */
+ * the topology's bank says. gfx1151 has no memory of its own: 32 GiB is a usual carve-out. */
 const struct chip chips[] = {
     { .name = "gfx1201", .product = "AMD Radeon AI PRO R9700", .gfx_target_version = 120001, .gfx = 1201,
       .gfx12 = true, .salu_float = true,

@@ -13,7 +13,7 @@ static const char help[] =
     "usage: amdsim [options] COMMAND [ARGUMENT...]\n"
     "\n"
     "Runs COMMAND with an AMD card that is software: /dev/kfd, /dev/dri/renderD128 and their sysfs answer as the\n"
-    "amdgpu driver does, queues execute PM4, AQL and SDMA packets, and kernels run as real machine code, interpreted.\n"
+    "amdgpu driver does, queues execute PM4, AQL and SDMA packets, and kernels run as the machine code they are.\n"
     "\n"
     "  amdsim --gpu gfx1100 zinc ladder --tier=kfd\n"
     "  amdsim --strict --trace packets.txt ./my_program\n"
@@ -26,7 +26,7 @@ static const char help[] =
     "  --lenient            take any context save area (libhsakmt before 2025 does not know gfx12's)\n"
     "\n"
     "Execution\n"
-    "  --strict             find what hardware would punish: races, stale caches, never-written memory, missing waits\n"
+    "  --strict             find what hardware would punish: races, stale caches, unwritten memory, missing waits\n"
     "  --skip-execution     dispatches complete without running: to measure the host's side alone\n"
     "  --threads N          that execute work-groups (default: one per core)\n"
     "  --hang-insts N       instructions after which a wave counts as hung (default: no limit)\n"
@@ -44,9 +44,10 @@ static const char help[] =
     "  event-enospc         CREATE_EVENT: ENOSPC                hang              queues never fetch\n"
     "  no-cwsr-keys         properties without save-area sizes  eintr             WAIT_EVENTS is interrupted\n"
     "\n"
-    "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program started\n"
-    "with LD_PRELOAD=libamdsim.so alone. AMDSIM_PLAIN_OFFSETS=1 makes doorbells mappable for programs whose calls of\n"
-    "mmap cannot be seen (ctypes). A program built with ASan needs ASAN_OPTIONS=verify_asan_link_order=0.\n";
+    "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program\n"
+    "started with LD_PRELOAD=libamdsim.so alone. AMDSIM_PLAIN_OFFSETS=1 makes doorbells mappable for programs\n"
+    "whose calls of mmap cannot be seen (ctypes). A program built with ASan needs\n"
+    "ASAN_OPTIONS=verify_asan_link_order=0.\n";
 
 static const struct option_def {
     const char *name, *env;
@@ -71,7 +72,8 @@ static int list(void)
 {
     for (const struct chip *c = chips; c->name; c++)
         printf("%s  %-30s %3u CUs  %5.1f GiB %3u bit  %s\n", c->name, c->product, c->n_cu,
-               (double)c->vram_bytes / (1 << 30), c->vram_width, c->gfx12 ? "RDNA4" : c->salu_float ? "RDNA3.5" : "RDNA3");
+               (double)c->vram_bytes / (1 << 30), c->vram_width,
+               c->gfx12 ? "RDNA4" : c->salu_float ? "RDNA3.5" : "RDNA3");
     return 0;
 }
 

@@ -33,7 +33,7 @@ struct vm {
 /* Map and unmap calls on one address space are serialised by their callers. */
 struct vm *vm_create(void);
 void vm_destroy(struct vm *vm);
-/* va, host and bytes are multiples of the page. -EEXIST: part of it is mapped; -ENOMEM; -EINVAL: no such addresses. */
+/* va, host and bytes are multiples of the page. -EEXIST: part of it is mapped; -ENOMEM; -EINVAL: not addresses. */
 int vm_map(struct vm *vm, gva va, uint64_t bytes, void *host, uint32_t flags);
 void vm_unmap(struct vm *vm, gva va, uint64_t bytes); /* what is not mapped is skipped */
 

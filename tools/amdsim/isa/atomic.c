@@ -1,4 +1,5 @@
-/* Atomic instructions on memory. Work-groups run on several threads, and the host looks on: they are atomic here too. */
+/* Atomic instructions on memory. Work-groups run on several threads, and the host looks on: they are atomic here
+ * too. */
 #include "tools/amdsim/isa/atomic.h"
 #include "tools/amdsim/isa/float.h"
 #include "tools/amdsim/isa/mem.h"

@@ -1,5 +1,5 @@
 /* Decoded instructions, kept by page of host memory: whoever maps the same code shares them, in any address space. */
-#include "tools/amdsim/isa/group.h"
+#include "tools/amdsim/isa/mem.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -106,6 +106,8 @@ bool code_decode(struct wave *w, struct inst *in)
         wave_fault(w, ISA_FAULT_ILLEGAL, "%s does not have this instruction", w->chip->name);
         return false;
     }
+    if (w->g->l->watch && !mem_ask(w, false, ISA_CODE, w->at, d.dwords * 4u, false, 0))
+        return false;
     pthread_mutex_lock(&c->lock);
     if (!in->run) {
         inst_fn *run = d.run;

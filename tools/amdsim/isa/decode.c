@@ -1,5 +1,6 @@
-/* Decoding. The formats: RDNA3 and RDNA4 ISA guides, chapter "Microcode Formats". Which operations exist is known by
- * those who implement them; here the fields are taken apart and the length is found, also of what nobody implements. */
+/* Decoding. The formats: RDNA3 and RDNA4 ISA guides, chapter "Microcode Formats". Which operations exist is known
+ * by those who implement them; here the fields are taken apart and the length is found, also of what nobody
+ * implements. */
 #include "tools/amdsim/isa/inst.h"
 
 #include <errno.h>
@@ -394,6 +395,7 @@ int inst_decode(const struct chip *c, const uint32_t *dw, uint32_t n_dw, struct 
     else if (in->format >= F_DS)
         in->run = mem_find(c, in->format, in->op, &in->name);
     else
-        in->run = valu_find(c, in->format, in->format == F_VOPD ? in->op | (uint32_t)in->op_y << 8 : in->op, &in->name);
+        in->run =
+            valu_find(c, in->format, in->format == F_VOPD ? in->op | (uint32_t)in->op_y << 8 : in->op, &in->name);
     return in->run ? 0 : -EINVAL;
 }

@@ -19,8 +19,9 @@ void isa_describe(const struct chip *c, const uint32_t *dw, uint32_t n_dw, char 
     struct inst in;
     inst_decode(c, dw, n_dw, &in);
     uint32_t n = in.dwords < n_dw ? in.dwords : n_dw;
-    int used = snprintf(out, size, "%s (%s%s 0x%x)", in.name ? in.name : "unknown instruction", format_names[in.format],
-                        in.e64 && in.format >= F_VOP1 && in.format <= F_VOPC ? " e64" : "", in.op);
+    int used =
+        snprintf(out, size, "%s (%s%s 0x%x)", in.name ? in.name : "unknown instruction", format_names[in.format],
+                 in.e64 && in.format >= F_VOP1 && in.format <= F_VOPC ? " e64" : "", in.op);
     for (uint32_t i = 0; i < n && used > 0 && (uint64_t)used < size; i++)
         used += snprintf(out + used, size - (uint64_t)used, " %08X", dw[i]);
 }

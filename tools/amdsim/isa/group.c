@@ -50,8 +50,7 @@ static void set_lanes(struct wave *w, const struct sizes *z, uint32_t components
     w->s[OPND_EXEC + 1] = 0;
 }
 
-/* Returns how many SGPRs are set from s0 on. */
-static uint32_t set_scalars(struct wave *w, const struct isa_launch *l, const uint32_t id[3])
+static void set_scalars(struct wave *w, const struct isa_launch *l, const uint32_t id[3])
 {
     uint32_t n = field(l->rsrc2, 5, 1), tgid = field(l->rsrc2, 9, 7);
     n = n > 16 ? 16 : n;
@@ -69,7 +68,6 @@ static uint32_t set_scalars(struct wave *w, const struct isa_launch *l, const ui
             w->s[n++] = w->g->n_waves | w->index << 6 | (w->index == 0 ? 1u << 31 : 0);
     }
     w->s[OPND_NULL] = 0;
-    return n;
 }
 
 static void wave_init(struct wave *w, const struct isa_launch *l, const struct sizes *z, uint32_t scratch_slot)
@@ -85,7 +83,7 @@ static void wave_init(struct wave *w, const struct isa_launch *l, const struct s
     if (!l->chip->gfx12)
         w->mode |= field(l->rsrc1, 21, 21) << 8 | field(l->rsrc1, 23, 23) << 9;
     set_lanes(w, z, field(l->rsrc2, 12, 11));
-    uint32_t n_sgpr = set_scalars(w, l, id);
+    set_scalars(w, l, id);
     memcpy(w->fault.group, id, sizeof w->fault.group);
     if (l->rsrc2 & 1) { /* SCRATCH_EN */
         uint64_t bytes = (uint64_t)field(l->tmpring, l->chip->gfx12 ? 29 : 26, 12) * 256;
@@ -93,8 +91,8 @@ static void wave_init(struct wave *w, const struct isa_launch *l, const struct s
         w->scratch = l->scratch_base + slot * bytes;
         w->scratch_bytes = slot < l->scratch_waves ? bytes : 0;
     }
-    if (l->strict && (w->strict = strict_create()))
-        strict_mark_initial(w, n_sgpr, 1);
+    if (l->strict)
+        w->strict = strict_create();
 }
 
 struct isa_group *isa_group_create(const struct isa_launch *l, const uint32_t id[3], uint32_t scratch_slot)
@@ -161,10 +159,11 @@ static enum isa_status deadlock(struct isa_group *g)
         i++;
     struct wave *w = &g->w[i];
     const struct barrier *b = g->barrier;
-    wave_fault(w, ISA_FAULT_BARRIER,
-               "the waves wait for ever: of %u, mask %x ended, %x signalled barrier -1 and %x wait for it, %x signalled "
-               "barrier -2 and %x wait for it", g->n_waves, g->ended, b[0].signalled, b[0].waiting, b[1].signalled,
-               b[1].waiting);
+    wave_fault(
+        w, ISA_FAULT_BARRIER,
+        "the waves wait for ever: of %u, mask %x ended, %x signalled barrier -1 and %x wait for it, %x signalled "
+        "barrier -2 and %x wait for it",
+        g->n_waves, g->ended, b[0].signalled, b[0].waiting, b[1].signalled, b[1].waiting);
     g->fault = w->fault;
     return ISA_FAULT;
 }

@@ -8,9 +8,9 @@
 enum wave_status { WAVE_READY, WAVE_AT_BARRIER, WAVE_ENDED };
 enum { GROUP_WAVES_MAX = 32, LDS_MAX = 65536, LDS_SLACK = 64 };
 
-/* gfx12 splits a barrier into signal and wait: -1 is the work-group's, -2 the trap handler's. gfx11's s_barrier is both
- * at once on the first. A bit per wave: who signalled since it last was complete, who may pass its next wait, who is
- * suspended in one. */
+/* gfx12 splits a barrier into signal and wait: -1 is the work-group's, -2 the trap handler's. gfx11's s_barrier is
+ * both at once on the first. A bit per wave: who signalled since it last was complete, who may pass its next wait,
+ * who is suspended in one. */
 enum { BARRIER_GROUP, BARRIER_TRAP, N_BARRIERS };
 struct barrier {
     uint32_t signalled, done, waiting;
@@ -31,8 +31,8 @@ struct isa_group {
 };
 
 /* Barriers (barrier.c). A wave that ended counts as arrived. */
-void barrier_signal(struct wave *w, uint32_t b); /* faults when the wave signals twice before all have                  */
-void barrier_wait(struct wave *w, uint32_t b);   /* goes on at once, or suspends the wave until the barrier is complete */
+void barrier_signal(struct wave *w, uint32_t b); /* faults when the wave signals twice before all have */
+void barrier_wait(struct wave *w, uint32_t b);   /* goes on, or suspends the wave until it is complete */
 void barrier_wave_ended(struct isa_group *g);
 
 void wave_end(struct wave *w);
@@ -56,8 +56,6 @@ void code_block_put(struct isa_code *c, struct isa_group *g);
 /* Strict launches (strict.c): registers written, and loads under way. NULL: out of memory. */
 struct strict *strict_create(void);
 void strict_destroy(struct strict *s);
-/* Marks what the hardware sets up before the first instruction. */
-void strict_mark_initial(struct wave *w, uint32_t n_user, uint32_t n_vgpr);
 /* Before an instruction runs; false: the wave has a fault. */
 bool strict_check(struct wave *w, const struct inst *in);
 

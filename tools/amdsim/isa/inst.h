@@ -16,9 +16,11 @@ enum inst_format {
     F_COUNT
 };
 
-/* Operand codes as in the encoding: 0..105 SGPR, 106/107 VCC, 108..123 TTMP, 124 NULL, 125 M0, 126/127 EXEC, 128..208
- * inline integers, 235..238 apertures, 240..248 inline floats, 251 VCCZ, 252 EXECZ, 253 SCC, 255 literal, 256.. VGPR. */
-enum { OPND_VCC = 106, OPND_TTMP = 108, OPND_NULL = 124, OPND_M0 = 125, OPND_EXEC = 126, OPND_LITERAL = 255, OPND_VGPR = 256 };
+/* Operand codes as in the encoding: 0..105 SGPR, 106/107 VCC, 108..123 TTMP, 124 NULL, 125 M0, 126/127 EXEC,
+ * 128..208 inline integers, 235..238 apertures, 240..248 inline floats, 251 VCCZ, 252 EXECZ, 253 SCC, 255 literal,
+ * 256.. VGPR. */
+enum { OPND_VCC = 106, OPND_TTMP = 108, OPND_NULL = 124, OPND_M0 = 125, OPND_EXEC = 126, OPND_LITERAL = 255 };
+enum { OPND_VGPR = 256 };
 
 struct wave;
 struct inst;
@@ -67,9 +69,9 @@ struct inst {
 };
 _Static_assert(sizeof(struct inst) == 64, "a decoded instruction is a cache line");
 
-/* Registers: vgpr r of lane l is w->v[r][l]. sgpr: codes 0..127 index s[]; NULL reads 0, writes to it are dropped (s_set).
- * A 64-bit scalar is the pair (code, code + 1). v has WAVE_SLACK rows more than n_vgpr, so that an operand of several
- * registers whose first is checked stays in memory of the wave. */
+/* Registers: vgpr r of lane l is w->v[r][l]. sgpr: codes 0..127 index s[]; NULL reads 0, writes to it are dropped
+ * (s_set). A 64-bit scalar is the pair (code, code + 1). v has WAVE_SLACK rows more than n_vgpr, so that an
+ * operand of several registers whose first is checked stays in memory of the wave. */
 enum { WAVE_SLACK = 32 };
 struct isa_group;
 struct code_page;
@@ -122,14 +124,17 @@ static inline uint64_t s_get64(const struct wave *w, const struct inst *in, uint
     return code < 128 && code != OPND_NULL ? w->s[code] | (uint64_t)w->s[code + 1] << 32 : s_get64_const(w, in, code);
 }
 /* Stops the wave with a report. fmt describes; the instruction and pc are added. */
-__attribute__((cold, format(printf, 3, 4))) void wave_fault(struct wave *w, enum isa_fault_kind k, const char *fmt, ...);
+__attribute__((cold, format(printf, 3, 4))) void wave_fault(struct wave *w, enum isa_fault_kind k,
+                                                            const char *fmt, ...);
 
-/* Who implements what: NULL for an op that the chip does not have. name gets the mnemonic without suffix. */
-inst_fn *salu_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);  /* salu.c: SOP*, SMEM */
-inst_fn *mem_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);   /* DS .. BUFFER       */
-inst_fn *valu_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);  /* VOP*; VOPD: op X | op Y << 8 */
+/* Who implements what: NULL for an op that the chip does not have. name gets the mnemonic without suffix. SOP* and
+ * SMEM; DS .. BUFFER; VOP*, where VOPD has op X | op Y << 8. */
+inst_fn *salu_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);
+inst_fn *mem_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);
+inst_fn *valu_find(const struct chip *c, enum inst_format f, uint32_t op, const char **name);
 
-/* Decodes the instruction at dw (up to n_dw readable dwords). 0, or -EINVAL: unknown; in->dwords then is its best guess. */
+/* Decodes the instruction at dw (up to n_dw readable dwords). 0, or -EINVAL: unknown; in->dwords then is its best
+ * guess. */
 int inst_decode(const struct chip *c, const uint32_t *dw, uint32_t n_dw, struct inst *in);
 
 #endif

@@ -37,10 +37,10 @@ struct isa_fault {
     char text[240];       /* "global_load_b128 v[0:3], ...: page at 0x.. is not mapped", with the dwords */
 };
 
-/* What memory does beyond the plain access, for --strict: reads that would see stale or never written data. All may
- * be NULL. Called before the access, by the thread that runs the wave. Returning false raises ISA_FAULT_STRICT with
- * `why`. Atomics are told as a write with scope. bypass: the access goes past the caches of the core (device or system
- * scope, glc). */
+/* What memory does beyond the plain access, for --strict: reads that would see stale or never written data. All
+ * may be NULL. Called before the access, by the thread that runs the wave. Returning false raises ISA_FAULT_STRICT
+ * with `why`. Atomics are told as a write with scope. bypass: the access goes past the caches of the core (device
+ * or system scope, glc). Code is asked about when it is decoded, which happens once until isa_code_invalidate. */
 enum isa_path { ISA_VECTOR, ISA_SCALAR, ISA_CODE };
 struct isa_watch {
     void *user;
@@ -60,8 +60,8 @@ struct isa_launch {
     struct isa_code *code;
     gva entry;
     uint32_t rsrc1, rsrc2, rsrc3, tmpring;
-    gva scratch_base;          /* of this dispatch; each wave gets a slot of tmpring's WAVESIZE             */
-    uint32_t scratch_waves;    /* slots there are                                                           */
+    gva scratch_base;          /* of this dispatch, where SCRATCH_EN; slots of tmpring's WAVESIZE           */
+    uint32_t scratch_waves;    /* slots there are; a wave without one faults at its first scratch access    */
     uint32_t user_data[16];
     uint32_t threads[3], partial[3]; /* of a work-group; partial: of the last one of a dimension, 0: full   */
     uint32_t groups[3], start[3];
@@ -73,11 +73,13 @@ struct isa_launch {
 
 struct isa_code *isa_code_create(const struct chip *c);
 void isa_code_destroy(struct isa_code *c);
-/* Forgets decoded instructions: the instruction cache was invalidated, or memory with code went away. Not while groups
- * run. */
+/* Forgets decoded instructions: the instruction cache was invalidated, or memory with code went away. Not while
+ * groups run. */
 void isa_code_invalidate(struct isa_code *c);
 
 struct isa_group;
+/* The group's waves take the slots scratch_slot and up. NULL: out of memory. A launch that cannot run (wave64,
+ * more than 1024 work-items) gives a group whose run is an ISA_FAULT. */
 struct isa_group *isa_group_create(const struct isa_launch *l, const uint32_t id[3], uint32_t scratch_slot);
 enum isa_status isa_group_run(struct isa_group *g, uint64_t budget); /* at most about `budget` instructions */
 const struct isa_fault *isa_group_fault(const struct isa_group *g);

@@ -1,5 +1,5 @@
-/* Local memory and the exchanges between lanes that go through its hardware (DS). Opcodes and meanings: RDNA3 and RDNA4
- * ISA guides, "Data Share". A work-group runs on one thread: its atomics need nothing special. */
+/* Local memory and the exchanges between lanes that go through its hardware (DS). Opcodes and meanings: RDNA3 and
+ * RDNA4 ISA guides, "Data Share". A work-group runs on one thread: its atomics need nothing special. */
 #include "tools/amdsim/isa/atomic.h"
 #include "tools/amdsim/isa/mem.h"
 
@@ -14,14 +14,14 @@ bool lds_in_range(struct wave *w, uint32_t lane, uint64_t at, uint32_t bytes)
         return true;
     if (w->g->l->strict) {
         w->fault.lane = lane;
-        wave_fault(w, ISA_FAULT_STRICT, "lane %u: LDS address 0x%llx, the work-group has %u bytes (RSRC2.LDS_SIZE)", lane,
-                   (unsigned long long)at, w->g->lds_bytes);
+        wave_fault(w, ISA_FAULT_STRICT, "lane %u: LDS address 0x%llx, the work-group has %u bytes (RSRC2.LDS_SIZE)",
+                   lane, (unsigned long long)at, w->g->lds_bytes);
     }
     return false;
 }
 
-/* Addresses of all lanes. Returns the lanes that are active and in range; those out of range have their address set to
- * 0. Strict launches fault on them, and on bytes read before anything was written there. */
+/* Addresses of all lanes. Returns the lanes that are active and in range; those out of range have their address
+ * set to 0. Strict launches fault on them, and on bytes read before anything was written there. */
 static inline uint32_t addresses(struct wave *w, const struct inst *in, uint32_t off, uint32_t bytes, bool reads,
                                  uint32_t at[WAVE_LANES])
 {
@@ -62,8 +62,14 @@ static inline uint32_t extend(uint32_t x, uint32_t bytes, bool sign)
 static inline void put_row(struct wave *w, uint32_t reg, const uint32_t x[WAVE_LANES], enum half half)
 {
     uint32_t *v = w->v[reg], exec = wave_exec(w);
+    if (exec == ~0u && half == WHOLE) {
+        memcpy(v, x, sizeof w->v[0]);
+        return;
+    }
     for (int l = 0; l < WAVE_LANES; l++) {
-        uint32_t d = half == LOW ? (v[l] & 0xffff0000) | (x[l] & 0xffff) : half == HIGH ? (v[l] & 0xffff) | x[l] << 16 : x[l];
+        uint32_t d = half == LOW    ? (v[l] & 0xffff0000) | (x[l] & 0xffff)
+                     : half == HIGH ? (v[l] & 0xffff) | x[l] << 16
+                                    : x[l];
         v[l] = exec >> l & 1 ? d : v[l];
     }
 }
@@ -99,8 +105,8 @@ static inline void put_lds(struct wave *w, const uint32_t at[WAVE_LANES], uint32
     }
 }
 
-static inline __attribute__((always_inline)) void load(struct wave *w, const struct inst *in, uint32_t bytes, bool sign,
-                                                       enum half half)
+static inline __attribute__((always_inline)) void load(struct wave *w, const struct inst *in, uint32_t bytes,
+                                                       bool sign, enum half half)
 {
     uint32_t at[WAVE_LANES], rows[4][WAVE_LANES];
     uint32_t ok = addresses(w, in, (uint32_t)in->offset, bytes, true, at);
@@ -111,7 +117,8 @@ static inline __attribute__((always_inline)) void load(struct wave *w, const str
         put_row(w, in->vdst + d, rows[d], half);
 }
 
-static inline __attribute__((always_inline)) void store(struct wave *w, const struct inst *in, uint32_t bytes, enum half half)
+static inline __attribute__((always_inline)) void store(struct wave *w, const struct inst *in, uint32_t bytes,
+                                                        enum half half)
 {
     uint32_t at[WAVE_LANES];
     put_lds(w, at, addresses(w, in, (uint32_t)in->offset, bytes, false, at), in->data, bytes, half);
@@ -138,7 +145,8 @@ static inline void store_2(struct wave *w, const struct inst *in, uint32_t bytes
 {
     uint32_t at[WAVE_LANES];
     for (int i = 0; i < 2; i++)
-        put_lds(w, at, addresses(w, in, offset_of(in, i, unit), bytes, false, at), i ? in->data1 : in->data, bytes, WHOLE);
+        put_lds(w, at, addresses(w, in, offset_of(in, i, unit), bytes, false, at), i ? in->data1 : in->data, bytes,
+                WHOLE);
 }
 
 static uint64_t value(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t bytes)
@@ -297,7 +305,8 @@ static void do_nop(struct wave *w, const struct inst *in)
 
 /* ---- tables ---- */
 
-/* op, chips, name, what it does. The form that returns the value before has its own opcode, 0x20 higher or as given. */
+/* op, chips, name, what it does. The form that returns the value before has its own opcode, 0x20 higher or as
+ * given. */
 #define ATOMICS(X)                                                                                                     \
     X(0x00, 0x20, MEM_ALL, add, u32, A_ADD, 4)                                                                         \
     X(0x01, 0x21, MEM_ALL, sub, u32, A_SUB, 4)                                                                         \

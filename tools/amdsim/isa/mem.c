@@ -62,7 +62,8 @@ static struct buffer buffer_of(const struct wave *w, const struct inst *in)
 }
 
 /* OOB_SELECT: 0 structured, index and offset; 1 structured, index; 2 nothing but an empty buffer; 3 raw bytes. */
-static bool buffer_out_of_range(const struct buffer *b, uint64_t index, uint64_t off, uint64_t soffset, uint32_t bytes)
+static bool buffer_out_of_range(const struct buffer *b, uint64_t index, uint64_t off, uint64_t soffset,
+                                uint32_t bytes)
 {
     switch (b->check) {
     case 0: return index >= b->records || (b->stride && off + bytes > b->stride);
@@ -166,7 +167,8 @@ static bool swizzled(struct wave *w, uint32_t lane, gva off, uint32_t bytes, boo
     return false;
 }
 
-static bool copy_global(struct wave *w, const struct inst *in, uint32_t lane, gva va, void *p, uint32_t bytes, bool write)
+static bool copy_global(struct wave *w, const struct inst *in, uint32_t lane, gva va, void *p, uint32_t bytes,
+                        bool write)
 {
     const struct vm *vm = w->g->l->vm;
     gva bad = va;

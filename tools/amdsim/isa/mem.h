@@ -8,8 +8,8 @@
 /* FLAT addresses of LDS and of scratch: the upper 16 bits, as the driver sets SH_MEM_BASES. */
 enum { APERTURE_LDS = 1, APERTURE_SCRATCH = 2 };
 
-/* Lanes to access and where; those of `zero` lie beyond a buffer's range: loads give 0, stores are dropped. va of other
- * lanes is that of an accessed one. Scratch: va is the lane's private offset. */
+/* Lanes to access and where; those of `zero` lie beyond a buffer's range: loads give 0, stores are dropped. va of
+ * other lanes is that of an accessed one. Scratch: va is the lane's private offset. */
 struct lanes {
     gva va[WAVE_LANES];
     uint32_t active, zero;

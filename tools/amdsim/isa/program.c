@@ -1,5 +1,5 @@
-/* Program control: branches, calls, barriers, messages, hardware registers, hints (SOPP, and what SOP1 and SOPK have of
- * it). Numbers of hardware registers and messages: LLVM, SIDefines.h; RDNA3 and RDNA4 ISA guides. */
+/* Program control: branches, calls, barriers, messages, hardware registers, hints (SOPP, and what SOP1 and SOPK
+ * have of it). Numbers of hardware registers and messages: LLVM, SIDefines.h; RDNA3 and RDNA4 ISA guides. */
 #include "tools/amdsim/isa/salu.h"
 
 #include <stddef.h>
@@ -186,7 +186,8 @@ static void setreg(struct wave *w, const struct inst *in, uint32_t v)
 #define PROGRAM_OPS(X)                                                                                                 \
     X(F_SOPP, 0x00, OP_ALL, nop, NOTHING)                                                                              \
     X(F_SOPP, 0x01, OP_ALL, setkill, if (in->simm & 1) wave_end(w))                                                    \
-    X(F_SOPP, 0x02, OP_ALL, sethalt, if (in->simm & 1) FAULT(ISA_FAULT_TRAP, "the wave halts, and nobody resumes it"))  \
+    X(F_SOPP, 0x02, OP_ALL, sethalt,                                                                                   \
+      if (in->simm & 1) FAULT(ISA_FAULT_TRAP, "the wave halts, and nobody resumes it"))                                \
     X(F_SOPP, 0x03, OP_ALL, sleep, give_turn(w))                                                                       \
     X(F_SOPP, 0x04, OP_GFX11, set_inst_prefetch_distance, NOTHING)                                                     \
     X(F_SOPP, 0x05, OP_ALL, clause, NOTHING)                                                                           \
@@ -200,7 +201,8 @@ static void setreg(struct wave *w, const struct inst *in, uint32_t v)
     X(F_SOPP, 0x11, OP_ALL, round_mode, w->mode = (w->mode & ~15u) | (in->simm & 15u))                                 \
     X(F_SOPP, 0x12, OP_ALL, denorm_mode, w->mode = (w->mode & ~0xf0u) | (in->simm & 15u) << 4)                         \
     X(F_SOPP, 0x13, OP_FLOAT, singleuse_vdst, NOTHING)                                                                 \
-    X(F_SOPP, 0x14, OP_GFX12, barrier_wait, barrier_pass(w, in->simm))                                                         \
+    X(F_SOPP, 0x14, OP_GFX12, barrier_wait,                                                                            \
+      barrier_pass(w, in->simm))                                                                                       \
     X(F_SOPP, 0x15, OP_GFX12, barrier_leave, w->scc = 0)                                                               \
     X(F_SOPP, 0x1f, OP_ALL, code_end, FAULT(ISA_FAULT_ILLEGAL, "execution runs past the end of the code"))             \
     X(F_SOPP, 0x20, OP_ALL, branch, jump_if(w, in, true))                                                              \
@@ -239,8 +241,10 @@ static void setreg(struct wave *w, const struct inst *in, uint32_t v)
     X(F_SOP1, 0x49, OP_ALL, swappc_b64, swappc(w, in))                                                                 \
     X(F_SOP1, 0x4c, OP_ALL, sendmsg_rtn_b32, s_set(w, in->sdst, (uint32_t)answer(w, in)))                              \
     X(F_SOP1, 0x4d, OP_ALL, sendmsg_rtn_b64, s_set64(w, in->sdst, answer(w, in)))                                      \
-    X(F_SOP1, 0x4e, OP_GFX12, barrier_signal, barrier_arrive(w, in, false))                                                    \
-    X(F_SOP1, 0x4f, OP_GFX12, barrier_signal_isfirst, barrier_arrive(w, in, true))                                             \
+    X(F_SOP1, 0x4e, OP_GFX12, barrier_signal,                                                                          \
+      barrier_arrive(w, in, false))                                                                                    \
+    X(F_SOP1, 0x4f, OP_GFX12, barrier_signal_isfirst,                                                                  \
+      barrier_arrive(w, in, true))                                                                                     \
     X(F_SOP1, 0x50, OP_GFX12, get_barrier_state, barrier_state(w, in))                                                 \
     X(F_SOP1, 0x58, OP_GFX12, sleep_var, give_turn(w))                                                                 \
     X(F_SOPK, 0x11, OP_ALL, getreg_b32, getreg(w, in))                                                                 \

@@ -64,7 +64,8 @@ static uint64_t toward_zero(const struct wave *w, const struct inst *in, int i)
       int64_t a = (int32_t)s_get(w, in, in->src[0]);                                                                   \
       put(w, in, float_from_int(&F32, a < 0, (uint64_t)(a < 0 ? -a : a), MS)))                                         \
     X(F_SOP1, 0x65, OP_FLOAT, cvt_f32_u32, put(w, in, float_from_int(&F32, false, s_get(w, in, in->src[0]), MS)))      \
-    X(F_SOP1, 0x66, OP_FLOAT, cvt_i32_f32, put(w, in, (uint64_t)float_to_int(&F32, A, ROUND_ZERO, INT32_MIN, INT32_MAX))) \
+    X(F_SOP1, 0x66, OP_FLOAT, cvt_i32_f32,                                                                             \
+      put(w, in, (uint64_t)float_to_int(&F32, A, ROUND_ZERO, INT32_MIN, INT32_MAX)))                                   \
     X(F_SOP1, 0x67, OP_FLOAT, cvt_u32_f32, put(w, in, (uint64_t)float_to_int(&F32, A, ROUND_ZERO, 0, UINT32_MAX)))     \
     X(F_SOP1, 0x68, OP_FLOAT, cvt_f16_f32, put(w, in, float_convert(&F32, &F16, A, MS.daz, MH)))                       \
     X(F_SOP1, 0x69, OP_FLOAT, cvt_f32_f16, put(w, in, float_convert(&F16, &F32, HA, MH.daz, MS)))                      \
@@ -76,8 +77,10 @@ static uint64_t toward_zero(const struct wave *w, const struct inst *in, int i)
     X(F_SOP1, 0x6e, OP_FLOAT, rndne_f16, put(w, in, float_round_int(&F16, HA, ROUND_EVEN, MH)))                        \
     X(F_SOP2, 0x40, OP_FLOAT, add_f32, put(w, in, float_add(&F32, A, B, MS)))                                          \
     X(F_SOP2, 0x41, OP_FLOAT, sub_f32, put(w, in, float_add(&F32, A, NEG32(B), MS)))                                   \
-    X(F_SOP2, 0x42, OP_GFX115, min_f32, put(w, in, float_min(&F32, A, B, nan_rule(w), MS)))                             \
-    X(F_SOP2, 0x43, OP_GFX115, max_f32, put(w, in, float_max(&F32, A, B, nan_rule(w), MS)))                             \
+    X(F_SOP2, 0x42, OP_GFX115, min_f32,                                                                                \
+      put(w, in, float_min(&F32, A, B, nan_rule(w), MS)))                                                              \
+    X(F_SOP2, 0x43, OP_GFX115, max_f32,                                                                                \
+      put(w, in, float_max(&F32, A, B, nan_rule(w), MS)))                                                              \
     X(F_SOP2, 0x42, OP_GFX12, min_num_f32, put(w, in, float_min(&F32, A, B, nan_rule(w), MS)))                         \
     X(F_SOP2, 0x43, OP_GFX12, max_num_f32, put(w, in, float_max(&F32, A, B, nan_rule(w), MS)))                         \
     X(F_SOP2, 0x44, OP_FLOAT, mul_f32, put(w, in, float_mul(&F32, A, B, MS)))                                          \
@@ -88,8 +91,10 @@ static uint64_t toward_zero(const struct wave *w, const struct inst *in, int i)
       put(w, in, toward_zero(w, in, 0) | toward_zero(w, in, 1) << 16))                                                 \
     X(F_SOP2, 0x49, OP_FLOAT, add_f16, put(w, in, float_add(&F16, HA, HB, MH)))                                        \
     X(F_SOP2, 0x4a, OP_FLOAT, sub_f16, put(w, in, float_add(&F16, HA, NEG16(HB), MH)))                                 \
-    X(F_SOP2, 0x4b, OP_GFX115, min_f16, put(w, in, float_min(&F16, HA, HB, nan_rule(w), MH)))                           \
-    X(F_SOP2, 0x4c, OP_GFX115, max_f16, put(w, in, float_max(&F16, HA, HB, nan_rule(w), MH)))                           \
+    X(F_SOP2, 0x4b, OP_GFX115, min_f16,                                                                                \
+      put(w, in, float_min(&F16, HA, HB, nan_rule(w), MH)))                                                            \
+    X(F_SOP2, 0x4c, OP_GFX115, max_f16,                                                                                \
+      put(w, in, float_max(&F16, HA, HB, nan_rule(w), MH)))                                                            \
     X(F_SOP2, 0x4b, OP_GFX12, min_num_f16, put(w, in, float_min(&F16, HA, HB, nan_rule(w), MH)))                       \
     X(F_SOP2, 0x4c, OP_GFX12, max_num_f16, put(w, in, float_max(&F16, HA, HB, nan_rule(w), MH)))                       \
     X(F_SOP2, 0x4d, OP_FLOAT, mul_f16, put(w, in, float_mul(&F16, HA, HB, MH)))                                        \

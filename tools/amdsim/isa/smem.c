@@ -15,8 +15,9 @@ static bool read_scalar(struct wave *w, const struct inst *in, gva va, void *dst
         memcpy(dst, p, bytes);
     else if (!vm_read(w->g->l->vm, va, dst, bytes, &bad)) {
         w->fault.va = bad;
-        wave_fault(w, ISA_FAULT_PAGE, "loads 0x%llx, where nothing is mapped (base s%u = 0x%llx)", (unsigned long long)bad,
-                   in->srsrc, (unsigned long long)(w->s[in->srsrc] | (uint64_t)w->s[in->srsrc + 1] << 32));
+        wave_fault(w, ISA_FAULT_PAGE, "loads 0x%llx, where nothing is mapped (base s%u = 0x%llx)",
+                   (unsigned long long)bad, in->srsrc,
+                   (unsigned long long)(w->s[in->srsrc] | (uint64_t)w->s[in->srsrc + 1] << 32));
         return false;
     }
     return true;

@@ -9,8 +9,8 @@
 enum half { WHOLE, LOW, HIGH };
 enum { MAX_DWORDS = 4 };
 
-/* Host memory of all lanes when their accesses lie in one page that is mapped so; NULL: go lane by lane. va[l] & 0xfff
- * is then the offset in it. */
+/* Host memory of all lanes when their accesses lie in one page that is mapped so; NULL: go lane by lane. va[l] &
+ * 0xfff is then the offset in it. */
 static inline uint8_t *one_page(const struct wave *w, const struct inst *in, const struct lanes *a, uint32_t bytes,
                                 uint32_t need)
 {
@@ -43,9 +43,13 @@ static inline uint32_t extend(uint32_t x, uint32_t bytes, bool sign)
     return !sign ? x : bytes == 1 ? (uint32_t)(int8_t)x : (uint32_t)(int16_t)x;
 }
 
-static inline void put_rows(struct wave *w, const struct inst *in, uint32_t to, uint32_t n, uint32_t rows[][WAVE_LANES],
-                            enum half half)
+static inline void put_rows(struct wave *w, const struct inst *in, uint32_t to, uint32_t n,
+                            uint32_t rows[][WAVE_LANES], enum half half)
 {
+    if (to == ~0u && half == WHOLE) {
+        memcpy(w->v[in->vdst], rows, n * sizeof rows[0]);
+        return;
+    }
     for (uint32_t d = 0; d < n; d++) {
         uint32_t *v = w->v[in->vdst + d];
         for (int l = 0; l < WAVE_LANES; l++) {
@@ -56,8 +60,8 @@ static inline void put_rows(struct wave *w, const struct inst *in, uint32_t to, 
     }
 }
 
-static inline __attribute__((always_inline)) void load(struct wave *w, const struct inst *in, uint32_t bytes, bool sign,
-                                                       enum half half)
+static inline __attribute__((always_inline)) void load(struct wave *w, const struct inst *in, uint32_t bytes,
+                                                       bool sign, enum half half)
 {
     struct lanes a;
     uint32_t n = (bytes + 3) / 4, rows[MAX_DWORDS][WAVE_LANES];
@@ -90,7 +94,8 @@ static inline __attribute__((always_inline)) void load(struct wave *w, const str
     put_rows(w, in, a.active | a.zero, n, rows, half);
 }
 
-static inline __attribute__((always_inline)) void store(struct wave *w, const struct inst *in, uint32_t bytes, enum half half)
+static inline __attribute__((always_inline)) void store(struct wave *w, const struct inst *in, uint32_t bytes,
+                                                        enum half half)
 {
     struct lanes a;
     uint32_t n = (bytes + 3) / 4;

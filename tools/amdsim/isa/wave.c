@@ -9,9 +9,9 @@ enum { CODE_SHARED_BASE = 235, CODE_PRIVATE_LIMIT = 238, CODE_VCCZ = 251, CODE_E
 
 static const uint32_t inline_f32[9] = { 0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
                                         0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983 };
-static const uint64_t inline_f64[9] = { 0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000, 0xbff0000000000000,
-                                        0x4000000000000000, 0xc000000000000000, 0x4010000000000000, 0xc010000000000000,
-                                        0x3fc45f306dc9c882 };
+static const uint64_t inline_f64[9] = {0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000,
+                                       0xbff0000000000000, 0x4000000000000000, 0xc000000000000000,
+                                       0x4010000000000000, 0xc010000000000000, 0x3fc45f306dc9c882};
 
 /* Inline integers, and the flags; false: another kind of operand. */
 static bool small_operand(const struct wave *w, uint32_t code, int32_t *v)
@@ -36,8 +36,8 @@ static bool small_operand(const struct wave *w, uint32_t code, int32_t *v)
 static void no_operand(const struct wave *w, uint32_t code)
 {
     /* The wave is const for those who only read operands; a fault is not an operand. */
-    wave_fault((struct wave *)(uintptr_t)w, ISA_FAULT_ILLEGAL, "operand code %u is none that a scalar source can have",
-               code);
+    wave_fault((struct wave *)(uintptr_t)w, ISA_FAULT_ILLEGAL,
+               "operand code %u is none that a scalar source can have", code);
 }
 
 uint32_t s_get_const(const struct wave *w, const struct inst *in, uint32_t code)

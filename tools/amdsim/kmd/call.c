@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 
 enum { MAX_BLOCK = 1 << _IOC_SIZEBITS };
 
-/* The program's memory is ours as well; the kernel does the copy so that a bad address is an error and not a crash. */
+/* The program's memory is ours as well; the kernel does the copy so that a bad address is an error, not a crash. */
 int user_read(void *dst, uint64_t from, uint64_t bytes)
 {
     struct iovec local = { dst, bytes }, remote = { (void *)(uintptr_t)from, bytes };
@@ -61,8 +62,10 @@ int kmd_ioctl(struct file *f, uint32_t request, void *arg)
     return rc;
 }
 
-/* A buffer is mapped from the offset that ALLOC or GEM_MMAP gave, in whole or its beginning. */
-static int map_buffer(uint64_t off, uint64_t bytes)
+/* A buffer is mapped from the offset that ALLOC or GEM_MMAP gave, in whole or its beginning. Without access
+ * (PROT_NONE) anything may be: libhsakmt does that for debuggers. A kernel may let a program at VRAM that it did not
+ * ask to be PUBLIC, as long as the buffer happens to lie where the host sees it; here never. */
+static int map_buffer(uint64_t off, uint64_t bytes, int prot)
 {
     pthread_mutex_lock(&card.lock);
     struct bo *bo = bo_at_offset(off);
@@ -70,7 +73,7 @@ static int map_buffer(uint64_t off, uint64_t bytes)
     if (!bo)
         rc = kmd_why(-EINVAL, "mmap of the render node at offset 0x%llx: no buffer begins there",
                      (unsigned long long)off);
-    else if (!bo->cpu_access)
+    else if (!bo->cpu_access && prot != PROT_NONE)
         rc = kmd_why(-EPERM, "mmap of the buffer at offset 0x%llx: it was made without CPU access",
                      (unsigned long long)off);
     else if (bytes > bo->bytes)
@@ -80,7 +83,7 @@ static int map_buffer(uint64_t off, uint64_t bytes)
     return rc;
 }
 
-int kmd_mmap(struct file *f, uint64_t off, uint64_t bytes, uint64_t *file_off)
+int kmd_mmap(struct file *f, uint64_t off, uint64_t bytes, int prot, uint64_t *file_off)
 {
     *file_off = off;
     if (f->foreign)
@@ -90,7 +93,7 @@ int kmd_mmap(struct file *f, uint64_t off, uint64_t bytes, uint64_t *file_off)
         return kfd_mmap_offset(off, bytes, file_off);
     case FILE_RENDER:
     case FILE_CARD:
-        return map_buffer(off, bytes);
+        return map_buffer(off, bytes, prot);
     case FILE_DMABUF:
         if (off > f->bo->bytes || bytes > f->bo->bytes - off || !f->bo->cpu_access)
             return kmd_why(-EINVAL, "mmap of a dma-buf of 0x%llx bytes", (unsigned long long)f->bo->bytes);

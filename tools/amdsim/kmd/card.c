@@ -14,7 +14,8 @@
 #include "tools/amdsim/kmd/kmd.h"
 
 struct card card = {
-    .lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, .event_lock = PTHREAD_MUTEX_INITIALIZER, .mem_fd = -1, .kfd_fd = -1,
+    .lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, .event_lock = PTHREAD_MUTEX_INITIALIZER,
+    .mem_fd = -1, .kfd_fd = -1,
 };
 
 /* The kernel's offsets for mmap begin here; below it a stray mmap at offset 0 finds nothing. */
@@ -174,7 +175,7 @@ void card_wake(void)
 
 int card_sleep(uint32_t gen, uint64_t deadline_ns)
 {
-    struct timespec t = { .tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u) };
+    struct timespec t = { (time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u) };
     long rc = syscall(SYS_futex, &card.event_gen, FUTEX_WAIT_BITSET_PRIVATE, gen, deadline_ns == ~0ull ? NULL : &t,
                       NULL, FUTEX_BITSET_MATCH_ANY);
     if (rc == 0 || errno == EAGAIN)

@@ -5,7 +5,8 @@
 #include "tools/amdsim/kmd/kmd.h"
 #include "tools/amdsim/kmd/uapi.h"
 
-enum { DRM_N_RINGS = 4, DRM_VA_START = 0x200000 }; /* compute rings that the kernel offers; the lowest address for clients */
+/* Compute rings that the kernel offers; the lowest address for clients. */
+enum { DRM_N_RINGS = 4, DRM_VA_START = 0x200000 };
 
 /* Handles of one kind: small numbers from 1. */
 struct table {

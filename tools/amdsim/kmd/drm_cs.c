@@ -87,7 +87,8 @@ static void trim(struct entity *e)
     while (k < e->n && e->pending[k]->done)
         fence_unref(e->pending[k++]);
     pthread_mutex_unlock(&card.event_lock);
-    memmove(e->pending, e->pending + k, (e->n - k) * sizeof e->pending[0]);
+    if (k)
+        memmove(e->pending, e->pending + k, (e->n - k) * sizeof e->pending[0]);
     e->n -= k;
 }
 
@@ -388,7 +389,7 @@ int drm_cs(struct drm_file *d, void *arg)
     s->ctx = table_get(&d->ctxs, a->ctx_id);
     int rc = s->ctx ? 0 : kmd_why(-EINVAL, "CS: context %u is unknown", a->ctx_id);
     if (rc == 0 && d->vm->compute)
-        rc = kmd_why(-EINVAL, "CS on an address space that ACQUIRE_VM has taken: use another open of the render node");
+        rc = kmd_why(-EINVAL, "CS: ACQUIRE_VM has taken this address space; use another open of the render node");
     if (rc == 0 && s->ctx->guilty)
         rc = kmd_why(-ECANCELED, "CS: a submission of this context faulted");
     if (rc == 0 && a->bo_list && !table_get(&d->lists, a->bo_list))

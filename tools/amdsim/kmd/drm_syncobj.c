@@ -47,7 +47,8 @@ static void advance(struct syncobj *s)
         fence_unref(s->waiting[k++].fence);
     }
     pthread_mutex_unlock(&card.event_lock);
-    memmove(s->waiting, s->waiting + k, (s->n_waiting - k) * sizeof s->waiting[0]);
+    if (k)
+        memmove(s->waiting, s->waiting + k, (s->n_waiting - k) * sizeof s->waiting[0]);
     s->n_waiting -= k;
 }
 
@@ -220,8 +221,8 @@ static int wait_for(struct drm_file *d, struct wait *w)
     }
 }
 
-static int wait_call(struct drm_file *d, uint64_t handles, uint64_t points, int64_t timeout, uint32_t n, uint32_t flags,
-                     uint32_t *first)
+static int wait_call(struct drm_file *d, uint64_t handles, uint64_t points, int64_t timeout, uint32_t n,
+                     uint32_t flags, uint32_t *first)
 {
     if (!n || n > MAX_WAIT)
         return kmd_why(-EINVAL, "SYNCOBJ_WAIT: %u syncobjs", n);

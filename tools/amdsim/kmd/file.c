@@ -1,5 +1,5 @@
 /* Which file descriptors are the card's. Descriptors are real ones, of the files in memory that hold the card's
- * memory and doorbells, so that mmap, poll, dup and exec work as the kernel does them; here is what they stand for. */
+ * memory and its doorbells, so that mmap, poll, dup and exec work as ever; here is what they stand for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -213,7 +213,7 @@ static void *map_body(void *at, size_t bytes, int prot, int flags, int fd, off_t
     struct file *f = flags & MAP_ANONYMOUS ? NULL : file_live(fd);
     if (f) {
         uint64_t file_off = 0;
-        int rc = kmd_mmap(f, (uint64_t)off, bytes, &file_off);
+        int rc = kmd_mmap(f, (uint64_t)off, bytes, prot, &file_off);
         if (rc < 0) {
             errno = -rc;
             return MAP_FAILED;

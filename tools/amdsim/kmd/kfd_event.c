@@ -293,9 +293,7 @@ void kfd_on_fault(void *user, const struct cp_fault *f)
     if (f->page) {
         card.fault_va = f->va & ~(gva)(KMD_PAGE - 1);
         card.fault_status = (f->not_present ? 1u : 0) | (f->write ? 1u << 18 : 0);
-        kmd_dmesg("[gfxhub] page fault at 0x%llx (%s%s): %s", (unsigned long long)card.fault_va,
-                  f->write ? "write" : f->exec ? "execute" : "read", f->not_present ? ", not mapped" : ", not permitted",
-                  f->text);
+        kmd_dmesg("[gfxhub] page fault at 0x%llx: %s", (unsigned long long)card.fault_va, f->text);
         for (uint32_t id = N_SLOTS; id < N_IDS; id++)
             if (events[id].used && events[id].type == EVENT_MEMORY) {
                 events[id].memory = (struct kfd_memory_exception){

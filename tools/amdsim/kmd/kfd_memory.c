@@ -49,8 +49,8 @@ int kfd_acquire_vm(void *arg)
     const struct kfd_acquire_args *a = arg;
     struct file *f = file_of((int)a->drm_fd);
     if (a->gpu_id != KMD_GPU_ID || !f || f->kind != FILE_RENDER || f->foreign)
-        return kmd_why(-EINVAL, "ACQUIRE_VM: gpu_id %u, descriptor %d: expected %u and an open render node", a->gpu_id,
-                       (int)a->drm_fd, (unsigned)KMD_GPU_ID);
+        return kmd_why(-EINVAL, "ACQUIRE_VM: gpu_id %u, descriptor %d: expected %u and an open render node",
+                       a->gpu_id, (int)a->drm_fd, (unsigned)KMD_GPU_ID);
     if (kmd_injected(KMD_INJECT_VM_BUSY))
         return kmd_why(-EBUSY, "ACQUIRE_VM: --inject vm-busy");
     if (proc.drm)
@@ -136,13 +136,14 @@ static int make_bo(const struct kfd_alloc_args *a, struct bo **out)
         return err;
     case KFD_MEM_MMIO:
         if (a->bytes != KMD_PAGE)
-            return kmd_why(-EINVAL, "ALLOC of MMIO_REMAP: 0x%llx bytes, expected 0x1000", (unsigned long long)a->bytes);
+            return kmd_why(-EINVAL, "ALLOC of MMIO_REMAP: 0x%llx bytes, expected 0x1000",
+                           (unsigned long long)a->bytes);
         *out = bo_create(KMD_MMIO, a->bytes, false, &err);
         if (*out)
             (*out)->host = card.kfd_page + KMD_OFF_MMIO;
         return err;
     default:
-        return kmd_why(-EINVAL, "ALLOC: flags 0x%08x, expected exactly one of VRAM, GTT, USERPTR, DOORBELL, MMIO_REMAP",
+        return kmd_why(-EINVAL, "ALLOC: flags 0x%08x, expected one of VRAM, GTT, USERPTR, DOORBELL, MMIO_REMAP",
                        a->flags);
     }
 }
@@ -225,7 +226,8 @@ static int check_ids(const struct kfd_map_args *a, const char *call)
     for (uint32_t i = 0; i < a->n_ids; i++) {
         uint32_t id;
         if (user_read(&id, a->ids + 4ull * i, 4) != 0)
-            return kmd_why(-EFAULT, "%s: the list of GPUs at 0x%llx is not readable", call, (unsigned long long)a->ids);
+            return kmd_why(-EFAULT, "%s: the list of GPUs at 0x%llx is not readable", call,
+                           (unsigned long long)a->ids);
         if (id != KMD_GPU_ID)
             return kmd_why(-EINVAL, "%s: gpu_id %u in the list, the card's is %u", call, id, (unsigned)KMD_GPU_ID);
     }
@@ -322,7 +324,7 @@ int kfd_svm(void *arg, unsigned size)
     if (!proc.vm)
         return kmd_why(-ENODEV, "SVM before ACQUIRE_VM");
     if (size < sizeof *a || a->n_attrs > (size - sizeof *a) / sizeof a->attrs[0])
-        return kmd_why(-EINVAL, "SVM: %u attributes do not fit the %u bytes that the request names", a->n_attrs, size);
+        return kmd_why(-EINVAL, "SVM: %u attributes do not fit the %u bytes of the request", a->n_attrs, size);
     if ((a->start | a->bytes) % KMD_PAGE || !a->bytes || a->start >> 47 || a->op > 1)
         return kmd_why(-EINVAL, "SVM: operation %u on 0x%llx bytes at 0x%llx", a->op, (unsigned long long)a->bytes,
                        (unsigned long long)a->start);

@@ -1,5 +1,5 @@
-/* User-mode queues through /dev/kfd. CREATE_QUEUE holds what kfd_queue.c of Linux 6.12 and later checks: the ring, the
- * pointers, the end-of-pipe buffer and the save area must each be a mapping of their own, of exactly the right size. */
+/* User-mode queues through /dev/kfd. CREATE_QUEUE holds what kfd_queue.c of Linux 6.12 and later checks: the ring,
+ * the pointers, the end-of-pipe buffer and the save area must each be a mapping of their own, of the right size. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,8 +29,8 @@ static int check_buffer(struct queue *q, const char *what, gva va, uint64_t byte
     if (!m)
         return kmd_why(-EINVAL, "CREATE_QUEUE: %s at 0x%llx is not mapped to the GPU", what, (unsigned long long)va);
     if (m->va != page || m->bytes != bytes)
-        return kmd_why(-EINVAL, "CREATE_QUEUE: %s at 0x%llx lies in a mapping of 0x%llx bytes at 0x%llx, expected one "
-                       "of exactly 0x%llx bytes that begins at its page", what, (unsigned long long)va,
+        return kmd_why(-EINVAL, "CREATE_QUEUE: %s at 0x%llx lies in a mapping of 0x%llx bytes at 0x%llx, expected "
+                       "one of exactly 0x%llx bytes that begins at its page", what, (unsigned long long)va,
                        (unsigned long long)m->bytes, (unsigned long long)m->va, (unsigned long long)bytes);
     q->vital[q->n_vital].va = page;
     q->vital[q->n_vital++].bytes = bytes;
@@ -57,7 +57,8 @@ static int check_save_area(struct queue *q, const struct kfd_queue_args *a)
     while (va < end) {
         m = gpuvm_find(kfd_vm(), va);
         if (!m || m->bo)
-            return kmd_why(-EINVAL, "CREATE_QUEUE: the context save area has a hole at 0x%llx", (unsigned long long)va);
+            return kmd_why(-EINVAL, "CREATE_QUEUE: the context save area has a hole at 0x%llx",
+                           (unsigned long long)va);
         va = m->va + m->bytes;
     }
     return 0;

@@ -29,18 +29,18 @@
 /* ---- options, from the environment (the launcher's main.c lists them) ---- */
 
 #define KMD_INJECTIONS(X)                                                                                              \
-    X(NO_KFD, "no-kfd")               /* the driver is not loaded                                  */                   \
-    X(EACCES, "eacces")               /* the user is not in the group render                       */                   \
-    X(OLD_KERNEL, "old-kernel")       /* KFD interface 1.5                                         */                   \
-    X(UNSUPPORTED, "unsupported-chip") /* the card is a gfx1030                                    */                   \
-    X(VM_BUSY, "vm-busy")             /* ACQUIRE_VM: EBUSY                                         */                   \
-    X(QUEUE_ENOMEM, "queue-enomem")   /* CREATE_QUEUE: ENOMEM                                      */                   \
-    X(SDMA_ENOMEM, "sdma-enomem")     /* the same, SDMA queues only                                */                   \
-    X(VRAM_ENOMEM, "vram-enomem")     /* ALLOC_MEMORY_OF_GPU of VRAM: ENOMEM                       */                   \
-    X(EVENT_ENOSPC, "event-enospc")   /* CREATE_EVENT: ENOSPC                                      */                   \
-    X(HANG, "hang")                   /* queues take doorbells and never fetch                     */                   \
-    X(NO_CWSR_KEYS, "no-cwsr-keys")   /* properties without cwsr_size and ctl_stack_size           */                   \
-    X(EINTR, "eintr")                 /* each WAIT_EVENTS is interrupted once                      */
+    X(NO_KFD, "no-kfd")                   /* the driver is not loaded                         */                       \
+    X(EACCES, "eacces")                   /* the user is not in the group render              */                       \
+    X(OLD_KERNEL, "old-kernel")           /* KFD interface 1.5                                */                       \
+    X(UNSUPPORTED, "unsupported-chip")    /* the card is a gfx1030                            */                       \
+    X(VM_BUSY, "vm-busy")                 /* ACQUIRE_VM: EBUSY                                */                       \
+    X(QUEUE_ENOMEM, "queue-enomem")       /* CREATE_QUEUE: ENOMEM                             */                       \
+    X(SDMA_ENOMEM, "sdma-enomem")         /* the same, SDMA queues only                       */                       \
+    X(VRAM_ENOMEM, "vram-enomem")         /* ALLOC_MEMORY_OF_GPU of VRAM: ENOMEM              */                       \
+    X(EVENT_ENOSPC, "event-enospc")       /* CREATE_EVENT: ENOSPC                             */                       \
+    X(HANG, "hang")                       /* queues take doorbells and never fetch            */                       \
+    X(NO_CWSR_KEYS, "no-cwsr-keys")       /* properties without cwsr_size and ctl_stack_size  */                       \
+    X(EINTR, "eintr")                     /* each WAIT_EVENTS is interrupted once             */
 
 enum kmd_injection {
 #define X(id, text) KMD_INJECT_##id,
@@ -62,7 +62,8 @@ struct kmd_options {
 
 /* ---- the card ---- */
 
-enum { KMD_GPU_ID = 0xc6d1, KMD_RENDER_MINOR = 128, KMD_PAGE = 4096, KMD_DOORBELL_BYTES = 0x2000, KMD_GB_ADDR_CONFIG = 0x545 };
+enum { KMD_GPU_ID = 0xc6d1, KMD_RENDER_MINOR = 128, KMD_PAGE = 4096, KMD_DOORBELL_BYTES = 0x2000,
+       KMD_GB_ADDR_CONFIG = 0x545 };
 /* Offsets in the file behind /dev/kfd. */
 enum { KMD_OFF_DOORBELLS = 0, KMD_OFF_MMIO = 0x4000, KMD_OFF_EVENTS = 0x8000, KMD_KFD_FILE_BYTES = 0x10000 };
 
@@ -174,7 +175,7 @@ void card_host_unmapped(void *addr, uint64_t bytes);
 /* An ioctl on one of our files: the argument block is copied in and out as the kernel does it. */
 int kmd_ioctl(struct file *f, uint32_t request, void *arg);
 /* Whether f can be mapped so, and where in the file behind the descriptor it lies: 0 or -errno. */
-int kmd_mmap(struct file *f, uint64_t off, uint64_t bytes, uint64_t *file_off);
+int kmd_mmap(struct file *f, uint64_t off, uint64_t bytes, int prot, uint64_t *file_off);
 /* Copies from and to the program's memory: -EFAULT where there is none. */
 int user_read(void *dst, uint64_t from, uint64_t bytes);
 int user_write(uint64_t to, const void *src, uint64_t bytes);

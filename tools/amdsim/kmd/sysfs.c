@@ -20,13 +20,14 @@
 #define PCI_ROOT "/sys/devices/pci0000:a0"
 #define PCI_SLOT "0000:a3:00.0"
 #define PCI_DEV PCI_ROOT "/0000:a0:01.1/" PCI_SLOT
+#define PCI_LINK "/sys/bus/pci/devices/" PCI_SLOT
 #define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology"
 #define GPU_NODE TOPOLOGY "/nodes/1"
 enum { LOCATION_ID = 0xa300, KFD_MAJOR = 235, DRM_MAJOR = 226 };
 
 static const char *const prefixes[] = {
     "/dev/kfd", "/dev/dri", "/sys/devices/virtual/kfd", "/sys/class/kfd", "/sys/class/drm", "/sys/dev/char/226:0",
-    "/sys/dev/char/226:128", "/sys/bus/pci/devices/" PCI_SLOT, PCI_ROOT, "/sys/module/amdgpu",
+    "/sys/dev/char/226:128", PCI_LINK, PCI_ROOT, "/sys/module/amdgpu",
 };
 static struct node {
     const char *path;
@@ -241,7 +242,7 @@ static void put_pci_device(const struct chip *c)
     put_link(PCI_DEV "/subsystem", "../../../../bus/pci");
     put_link(PCI_DEV "/driver", "../../../../bus/pci/drivers/amdgpu");
     put_dir("/sys/bus/pci/drivers/amdgpu");
-    put_link("/sys/bus/pci/devices/" PCI_SLOT, "../../../devices/pci0000:a0/0000:a0:01.1/" PCI_SLOT);
+    put_link(PCI_LINK, "../../../devices/pci0000:a0/0000:a0:01.1/" PCI_SLOT);
     put_ip(11, "GC", c->gc_major, c->gc_minor, c->gc_rev);
     put_ip(42, "SDMA0", c->sdma_major, c->sdma_minor, c->sdma_rev);
     put_ip(108, "NBIF", c->nbio_major, c->nbio_minor, c->nbio_rev);
@@ -294,7 +295,7 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
 
 static int lock_tree(const char *root, bool create)
 {
-    char path[256];
+    char path[600];
     snprintf(path, sizeof path, "%s/.lock", root);
     int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0644);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The kfd tier on the model of an AMD card chooses the cpu tier's tokens: 64 of them, of the families and weight types that
+# matter, on RDNA4 and RDNA3. The whole binary runs: files, ioctls, packets, machine code.
+. tests/e2e/lib.sh
+case $build in */sanitize | */debug) skip "the release build runs it; here the ladder does" ;; esac
+amdsim=$build/amdsim
+[ -x "$amdsim" ] || skip "no $amdsim: make first"
+"$zinc" ladder --list >/dev/null 2>&1 || skip "no kfd tier in this build"
+"$amdsim" "$zinc" check 2>/dev/null | grep -q '^tier *kfd *yes' ||
+    skip "no kfd tier: $("$amdsim" "$zinc" check 2>/dev/null | sed -n 's/^tier *kfd *no *//p')"
+prompt=$(ids 20 3)
+n=${AMD_TOKENS:-64}
+
+one() # GPU FAMILY TYPE
+{
+    local out
+    out=$("$amdsim" --gpu "$1" "$zinc" validate -m "$work/$2-$3.gguf" --tier kfd --against cpu -n "$n" \
+        --prompt-tokens "$prompt" --ctx 128 --tol 2e-2 2>&1 | tail -n 1)
+    case $out in equal:*) ;; *) miss "$1 $2 $3: $out" ;; esac
+    printf '%-8s %-10s %-11s %s\n' "$1" "$2" "$3" "$out"
+}
+
+for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
+    for t in Q4_K_M $(types "$f"); do
+        [ "$t" != Q4_K_M ] || [ "$(types "$f" | grep -c Q4_K_M)" -eq 0 ] || continue # once
+        [ -e "$work/$f-$t.gguf" ] || make_model "$f" "$t" "$work/$f-$t.gguf" || continue
+        for g in ${AMD_GPUS:-gfx1201 gfx1100}; do
+            one "$g" "$f" "$t"
+        done
+    done
+done
+finish

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The kfd tier on the hardware model, beside the cpu tier: small models on every chip, launched one by one, without a
+# large PCIe window, under the model's strict checks; and one clear line for each way in which a machine can refuse.
+. tests/e2e/lib.sh
+build=$(realpath "$build") zinc=$(realpath "$zinc")
+sim=$build/amdsim # finds libamdsim.so beside itself
+$sim --help >/dev/null 2>&1 || skip "no amdsim in $build: make first"
+case $build in */sanitize) skip "preloading and AddressSanitizer do not go together" ;; esac
+export ZINC_KFD_TIMEOUT=120
+export -n ZINC_TIER
+prompt=$(ids 11 3)
+m=$work/m.gguf
+make_model llama Q8_0 "$m" || finish
+
+# agree WHAT SIM-OPTIONS -- ZINC-OPTIONS
+agree()
+{
+    local what=$1 opts=()
+    shift
+    while [ "$1" != -- ]; do opts+=("$1"); shift; done
+    shift
+    # prompts have bf16 inputs where the cpu tier has int8
+    $sim "${opts[@]}" "$zinc" validate -m "$m" --prompt-tokens "$prompt" -n 4 --ctx 64 --chunk 16 --tol 3e-3 "$@" \
+        >"$work/out" 2>&1 || miss "$what: $(tail -n 2 "$work/out" | tr '\n' ' ')"
+    printf '%-22s %s\n' "$what" "$(tail -n 1 "$work/out")"
+}
+for gpu in gfx1201 gfx1200 gfx1151 gfx1100; do
+    $sim --gpu $gpu "$zinc" check --tier kfd 2>&1 | grep -q "no kernels for" && echo "$gpu: not in this build" && continue
+    agree $gpu --gpu $gpu -- --tier kfd --against cpu
+done
+agree "one by one" --gpu gfx1201 -- --tier kfd:check --against kfd
+agree "small BAR" --gpu gfx1201 --small-bar -- --tier kfd --against cpu
+agree "strict" --gpu gfx1201 --strict -- --tier kfd --against cpu
+agree "strict, gfx1100" --gpu gfx1100 --strict -- --tier kfd --against cpu
+agree "older sysfs" --gpu gfx1201 --inject no-cwsr-keys -- --tier kfd --against cpu
+agree "signals" --gpu gfx1201 --inject eintr -- --tier kfd --against cpu
+
+# refuses INJECTION WORDS: the line, and that auto goes on with the cpu tier
+refuses()
+{
+    local inject=$1 words=$2 run=("$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens)
+    export ZINC_KFD_TIMEOUT=1
+    $sim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier kfd >"$work/out" 2>&1 && miss "$inject: it ran"
+    grep -q -- "$words" "$work/out" || miss "$inject: no '$words' in: $(cat "$work/out")"
+    $sim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier auto >"$work/auto" 2>&1 ||
+        miss "$inject, auto: $(tail -n 1 "$work/auto")"
+    grep -q "on cpu" "$work/auto" || miss "$inject, auto: $(cat "$work/auto")"
+    case $inject in
+    no-kfd | unsupported-chip) ;; # as on any machine without such a card
+    *) grep -q "tier kfd .*$words" "$work/auto" || miss "$inject: auto does not say '$words': $(cat "$work/auto")" ;;
+    esac
+    printf '%-22s %s\n' "$inject" "$(grep -- "$words" "$work/out" | head -n 1)"
+}
+cd "$work" || exit 1 # where the report of the hang goes
+refuses no-kfd "no AMD compute driver"
+refuses eacces "usermod -aG render"
+refuses old-kernel "interface is 1.5, zinc needs 1.14"
+refuses unsupported-chip "gfx1030 is not one of"
+refuses vm-busy "already in use"
+refuses queue-enomem "no compute queue left"
+refuses vram-enomem "MiB free of"
+refuses hang "no progress for 1 s"
+ls -d zinc-report-* >/dev/null || miss "hang: no report"
+
+$sim --gpu gfx1201 --vram 64M "$zinc" run -m "$m" --tier kfd --prompt-tokens 1,2 -n 1 --ctx 1000000 --print-tokens \
+    >"$work/out" 2>&1 && miss "64 MiB of VRAM: it ran"
+tail -n 1 "$work/out"
+finish

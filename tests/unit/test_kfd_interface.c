@@ -1,0 +1,475 @@
+/* rt/kfd against a kernel that the test plays: request numbers, the order of calls, what is asked for a queue,
+ * retries, and the line that each refusal gives. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "rt/kfd/ioctl.h"
+#include "rt/kfd/kfd.h"
+#include "tests/lib/run.h"
+
+/* ---- the kernel ---- */
+
+enum { KFD_FD = 1000, DRM_FD = 1001, LOG_MAX = 200 };
+
+static struct {
+    unsigned long log[LOG_MAX];
+    uint32_t n_log;
+    struct kfd_create_queue queue[8]; /* as asked */
+    uint32_t n_queues, eintr_left;
+    unsigned long fail;               /* this request fails ...      */
+    int with, times;                  /* ... so, so many times       */
+    uint32_t minor, vgpr_bytes;       /* of the save area it expects; 0: any */
+    uint64_t next_handle;
+    const char *properties;
+    bool small_bar;
+} k;
+
+static const char r9700[] = "simd_count 128\nsimd_per_cu 2\narray_count 8\nsimd_arrays_per_engine 2\n"
+                            "max_waves_per_simd 16\nmax_slots_scratch_cu 32\nlds_size_in_kb 64\n"
+                            "gfx_target_version 120001\ndrm_render_minor 128\nfw_version 96\n";
+static const char strix[] = "simd_count 80\nsimd_per_cu 2\narray_count 4\nsimd_arrays_per_engine 2\n"
+                            "max_waves_per_simd 16\nmax_slots_scratch_cu 32\nlds_size_in_kb 64\n"
+                            "gfx_target_version 110501\ndrm_render_minor 128\n";
+
+static int fake_open(struct kfd_sys *s, const char *path)
+{
+    return strcmp(path, "/dev/kfd") == 0 ? KFD_FD : strcmp(path, "/dev/dri/renderD128") == 0 ? DRM_FD : -ENOENT;
+}
+
+static int fake_close(struct kfd_sys *s, int fd)
+{
+    return 0;
+}
+
+static int check_save_area(const struct kfd_create_queue *q)
+{
+    struct kfd_gpu g = { .n_cu = 40, .n_xcc = 1 };
+    struct kfd_save_area a = kfd_save_area_of(&g, k.vgpr_bytes);
+    return q->save_bytes == a.save_bytes && q->ctl_stack_bytes == a.ctl_stack_bytes ? 0 : -EINVAL;
+}
+
+static int answer(unsigned long request, void *arg)
+{
+    if (request == KFD_IOC_GET_VERSION)
+        *(struct kfd_version *)arg = (struct kfd_version){ 1, k.minor };
+    uint32_t visible = KFD_ALLOC_VRAM | KFD_ALLOC_PUBLIC;
+    if (request == KFD_IOC_ALLOC_MEMORY_OF_GPU && k.small_bar &&
+        (((struct kfd_alloc *)arg)->flags & visible) == visible)
+        return -EINVAL;
+    if (request == KFD_IOC_ALLOC_MEMORY_OF_GPU)
+        ((struct kfd_alloc *)arg)->handle = ++k.next_handle;
+    if (request == KFD_IOC_CREATE_EVENT)
+        ((struct kfd_create_event *)arg)->event_id = k.n_log % 7;
+    if (request == KFD_IOC_GET_PROCESS_APERTURES_NEW) {
+        struct kfd_apertures *a = arg;
+        struct kfd_aperture *out = (struct kfd_aperture *)(uintptr_t)a->array;
+        out[0] = (struct kfd_aperture){ .gpuvm_base = 0x10000, .gpuvm_limit = (1ull << 47) - 1, .gpu_id = 77 };
+        a->n_nodes = 1;
+    }
+    if (request == KFD_IOC_AVAILABLE_MEMORY)
+        ((struct kfd_available *)arg)->bytes = 5ull << 20;
+    if (request == KFD_IOC_CREATE_QUEUE) {
+        struct kfd_create_queue *q = arg;
+        if (k.n_queues < 8)
+            k.queue[k.n_queues++] = *q;
+        q->queue_id = 3;
+        q->doorbell_offset = (3ull << 62) | 0x40;
+        return k.vgpr_bytes ? check_save_area(q) : 0;
+    }
+    return 0;
+}
+
+static int fake_ioctl(struct kfd_sys *s, int fd, unsigned long request, void *arg)
+{
+    ck_assert_int_eq(fd, KFD_FD);
+    if (k.eintr_left) {
+        k.eintr_left--;
+        return -EINTR;
+    }
+    if (k.n_log < LOG_MAX)
+        k.log[k.n_log++] = request;
+    if (request == k.fail && k.times) {
+        k.times--;
+        return k.with;
+    }
+    return answer(request, arg);
+}
+
+static int fake_map(struct kfd_sys *s, void *at, uint64_t bytes, int fd, uint64_t off, void **out)
+{
+    if (fd == KFD_FD)
+        ck_assert_msg(bytes == 0x2000 && off == 3ull << 62, "doorbells: %llu bytes at %llx",
+                      (unsigned long long)bytes,
+                      (unsigned long long)off);
+    void *p = mmap(at, bytes, fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+    *out = p;
+    return p == MAP_FAILED ? -ENOMEM : 0;
+}
+
+static int fake_read(struct kfd_sys *s, const char *path, char *buf, uint32_t n)
+{
+    const char *text = strstr(path, "/nodes/0/") ? "0\n" : strstr(path, "gpu_id") ? "77\n"
+                     : strstr(path, "mem_banks") ? "heap_type 1\nsize_in_bytes 1073741824\n"
+                     : strstr(path, "properties") ? k.properties : NULL;
+    if (!text)
+        return -ENOENT;
+    snprintf(buf, n, "%s", text);
+    return (int)strlen(buf);
+}
+
+static int fake_list(struct kfd_sys *s, const char *path, uint32_t *out, uint32_t cap)
+{
+    if (strstr(path, "mem_banks")) {
+        out[0] = 0;
+        return 1;
+    }
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
+static void fake_sleep(struct kfd_sys *s, uint64_t ns)
+{
+}
+
+static struct kfd_sys sys;
+static struct err e;
+static struct kfd_gpu gpu[KFD_MAX_GPUS];
+
+static void boot(const char *properties)
+{
+    memset(&k, 0, sizeof k);
+    k.minor = 15;
+    k.properties = properties;
+    sys = *kfd_sys_real();
+    memset(sys.calls, 0, sizeof sys.calls);
+    sys.open = fake_open;
+    sys.close = fake_close;
+    sys.ioctl = fake_ioctl;
+    sys.map = fake_map;
+    sys.read = fake_read;
+    sys.list = fake_list;
+    sys.sleep = fake_sleep;
+    kfd_sys_use(&sys);
+    e = (struct err){ 0 };
+    ck_assert_msg(kfd_topology(&sys, gpu, KFD_MAX_GPUS, &e) == 1, "%s", e.msg);
+}
+
+static struct kfd_dev *opened(void)
+{
+    struct kfd_dev *d;
+    ck_assert_msg(kfd_open(&gpu[0], &d, &e) == 0, "%s", e.msg);
+    return d;
+}
+
+static void closed(struct kfd_dev *d)
+{
+    kfd_close(d);
+    kfd_forget(&sys);
+    kfd_sys_use(NULL);
+}
+
+/* ---- tests ---- */
+
+/* Compiled from the kernel's header; amd-direct facts 1.3. */
+START_TEST(request_numbers)
+{
+    ck_assert_uint_eq(KFD_IOC_GET_VERSION, 0x80084b01);
+    ck_assert_uint_eq(KFD_IOC_CREATE_QUEUE, 0xc0604b02);
+    ck_assert_uint_eq(KFD_IOC_DESTROY_QUEUE, 0xc0084b03);
+    ck_assert_uint_eq(KFD_IOC_CREATE_EVENT, 0xc0204b08);
+    ck_assert_uint_eq(KFD_IOC_DESTROY_EVENT, 0x40084b09);
+    ck_assert_uint_eq(KFD_IOC_WAIT_EVENTS, 0xc0184b0c);
+    ck_assert_uint_eq(KFD_IOC_GET_PROCESS_APERTURES_NEW, 0xc0104b14);
+    ck_assert_uint_eq(KFD_IOC_ACQUIRE_VM, 0x40084b15);
+    ck_assert_uint_eq(KFD_IOC_ALLOC_MEMORY_OF_GPU, 0xc0284b16);
+    ck_assert_uint_eq(KFD_IOC_FREE_MEMORY_OF_GPU, 0x40084b17);
+    ck_assert_uint_eq(KFD_IOC_MAP_MEMORY_TO_GPU, 0xc0184b18);
+    ck_assert_uint_eq(KFD_IOC_UNMAP_MEMORY_FROM_GPU, 0xc0184b19);
+    ck_assert_uint_eq(KFD_IOC_AVAILABLE_MEMORY, 0xc0104b23);
+    ck_assert_uint_eq(KFD_IOC_RUNTIME_ENABLE, 0xc0104b25);
+    ck_assert_str_eq(kfd_request_name(0xc0604b02), "CREATE_QUEUE");
+}
+END_TEST
+
+/* Sizes that kernels compute for cards that are sold: amd-direct facts 1.7. */
+START_TEST(save_areas)
+{
+    static const struct { uint32_t cu, vgpr, ctl, cwsr; uint64_t mem; } known[] = {
+        { 96, 0x60000, 0xa000, 0x2bea000, 0x2c02000 }, { 84, 0x60000, 0x8000, 0x266c000, 0x2681000 },
+        { 64, 0x60000, 0x7000, 0x1d47000, 0x1d57000 }, { 56, 0x60000, 0x6000, 0x199e000, 0x19ac000 },
+        { 32, 0x60000, 0x4000, 0xea4000, 0xeac000 },   { 40, 0x60000, 0x4000, 0x124c000, 0x1256000 },
+        { 40, 0x40000, 0x4000, 0xd4c000, 0xd56000 },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        struct kfd_gpu g = { .n_cu = known[i].cu, .n_xcc = 1 };
+        struct kfd_save_area a = kfd_save_area_of(&g, known[i].vgpr);
+        ck_assert_uint_eq(a.ctl_stack_bytes, known[i].ctl);
+        ck_assert_uint_eq(a.save_bytes, known[i].cwsr);
+        ck_assert_uint_eq(a.mem_bytes, known[i].mem);
+    }
+}
+END_TEST
+
+START_TEST(topology_is_read)
+{
+    boot(r9700);
+    ck_assert_str_eq(gpu[0].chip->name, "gfx1201");
+    ck_assert_uint_eq(gpu[0].n_cu, 64);
+    ck_assert_uint_eq(gpu[0].n_se, 4);
+    ck_assert_uint_eq(gpu[0].vram_bytes, 1u << 30);
+    boot("simd_count 72\nsimd_per_cu 2\narray_count 8\nsimd_arrays_per_engine 2\ngfx_target_version 100300\n"
+         "drm_render_minor 128\n");
+    ck_assert_ptr_null(gpu[0].chip);
+    struct kfd_dev *d;
+    ck_assert_int_eq(kfd_open(&gpu[0], &d, &e), -ENOTSUP);
+    ck_assert_msg(strstr(e.msg, "gfx1030 is not one of"), "%s", e.msg);
+    boot(r9700);
+    k.properties = "gfx_target_version 120001\n"; /* a card that the container does not see */
+    ck_assert_int_eq(kfd_topology(&sys, gpu, KFD_MAX_GPUS, &e), -ENODEV);
+    kfd_sys_use(NULL);
+}
+END_TEST
+
+static uint32_t first_of(unsigned long request)
+{
+    for (uint32_t i = 0; i < k.n_log; i++)
+        if (k.log[i] == request)
+            return i;
+    ck_abort_msg("%s was never called", kfd_request_name(request));
+    return 0;
+}
+
+static uint32_t last_of(unsigned long request)
+{
+    for (uint32_t i = k.n_log; i-- > 0;)
+        if (k.log[i] == request)
+            return i;
+    ck_abort_msg("%s was never called", kfd_request_name(request));
+    return 0;
+}
+
+START_TEST(order_of_calls)
+{
+    struct kfd_queue *q;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    ck_assert_uint_lt(first_of(KFD_IOC_GET_VERSION), first_of(KFD_IOC_ACQUIRE_VM));
+    ck_assert_uint_lt(first_of(KFD_IOC_ACQUIRE_VM), first_of(KFD_IOC_ALLOC_MEMORY_OF_GPU));
+    ck_assert_uint_lt(first_of(KFD_IOC_MAP_MEMORY_TO_GPU), first_of(KFD_IOC_CREATE_EVENT));
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    k.n_log = 0;
+    kfd_close(d);
+    ck_assert_uint_eq(first_of(KFD_IOC_DESTROY_QUEUE), 0);
+    ck_assert_uint_lt(first_of(KFD_IOC_DESTROY_QUEUE), first_of(KFD_IOC_UNMAP_MEMORY_FROM_GPU));
+    ck_assert_uint_lt(first_of(KFD_IOC_UNMAP_MEMORY_FROM_GPU), first_of(KFD_IOC_FREE_MEMORY_OF_GPU));
+    k.n_log = 0;
+    ck_assert_ptr_eq(opened(), d); /* the driver would not take a second render file */
+    ck_assert_uint_eq(k.n_log, 0);
+    closed(d);
+    ck_assert_uint_lt(last_of(KFD_IOC_DESTROY_EVENT), LOG_MAX);
+}
+END_TEST
+
+START_TEST(what_a_queue_asks_for)
+{
+    struct kfd_queue *q;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    const struct kfd_create_queue *c = &k.queue[0];
+    ck_assert_uint_eq(k.n_queues, 1);
+    ck_assert_uint_eq(c->type, 0);
+    ck_assert_uint_eq(c->ring_bytes, 64 << 10);
+    ck_assert_uint_eq(c->gpu_id, 77);
+    ck_assert_uint_eq(c->percentage, 100);
+    ck_assert_uint_eq(c->eop_bytes, 4096);
+    ck_assert_uint_eq(c->rptr % 4096, 0); /* a page of their own, at its start */
+    ck_assert_uint_eq(c->wptr / 4096, c->rptr / 4096);
+    ck_assert_uint_eq(q->pointers->bytes, 4096);
+    ck_assert_uint_eq(q->ring->bytes, c->ring_bytes);
+    ck_assert_uint_eq(q->save->bytes, 0x1d57000);
+    ck_assert_ptr_eq((const void *)q->doorbell, d->doorbells + 0x40);
+    ck_assert_int_eq(kfd_queue_create(d, 12345, &q, &e), -EINVAL);
+    closed(d);
+}
+END_TEST
+
+START_TEST(save_area_of_older_kernels)
+{
+    struct kfd_queue *q;
+    boot(strix);
+    struct kfd_dev *d = opened();
+    k.vgpr_bytes = 0x40000;
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(k.n_queues, 2);
+    ck_assert_uint_eq(k.queue[0].save_bytes, 0x124c000);
+    ck_assert_uint_eq(k.queue[1].save_bytes, 0xd4c000);
+    ck_assert_uint_eq(q->save->bytes, 0xd56000);
+    kfd_queue_destroy(q);
+    k.vgpr_bytes = 0x12345; /* a kernel that nobody knows */
+    ck_assert_int_eq(kfd_queue_create(d, 64 << 10, &q, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "refuses the queue's buffers") && strstr(e.msg, "6.12"), "%s", e.msg);
+    closed(d);
+}
+END_TEST
+
+START_TEST(what_sysfs_says_comes_first)
+{
+    char text[1024];
+    struct kfd_queue *q;
+    snprintf(text, sizeof text, "%scwsr_size %u\nctl_stack_size %u\n", r9700, 0x2000000, 0x9000);
+    boot(text);
+    struct kfd_dev *d = opened();
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(k.queue[0].save_bytes, 0x2000000);
+    ck_assert_uint_eq(k.queue[0].ctl_stack_bytes, 0x9000);
+    closed(d);
+}
+END_TEST
+
+START_TEST(interrupted_calls_are_repeated)
+{
+    boot(r9700);
+    k.eintr_left = 5;
+    struct kfd_dev *d = opened();
+    ck_assert_uint_eq(k.eintr_left, 0);
+    k.fail = KFD_IOC_AVAILABLE_MEMORY;
+    k.with = -EAGAIN;
+    k.times = 3;
+    uint64_t bytes;
+    ck_assert_int_eq(kfd_mem_available(d, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, 5u << 20);
+    closed(d);
+}
+END_TEST
+
+/* What fails at opening, and the words for it. Nothing stays behind: the next try works. */
+START_TEST(refusals_at_opening)
+{
+    static const struct { unsigned long request; int with; const char *words; } cases[] = {
+        { 0xc0204b08, -ENOSPC, "CREATE_EVENT: No space left" }, { 0x40084b15, -EBUSY, "already in use" },
+        { 0x40084b15, -ENODEV, "ACQUIRE_VM" },                   { 0x80084b01, -EIO, "GET_VERSION" },
+        { 0xc0184b18, -ENOMEM, "no room for" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kfd_dev *d;
+        boot(r9700);
+        k.fail = cases[i].request;
+        k.with = cases[i].with;
+        k.times = 1;
+        ck_assert_int_eq(kfd_open(&gpu[0], &d, &e), cases[i].with);
+        ck_assert_msg(strstr(e.msg, cases[i].words), "%s", e.msg);
+        ck_assert_ptr_null(d);
+        closed(opened());
+    }
+    struct kfd_dev *d;
+    boot(r9700);
+    k.minor = 5;
+    ck_assert_int_eq(kfd_open(&gpu[0], &d, &e), -ENOTSUP);
+    ck_assert_msg(strstr(e.msg, "1.5, zinc needs 1.14") && strstr(e.msg, "Linux 6.12"), "%s", e.msg);
+    kfd_sys_use(NULL);
+}
+END_TEST
+
+START_TEST(memory_and_its_refusals)
+{
+    struct kfd_mem *m, *n;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    ck_assert_int_eq(kfd_mem_alloc(d, KFD_HOST, 5000, "cells", &m, &e), 0);
+    ck_assert_uint_eq(m->bytes, 8192);
+    ck_assert_uint_eq(m->va, (uintptr_t)m->cpu);
+    ck_assert_ptr_eq(kfd_mem_at(d, m->va + 8191, 1), m);
+    ck_assert_ptr_null(kfd_mem_at(d, m->va + 8191, 2));
+    ck_assert_ptr_null(kfd_mem_judge(d, m->va, 8192, true));
+    ck_assert_str_eq(kfd_mem_judge(d, m->va + 8000, 1000, true), "beyond the end of cells");
+    uint64_t va = m->va;
+    kfd_mem_free(m);
+    ck_assert_str_eq(kfd_mem_judge(d, va, 4, false), "freed: cells");
+    ck_assert_str_eq(kfd_mem_judge(d, 0x1000, 4, false), "unmapped");
+    k.fail = KFD_IOC_ALLOC_MEMORY_OF_GPU;
+    k.with = -ENOMEM;
+    k.times = 1;
+    ck_assert_int_eq(kfd_mem_alloc(d, KFD_VRAM, 100 << 20, "weights", &n, &e), -ENOMEM);
+    ck_assert_msg(strstr(e.msg, "no room for 100 MiB for weights") && strstr(e.msg, "5 MiB free of 1024"), "%s",
+                  e.msg);
+    ck_assert_int_eq(kfd_mem_user(d, (char *)d + 1, 4096, "odd", &n, &e), -EINVAL);
+    closed(d);
+}
+END_TEST
+
+START_TEST(memory_of_an_apu_goes_beyond_its_carve_out)
+{
+    struct kfd_mem *m;
+    boot(strix);
+    struct kfd_dev *d = opened();
+    k.fail = KFD_IOC_ALLOC_MEMORY_OF_GPU;
+    k.with = -ENOMEM;
+    k.times = 1;
+    ck_assert_msg(kfd_mem_alloc(d, KFD_VRAM, 1 << 20, "weights", &m, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(m->kind, KFD_HOST);
+    closed(d);
+}
+END_TEST
+
+START_TEST(a_small_pcie_window)
+{
+    struct kfd_mem *m;
+    boot(r9700);
+    k.small_bar = true;
+    struct kfd_dev *d = opened();
+    ck_assert(!d->large_bar);
+    ck_assert_int_eq(kfd_mem_alloc(d, KFD_VRAM, 4096, "far", &m, &e), 0);
+    ck_assert_ptr_null(m->cpu);
+    ck_assert_int_eq(kfd_mem_alloc(d, KFD_HOST, 4096, "near", &m, &e), 0);
+    ck_assert_ptr_nonnull(m->cpu);
+    closed(d);
+}
+END_TEST
+
+/* The ring: where packets land, across its end, and what is written besides. Nobody fetches, so the test completes.
+ * */
+START_TEST(ring_and_doorbell)
+{
+    struct kfd_queue *q;
+    uint32_t dw[600];
+    uint64_t point, calls;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    ck_assert_msg(kfd_queue_create(d, 8 << 10, &q, &e) == 0, "%s", e.msg);
+    for (uint32_t i = 0; i < 600; i++)
+        dw[i] = 0x1000 + i;
+    calls = kfd_sys_calls(&sys);
+    for (uint64_t n = 1; n <= 20; n++) {
+        uint64_t at = q->wptr;
+        ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
+        ck_assert_uint_eq(point, n);
+        ck_assert_uint_eq(q->wptr, at + 600 + KFD_FENCE_DW);
+        ck_assert_uint_eq(*q->wptr_cell, q->wptr);
+        ck_assert_uint_eq(*q->doorbell, q->wptr);
+        for (uint32_t i = 0; i < 600; i++)
+            ck_assert_uint_eq(q->ring_dw[(at + i) % 2048], 0x1000 + i);
+        ck_assert_uint_eq(q->ring_dw[(at + 600) % 2048] >> 8 & 0xff, PM4_OP_RELEASE_MEM);
+        ck_assert_uint_eq(q->ring_dw[(at + 600 + PM4_AT_RELEASE_DATA) % 2048], n);
+        ck_assert(!kfd_queue_is_done(q, point));
+        *q->rptr = q->wptr;
+        q->cells->fence = n;
+        ck_assert_int_eq(kfd_queue_wait(q, point, 1000, &e), 0);
+    }
+    ck_assert_uint_eq(kfd_sys_calls(&sys), calls); /* not one system call */
+    ck_assert_int_eq(kfd_queue_submit(q, dw, KFD_SUBMIT_MAX + 1, &point, &e), -EINVAL);
+    closed(d);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("kfd_interface", request_numbers, save_areas, topology_is_read, order_of_calls,
+                     what_a_queue_asks_for, save_area_of_older_kernels, what_sysfs_says_comes_first,
+                     interrupted_calls_are_repeated, refusals_at_opening, memory_and_its_refusals,
+                     memory_of_an_apu_goes_beyond_its_carve_out, a_small_pcie_window, ring_and_doorbell);
+}
