@@ -140,9 +140,11 @@ static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
     if (n.wrong)
         return err_set(e, -EIO, "%u of %u cases are wrong; the first: %s", n.wrong, n.total, n.first_wrong);
     uint32_t left = c->o->filter ? 0 : unused_kernels(c, unused, sizeof unused);
-    snprintf(out->found, sizeof out->found, "%u cases right%s, %u unsupported%s%u%s%.80s", n.right,
-             c->o->filter ? " (of those that match the filter)" : "", n.unsupported, left ? "; " : "; ", left,
-             left ? " kernels not reached: " : " kernels not reached", left ? unused : "");
+    size_t at = (size_t)snprintf(out->found, sizeof out->found, "%u cases right%s, %u unsupported", n.right,
+                                 c->o->filter ? " (of those that match the filter)" : "", n.unsupported);
+    if (left)
+        snprintf(out->found + at, sizeof out->found - at, "; %u kernels that no case launches on this device: %.170s", left,
+                 unused);
     return 0;
 }
 

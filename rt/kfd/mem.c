@@ -45,19 +45,23 @@ static int reserve(struct kfd_dev *d, uint64_t bytes, uint64_t align, void **out
 static int alloc_failed(struct kfd_dev *d, int rc, uint64_t bytes, uint32_t flags, const char *name, struct err *e)
 {
     bool vram = flags & KFD_ALLOC_VRAM;
-    double mib = (double)bytes / 1048576.0;
+    char size[32];
     uint64_t free_bytes = 0;
+    if (bytes < 1 << 20)
+        snprintf(size, sizeof size, "%llu KiB", (unsigned long long)bytes >> 10);
+    else
+        snprintf(size, sizeof size, "%.4g MiB", (double)bytes / 1048576.0);
     if (rc == -EINVAL && (flags & KFD_ALLOC_PUBLIC) && vram)
         return err_set(e, rc, "kfd: %s: the host cannot see the memory of %s: enable resizable BAR and Above 4G "
                        "decoding in the firmware", name, d->gpu.name);
     if (rc != -ENOMEM)
-        return kfd_fail(rc, e, "%.4g MiB for %s", mib, name);
+        return kfd_fail(rc, e, "%s for %s", size, name);
     if (!vram)
-        return err_set(e, rc, "kfd: no room for %.4g MiB of host memory for %s (the driver lends the GPU a share of "
-                       "it): a smaller --ctx or model, or --tier=cpu", mib, name);
+        return err_set(e, rc, "kfd: no room for %s of host memory for %s (the driver lends the GPU a share of "
+                       "it): a smaller --ctx or model, or --tier=cpu", size, name);
     kfd_mem_available(d, &free_bytes, NULL);
-    return err_set(e, rc, "kfd: no room for %.4g MiB for %s: %s has %llu MiB free of %llu: a smaller --ctx or "
-                   "model, or --tier=cpu", mib, name, d->gpu.name, (unsigned long long)(free_bytes >> 20),
+    return err_set(e, rc, "kfd: no room for %s for %s: %s has %llu MiB free of %llu: a smaller --ctx or "
+                   "model, or --tier=cpu", size, name, d->gpu.name, (unsigned long long)(free_bytes >> 20),
                    (unsigned long long)(d->gpu.vram_bytes >> 20));
 }
 

@@ -21,9 +21,8 @@ one() # GPU FAMILY TYPE
 }
 
 for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
-    for t in Q4_K_M $(types "$f"); do
-        [ "$t" != Q4_K_M ] || [ "$(types "$f" | grep -c Q4_K_M)" -eq 0 ] || continue # once
-        [ -e "$work/$f-$t.gguf" ] || make_model "$f" "$t" "$work/$f-$t.gguf" || continue
+    for t in $(echo Q4_K_M $(types "$f") | tr ' ' '\n' | sort -u); do
+        make_model "$f" "$t" "$work/$f-$t.gguf" || continue
         for g in ${AMD_GPUS:-gfx1201 gfx1100}; do
             one "$g" "$f" "$t"
         done

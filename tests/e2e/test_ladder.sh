@@ -25,8 +25,10 @@ for gpu in gfx1201 gfx1100; do
     rc=$?
     [ $rc -eq 0 ] || miss "$gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
     sed "s/^/$gpu /" "$work/out" | grep -E '^gfx.... +[0-9]+ '
-    [ $last -lt 17 ] || grep -q ' 0 kernels not reached' "$work/out" ||
-        miss "$gpu: kernels that no case reaches: $(grep 'was not run' "$work/$gpu.txt" | awk '{printf "%s ", $2}')"
+    # Attention of prompts in wide work-groups, and of large heads, wants more shared memory than these cards have, or
+    # longer prompts than the table's; RDNA3 takes other kernels for all of it (dispatch_target.zero_moves).
+    left=$(grep 'was not run' "$work/$gpu.txt" | awk '$2 !~ /^k_attn_prompt_/ {printf "%s ", $2}')
+    [ -z "$left" ] || miss "$gpu: kernels that no case reaches: $left"
     grep -q "gfx_target_version" "$work/$gpu.txt" || miss "$gpu: the report has no topology"
 done
 
