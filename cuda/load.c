@@ -11,88 +11,28 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cuda/cuda.h"
-#include "kernels/planes.h"
+#include "rt/pieces.h"
 
-enum { MAX_LOADERS = 8, PIECE = 8 << 20 };
-
-/* Rows [r0, r0 + n) of one matrix of a tensor in planes, or bytes [off, off + n) of any other. */
-struct piece {
-    uint32_t weight;
-    uint64_t matrix, r0, n;
-};
+enum { MAX_LOADERS = 8 };
 
 struct loading {
     struct cuda *c;
-    const struct tier_weights *w;
-    const uint32_t *unit;
-    struct piece *piece;
-    uint32_t n_pieces, cap;
+    struct pieces pieces;
     atomic_uint next;
     atomic_ullong done;
     atomic_int rc; /* cu_result of the first failure, or -1: cancelled */
 };
 
-static bool add_piece(struct loading *l, struct piece p)
-{
-    if (l->n_pieces == l->cap) {
-        uint32_t cap = l->cap ? 2 * l->cap : 1024;
-        struct piece *q = realloc(l->piece, cap * sizeof *q);
-        if (!q)
-            return false;
-        l->piece = q;
-        l->cap = cap;
-    }
-    l->piece[l->n_pieces++] = p;
-    return true;
-}
+/* Where a piece's bytes go. */
+struct sending {
+    struct cuda *c;
+    cu_stream q;
+};
 
-static bool cut_weight(struct loading *l, uint32_t i)
+static int send_bytes(void *user, uint64_t off, const void *from, uint64_t n)
 {
-    const struct stream_weight *w = &l->w->s->weights[i];
-    uint64_t unit = l->unit[i], row = qtype_row_bytes(w->type, w->ne[0]);
-    if (!unit) {
-        for (uint64_t off = 0; off < w->bytes; off += PIECE)
-            if (!add_piece(l, (struct piece){ i, 0, off, MIN(w->bytes - off, (uint64_t)PIECE) }))
-                return false;
-        return true;
-    }
-    uint64_t rows = MAX(PIECE / row, 1u);
-    for (uint64_t m = 0; m < w->bytes / (row * unit); m++)
-        for (uint64_t r = 0; r < unit; r += rows)
-            if (!add_piece(l, (struct piece){ i, m, r, MIN(unit - r, rows) }))
-                return false;
-    return true;
-}
-
-/* Copies one piece through `buf`. */
-static cu_result send_piece(struct loading *l, const struct piece *p, uint8_t *buf, cu_stream q)
-{
-    const struct cuda_api *cu = l->c->cu;
-    const struct stream_weight *w = &l->w->s->weights[p->weight];
-    const uint8_t *data = l->w->data[p->weight];
-    cu_ptr to = l->c->arena[ARENA_WEIGHTS] + w->off;
-    uint64_t unit = l->unit[p->weight], row = qtype_row_bytes(w->type, w->ne[0]);
-    if (!unit) {
-        memcpy(buf, data + p->r0, p->n);
-        return cu->to_device_async(to + p->r0, buf, p->n, q);
-    }
-    struct planes pl = planes_of(w->type);
-    uint64_t blocks = w->ne[0] / qtype_block(w->type), at = 0, plane = 0;
-    planes_pack(w->type, data + (p->matrix * unit + p->r0) * row, buf, p->n, p->n, w->ne[0]);
-    cu_result r = CU_OK;
-    for (uint32_t f = 0; f < pl.n && !r; f++) {
-        uint64_t len = pl.f[f].len * blocks;
-        r = cu->to_device_async(to + p->matrix * unit * row + plane + p->r0 * len, buf + at, p->n * len, q);
-        at += p->n * len;
-        plane += unit * len;
-    }
-    return r;
-}
-
-static uint64_t piece_bytes(const struct loading *l, const struct piece *p)
-{
-    const struct stream_weight *w = &l->w->s->weights[p->weight];
-    return l->unit[p->weight] ? p->n * qtype_row_bytes(w->type, w->ne[0]) : p->n;
+    struct sending *s = user;
+    return s->c->cu->to_device_async(s->c->arena[ARENA_WEIGHTS] + off, from, n, s->q);
 }
 
 static void fail(struct loading *l, cu_result r)
@@ -116,18 +56,18 @@ static void *load_pieces(void *arg)
     for (int b = 0; b < 2 && !r; b++)
         r = cu->event_create(&ev[b], CU_EVENT_NO_TIMING);
     uint32_t i;
-    for (int b = 0; !r && !atomic_load(&l->rc) && (i = atomic_fetch_add(&l->next, 1)) < l->n_pieces; b ^= 1) {
-        const struct piece *p = &l->piece[i];
-        uint64_t bytes = piece_bytes(l, p);
+    for (int b = 0; !r && !atomic_load(&l->rc) && (i = atomic_fetch_add(&l->next, 1)) < l->pieces.n; b ^= 1) {
+        const struct piece *p = &l->pieces.piece[i];
+        uint64_t bytes = piece_bytes(&l->pieces, p);
         r = cu->event_sync(ev[b]); /* at once when it was never recorded */
         if (!r && room[b] < bytes) {
             if (buf[b])
                 cu->host_free(buf[b]);
-            room[b] = MAX(bytes, (uint64_t)PIECE);
+            room[b] = MAX(bytes, (uint64_t)PIECE_BYTES);
             r = cu->host_alloc((void **)&buf[b], room[b], CU_HOST_PORTABLE);
         }
         if (!r)
-            r = send_piece(l, p, buf[b], q);
+            r = piece_pack(&l->pieces, p, buf[b], send_bytes, &(struct sending){ c, q });
         if (!r)
             r = cu->event_record(ev[b], q);
         atomic_fetch_add(&l->done, bytes);
@@ -176,15 +116,14 @@ int cuda_load(struct tier *t, const struct tier_weights *w, const struct progres
     const struct stream_head *h = &w->s->h;
     uint64_t total = 0, t0 = clock_ns(), arena = MAX(h->arena_bytes[ARENA_WEIGHTS], 256u);
     uint32_t *unit = calloc(h->n_weights + 1, sizeof *unit);
-    struct loading l = { .c = c, .w = w, .unit = unit };
+    struct loading l = { .c = c };
     if (!unit)
         return err_set(e, -ENOMEM, "cuda: weight table");
     int rc = dispatch_weight_units(w->s, unit, e);
-    for (uint32_t i = 0; i < h->n_weights && !rc; i++) {
+    if (!rc && (rc = pieces_cut(&l.pieces, w, unit)))
+        err_set(e, rc, "cuda: weight table");
+    for (uint32_t i = 0; i < h->n_weights; i++)
         total += w->s->weights[i].bytes;
-        if (!cut_weight(&l, i))
-            rc = err_set(e, -ENOMEM, "cuda: weight table");
-    }
     cu_result r;
     c->cu->ctx_set(c->ctx);
     if (!rc && (r = c->cu->mem_alloc(&c->arena[ARENA_WEIGHTS], arena)))
@@ -197,7 +136,7 @@ int cuda_load(struct tier *t, const struct tier_weights *w, const struct progres
     c->weight_bytes = arena;
     c->weights_hash = h->weights_hash;
     c->n_weights = h->n_weights;
-    free(l.piece);
+    pieces_free(&l.pieces);
     free(unit);
     return rc;
 }

@@ -143,7 +143,7 @@ static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
     size_t at = (size_t)snprintf(out->found, sizeof out->found, "%u cases right%s, %u unsupported", n.right,
                                  c->o->filter ? " (of those that match the filter)" : "", n.unsupported);
     if (left)
-        snprintf(out->found + at, sizeof out->found - at, "; %u kernels that no case launches on this device: %.170s", left,
+        snprintf(out->found + at, sizeof out->found - at, "; %u kernels that no case launches on this device: %.150s", left,
                  unused);
     return 0;
 }

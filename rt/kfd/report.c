@@ -1,49 +1,15 @@
-/* rt/kfd/report.c: the story of a failure: one line for the user, and a folder with what a developer asks for next.
- * */
+/* rt/kfd/report.c: one line about a failure for the user, and a folder with what a developer asks
+ * for next. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/ckd.h"
 #include "rt/kfd/plan.h"
 #include "rt/kfd/priv.h"
 #include "rt/pm4/decode.h"
+#include "rt/report.h"
 
 enum { RING_DUMP = 256, AROUND = 3 };
-
-/* ./zinc-report-DATE-PID; in $TMPDIR or /tmp where the current folder cannot be written. */
-static FILE *open_report(char *path, size_t n)
-{
-    char name[64];
-    struct tm tm;
-    time_t now = time(NULL);
-    localtime_r(&now, &tm);
-    size_t len = strftime(name, sizeof name, "zinc-report-%Y%m%d-%H%M%S", &tm);
-    snprintf(name + len, sizeof name - len, "-%d", (int)getpid());
-    const char *tmp = getenv("TMPDIR"), *place[] = { ".", tmp ? tmp : "/tmp" };
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, n, "%s/%s", place[i], name);
-        if (mkdir(path, 0755) && errno != EEXIST)
-            continue;
-        char file[300];
-        snprintf(file, sizeof file, "%s/report.txt", path);
-        FILE *f = fopen(file, "w");
-        if (f)
-            return f;
-    }
-    path[0] = 0;
-    return NULL;
-}
-
-static FILE *open_in(const char *folder, const char *name)
-{
-    char file[300];
-    snprintf(file, sizeof file, "%s/%s", folder, name);
-    return fopen(file, "w");
-}
 
 /* The pass that the GPU worked on last, by the progress word; NULL: none of those that live. */
 static const struct kfd_pass *running(const struct kfd_tier *c, const struct kfd_plan **plan, uint32_t *launch)
@@ -111,7 +77,7 @@ static void tell_buffers(FILE *f, const struct kfd_dev *d)
 
 static void tell_packets(const char *folder, const struct kfd_tier *c, const struct kfd_pass *x, uint32_t launch)
 {
-    FILE *f = open_in(folder, "packets.txt");
+    FILE *f = report_file(folder, "packets.txt");
     if (!f)
         return;
     struct pm4_view v = { .gen = c->dev->gpu.chip->gen, .judge = kfd_mem_judge, .user = c->dev };
@@ -136,19 +102,6 @@ static void tell_packets(const char *folder, const struct kfd_tier *c, const str
     fclose(f);
 }
 
-static void dump_stream(const char *folder, const struct stream *s)
-{
-    char file[300];
-    struct err e = { 0 };
-    snprintf(file, sizeof file, "%s/stream.zstream", folder);
-    stream_save(s, file, &e);
-    FILE *f = open_in(folder, "stream.txt");
-    if (!f)
-        return;
-    stream_dump(f, s);
-    fclose(f);
-}
-
 void kfd_report(struct kfd_tier *c, const struct err *why, const char *when)
 {
     char folder[200], now[160] = "", before[160] = "nothing";
@@ -161,7 +114,7 @@ void kfd_report(struct kfd_tier *c, const struct err *why, const char *when)
         name_launch(p, x, launch, now, sizeof now);
     if (x && launch)
         name_launch(p, x, launch - 1, before, sizeof before);
-    FILE *f = open_report(folder, sizeof folder);
+    FILE *f = report_open(folder, sizeof folder);
     if (f) {
         fprintf(f, "%s\nwhile %s\nrunning: %s\nlast complete: %s\n", why->msg, when, x ? now : "unknown", before);
         tell_state(f, c);
@@ -169,7 +122,7 @@ void kfd_report(struct kfd_tier *c, const struct err *why, const char *when)
         fclose(f);
         tell_packets(folder, c, x, launch);
         if (p)
-            dump_stream(folder, p->base.s);
+            report_stream(folder, p->base.s);
     }
     err_set(&c->fault, -EIO, "%s, while %s%s%s%s%s", why->msg, when, x ? "; running: " : "", now,
             folder[0] ? "; details in " : "", folder);
