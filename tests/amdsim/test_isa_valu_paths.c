@@ -90,6 +90,23 @@ static uint16_t operand(void)
 
 static bool is_float(uint8_t t) { return t == T_F32 || t == T_F16 || t == T_F64 || t == T_MIX; }
 
+/* Every kind of DPP control; mostly as compilers use it, with nothing masked. */
+static void random_dpp(struct inst *in)
+{
+    static const uint16_t kinds[] = { 0x100, 0x110, 0x120, 0x150, 0x160 };
+    uint32_t n = rnd(), kind = n % 8;
+    if (in->src[0] < OPND_VGPR)
+        return;
+    in->dpp = kind == 7 ? DPP_8 : DPP_16;
+    in->dpp_ctrl = kind < 5 ? kinds[kind] + 1 + (n >> 8) % 15 : kind == 5 ? n >> 8 & 255 : 0x140 + (n >> 8 & 1);
+    if (in->dpp == DPP_8)
+        in->dpp_ctrl = rnd() & 0xffffff;
+    in->dpp_fi = n >> 16 & 1;
+    in->dpp_bound = n >> 17 & 3;
+    in->dpp_row = n >> 20 & 3 ? 15 : n >> 24 & 15;
+    in->dpp_bank = n >> 22 & 3 ? 15 : rnd() & 15;
+}
+
 static struct inst random_inst(uint32_t id)
 {
     const struct valu_op *op = &valu_ops[id];
@@ -116,17 +133,20 @@ static struct inst random_inst(uint32_t id)
     }
     if (rnd() % 16 == 0)
         in.clamp = true;
+    if (rnd() % 4 == 0)
+        random_dpp(&in);
     in.vdst = (uint8_t)(rnd() % (ROWS - 1));
     static const uint8_t masks[] = { 106, 12, 124, 126 };
     in.sdst = masks[rnd() % (op->dst == T_CMP ? 4 : 3)];
     return in;
 }
 
+/* The wave's last row is the quick forms' own. */
 static void same(const struct state *a, const struct state *b, const struct inst *in, const char *set)
 {
-    if (memcmp(a->v, b->v, sizeof a->v) == 0 && memcmp(a->w.s, b->w.s, sizeof a->w.s) == 0)
+    if (memcmp(a->v, b->v, sizeof a->v - sizeof a->v[0]) == 0 && memcmp(a->w.s, b->w.s, sizeof a->w.s) == 0)
         return;
-    for (int r = 0; r < ROWS + WAVE_SLACK; r++)
+    for (int r = 0; r < ROWS + WAVE_SLACK - 1; r++)
         for (int l = 0; l < WAVE_LANES; l++)
             if (a->v[r][l] != b->v[r][l])
                 ck_abort_msg(

@@ -277,14 +277,18 @@ static const struct {
     {12, "v_mov_b32 v1, 0\n ds_store_b32 v1, v1\n ds_load_b32 v2, v1\n s_wait_dscnt 0\n v_mov_b32 v3, v2", NULL},
     {12, "v_mov_b32 v1, 0\n ds_bpermute_b32 v2, v1, v1\n v_dual_mov_b32 v3, v2 :: v_dual_mov_b32 v4, v1",
      "v2 is still"},
-    {12, "v_mov_b32 v1, 0\n ds_load_b32 v2, v1", "nothing was stored"},
     {12, "v_mov_b32 v1, 0x10000\n ds_store_b32 v1, v1", "the work-group has"},
-    {12, "v_add_nc_u32 v1, v0, v9", "v9, which nothing"},
+    {12, "v_mov_b32 v1, 0\n global_load_b32 v2, v1, s[0:1]\n global_load_b32 v2, v1, s[0:1]", NULL}, /* in order */
+    {11, "v_mov_b32 v1, 0\n ds_store_b32 v1, v1\n ds_load_b32 v2, v1\n global_load_b32 v2, v1, s[0:1]",
+     "v2 is still"},
+    {12, "v_mov_b32 v1, 0\n global_load_b64 v[2:3], v1, s[0:1]\n v_lshlrev_b64 v[4:5], 2, v[2:3]", "v2 is still"},
+    {12, "v_mov_b32 v1, 0\n global_load_b32 v3, v1, s[0:1]\n v_lshlrev_b64 v[4:5], 2, v[2:3]", "v3 is still"},
+    {11, "s_load_b32 s0, s[0:1], 0x0\n v_lshlrev_b64 v[4:5], 2, v[2:3]", NULL}, /* it has no third operand */
     {12, "v_mov_b32 v3, 0\n v_lshlrev_b64 v[4:5], 2, v[0:1]\n v_mov_b32 v6, v5", NULL},
 };
 enum { N_STRICT = sizeof strict / sizeof *strict };
 
-START_TEST(strict_finds_missing_waits_and_unwritten_registers)
+START_TEST(strict_finds_missing_waits)
 {
     struct asm_unit *u[N_STRICT];
     for (int i = 0; i < N_STRICT; i++) {
@@ -372,7 +376,7 @@ int main(void)
     tcase_add_loop_test(t, a_budget_ends_an_endless_loop, 0, 2);
     tcase_add_loop_test(t, a_wave_has_what_it_was_launched_with, 0, 2);
     tcase_add_loop_test(t, decoded_code_is_kept_until_it_is_invalidated, 0, 2);
-    tcase_add_test(t, strict_finds_missing_waits_and_unwritten_registers);
+    tcase_add_test(t, strict_finds_missing_waits);
     tcase_add_test(t, the_watch_sees_every_access_and_may_refuse);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -1,7 +1,7 @@
 /* tools/amdsim/isa/dpp.c: which lane reads which. */
 #include "tools/amdsim/isa/dpp.h"
 
-enum { OUTSIDE = -1, UNKNOWN = -2 };
+enum { OUTSIDE = -1, UNKNOWN = -2, N_CTRL = 1 << 9 };
 
 /* The lane that lane l reads under a DPP16 control. */
 static int source_lane(uint32_t ctrl, int l)
@@ -26,20 +26,59 @@ static int source_lane(uint32_t ctrl, int l)
     return UNKNOWN;
 }
 
+/* Every DPP16 control, made once; a lane of its own where the source lies outside. */
+static struct pattern {
+    uint8_t from[WAVE_LANES];
+    uint32_t inside;
+    bool known;
+} patterns[N_CTRL];
+
+__attribute__((constructor)) static void make_patterns(void)
+{
+    for (uint32_t ctrl = 0; ctrl < N_CTRL; ctrl++) {
+        struct pattern *p = &patterns[ctrl];
+        p->known = source_lane(ctrl, 0) != UNKNOWN;
+        for (int l = 0; l < WAVE_LANES && p->known; l++) {
+            int from = source_lane(ctrl, l);
+            p->from[l] = (uint8_t)(from >= 0 ? from : l);
+            p->inside |= from >= 0 ? 1u << l : 0;
+        }
+    }
+}
+
+/* Lanes whose row and whose bank of four may write. */
+static uint32_t enabled(const struct inst *in)
+{
+    uint32_t banks = 0;
+    for (int b = 0; b < 4; b++)
+        banks |= in->dpp_bank >> b & 1 ? 0xfu << 4 * b : 0;
+    return (in->dpp_row & 1 ? banks : 0) | (in->dpp_row & 2 ? banks << 16 : 0);
+}
+
 uint32_t dpp_read(struct wave *w, const struct inst *in, const uint32_t *src, uint32_t *out)
 {
-    uint32_t exec = wave_exec(w), write = 0;
-    for (int l = 0; l < WAVE_LANES; l++) {
-        int from =
-            in->dpp == DPP_8 ? (l & ~7) | (int)(in->dpp_ctrl >> 3 * (l & 7) & 7) : source_lane(in->dpp_ctrl, l);
-        if (from == UNKNOWN) {
+    uint32_t exec = wave_exec(w), inside = ~0u, write = ~0u;
+    uint8_t eights[WAVE_LANES];
+    const uint8_t *from = eights;
+    if (in->dpp == DPP_8) {
+        for (uint32_t l = 0; l < WAVE_LANES; l++)
+            eights[l] = (uint8_t)((l & ~7u) | (in->dpp_ctrl >> 3 * (l & 7) & 7));
+    } else {
+        const struct pattern *p = &patterns[in->dpp_ctrl % N_CTRL];
+        if (!p->known) {
             wave_fault(w, ISA_FAULT_ILLEGAL, "DPP control 0x%03x is none of RDNA's", in->dpp_ctrl);
             return 0;
         }
-        bool on = in->dpp == DPP_8 || ((in->dpp_row >> l / 16 & 1) && (in->dpp_bank >> (l % 16 / 4) & 1));
-        if (on && (from != OUTSIDE || in->dpp_bound))
-            write |= 1u << l;
-        out[l] = from >= 0 && (in->dpp_fi || exec >> from & 1) ? src[from] : 0;
+        from = p->from;
+        inside = p->inside;
+        write = in->dpp_row == 15 && in->dpp_bank == 15 ? ~0u : enabled(in);
+        write &= in->dpp_bound ? ~0u : inside;
     }
+    if (inside == ~0u && (in->dpp_fi || exec == ~0u))
+        for (int l = 0; l < WAVE_LANES; l++)
+            out[l] = src[from[l]];
+    else
+        for (int l = 0; l < WAVE_LANES; l++)
+            out[l] = (inside >> l & 1) && (in->dpp_fi || exec >> from[l] & 1) ? src[from[l]] : 0;
     return write;
 }

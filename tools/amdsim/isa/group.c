@@ -92,7 +92,7 @@ static void wave_init(struct wave *w, const struct isa_launch *l, const struct s
         w->scratch_bytes = slot < l->scratch_waves ? bytes : 0;
     }
     if (l->strict)
-        w->strict = strict_create();
+        w->strict = strict_create(l);
 }
 
 struct isa_group *isa_group_create(const struct isa_launch *l, const uint32_t id[3], uint32_t scratch_slot)

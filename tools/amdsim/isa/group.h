@@ -53,10 +53,15 @@ bool code_decode(struct wave *w, struct inst *in);
 struct isa_group *code_block_get(struct isa_code *c, uint64_t bytes);
 void code_block_put(struct isa_code *c, struct isa_group *g);
 
-/* Strict launches (strict.c): registers written, and loads under way. NULL: out of memory. */
-struct strict *strict_create(void);
+/* Strict launches (strict.h): loads under way, and what nothing has written. NULL: out of memory. */
+struct strict *strict_create(const struct isa_launch *l);
 void strict_destroy(struct strict *s);
 /* Before an instruction runs; false: the wave has a fault. */
 bool strict_check(struct wave *w, const struct inst *in);
+/* A lane's load of LDS to registers from reg on, its store from there (or from its upper half); lanes that got the
+ * value of register `data` in lane from[] (-1: a zero) as register `addr` said. */
+void strict_lds_load(struct wave *w, uint32_t lane, uint32_t at, uint32_t bytes, uint32_t reg);
+void strict_lds_store(struct wave *w, uint32_t lane, uint32_t at, uint32_t bytes, uint32_t reg, bool high);
+void strict_exchange(struct wave *w, uint32_t data, uint32_t addr, const int8_t from[WAVE_LANES], uint32_t dst);
 
 #endif

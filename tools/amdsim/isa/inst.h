@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct inst) == 64, "a decoded instruction is a cache line
 
 /* Registers: vgpr r of lane l is w->v[r][l]. sgpr: codes 0..127 index s[]; NULL reads 0, writes to it are dropped
  * (s_set). A 64-bit scalar is the pair (code, code + 1). v has WAVE_SLACK rows more than n_vgpr, so that an
- * operand of several registers whose first is checked stays in memory of the wave. */
+ * operand of several registers whose first is checked stays in memory of the wave; the last row is the vector ALU's. */
 enum { WAVE_SLACK = 32 };
 struct isa_group;
 struct code_page;

@@ -68,7 +68,7 @@ struct isa_launch {
     bool wave32;
     uint64_t (*clock)(void);   /* 100 MHz                                                                   */
     const struct isa_watch *watch; /* NULL: none                                                            */
-    bool strict;               /* registers: reads before the wait, reads of never written ones             */
+    bool strict;               /* registers: reads before the wait, uses of what nothing has written        */
 };
 
 struct isa_code *isa_code_create(const struct chip *c);

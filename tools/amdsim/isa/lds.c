@@ -21,8 +21,8 @@ bool lds_in_range(struct wave *w, uint32_t lane, uint64_t at, uint32_t bytes)
 }
 
 /* Addresses of all lanes. Returns the lanes that are active and in range; those out of range have their address
- * set to 0. Strict launches fault on them, and on bytes read before anything was written there. */
-static inline uint32_t addresses(struct wave *w, const struct inst *in, uint32_t off, uint32_t bytes, bool reads,
+ * set to 0. Strict launches fault on them, and when an atomic changes bytes that were never written. */
+static inline uint32_t addresses(struct wave *w, const struct inst *in, uint32_t off, uint32_t bytes, bool changes,
                                  uint32_t at[WAVE_LANES])
 {
     const uint32_t *v = w->v[in->addr], exec = wave_exec(w), size = w->g->lds_bytes;
@@ -42,13 +42,11 @@ static inline uint32_t addresses(struct wave *w, const struct inst *in, uint32_t
     if (__builtin_expect(w->g->lds_written == NULL, 1))
         return ok;
     for (uint32_t l = 0; l < WAVE_LANES; l++) {
-        if (exec >> l & 1 && !(ok >> l & 1))
+        if (exec >> l & 1 && !(ok >> l & 1)) {
             lds_in_range(w, l, (uint64_t)v[l] + off, bytes);
-        else if (ok >> l & 1 && reads && memchr(w->g->lds_written + at[l], 0, bytes)) {
+        } else if (ok >> l & 1 && changes && memchr(w->g->lds_written + at[l], 0, bytes)) {
             w->fault.lane = l;
-            wave_fault(w, ISA_FAULT_STRICT, "lane %u loads LDS at 0x%x, where nothing was stored", l, at[l]);
-        } else if (ok >> l & 1 && !reads) {
-            memset(w->g->lds_written + at[l], 1, bytes);
+            wave_fault(w, ISA_FAULT_STRICT, "lane %u changes LDS at 0x%x, where nothing was stored", l, at[l]);
         }
     }
     return w->fault.kind == ISA_FAULT_NONE ? ok : 0;
@@ -72,6 +70,15 @@ static inline void put_row(struct wave *w, uint32_t reg, const uint32_t x[WAVE_L
                                     : x[l];
         v[l] = exec >> l & 1 ? d : v[l];
     }
+}
+
+/* Strict launches: what of the registers from reg on is as never written as the bytes that they are loaded from. */
+static inline void lanes_loaded(struct wave *w, const uint32_t at[WAVE_LANES], uint32_t ok, uint32_t bytes,
+                                uint32_t reg)
+{
+    if (__builtin_expect(w->strict != NULL, 0))
+        for (uint32_t left = ok; left; left &= left - 1)
+            strict_lds_load(w, (uint32_t)__builtin_ctz(left), at[__builtin_ctz(left)], bytes, reg);
 }
 
 static inline void get_rows(struct wave *w, const uint32_t at[WAVE_LANES], uint32_t ok, uint32_t bytes, bool sign,
@@ -100,8 +107,11 @@ static inline void put_lds(struct wave *w, const uint32_t at[WAVE_LANES], uint32
         uint32_t x[4];
         for (uint32_t d = 0; d < n; d++)
             x[d] = half == HIGH ? w->v[reg + d][l] >> 16 : w->v[reg + d][l];
-        if (ok >> l & 1)
-            memcpy(lds + at[l], x, bytes);
+        if (!(ok >> l & 1))
+            continue;
+        memcpy(lds + at[l], x, bytes);
+        if (__builtin_expect(w->strict != NULL, 0))
+            strict_lds_store(w, (uint32_t)l, at[l], bytes, reg, half == HIGH);
     }
 }
 
@@ -109,10 +119,11 @@ static inline __attribute__((always_inline)) void load(struct wave *w, const str
                                                        bool sign, enum half half)
 {
     uint32_t at[WAVE_LANES], rows[4][WAVE_LANES];
-    uint32_t ok = addresses(w, in, (uint32_t)in->offset, bytes, true, at);
+    uint32_t ok = addresses(w, in, (uint32_t)in->offset, bytes, false, at);
     if (w->fault.kind != ISA_FAULT_NONE)
         return;
     get_rows(w, at, ok, bytes, sign, rows);
+    lanes_loaded(w, at, ok, bytes, in->vdst);
     for (uint32_t d = 0; d < (bytes + 3) / 4; d++)
         put_row(w, in->vdst + d, rows[d], half);
 }
@@ -133,10 +144,11 @@ static inline void load_2(struct wave *w, const struct inst *in, uint32_t bytes,
 {
     uint32_t at[WAVE_LANES], rows[4][WAVE_LANES], n = bytes / 4;
     for (int i = 0; i < 2; i++) {
-        uint32_t ok = addresses(w, in, offset_of(in, i, unit), bytes, true, at);
+        uint32_t ok = addresses(w, in, offset_of(in, i, unit), bytes, false, at);
         if (w->fault.kind != ISA_FAULT_NONE)
             return;
         get_rows(w, at, ok, bytes, false, &rows[(uint32_t)i * n]);
+        lanes_loaded(w, at, ok, bytes, in->vdst + (uint32_t)i * n);
     }
     for (uint32_t d = 0; d < 2 * n; d++)
         put_row(w, in->vdst + d, rows[d], WHOLE);
@@ -232,6 +244,9 @@ static void do_load_addtid(struct wave *w, const struct inst *in)
         if (wave_exec(w) >> l & 1 && lds_in_range(w, l, base + l * 4, 4))
             memcpy(&row[l], w->g->lds + base + l * 4, 4);
     put_row(w, in->vdst, row, WHOLE);
+    for (uint32_t l = 0; l < WAVE_LANES && w->strict; l++)
+        if (wave_exec(w) >> l & 1 && base + l * 4 + 4 <= w->g->lds_bytes)
+            strict_lds_load(w, l, base + l * 4, 4, in->vdst);
 }
 static void do_store_addtid(struct wave *w, const struct inst *in)
 {
@@ -239,34 +254,47 @@ static void do_store_addtid(struct wave *w, const struct inst *in)
     for (uint32_t l = 0; l < WAVE_LANES; l++)
         if (wave_exec(w) >> l & 1 && lds_in_range(w, l, base + l * 4, 4)) {
             memcpy(w->g->lds + base + l * 4, &w->v[in->data][l], 4);
-            if (w->g->lds_written)
-                memset(w->g->lds_written + base + l * 4, 1, 4);
+            if (w->strict)
+                strict_lds_store(w, l, base + l * 4, 4, in->data, false);
         }
 }
 
 /* ---- exchanges between lanes; no memory takes part ---- */
 
+/* Lane l gets the value of lane from[l], a 0 where that is negative. */
+static void exchange(struct wave *w, const struct inst *in, uint32_t data, const int8_t from[WAVE_LANES])
+{
+    uint32_t row[WAVE_LANES];
+    for (int l = 0; l < WAVE_LANES; l++)
+        row[l] = from[l] < 0 ? 0 : w->v[data][from[l]];
+    if (__builtin_expect(w->strict != NULL, 0))
+        strict_exchange(w, data, in->addr, from, in->vdst);
+    put_row(w, in->vdst, row, WHOLE);
+}
+
 /* Each lane reads the data of lane addr / 4. An inactive one gives 0 unless fi. */
 static inline void bpermute(struct wave *w, const struct inst *in, bool fi)
 {
-    uint32_t row[WAVE_LANES], from = fi ? ~0u : wave_exec(w);
-    const uint32_t *addr = w->v[in->addr], *data = w->v[in->data];
+    uint32_t readable = fi ? ~0u : wave_exec(w);
+    const uint32_t *addr = w->v[in->addr];
+    int8_t from[WAVE_LANES];
     for (int l = 0; l < WAVE_LANES; l++) {
         uint32_t src = (addr[l] + (uint32_t)in->offset) >> 2 & 31;
-        row[l] = from >> src & 1 ? data[src] : 0;
+        from[l] = (int8_t)(readable >> src & 1 ? (int)src : -1);
     }
-    put_row(w, in->vdst, row, WHOLE);
+    exchange(w, in, in->data, from);
 }
 
 /* Each active lane sends its data to lane addr / 4; of several the last one wins. */
 static void do_permute(struct wave *w, const struct inst *in)
 {
-    uint32_t row[WAVE_LANES] = { 0 };
+    int8_t from[WAVE_LANES];
+    memset(from, -1, sizeof from);
     for (uint32_t left = wave_exec(w); left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctz(left);
-        row[(w->v[in->addr][l] + (uint32_t)in->offset) >> 2 & 31] = w->v[in->data][l];
+        from[(w->v[in->addr][l] + (uint32_t)in->offset) >> 2 & 31] = (int8_t)l;
     }
-    put_row(w, in->vdst, row, WHOLE);
+    exchange(w, in, in->data, from);
 }
 
 static uint32_t reverse5(uint32_t x)
@@ -291,12 +319,13 @@ static uint32_t swizzle_source(uint32_t pattern, uint32_t l)
 
 static void do_swizzle(struct wave *w, const struct inst *in)
 {
-    uint32_t row[WAVE_LANES], exec = wave_exec(w);
+    uint32_t exec = wave_exec(w);
+    int8_t from[WAVE_LANES];
     for (uint32_t l = 0; l < WAVE_LANES; l++) {
         uint32_t src = swizzle_source((uint32_t)in->offset & 0xffff, l);
-        row[l] = exec >> src & 1 ? w->v[in->addr][src] : 0;
+        from[l] = (int8_t)(exec >> src & 1 ? (int)src : -1);
     }
-    put_row(w, in->vdst, row, WHOLE);
+    exchange(w, in, in->addr, from);
 }
 
 static void do_nop(struct wave *w, const struct inst *in)

@@ -1,34 +1,37 @@
-/* What a strict launch checks in registers: no instruction touches a register that a load is still to fill, and
- * none reads a VGPR that nothing has written. Of operands of several registers a vector or scalar instruction's
- * first one is looked at, of memory instructions all. Counters: RDNA3 and RDNA4 ISA guides, "Data Dependency
- * Resolution". */
-#include "tools/amdsim/isa/group.h"
+/* What a strict launch checks in registers: no instruction touches a register that a load is still to fill (here),
+ * and nothing that matters is made of a register that nothing has written (known.c). Of the operands of scalar and of
+ * matrix instructions the first register is looked at here, of others all. Counters: RDNA3 and RDNA4
+ * ISA guides, "Data Dependency Resolution". */
+#include "tools/amdsim/isa/strict.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Loads that are counted together. RDNA3 counts LDS and scalar loads with one counter; both wait for it then. */
-enum counter { C_LOAD, C_LDS, C_SCALAR, N_COUNTERS };
+#include "tools/amdsim/isa/valu.h"
+
 static const char *const waits[2][N_COUNTERS] = { { "s_waitcnt vmcnt", "s_waitcnt lgkmcnt", "s_waitcnt lgkmcnt" },
                                                   { "s_wait_loadcnt", "s_wait_dscnt", "s_wait_kmcnt" } };
 
-struct strict {
-    uint64_t issued[N_COUNTERS], done[N_COUNTERS]; /* loads so far; up to which one they have arrived */
-    uint64_t v_load[256 + WAVE_SLACK][2];          /* FLAT loads count as C_LOAD and as C_LDS         */
-    uint64_t s_load[144];
-    bool v_written[256 + WAVE_SLACK];
-};
-
-struct strict *strict_create(void)
+/* Known at the start: work-item ids, user data, the work-group's numbers, EXEC. */
+struct strict *strict_create(const struct isa_launch *l)
 {
     struct strict *s = calloc(1, sizeof *s);
-    if (s)
-        s->v_written[0] = true; /* work-item ids */
+    if (!s)
+        return NULL;
+    for (uint32_t i = 1; i < sizeof s->v / sizeof *s->v; i++)
+        s->v[i].bits = s->v[i].part = ~0u;
+    uint32_t user = l->rsrc2 >> 1 & 31, groups = (uint32_t)__builtin_popcount(l->rsrc2 >> 7 & 15);
+    for (uint32_t i = (user > 16 ? 16 : user) + (l->chip->gfx12 ? 0 : groups); i < OPND_TTMP; i++)
+        s->s[i].bits = ~0u;
+    s->s[OPND_M0].bits = ~0u;
+    s->scc.bits = ~0u;
     return s;
 }
 
 void strict_destroy(struct strict *s)
 {
+    if (s)
+        free(s->scratch);
     free(s);
 }
 
@@ -49,14 +52,14 @@ static bool vgpr_ready(struct wave *w, uint32_t r, uint32_t n)
     return true;
 }
 
-static bool vgpr_read(struct wave *w, uint32_t r, uint32_t n)
+/* May a load of counter c fill them? Loads of one kind arrive in order, so the later one wins. */
+static bool vgpr_loadable(struct wave *w, uint32_t r, uint32_t n, enum counter c)
 {
-    for (uint32_t i = r; i < r + n; i++)
-        if (!w->strict->v_written[i]) {
-            wave_fault(w, ISA_FAULT_STRICT, "reads v%u, which nothing has written", i);
-            return false;
-        }
-    return vgpr_ready(w, r, n);
+    enum counter other = c == C_LOAD ? C_LDS : C_LOAD;
+    for (; n; n--, r++)
+        if (w->strict->v_load[r][other] > w->strict->done[other])
+            return missing_wait(w, "v", r, other);
+    return true;
 }
 
 static bool sgpr_ready(struct wave *w, uint32_t code, uint32_t n)
@@ -68,11 +71,11 @@ static bool sgpr_ready(struct wave *w, uint32_t code, uint32_t n)
     return true;
 }
 
-static bool source_ready(struct wave *w, uint32_t code)
+static bool source_ready(struct wave *w, uint32_t code, uint32_t n)
 {
     if (code >= OPND_VGPR)
-        return vgpr_read(w, code - OPND_VGPR, 1);
-    return code >= 128 || code == OPND_NULL || sgpr_ready(w, code, 1);
+        return vgpr_ready(w, code - OPND_VGPR, n);
+    return code >= 128 || code == OPND_NULL || sgpr_ready(w, code, n);
 }
 
 /* ---- waits ---- */
@@ -152,40 +155,48 @@ static uint32_t name_dwords(const char *name)
     return (bits > 32 ? bits / 32 : 1) * (strstr(name, "2addr") ? 2 : 1);
 }
 
-static void wrote(struct strict *s, uint32_t r, uint32_t n)
+/* Operands of one operation: src and vdst are the instruction's, or those of VOPD's second half. */
+static bool operation_ready(struct wave *w, const struct inst *in, const struct valu_op *op, const uint16_t *src,
+                            uint32_t vdst)
 {
-    for (; n; n--, r++)
-        s->v_written[r] = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        enum valu_type t = (enum valu_type)op->src[i];
+        bool none = t == T_NONE || t == T_K16 || t == T_K32 || (t >= T_D16 && t <= T_D64) || t == T_PKD;
+        if (t == T_VCC ? !sgpr_ready(w, OPND_VCC, 1)
+            : t == T_CIN ? !source_ready(w, in->format == F_VOPD ? OPND_VCC : in->src[2], 1)
+                         : !none && !source_ready(w, src[i], valu_wide(t) ? 2 : 1))
+            return false;
+    }
+    if (op->dst == T_CMP || op->dst >= T_B32C) {
+        if (in->sdst != OPND_NULL && !sgpr_ready(w, in->sdst, 1))
+            return false;
+    }
+    return op->dst == T_CMP || vgpr_ready(w, vdst, valu_wide((enum valu_type)op->dst) ? 2 : 1);
+}
+
+/* Instructions that valu_ops.def has as a function of their own, and the matrix ones: the first register of each. */
+static bool special_ready(struct wave *w, const struct inst *in, bool to_sgpr)
+{
+    uint32_t n_src = in->format == F_VOP1 ? 1 : in->format == F_VOP3P || in->op < 0x300 ? 3 : 2;
+    if (in->format == F_VOP1 && in->op == 0)
+        return true;
+    for (uint32_t i = 0; i < n_src; i++)
+        if (!source_ready(w, in->src[i], 1))
+            return false;
+    return to_sgpr ? sgpr_ready(w, in->sdst, 1) : vgpr_ready(w, in->vdst, 1);
 }
 
 static bool check_valu(struct wave *w, const struct inst *in)
 {
-    struct strict *s = w->strict;
-    uint32_t n_src = in->format == F_VOP1 ? 1 : in->format == F_VOP2 || in->format == F_VOPC ? 2 : 3;
-    bool vopd = in->format == F_VOPD, to_sgpr = in->format == F_VOPC || (in->format == F_VOP1 && in->op == 2)
-        || (in->format == F_VOP3 && (in->op == 0x360 || (in->op >= 0x280 && in->op <= 0x289)));
-    bool writelane = in->format == F_VOP3 && in->op == 0x361;
-    if (in->format == F_VOP1 && in->op == 0)
-        return true;
-    if (vopd)
-        n_src = in->op == 8 ? 1 : 2; /* v_dual_mov_b32 has one */
-    for (uint32_t i = 0; i < n_src; i++)
-        if ((in->e64 || in->format == F_VOPD || i < 2) && !source_ready(w, in->src[i]))
-            return false;
-    for (uint32_t i = 0; vopd && i < (in->op_y == 8 ? 1u : 2u); i++)
-        if (!source_ready(w, in->src_y[i]))
-            return false;
-    if (!to_sgpr && !vgpr_ready(w, in->vdst, 1))
-        return false;
-    if (vopd && !vgpr_ready(w, in->vdst_y, 1))
-        return false;
-    if (!to_sgpr && (!s->v_written[in->vdst] || !s->v_written[in->vdst + 1] || writelane)) {
-        bool wmma = strstr(in->name, "mma"), two = strstr(in->name, "64") || strstr(in->name, "cvt_pk_f32");
-        wrote(s, in->vdst, wmma ? 8 : strstr(in->name, "qsad") ? 4 : two ? 2 : 1);
-    }
-    if (vopd)
-        wrote(s, in->vdst_y, 1);
-    return true;
+    if (in->format == F_VOPD)
+        return operation_ready(w, in, &valu_ops[valu_dual_find(w->chip, in->op)->id], in->src, in->vdst) &&
+               operation_ready(w, in, &valu_ops[valu_dual_find(w->chip, in->op_y)->id], in->src_y, in->vdst_y);
+    if (in->format == F_VOP3P && in->op >= 0x40)
+        return special_ready(w, in, false);
+    const struct valu_op *op = valu_op_find(w->chip, (enum inst_format)in->format, in->op);
+    if (op->lane)
+        return operation_ready(w, in, op, in->src, in->vdst);
+    return special_ready(w, in, op->run == valu_readlane || op->run == valu_readfirstlane || op->run == valu_s_trans);
 }
 
 /* A load's registers are filled later, in the order of its counter. */
@@ -201,7 +212,6 @@ static void load_started(struct wave *w, const struct inst *in, uint32_t n, bool
         if (flat)
             s->v_load[r][C_LDS] = s->issued[C_LDS];
     }
-    wrote(s, in->vdst, n);
 }
 
 static bool check_vmem(struct wave *w, const struct inst *in)
@@ -217,14 +227,14 @@ static bool check_vmem(struct wave *w, const struct inst *in)
         n_addr = (uint32_t)in->idxen + in->offen;
     else
         n_addr = addtid ? 0 : in->saddr == OPND_NULL || flat ? 2 : 1;
-    if (!vgpr_read(w, in->addr, n_addr))
+    if (!vgpr_ready(w, in->addr, n_addr))
         return false;
     if (in->format == F_BUFFER ? !sgpr_ready(w, in->srsrc, 4)
                                : in->saddr != OPND_NULL && !flat && !sgpr_ready(w, in->saddr, 1))
         return false;
-    if ((atomic || store) && !vgpr_read(w, in->data, n * (strstr(in->name, "cmpswap") ? 2 : 1)))
+    if ((atomic || store) && !vgpr_ready(w, in->data, n * (strstr(in->name, "cmpswap") ? 2 : 1)))
         return false;
-    if (load && !vgpr_ready(w, in->vdst, n))
+    if (load && !(flat ? vgpr_ready(w, in->vdst, n) : vgpr_loadable(w, in->vdst, n, C_LOAD)))
         return false;
     if (load)
         load_started(w, in, n, false, flat);
@@ -243,14 +253,14 @@ static bool check_lds(struct wave *w, const struct inst *in)
         return true;
     if (!store && !plain_load && !exchange && !swizzle && !counts)
         load = strstr(in->name, "rtn") != NULL;
-    if (!counts && !strstr(in->name, "addtid") && !vgpr_read(w, in->addr, 1))
+    if (!counts && !strstr(in->name, "addtid") && !vgpr_ready(w, in->addr, 1))
         return false;
-    if (!plain_load && !swizzle && !counts && !vgpr_read(w, in->data, one))
+    if (!plain_load && !swizzle && !counts && !vgpr_ready(w, in->data, one))
         return false;
     if ((two && !plain_load) || strstr(in->name, "cmpstore") || strstr(in->name, "mskor"))
-        if (!vgpr_read(w, in->data1, one))
+        if (!vgpr_ready(w, in->data1, one))
             return false;
-    if (load && !vgpr_ready(w, in->vdst, n))
+    if (load && !vgpr_loadable(w, in->vdst, n, C_LDS))
         return false;
     if (load)
         load_started(w, in, n, true, false);
@@ -273,25 +283,30 @@ static bool check_smem(struct wave *w, const struct inst *in)
     s->issued[C_SCALAR]++;
     for (uint32_t i = in->sdst; i < in->sdst + n; i++)
         s->s_load[i] = s->issued[C_SCALAR];
-    return true;
+    return known_smem(w, in, n);
+}
+
+static bool check_salu(struct wave *w, const struct inst *in)
+{
+    bool one = in->format == F_SOP1, none = in->format == F_SOPK, message = one && (in->op == 0x4c || in->op == 0x4d);
+    if (!none && !message && !source_ready(w, in->src[0], 1))
+        return false;
+    if (!one && !none && !source_ready(w, in->src[1], 1))
+        return false;
+    return in->format == F_SOPC || in->sdst == OPND_NULL || sgpr_ready(w, in->sdst, 1);
 }
 
 bool strict_check(struct wave *w, const struct inst *in)
 {
     if (in->format == F_SOPP || (in->format == F_SOPK && in->op >= SOPK_VMCNT - 1)) {
         note_wait(w, in);
-        return true;
+        return known_salu(w, in);
     }
     switch (in->kind) {
-    case K_VALU: return check_valu(w, in);
-    case K_VMEM: return check_vmem(w, in);
-    case K_LDS: return check_lds(w, in);
+    case K_VALU: return check_valu(w, in) && known_valu(w, in);
+    case K_VMEM: return check_vmem(w, in) && known_vmem(w, in, name_dwords(in->name));
+    case K_LDS: return check_lds(w, in) && known_lds(w, in, name_dwords(in->name));
     case K_SMEM: return check_smem(w, in);
     }
-    bool one = in->format == F_SOP1, none = in->format == F_SOPK, message = one && (in->op == 0x4c || in->op == 0x4d);
-    if (!none && !message && !source_ready(w, in->src[0]))
-        return false;
-    if (!one && !none && !source_ready(w, in->src[1]))
-        return false;
-    return in->format == F_SOPC || in->sdst == OPND_NULL || sgpr_ready(w, in->sdst, 1);
+    return check_salu(w, in) && known_salu(w, in);
 }

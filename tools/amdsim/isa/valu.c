@@ -284,6 +284,11 @@ static uint32_t compare_id(const struct chip *c, uint32_t op)
     return constant && (c->gfx12 || op < 0x40) ? V_NONE : integers[(op - 0x30) / 8] + op % 8;
 }
 
+const struct valu_op *valu_op_find(const struct chip *c, enum inst_format f, uint32_t op)
+{
+    return &valu_ops[f == F_VOPC ? compare_id(c, op) : code_id(c, f, op)];
+}
+
 const struct valu_dual *valu_dual_find(const struct chip *c, uint32_t op)
 {
     static const struct valu_dual both[] = {

@@ -26,6 +26,12 @@ enum valu_type {
     T_B32C, T_B64C, T_F32C, T_F64C, /* and a lane mask beside it                                               */
 };
 
+/* Two registers. */
+static inline bool valu_wide(enum valu_type t)
+{
+    return t == T_B64 || t == T_I64 || t == T_F64 || t == T_D64 || t == T_B64C || t == T_F64C;
+}
+
 /* One lane at work. */
 struct lane {
     uint64_t a, b, c, d;  /* sources; the destination register's old value */
@@ -53,6 +59,8 @@ enum valu_id {
     V_COUNT
 };
 extern const struct valu_op valu_ops[V_COUNT];
+/* Of an instruction that is neither VOPD nor of wmma.h; run and lane NULL: the chip has none such. */
+const struct valu_op *valu_op_find(const struct chip *c, enum inst_format f, uint32_t op);
 
 /* The instruction with all it may carry. */
 void valu_general(struct wave *w, const struct inst *in, const struct valu_op *op);

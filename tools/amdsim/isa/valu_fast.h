@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include "tools/amdsim/isa/dpp.h"
 #include "tools/amdsim/isa/trans.h"
 #include "tools/amdsim/isa/valu.h"
 
@@ -158,6 +159,24 @@ INLINE uint32_t scalar_mask(const struct wave *w, const struct inst *in, uint32_
 
 #define GENERAL(name) valu_general(w, in, &valu_ops[V_##name])
 
+/* What carries more than its quick form takes. Where that is DPP, of a 32-bit source and so that every active lane
+ * writes: the source is read from the other lanes into the wave's spare row, and the quick form reads that. */
+static __attribute__((noinline)) void long_way(struct wave *w, const struct inst *in, uint32_t id, inst_fn *quick)
+{
+    const struct valu_op *op = &valu_ops[id];
+    uint32_t spare = w->n_vgpr + WAVE_SLACK - 1;
+    if (in->dpp == DPP_NONE || (op->src[0] != T_B32 && op->src[0] != T_F32) ||
+        (wave_exec(w) & ~dpp_read(w, in, w->v[in->src[0] - OPND_VGPR], w->v[spare]))) {
+        valu_general(w, in, op);
+        return;
+    }
+    struct inst plain = *in;
+    plain.dpp = DPP_NONE;
+    plain.src[0] = (uint16_t)(OPND_VGPR + spare);
+    quick(w, &plain);
+}
+#define LONG_WAY(name) long_way(w, in, V_##name, fast_##name)
+
 /* ---- integers ---- */
 
 #define INT(name, N, ...)                                                                                            \
@@ -165,7 +184,7 @@ INLINE uint32_t scalar_mask(const struct wave *w, const struct inst *in, uint32_
     {                                                                                                                \
         uint32_t buf[N][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;                                                  \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source(w, in, in->src[0], buf[0]);                                                      \
@@ -194,7 +213,6 @@ INLINE uint32_t scalar_mask(const struct wave *w, const struct inst *in, uint32_
     X(lshrrev_b32, 2, b >> (a & 31))                                                                                 \
     X(ashrrev_i32, 2, I(b) >> (a & 31))                                                                              \
     X(add_nc_u32, 2, a + b)                                                                                          \
-    X(sub_nc_u32, 2, a - b)                                                                                          \
     X(subrev_nc_u32, 2, b - a)                                                                                       \
     X(min_u32, 2, MIN(a, b))                                                                                         \
     X(max_u32, 2, MAX(a, b))                                                                                         \
@@ -240,6 +258,20 @@ INLINE uint32_t bfe_signed(uint32_t v, int32_t shifted, uint32_t at, uint32_t wi
 
 INTS(INT)
 
+/* With clamp nothing falls below zero. */
+static void fast_sub_nc_u32(struct wave *w, const struct inst *in)
+{
+    uint32_t buf[2][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED, floor = in->clamp ? ~0u : 0;
+    if (!only(in, INT_FORM | MAY(CLAMP))) {
+        LONG_WAY(sub_nc_u32);
+        return;
+    }
+    const uint32_t *a = source(w, in, in->src[0], buf[0]), *b = source(w, in, in->src[1], buf[1]);
+    FOR_LANES(l)
+        r[l] = (a[l] - b[l]) & ~(a[l] < b[l] ? floor : 0);
+    commit(w, in->vdst, r);
+}
+
 /* ---- floats ---- */
 
 #define FLOAT(name, N, ...)                                                                                          \
@@ -247,7 +279,7 @@ INTS(INT)
     {                                                                                                                \
         uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;                                                  \
         if (!only(in, FLOAT_FORM) || !usual_mode(w)) {                                                               \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source_f(w, in, 0, buf[0]);                                                             \
@@ -298,7 +330,7 @@ INLINE uint32_t greater(uint32_t a, uint32_t b)
     {                                                                                                                \
         uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;                                                  \
         if (!only(in, FLOAT_FORM) || !usual_mode(w)) {                                                               \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source_f(w, in, 0, buf[0]), *pb = source_f(w, in, 1, buf[1]);                           \
@@ -339,7 +371,7 @@ PICKS(PICK)
     {                                                                                                                \
         uint32_t buf[WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;                                                     \
         if (!only(in, INT_FORM) || !usual_mode(w)) {                                                                 \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source(w, in, in->src[0], buf);                                                         \
@@ -364,7 +396,7 @@ FROM_INTS(FROM_INT)
     {                                                                                                                \
         uint32_t buf[WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;                                                     \
         if (!only(in, FLOAT_FORM)) {                                                                                 \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source_f(w, in, 0, buf);                                                                \
@@ -388,7 +420,7 @@ TO_INTS(TO_INT)
     {                                                                                                                \
         uint32_t buf[WAVE_LANES] ALIGNED;                                                                            \
         if (!only(in, FLOAT_FORM)) {                                                                                 \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *p = source_f(w, in, 0, buf);                                                                 \
@@ -410,7 +442,7 @@ static void fast_div_scale_f32(struct wave *w, const struct inst *in)
 {
     uint32_t buf[3][WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;
     if (!only(in, INT_FORM)) {
-        GENERAL(div_scale_f32);
+        LONG_WAY(div_scale_f32);
         return;
     }
     const uint32_t *a = source(w, in, in->src[0], buf[0]), *d = source(w, in, in->src[1], buf[1]);
@@ -440,7 +472,7 @@ static void fast_div_fixup_f32(struct wave *w, const struct inst *in)
 {
     uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;
     if (!only(in, FLOAT_FORM)) {
-        GENERAL(div_fixup_f32);
+        LONG_WAY(div_fixup_f32);
         return;
     }
     const uint32_t *q = source_f(w, in, 0, buf[0]), *d = source_f(w, in, 1, buf[1]), *n = source_f(w, in, 2, buf[2]);
@@ -498,7 +530,7 @@ static void fast_cvt_f32_f16(struct wave *w, const struct inst *in)
 {
     uint32_t r[WAVE_LANES] ALIGNED;
     if (!only(in, INT_FORM | MAY(OPSEL)) || !usual_mode(w) || in->src[0] < OPND_VGPR || !low_halves(in)) {
-        GENERAL(cvt_f32_f16);
+        LONG_WAY(cvt_f32_f16);
         return;
     }
     widen(r, w->v[in->src[0] - OPND_VGPR], in->opsel & 1 ? 16 : 0);
@@ -509,7 +541,7 @@ static void fast_cvt_f16_f32(struct wave *w, const struct inst *in)
 {
     uint32_t buf[WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;
     if (!only(in, FLOAT_FORM | MAY(OPSEL)) || !usual_mode(w) || w->mode >> 23 & 1 || !low_halves(in)) {
-        GENERAL(cvt_f16_f32);
+        LONG_WAY(cvt_f16_f32);
         return;
     }
     narrow(r, source_f(w, in, 0, buf));
@@ -533,7 +565,7 @@ static void fast_fma_mix_f32(struct wave *w, const struct inst *in)
 {
     uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;
     if (!only(in, MIX_FORM) || !usual_mode(w)) {
-        GENERAL(fma_mix_f32);
+        LONG_WAY(fma_mix_f32);
         return;
     }
     const uint32_t *a = source_mix(w, in, 0, buf[0]), *b = source_mix(w, in, 1, buf[1]);
@@ -593,7 +625,7 @@ static void fast_cndmask_b32(struct wave *w, const struct inst *in)
 {
     uint32_t buf[2][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;
     if (!only(in, FLOAT_FORM)) {
-        GENERAL(cndmask_b32);
+        LONG_WAY(cndmask_b32);
         return;
     }
     const uint32_t *a = source_f(w, in, 0, buf[0]), *b = source_f(w, in, 1, buf[1]);
@@ -609,7 +641,7 @@ static void fast_cndmask_b32(struct wave *w, const struct inst *in)
     {                                                                                                                \
         uint32_t buf[2][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;                           \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source(w, in, in->src[0], buf[0]), *pb = source(w, in, in->src[1], buf[1]);             \
@@ -644,7 +676,7 @@ INLINE void compared(struct wave *w, const struct inst *in, const uint32_t *t)
     {                                                                                                                \
         uint32_t buf[2][WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;                                                  \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source(w, in, in->src[0], buf[0]), *pb = source(w, in, in->src[1], buf[1]);             \
@@ -674,7 +706,7 @@ COMPARES_INT(COMPARE_INT)
     {                                                                                                                \
         uint32_t buf[2][2 * WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;                                              \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         struct wide a = source64(w, in, 0, type, buf[0]), b = source64(w, in, 1, type, buf[1]);                      \
@@ -703,7 +735,7 @@ COMPARES_WIDE(COMPARE_WIDE)
     {                                                                                                                \
         uint32_t buf[2][WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;                                                  \
         if (!only(in, FLOAT_FORM) || !usual_mode(w)) {                                                               \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *pa = source_f(w, in, 0, buf[0]), *pb = source_f(w, in, 1, buf[1]);                           \
@@ -730,6 +762,24 @@ COMPARES_WIDE(COMPARE_WIDE)
     X(cmp_nlt_f32, !(a < b))
 COMPARES_FLOAT(COMPARE_FLOAT)
 
+/* Classes, a bit each: signalling and quiet NaN, then from -infinity up to +infinity. */
+static void fast_cmp_class_f32(struct wave *w, const struct inst *in)
+{
+    uint32_t buf[2][WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;
+    if (!only(in, FLOAT_FORM)) {
+        LONG_WAY(cmp_class_f32);
+        return;
+    }
+    const uint32_t *a = source_f(w, in, 0, buf[0]), *wanted = source(w, in, in->src[1], buf[1]);
+    FOR_LANES(l) {
+        uint32_t v = a[l] & 0x7fffffff, minus = a[l] >> 31;
+        uint32_t kind = v == 0 ? 6 : v < 0x00800000 ? 7 : v < 0x7f800000 ? 8 : 9;
+        kind = v > 0x7f800000 ? v >> 22 & 1 : minus ? 11 - kind : kind;
+        t[l] = wanted[l] >> kind & 1 ? ~0u : 0;
+    }
+    compared(w, in, t);
+}
+
 /* ---- 64 bits ---- */
 
 #define SHIFT64(name, T, op)                                                                                         \
@@ -737,7 +787,7 @@ COMPARES_FLOAT(COMPARE_FLOAT)
     {                                                                                                                \
         uint32_t buf[3][WAVE_LANES] ALIGNED, lo[WAVE_LANES] ALIGNED, hi[WAVE_LANES] ALIGNED;                         \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *a = source(w, in, in->src[0], buf[0]);                                                       \
@@ -760,7 +810,7 @@ SHIFTS64(SHIFT64)
     {                                                                                                                \
         uint32_t buf[4][WAVE_LANES] ALIGNED, lo[WAVE_LANES] ALIGNED, hi[WAVE_LANES] ALIGNED, t[WAVE_LANES] ALIGNED;  \
         if (!only(in, INT_FORM)) {                                                                                   \
-            GENERAL(name);                                                                                           \
+            LONG_WAY(name);                                                                                          \
             return;                                                                                                  \
         }                                                                                                            \
         const uint32_t *a = source(w, in, in->src[0], buf[0]), *b = source(w, in, in->src[1], buf[1]);               \
@@ -781,17 +831,33 @@ MADS64(MAD64)
 
 /* ---- bytes ---- */
 
-/* Selectors are nearly always one constant for all lanes: four bytes, each from one source. */
+/* Byte `at` (a selector) of a:b; from 8 on the signs of its odd bytes, from 12 on 0 and then all ones. */
+INLINE uint32_t pick_byte(uint32_t a, uint32_t b, uint32_t at)
+{
+    uint32_t byte = (at & 4 ? a : b) >> 8 * (at & 3) & 255;
+    uint32_t sign = (uint32_t)(I((at & 2 ? a : b) << (at & 1 ? 0 : 16)) >> 31) & 255;
+    return at < 8 ? byte : at < 12 ? sign : at == 12 ? 0 : 255;
+}
+
+/* One selector for all lanes picks four bytes, each from one source. */
 static void fast_perm_b32(struct wave *w, const struct inst *in)
 {
-    uint32_t buf[2][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED, select = 0x0c0c0c0c;
-    if (in->src[2] < OPND_VGPR)
-        select = (uint32_t)valu_constant(w, in, in->src[2], T_B32);
-    if (!only(in, INT_FORM) || select & 0xf8f8f8f8) {
-        GENERAL(perm_b32);
+    uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED, select = ~0u;
+    if (!only(in, INT_FORM)) {
+        LONG_WAY(perm_b32);
         return;
     }
+    if (in->src[2] < OPND_VGPR)
+        select = (uint32_t)valu_constant(w, in, in->src[2], T_B32);
     const uint32_t *a = source(w, in, in->src[0], buf[0]), *b = source(w, in, in->src[1], buf[1]);
+    if (select & 0xf8f8f8f8) {
+        const uint32_t *c = source(w, in, in->src[2], buf[2]);
+        FOR_LANES(l)
+            r[l] = pick_byte(a[l], b[l], c[l] & 255) | pick_byte(a[l], b[l], c[l] >> 8 & 255) << 8 |
+                pick_byte(a[l], b[l], c[l] >> 16 & 255) << 16 | pick_byte(a[l], b[l], c[l] >> 24) << 24;
+        commit(w, in->vdst, r);
+        return;
+    }
     const uint32_t *p0 = select & 4 ? a : b, *p1 = select >> 8 & 4 ? a : b;
     const uint32_t *p2 = select >> 16 & 4 ? a : b, *p3 = select >> 24 & 4 ? a : b;
     uint32_t s0 = 8 * (select & 3), s1 = 8 * (select >> 8 & 3), s2 = 8 * (select >> 16 & 3),
@@ -806,7 +872,7 @@ static void fast_dot4_i32_iu8(struct wave *w, const struct inst *in)
 {
     uint32_t buf[3][WAVE_LANES] ALIGNED, r[WAVE_LANES] ALIGNED;
     if (!only(in, INT_FORM | MAY(NEG))) {
-        GENERAL(dot4_i32_iu8);
+        LONG_WAY(dot4_i32_iu8);
         return;
     }
     const uint32_t *a = source(w, in, in->src[0], buf[0]), *b = source(w, in, in->src[1], buf[1]);
@@ -906,7 +972,7 @@ const struct valu_fast VALU_FAST = {
 #define ENTRY(name, ...) [V_##name] = fast_##name,
             INTS(ENTRY) FLOATS(ENTRY) PICKS(ENTRY) FROM_INTS(ENTRY) TO_INTS(ENTRY) TRANSES(ENTRY) HALVES(ENTRY)
                 CARRIES(ENTRY) COMPARES_INT(ENTRY) COMPARES_WIDE(ENTRY) COMPARES_FLOAT(ENTRY) SHIFTS64(ENTRY)
-                    MADS64(ENTRY) ENTRY(cndmask_b32) ENTRY(perm_b32) ENTRY(dot4_i32_iu8) ENTRY(div_scale_f32)
-                        ENTRY(div_fmas_f32) ENTRY(div_fixup_f32)},
+                    MADS64(ENTRY) ENTRY(sub_nc_u32) ENTRY(cmp_class_f32) ENTRY(cndmask_b32) ENTRY(perm_b32)
+                        ENTRY(dot4_i32_iu8) ENTRY(div_scale_f32) ENTRY(div_fmas_f32) ENTRY(div_fixup_f32)},
     .dual = fast_dual,
 };

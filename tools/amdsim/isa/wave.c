@@ -149,6 +149,7 @@ uint64_t wave_run(struct wave *w, uint64_t insts)
         if (__builtin_expect(pc - w->page_va >= VM_PAGE || (pc & 3), 0) && !enter_page(w))
             break;
         struct inst *in = &w->decoded->at[(pc & (VM_PAGE - 1)) >> 2];
+        __builtin_prefetch(in + 6); /* about three ahead: a decoded loop does not fit the first cache */
         w->at = pc;
         inst_fn *run = __atomic_load_n(&in->run, __ATOMIC_ACQUIRE);
         if (__builtin_expect(!run, 0)) {

@@ -110,19 +110,22 @@ static void scatter_acc(struct wave *w, const struct inst *in, enum wmma_type ou
 
 /* ---- float ---- */
 
-/* Row i by the adder for any values. */
-static void row_any(const struct wmma_step *s, uint32_t n_k, uint32_t i, uint16_t a[K_MAX][N], uint16_t b[K_MAX][N],
-                    const uint32_t *c, uint32_t *d)
+/* Row i, in the columns of the mask, by the adder for any values. */
+enum { ALL_COLUMNS = 0xffff };
+static void row_any(const struct wmma_step *s, uint32_t n_k, uint32_t i, uint32_t columns, uint16_t a[K_MAX][N],
+                    uint16_t b[K_MAX][N], const uint32_t *c, uint32_t *d)
 {
     uint32_t n = s->gfx12 ? 4 : 2;
-    memcpy(d, c, N * sizeof *d);
-    for (uint32_t k = 0; k < n_k; k += n)
-        for (uint32_t j = 0; j < N; j++) {
+    for (; columns; columns &= columns - 1) {
+        uint32_t j = (uint32_t)__builtin_ctz(columns), sum = c[j];
+        for (uint32_t k = 0; k < n_k; k += n) {
             uint16_t left[4], right[4];
             for (uint32_t q = 0; q < n; q++)
                 left[q] = a[k + q][i], right[q] = b[k + q][j];
-            d[j] = wmma_sum(s, n, left, right, d[j]);
+            sum = wmma_sum(s, n, left, right, sum);
         }
+        d[j] = sum;
+    }
 }
 
 static void multiply_float(const struct wave *w, const struct inst *in, enum elem ta, enum elem tb,
@@ -132,15 +135,14 @@ static void multiply_float(const struct wave *w, const struct inst *in, enum ele
     struct wmma_step s = { .gfx12 = gfx12, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb],
                            .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N];
-    uint32_t c[N][N], d[N][N], redo = 0xffff;
+    uint32_t c[N][N], d[N][N], redo = ALL_COLUMNS << N;
     gather(w, in->src[0], ta, N, (in->neg & 1) | (in->abs & 1) << 1, a);
     gather(w, in->src[1], tb, N, (in->neg >> 1 & 1) | (in->abs & 2), b);
     gather_acc(w, in, in->src[2], out, false, c);
     if (out == WMMA_F32 && elem_bits[ta] == 16)
         redo = (gfx12 ? rows12 : rows11)(ta == E_BF16, a, b, c, d);
-    for (uint32_t i = 0; i < N; i++)
-        if (redo >> i & 1)
-            row_any(&s, N, i, a, b, c[i], d[i]);
+    for (uint32_t i = 0; i < N && redo; i++)
+        row_any(&s, N, i, redo >> i & 1 ? ALL_COLUMNS : redo >> N, a, b, c[i], d[i]);
     scatter_acc((struct wave *)w, in, out, d);
 }
 
@@ -210,7 +212,7 @@ static void multiply_sparse(struct wave *w, const struct inst *in, enum elem ta,
     for (uint32_t i = 0; i < N; i++) {
         pick_sparse(w, in, stored, i, b, picked);
         if (!integer) {
-            row_any(&s, stored, i, a, picked, c[i], d[i]);
+            row_any(&s, stored, i, ALL_COLUMNS, a, picked, c[i], d[i]);
             continue;
         }
         for (uint32_t j = 0; j < N; j++) {

@@ -22,8 +22,8 @@ struct wmma_step {
 uint32_t wmma_sum(const struct wmma_step *s, uint32_t n, const uint16_t *a, const uint16_t *b, uint32_t c);
 
 /* d = a b + c in f32 for 16 x 16 x 16 halves: a is [k][row], b is [k][column], k in the order of the hardware's
- * steps. Returns a bit for each row that met an infinity, a NaN or (gfx12) a subnormal result and is to be computed
- * by wmma_sum. Relies on the host rounding int to float to nearest. */
+ * steps. Returns a bit for each row of a and, from bit 16 on, for each column of b that holds an infinity or a NaN:
+ * what they lead to is to be computed by wmma_sum. Relies on the host rounding int to float to nearest. */
 enum { WMMA_DIM = 16 };
 typedef uint32_t wmma_rows_fn(bool bf16, const uint16_t a[WMMA_DIM][WMMA_DIM], const uint16_t b[WMMA_DIM][WMMA_DIM],
                               const uint32_t c[WMMA_DIM][WMMA_DIM], uint32_t d[WMMA_DIM][WMMA_DIM]);

@@ -14,7 +14,7 @@ struct side {
 static inline int32_t max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline int32_t sar(int32_t v, int32_t by) { return v >> (by < 31 ? by : 31); } /* by >= 0 */
 
-/* Columns i that hold an infinity or a NaN become bits of the answer. sig comes with `up` zeros below. */
+/* Rows or columns i that hold an infinity or a NaN become bits of the answer. sig comes with `up` zeros below. */
 static inline uint32_t take_apart(const uint16_t m[WMMA_DIM][WMMA_DIM], int32_t frac, int32_t top, bool gfx12,
                                   int32_t up, struct side *s)
 {
@@ -34,13 +34,14 @@ static inline uint32_t take_apart(const uint16_t m[WMMA_DIM][WMMA_DIM], int32_t 
     return bits;
 }
 
-/* Both sides; the product of two sigs has its leading bit at 2^24 or 2^25. */
+/* Both sides; the product of two sigs has its leading bit at 2^24 or 2^25. Odd columns of b stand above odd rows of
+ * a. */
 static inline uint32_t take_both(bool bf16, bool gfx12, const uint16_t ma[WMMA_DIM][WMMA_DIM],
                                  const uint16_t mb[WMMA_DIM][WMMA_DIM], struct side *a, struct side *b)
 {
-    if (bf16)
-        return take_apart(ma, 7, 255, gfx12, 10, a) | (take_apart(mb, 7, 255, gfx12, 0, b) ? 0xffff : 0);
-    return take_apart(ma, 10, 31, gfx12, 4, a) | (take_apart(mb, 10, 31, gfx12, 0, b) ? 0xffff : 0);
+    int32_t frac = bf16 ? 7 : 10, top = bf16 ? 255 : 31, up = bf16 ? 10 : 4;
+    uint32_t rows = take_apart(ma, frac, top, gfx12, up, a);
+    return rows | take_apart(mb, frac, top, gfx12, 0, b) << WMMA_DIM;
 }
 
 /* sum * 2^grid; the exponent that the answer would have goes to *e. */
@@ -53,12 +54,26 @@ static inline uint32_t scaled(int32_t sum, int32_t grid, int32_t *e)
     return bits + ((uint32_t)grid << 23);
 }
 
-static inline uint32_t any_set(const int32_t bad[WMMA_DIM])
+static inline uint32_t any_set(const int32_t low[WMMA_DIM])
 {
     int32_t any = 0;
     for (int j = 0; j < WMMA_DIM; j++)
-        any |= bad[j];
+        any |= low[j];
     return any != 0;
+}
+
+/* An infinity or a NaN to which finite products are added. */
+static inline uint32_t kept(uint32_t x) { return x | (x & 0x7fffff ? 0x400000 : 0); }
+static inline uint32_t infinity(int32_t sign) { return (uint32_t)(sign & INT32_MIN) | 0x7f800000; }
+
+/* sum * 2^grid below the normal numbers, to nearest even; grid >= -152. */
+static inline uint32_t subnormal(int32_t sum, int32_t grid)
+{
+    uint32_t neg = (uint32_t)sum & 0x80000000u, m = neg ? -(uint32_t)sum : (uint32_t)sum;
+    int32_t by = -149 - grid;
+    uint32_t down = by > 0 ? by & 31 : 0, up = by < 0 ? -by & 31 : 0, even = m >> down & 1;
+    m = (m + (down ? (1u << down >> 1) - 1 + even : 0)) >> down << up;
+    return m ? neg | m : 0;
 }
 
 /* gfx12: four products a step, pairs first; what falls below a grid is floored. */
@@ -69,12 +84,12 @@ uint32_t ROWS(wmma_rows12)(bool bf16, const uint16_t ma[WMMA_DIM][WMMA_DIM], con
     uint32_t redo = take_both(bf16, true, ma, mb, &a, &b);
     for (int i = 0; i < WMMA_DIM; i++) {
         uint32_t acc[WMMA_DIM] __attribute__((aligned(64)));
-        int32_t bad[WMMA_DIM] __attribute__((aligned(64))) = { 0 };
         memcpy(acc, c[i], sizeof acc);
         for (int k = 0; k < WMMA_DIM; k += 4) {
             int32_t as[4], ae[4];
             for (int q = 0; q < 4; q++)
                 as[q] = a.sig[k + q][i], ae[q] = a.e[k + q][i];
+            int32_t low[WMMA_DIM], sums[WMMA_DIM], grids[WMMA_DIM];
             for (int j = 0; j < WMMA_DIM; j++) {
                 int32_t e0 = ae[0] + b.e[k][j], e1 = ae[1] + b.e[k + 1][j];
                 int32_t e2 = ae[2] + b.e[k + 2][j], e3 = ae[3] + b.e[k + 3][j];
@@ -93,13 +108,17 @@ uint32_t ROWS(wmma_rows12)(bool bf16, const uint16_t ma[WMMA_DIM][WMMA_DIM], con
                 int32_t sum = (sar((mag ^ sign) - sign, drop) & keep) + sar(pa, grid - (ea - 24)) +
                               sar(pb, grid - (eb - 24));
                 int32_t e;
-                uint32_t r = scaled(sum, grid, &e);
-                acc[j] = sum ? r : 0;
-                bad[j] |= (field == 255) | ((sum != 0) & ((e < 1) | (e > 254)));
+                uint32_t r = scaled(sum, grid, &e), fits = e > 254 ? infinity(sum) : r;
+                acc[j] = field == 255 ? kept(x) : sum ? fits : 0;
+                low[j] = (field != 255) & (sum != 0) & (e < 1);
+                sums[j] = sum;
+                grids[j] = grid;
             }
+            if (any_set(low))
+                for (int j = 0; j < WMMA_DIM; j++)
+                    acc[j] = low[j] ? subnormal(sums[j], grids[j]) : acc[j];
         }
         memcpy(d[i], acc, sizeof acc);
-        redo |= any_set(bad) << i;
     }
     return redo;
 }
@@ -112,7 +131,6 @@ uint32_t ROWS(wmma_rows11)(bool bf16, const uint16_t ma[WMMA_DIM][WMMA_DIM], con
     uint32_t redo = take_both(bf16, false, ma, mb, &a, &b);
     for (int i = 0; i < WMMA_DIM; i++) {
         uint32_t acc[WMMA_DIM] __attribute__((aligned(64)));
-        int32_t bad[WMMA_DIM] __attribute__((aligned(64))) = { 0 };
         memcpy(acc, c[i], sizeof acc);
         for (int k = 0; k < WMMA_DIM; k += 2) {
             int32_t as[2], ae[2], an[2];
@@ -131,13 +149,12 @@ uint32_t ROWS(wmma_rows11)(bool bf16, const uint16_t ma[WMMA_DIM][WMMA_DIM], con
                 int32_t e;
                 uint32_t r = scaled(sum, grid, &e) ^ (uint32_t)(sign & INT32_MIN);
                 /* grids below -290 are of zeros only; subnormal results are flushed */
-                uint32_t fits = e > 254 ? (uint32_t)((sum ^ sign) & INT32_MIN) | 0x7f800000 : r;
-                acc[j] = sum == 0 || e < 1 || grid < -290 ? 0 : fits;
-                bad[j] |= field == 255;
+                uint32_t fits = e > 254 ? infinity(sum ^ sign) : r;
+                fits = ((sum == 0) | (e < 1) | (grid < -290)) ? 0 : fits;
+                acc[j] = field == 255 ? kept(x) : fits;
             }
         }
         memcpy(d[i], acc, sizeof acc);
-        redo |= any_set(bad) << i;
     }
     return redo;
 }
