@@ -335,15 +335,30 @@ static int climb_rungs(struct climb *c, struct ladder_result *r, struct err *e)
     return 0;
 }
 
+static int check_tier(const char *name, struct err *e)
+{
+    char known[128] = "";
+    for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
+        size_t n = strlen(known);
+        if (strcmp((*d)->name, name) == 0)
+            return 0;
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*d)->name);
+    }
+    return err_set(e, -EINVAL, "ladder: there is no tier '%s': %s", name, known);
+}
+
 int ladder_climb(const struct ladder_opts *o, struct ladder_result *r, struct err *e)
 {
+    int rc = check_tier(o->tier, e);
+    if (rc)
+        return rc;
     struct climb c = { .o = o, .own = find_ladder(o->tier), .detail = o->detail };
     *r = (struct ladder_result){ .n = n_rungs(&c) };
     if (!c.detail)
         c.detail = fopen("/dev/null", "w");
     if (!c.detail)
         return err_set(e, -errno, "ladder: /dev/null: %s", strerror(errno));
-    int rc = climb_rungs(&c, r, e);
+    rc = climb_rungs(&c, r, e);
     if (c.state)
         c.own->end(c.state);
     if (c.detail != o->detail)
@@ -353,6 +368,9 @@ int ladder_climb(const struct ladder_opts *o, struct ladder_result *r, struct er
 
 int ladder_list(const char *tier, void (*line)(void *user, const struct ladder_line *l), void *user, struct err *e)
 {
+    int rc = check_tier(tier, e);
+    if (rc)
+        return rc;
     struct climb c = { .own = find_ladder(tier) };
     for (uint32_t i = 0; i < n_rungs(&c); i++) {
         struct ladder_line l = line_of(&c, i);

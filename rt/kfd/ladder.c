@@ -64,7 +64,9 @@ static int read_topology(void *state, struct ladder_out *o, struct err *e)
     for (int i = 0; i < n && r->device < 0; i++)
         if (gpu[i].chip && (at < 0 || gpu[i].n_cu > gpu[at].n_cu))
             at = i;
-    if (at < 0 || at >= n || !gpu[at].chip)
+    if (at >= n)
+        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, n == 1 ? "is" : "are", n, gpu[0].name);
+    if (at < 0 || !gpu[at].chip)
         return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (gfx1100, gfx1151, gfx1200, gfx1201); the first "
                        "is %s", n, n == 1 ? "" : "s", gpu[0].name);
     r->gpu = gpu[at];

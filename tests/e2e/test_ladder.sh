@@ -40,6 +40,9 @@ rc=$?
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
+"$zinc" ladder --tier=nope >"$work/out" 2>&1
+rc=$?
+[ $rc -eq 1 ] && grep -q "no tier 'nope'" "$work/out" || miss "an unknown tier: exit $rc: $(cat "$work/out")"
 "$zinc" ladder --report /nowhere/x --to 1 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 1 ] && grep -q '/nowhere/x: No such file' "$work/out" || miss "a report that cannot be written: exit $rc"
