@@ -24,12 +24,12 @@ static struct {
 static const struct opt opts[] = {
     OPT("tier", 0, OPT_STR, &args.tier, "T", "the tier to prove (default: kfd)"),
     OPT("device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
-    OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: models/zinc-demo.gguf, when it is there)"),
+    OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: models/zinc-demo.gguf, if there)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens of the last rung (default: 64)"),
     OPT("filter", 0, OPT_STR, &args.filter, "PART", "of the op table, only cases with this in their name"),
     OPT("from", 0, OPT_U32, &args.first, "N", "start here; the tier's own rungs are climbed all the same"),
     OPT("to", 0, OPT_U32, &args.last, "N", "stop after this rung"),
-    OPT("report", 0, OPT_STR, &args.report, "FILE", "write everything that somebody far away would ask for into one file"),
+    OPT("report", 0, OPT_STR, &args.report, "FILE", "write all that somebody far away would ask for into one file"),
     OPT("list", 0, OPT_FLAG, &args.list, NULL, "only say what the rungs are"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object instead of the lines"),
     { 0 },
@@ -196,10 +196,10 @@ const struct command cmd_ladder = {
     .name = "ladder",
     .summary = "brings a GPU up, rung by rung, and says where it stops",
     .usage = "[--tier kfd] [-m MODEL.gguf] [--report FILE]",
-    .about = "Each rung proves one thing that the next one stands on: the device opens, memory is mapped, a queue runs a\n"
-             "packet, a kernel, every kernel against the cpu tier, a layer, tokens. The first rung that does not hold ends\n"
-             "it: what was expected, what came, and where to look on a real machine. Exit status 0: all hold; 10 + N: rung\n"
-             "N failed; 1: it could not be tried.\n"
+    .about = "Each rung proves one thing that the next one stands on: the device opens, memory is mapped, a queue\n"
+             "runs a packet, a kernel, every kernel against the cpu tier, a layer, tokens. The first rung that does\n"
+             "not hold ends it: what was expected, what came, and where to look on a real machine. Exit status 0:\n"
+             "all hold; 10 + N: rung N failed; 1: it could not be tried.\n"
              "\n"
              "  zinc ladder --tier=kfd\n"
              "  zinc ladder --tier=kfd --report ladder.txt     one file to send to somebody who has no such card\n"

@@ -174,7 +174,7 @@ static void closed(struct kfd_dev *d)
 
 /* ---- tests ---- */
 
-/* Compiled from the kernel's header; amd-direct facts 1.3. */
+/* As the kernel's own header compiles (include/uapi/linux/kfd_ioctl.h). */
 START_TEST(request_numbers)
 {
     ck_assert_uint_eq(KFD_IOC_GET_VERSION, 0x80084b01);
@@ -195,7 +195,7 @@ START_TEST(request_numbers)
 }
 END_TEST
 
-/* Sizes that kernels compute for cards that are sold: amd-direct facts 1.7. */
+/* Sizes that kernels compute for cards that are sold (kfd_queue_ctx_save_restore_size). */
 START_TEST(save_areas)
 {
     static const struct { uint32_t cu, vgpr, ctl, cwsr; uint64_t mem; } known[] = {
