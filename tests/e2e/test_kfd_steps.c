@@ -15,12 +15,11 @@ enum { WARM = 16, BATCHES = 150, BATCH = KL_RING, MAX_WORDS = 64, MIN_CMDS = 300
 
 static struct engine *eng;
 
-/* ---- allocations of this thread while it counts them ---- */
+/* ---- allocations of this thread while it counts them: in release builds, others have a malloc of their own ---- */
 
+#if !defined(ZINC_DEBUG_CHECKS)
 static _Thread_local bool counting;
 static _Thread_local uint64_t n_allocations;
-
-#if !defined(__SANITIZE_ADDRESS__)
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t n);
@@ -101,6 +100,7 @@ START_TEST(a_step_makes_no_system_call)
 }
 END_TEST
 
+#if !defined(ZINC_DEBUG_CHECKS)
 START_TEST(a_step_allocates_nothing)
 {
     uint64_t point = 0;
@@ -124,6 +124,7 @@ START_TEST(a_step_allocates_nothing)
     engine_close(eng);
 }
 END_TEST
+#endif
 
 START_TEST(a_step_writes_few_words)
 {
@@ -159,5 +160,9 @@ int main(void)
         puts(e.msg[0] ? e.msg : "no model in KFD_TEST_MODEL; test_kfd_steps.sh runs this on the hardware model");
         return 77;
     }
+#if defined(ZINC_DEBUG_CHECKS)
+    return RUN_TESTS("kfd_steps", a_step_makes_no_system_call, a_step_writes_few_words);
+#else
     return RUN_TESTS("kfd_steps", a_step_makes_no_system_call, a_step_allocates_nothing, a_step_writes_few_words);
+#endif
 }
