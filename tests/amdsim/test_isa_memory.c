@@ -36,8 +36,9 @@ static void reset(struct bed *b)
 }
 static struct bed bed(const char *chip, const char *const *text, size_t n)
 {
-    struct bed b = { .u = asm_build(chip, text, n) };
-    b.w = asm_wave_new(b.u);
+    static struct asm_wave wave;
+    struct bed b = { .u = asm_build(chip, text, n), .w = &wave };
+    wave = (struct asm_wave){ .mode = asm_mode(b.u->chip) };
     b.m = asm_buffer(b.u, BUF, BUF_BYTES);
     return b;
 }

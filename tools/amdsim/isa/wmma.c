@@ -135,7 +135,7 @@ static void multiply_float(const struct wave *w, const struct inst *in, enum ele
     struct wmma_step s = { .gfx12 = gfx12, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb],
                            .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N];
-    uint32_t c[N][N], d[N][N], redo = ALL_COLUMNS << N;
+    uint32_t c[N][N], d[N][N], redo = (uint32_t)ALL_COLUMNS << N;
     gather(w, in->src[0], ta, N, (in->neg & 1) | (in->abs & 1) << 1, a);
     gather(w, in->src[1], tb, N, (in->neg >> 1 & 1) | (in->abs & 2), b);
     gather_acc(w, in, in->src[2], out, false, c);
