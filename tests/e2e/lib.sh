@@ -43,6 +43,17 @@ for p in "$zinc" "$mkmodel"; do
     [ -x "$p" ] || skip "no $p: make first"
 done
 
+# need_amdsim: $amdsim runs programs on the model of an AMD card, and zinc has kernels for it; else the test is skipped
+need_amdsim()
+{
+    local line
+    amdsim=$build/amdsim
+    [ -x "$amdsim" ] || skip "no $amdsim: make first"
+    case $build in */sanitize) export ASAN_OPTIONS=verify_asan_link_order=0 ;; esac # the model is preloaded
+    line=$("$amdsim" "$zinc" check 2>/dev/null | grep '^tier *kfd ')
+    case $line in *kfd*yes*) ;; *) skip "no kfd tier: $(echo "$line" | sed 's/^tier *kfd *no *//')" ;; esac
+}
+
 # make_model FAMILY TYPE FILE [mkmodel options]
 make_model()
 {

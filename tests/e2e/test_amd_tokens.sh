@@ -3,11 +3,7 @@
 # matter, on RDNA4 and RDNA3. The whole binary runs: files, ioctls, packets, machine code.
 . tests/e2e/lib.sh
 case $build in */sanitize | */debug) skip "the release build runs it; here the ladder does" ;; esac
-amdsim=$build/amdsim
-[ -x "$amdsim" ] || skip "no $amdsim: make first"
-"$zinc" ladder --list >/dev/null 2>&1 || skip "no kfd tier in this build"
-"$amdsim" "$zinc" check 2>/dev/null | grep -q '^tier *kfd *yes' ||
-    skip "no kfd tier: $("$amdsim" "$zinc" check 2>/dev/null | sed -n 's/^tier *kfd *no *//p')"
+need_amdsim
 prompt=$(ids 20 3)
 n=${AMD_TOKENS:-64}
 

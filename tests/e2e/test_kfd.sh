@@ -2,10 +2,8 @@
 # The kfd tier on the hardware model, beside the cpu tier: small models on every chip, launched one by one, without a
 # large PCIe window, under the model's strict checks; and one clear line for each way in which a machine can refuse.
 . tests/e2e/lib.sh
-build=$(realpath "$build") zinc=$(realpath "$zinc")
-sim=$build/amdsim # finds libamdsim.so beside itself
-$sim --help >/dev/null 2>&1 || skip "no amdsim in $build: make first"
-case $build in */sanitize) export ASAN_OPTIONS=verify_asan_link_order=0 ;; esac # the model is preloaded
+build=$(realpath "$build") zinc=$(realpath "$zinc") # some of it runs in another folder
+need_amdsim
 export ZINC_KFD_TIMEOUT=120
 export -n ZINC_TIER
 prompt=$(ids 11 3)
@@ -20,12 +18,12 @@ agree()
     while [ "$1" != -- ]; do opts+=("$1"); shift; done
     shift
     # prompts have bf16 inputs where the cpu tier has int8
-    $sim "${opts[@]}" "$zinc" validate -m "$m" --prompt-tokens "$prompt" -n 4 --ctx 64 --chunk 16 --tol 3e-3 "$@" \
+    $amdsim "${opts[@]}" "$zinc" validate -m "$m" --prompt-tokens "$prompt" -n 4 --ctx 64 --chunk 16 --tol 3e-3 "$@" \
         >"$work/out" 2>&1 || miss "$what: $(tail -n 2 "$work/out" | tr '\n' ' ')"
     printf '%-22s %s\n' "$what" "$(tail -n 1 "$work/out")"
 }
 for gpu in gfx1201 gfx1200 gfx1151 gfx1100; do
-    $sim --gpu $gpu "$zinc" check --tier kfd 2>&1 | grep -q "no kernels for" && echo "$gpu: not in this build" && continue
+    $amdsim --gpu $gpu "$zinc" check --tier kfd 2>&1 | grep -q "no kernels for" && echo "$gpu: not in this build" && continue
     agree $gpu --gpu $gpu -- --tier kfd --against cpu
 done
 agree "one by one" --gpu gfx1201 -- --tier kfd:check --against kfd
@@ -40,9 +38,9 @@ refuses()
 {
     local inject=$1 words=$2 run=("$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens)
     export ZINC_KFD_TIMEOUT=1
-    $sim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier kfd >"$work/out" 2>&1 && miss "$inject: it ran"
+    $amdsim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier kfd >"$work/out" 2>&1 && miss "$inject: it ran"
     grep -q -- "$words" "$work/out" || miss "$inject: no '$words' in: $(cat "$work/out")"
-    $sim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier auto >"$work/auto" 2>&1 ||
+    $amdsim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier auto >"$work/auto" 2>&1 ||
         miss "$inject, auto: $(tail -n 1 "$work/auto")"
     grep -q "on cpu" "$work/auto" || miss "$inject, auto: $(cat "$work/auto")"
     case $inject in
@@ -62,7 +60,7 @@ refuses vram-enomem "MiB free of"
 refuses hang "no progress for 1 s"
 ls -d zinc-report-* >/dev/null || miss "hang: no report"
 
-$sim --gpu gfx1201 --vram 64M "$zinc" run -m "$m" --tier kfd --prompt-tokens 1,2 -n 1 --ctx 1000000 --print-tokens \
+$amdsim --gpu gfx1201 --vram 64M "$zinc" run -m "$m" --tier kfd --prompt-tokens 1,2 -n 1 --ctx 1000000 --print-tokens \
     >"$work/out" 2>&1 && miss "64 MiB of VRAM: it ran"
 tail -n 1 "$work/out"
 finish

@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # The kfd tier's own tests on the hardware model: what a step costs the host, and what a fault tells.
 . tests/e2e/lib.sh
-sim=$build/amdsim
-$sim --help >/dev/null 2>&1 || skip "no amdsim in $build: make first"
-case $build in */sanitize) export ASAN_OPTIONS=verify_asan_link_order=0 ;; esac # the model is preloaded
+need_amdsim
 model=$work/long.gguf
 costs="gfx1201 gfx1100"
 case $build in */sanitize) costs= ;; esac # of sanitizers nobody wants to know
 [ -z "$costs" ] || make_model qwen35moe Q4_K_M "$model" --layers 40 || finish
 for gpu in $costs; do
-    KFD_TEST_MODEL=$model ZINC_KFD_UNCHECKED=1 $sim --gpu $gpu --skip-execution "$build/tests/e2e/test_kfd_steps" \
+    KFD_TEST_MODEL=$model ZINC_KFD_UNCHECKED=1 $amdsim --gpu $gpu --skip-execution "$build/tests/e2e/test_kfd_steps" \
         >"$work/out" 2>&1 || miss "steps on $gpu: $(tail -n 3 "$work/out" | tr '\n' ' ')"
     grep 'dwords' "$work/out"
 done
 make_model llama Q8_0 "$work/m.gguf" || finish
 for gpu in gfx1201 gfx1100; do
-    KFD_TEST_MODEL=$work/m.gguf $sim --gpu $gpu "$build/tests/e2e/test_kfd_faults" >"$work/out" 2>&1 ||
+    KFD_TEST_MODEL=$work/m.gguf $amdsim --gpu $gpu "$build/tests/e2e/test_kfd_faults" >"$work/out" 2>&1 ||
         miss "faults on $gpu: $(tail -n 5 "$work/out" | tr '\n' ' ')"
     tail -n 1 "$work/out"
 done

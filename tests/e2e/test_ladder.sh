@@ -2,11 +2,7 @@
 # `zinc ladder --tier=kfd` on the model of an AMD card: every rung holds on RDNA4 and RDNA3, and a machine that lacks
 # something is told where it stops and why.
 . tests/e2e/lib.sh
-amdsim=$build/amdsim
-[ -x "$amdsim" ] || skip "no $amdsim: make first"
-case $build in */sanitize) export ASAN_OPTIONS=verify_asan_link_order=0 ;; esac # the model is preloaded
-"$amdsim" "$zinc" check 2>/dev/null | grep -q '^tier *kfd *yes' ||
-    skip "no kfd tier: $("$amdsim" "$zinc" check 2>/dev/null | sed -n 's/^tier *kfd *no *//p')"
+need_amdsim
 
 # On a machine without a card the first rung says so.
 if [ ! -e /dev/kfd ]; then
