@@ -62,12 +62,24 @@ endif
 ifeq ($(HAVE_AMD),)
 $(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: no code objects for AMD in this build (apt-get install clang-19 lld-19)))
 endif
-BLOBS := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
+# Vulkan's kernels: vk/shaders/NAME.comp by glslc to SPIR-V, once with the integer dot product's instruction and once
+# without. glslc and the Vulkan headers are all that is needed; the loader is opened at run time.
+GLSLC   ?= glslc
+HAVE_VK := $(shell command -v $(GLSLC) >/dev/null && echo '\#include <vulkan/vulkan.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+ifneq ($(filter 1,$(NO_VULKAN)),)
+HAVE_VK :=
+endif
+ifeq ($(HAVE_VK),)
+$(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: no glslc or no Vulkan headers: built without the vulkan tier (apt-get install glslc libvulkan-dev)))
+endif
+CFLAGS  += $(if $(HAVE_VK),-DZINC_VULKAN)
+SHADERS := $(if $(HAVE_VK),$(sort $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp))))
+BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
          $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 HOST_KERNEL_OBJ := $(MODULES:%=$(KH)/obj/kernels/%.o)
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/kfd cuda engine engine/proof
+LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/kfd cuda $(if $(HAVE_VK),vk) engine engine/proof
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(HOST_KERNEL_OBJ) $(K)/blobs.o
 CLI_SRC  := $(wildcard cli/*.c)
@@ -143,6 +155,22 @@ $(K)/$(2)/$(1).co: kernels/$(call k_file,$(1)).c $(K)/threads.txt
 	@$(CLANG) $(K_FLAGS) $(call k_set,$(1)) --target=amdgcn-amd-amdhsa -mcpu=$(2) -fuse-ld=lld -mllvm -forceattrs-csv-path=$$@.csv -MMD -MF $$@.d -MT $$@ -o $$@ $$<
 endef
 $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(t)))))
+
+# $(call spirv_rule,FOLDER,FLAGS)
+define spirv_rule
+$(K)/$(1)/%.spv: vk/shaders/%.comp $(K)/gen/args.glsl
+	@mkdir -p $$(@D)
+	@echo "  GLSL  $$@"
+	@$(GLSLC) --target-env=vulkan1.2 -fshader-stage=compute $(2) -I$(K)/gen -Ivk/shaders -MD -MF $$@.d -MT $$@ -o $$@ $$<
+endef
+$(eval $(call spirv_rule,spirv,-DZK_DOT4))
+$(eval $(call spirv_rule,spirv_plain,))
+$(K)/gen/args.glsl: $(K)/glsl_args
+	@mkdir -p $(@D)
+	@$< >$@
+$(K)/glsl_args: tools/gen/glsl_args.c $(wildcard kernels/*.h kernels/*.def) vk/vkargs.h
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu17 $(WARN) -I. -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them.
 $(K)/threads.txt: kernels/kernels.def

@@ -166,16 +166,6 @@ static void relocate(struct cuda *c, struct cuda_plan *p, const struct stream *s
                             .seq = c->seq, .done = c->done.va, .n = s->h.out_cap };
 }
 
-/* Is the last command an ARGMAX over the stream's logits? Then they reach the host by themselves. */
-static bool copies_logits(const struct stream *s)
-{
-    for (uint32_t i = 0; i < s->h.n_cmds; i++)
-        if (s->cmds[i].op == CMD_ARGMAX &&
-            ((const ka_argmax *)stream_args(s, i))->logits == SADDR(ARENA_IO, s->h.logits_off))
-            return true;
-    return false;
-}
-
 static int make_events(struct cuda *c, struct cuda_pass *x, struct err *e)
 {
     x->events = calloc(x->d->n + 1, sizeof *x->events);
@@ -224,7 +214,7 @@ int cuda_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struc
         cuda_plan_destroy(&p->base);
         return rc;
     }
-    c->mirrored = c->mirrored && copies_logits(s);
+    c->mirrored = c->mirrored && dispatch_copies_logits(s);
     *out = &p->base;
     return 0;
 }

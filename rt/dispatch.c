@@ -69,28 +69,30 @@ static bool grow(struct dispatcher *d, void **p, uint32_t need, uint32_t *cap, s
     return true;
 }
 
-void dispatch_add(struct dispatcher *d, enum kernel_id k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
-                  const void *args)
+struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
+                              const void *args)
 {
     struct dispatch_plan *p = d->p;
-    uint32_t bytes = kernel_infos[k].args_bytes;
+    uint32_t bytes = p->kernels[k].args_bytes;
     if (d->rc)
-        return;
+        return NULL;
     if (shared > d->t->shared_max) {
         d->rc = err_set(d->e, -ENOTSUP, "dispatch: command %u (%s, layer %d) wants %u bytes of shared memory, there are "
                         "%u", d->cmd, cmd_name(d->s->cmds[d->cmd].op), (int)d->s->cmds[d->cmd].layer, shared,
                         d->t->shared_max);
-        return;
+        return NULL;
     }
     CHECK(gx && gy && gz);
-    dispatch_used[k] = true;
+    if (p->kernels == kernel_infos)
+        dispatch_used[k] = true;
     if (!grow(d, (void **)&p->d, p->n + 1, &p->cap, sizeof *p->d) ||
         !grow(d, (void **)&p->args, p->args_bytes + bytes, &p->args_cap, 1))
-        return;
+        return NULL;
     p->d[p->n++] = (struct dispatch){ .kernel = (uint16_t)k, .grid = { gx, gy, gz }, .shared = shared,
                                       .args_off = p->args_bytes, .cmd = d->cmd };
     memcpy(p->args + p->args_bytes, args, bytes);
     p->args_bytes += bytes;
+    return &p->d[p->n - 1];
 }
 
 /* Temporaries are offsets behind the counters, whose size is known at the end: marked by this bit until then. */
@@ -110,29 +112,39 @@ gpu_va dispatch_counters(struct dispatcher *d, uint32_t n)
     return SADDR(ARENA_WORK, 0);
 }
 
-void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL])
+void dispatch_relocate_by(struct dispatch_plan *p, uint64_t (*translate)(void *user, gpu_va va), void *user)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        const uint16_t *off = kernel_infos[p->d[i].kernel].addresses();
+        const uint16_t *off = p->kernels[p->d[i].kernel].addresses();
         for (; *off != UINT16_MAX; off++) {
             gpu_va va;
             uint8_t *at = p->args + p->d[i].args_off + *off;
             memcpy(&va, at, sizeof va);
             if (!va)
                 continue;
-            uint32_t arena = SADDR_ARENA(va);
-            CHECK(arena < ARENA_ALL);
-            va = base[arena] ? base[arena] + SADDR_OFF(va) : 0;
+            CHECK(SADDR_ARENA(va) < ARENA_ALL);
+            va = translate(user, va);
             memcpy(at, &va, sizeof va);
         }
     }
+}
+
+static uint64_t from_base(void *user, gpu_va va)
+{
+    uint64_t base = ((const uint64_t *)user)[SADDR_ARENA(va)];
+    return base ? base + SADDR_OFF(va) : 0;
+}
+
+void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL])
+{
+    dispatch_relocate_by(p, from_base, (void *)(uintptr_t)base);
 }
 
 static void settle_temps(struct dispatch_plan *p)
 {
     uint64_t counters = align_up(p->counters_bytes, 256);
     for (uint32_t i = 0; i < p->n; i++) {
-        const uint16_t *off = kernel_infos[p->d[i].kernel].addresses();
+        const uint16_t *off = p->kernels[p->d[i].kernel].addresses();
         for (; *off != UINT16_MAX; off++) {
             gpu_va va;
             uint8_t *at = p->args + p->d[i].args_off + *off;
@@ -381,9 +393,10 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     d.p = calloc(1, sizeof *d.p);
     if (!d.p)
         return err_set(e, -ENOMEM, "dispatch: plan object");
+    d.p->kernels = t->kernels ? t->kernels : kernel_infos;
     for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
         d.temp_at = 0;
-        lower(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
+        (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
     }
     if (d.rc) {
         dispatch_free(d.p);
@@ -392,6 +405,15 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     settle_temps(d.p);
     *out = d.p;
     return 0;
+}
+
+bool dispatch_copies_logits(const struct stream *s)
+{
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        if (s->cmds[i].op == CMD_ARGMAX &&
+            ((const ka_argmax *)stream_args(s, i))->logits == SADDR(ARENA_IO, s->h.logits_off))
+            return true;
+    return false;
 }
 
 /* ---- weights ---- */

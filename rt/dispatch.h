@@ -23,7 +23,10 @@
 /* Arenas beyond the stream's: private memory, and host memory that mirrors IO (base 0: none). */
 enum { ARENA_WORK = ARENA_COUNT, ARENA_HOST_IO, ARENA_ALL };
 
-/* What the kernels may count on, and how wide the machine is. */
+struct dispatcher;
+
+/* What the kernels may count on, and how wide the machine is. A tier with kernels of its own (vulkan) brings their table
+ * and lowers each command itself, with the builder's help (rt/dispatch_impl.h). */
 struct dispatch_target {
     uint32_t n_cores;        /* multiprocessors or compute units: how many work-groups keep it busy        */
     uint32_t shared_max;     /* bytes of shared memory of one work-group                                   */
@@ -31,6 +34,9 @@ struct dispatch_target {
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
     bool zero_moves;         /* RDNA3: its matrix units may change a sum when they add 0 to it             */
+    const struct kernel_info *kernels; /* NULL: kernel_infos                                               */
+    void (*lower)(struct dispatcher *d, enum cmd_op op, const void *args); /* NULL: the kernels in C       */
+    void *user;
 };
 
 struct kernel_info {
@@ -41,13 +47,16 @@ struct kernel_info {
 extern const struct kernel_info kernel_infos[KERNEL_COUNT];
 
 struct dispatch {
-    uint16_t kernel; /* enum kernel_id */
+    uint16_t kernel;  /* enum kernel_id, or the target's own number */
+    uint16_t variant; /* the target's own */
+    bool beside;      /* the target's own: may run beside the launch before it */
     uint32_t grid[3], shared;
     uint32_t args_off; /* into args */
     uint32_t cmd;      /* the stream's command it belongs to */
 };
 
 struct dispatch_plan {
+    const struct kernel_info *kernels;
     struct dispatch *d;
     uint32_t n, cap;
     uint8_t *args;
@@ -63,7 +72,11 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
                    struct dispatch_plan **out, struct err *e);
 /* Turns stream addresses into the device's, once. base[ARENA_HOST_IO] 0: fields that point there become 0. */
 void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL]);
+/* The same where an arena is not one run of addresses: `at` gives the device's address of a stream's, or 0. */
+void dispatch_relocate_by(struct dispatch_plan *p, uint64_t (*at)(void *user, gpu_va va), void *user);
 void dispatch_free(struct dispatch_plan *p); /* NULL is fine */
+/* Does the stream end in an ARGMAX over its logits? Then they reach the host by themselves (KL_SAMPLE's copy). */
+bool dispatch_copies_logits(const struct stream *s);
 
 /* ---- weights in planes (kernels/planes.h) ---- */
 

@@ -1,4 +1,4 @@
-/* rt/dispatch_impl.h: private to rt/dispatch*.c
+/* rt/dispatch_impl.h: for rt/dispatch*.c and for tiers with kernels of their own (vk/lower*.c)
  * The builder. A command's function copies the command's arguments into the kernel's struct, adds what the launch
  * needs, and calls dispatch_add. */
 #ifndef ZINC_RT_DISPATCH_IMPL_H
@@ -20,9 +20,9 @@ struct dispatcher {
 
 /* Rows that a command of these rows processes at most. */
 uint32_t dispatch_rows(const struct dispatcher *d, enum ka_rows rows);
-/* args: the kernel's whole struct, stream addresses inside. */
-void dispatch_add(struct dispatcher *d, enum kernel_id k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
-                  const void *args);
+/* args: the kernel's whole struct, stream addresses inside. Returns the launch until the next one is added, or NULL. */
+struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
+                              const void *args);
 /* Memory for this command only, 256-aligned, contents undefined; n counters that are 0 and end as 0. */
 gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes);
 gpu_va dispatch_counters(struct dispatcher *d, uint32_t n);

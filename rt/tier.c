@@ -11,6 +11,9 @@
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cuda,
     &tier_driver_kfd,
+#ifdef ZINC_VULKAN
+    &tier_driver_vulkan,
+#endif
     &tier_driver_cpu,
     &tier_driver_lockstep,
     &tier_driver_null,
@@ -29,6 +32,10 @@ static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e
         int rc = (*d)->probe(o, &info);
         if (rc && rc != -ENODEV)
             log_warn(RT, "tier %s is passed over: %s", (*d)->name, info.note);
+        if (rc == 0 && info.software) {
+            log_info(RT, "tier %s is passed over: %s is software", (*d)->name, info.device);
+            continue;
+        }
         if (rc == 0) {
             if ((*d)->open(o, out, &first) == 0) {
                 log_info(RT, "tier %s: %s", (*d)->name, (*out)->info.device);

@@ -35,6 +35,7 @@ struct tier_info {
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown                                               */
     bool by_capacity;        /* streams for few rows and for many differ in arithmetic, not only in speed */
     uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
+    bool software;           /* a device made of the host's processor: auto passes it over          */
 };
 
 /* What submissions cost, summed since tier_stats_reset. */
@@ -114,6 +115,7 @@ struct tier_driver {
 };
 extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
 extern const struct tier_driver tier_driver_kfd;       /* rt/kfd/tier.c */
+extern const struct tier_driver tier_driver_vulkan;    /* vk/tier.c, where it was built */
 extern const struct tier_driver tier_driver_cpu;       /* oracle/tier.c */
 extern const struct tier_driver tier_driver_lockstep;  /* rt/lockstep/  */
 extern const struct tier_driver tier_driver_null;      /* rt/null.c     */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/blobs.sh FILE...: C source that embeds device objects. A FILE is .../TARGET/MODULE.ptx or .co.
+# tools/blobs.sh FILE...: C source that embeds device objects. A FILE is .../TARGET/MODULE.ptx, .co or .spv.
 echo '/* made by tools/blobs.sh */'
 echo '#include "rt/blob.h"'
 n=0

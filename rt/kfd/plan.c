@@ -234,16 +234,6 @@ static void relocate(struct kfd_tier *c, struct kfd_plan *p, const struct stream
                             .n = s->h.out_cap };
 }
 
-/* Is the last command an ARGMAX over the stream's logits? Then they reach the host by themselves. */
-static bool copies_logits(const struct stream *s)
-{
-    for (uint32_t i = 0; i < s->h.n_cmds; i++)
-        if (s->cmds[i].op == CMD_ARGMAX &&
-            ((const ka_argmax *)stream_args(s, i))->logits == SADDR(ARENA_IO, s->h.logits_off))
-            return true;
-    return false;
-}
-
 static int make_trace(struct kfd_tier *c, uint32_t n, struct err *e)
 {
     if (!c->trace_on || n <= c->cap_trace)
@@ -282,7 +272,7 @@ int kfd_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct
         kfd_plan_destroy(&p->base);
         return rc;
     }
-    c->mirrored = c->mirrored && copies_logits(s);
+    c->mirrored = c->mirrored && dispatch_copies_logits(s);
     for (uint32_t i = 0; i < p->n_passes; i++)
         log_info(KFD, "plan for %u rows: %u launches, %u dwords of packets", p->pass[i].max_rows,
                  p->pass[i].n_launches,

@@ -1,0 +1,150 @@
+/* vk/cache.c: the driver's compiled pipelines on disk, so that a second start compiles nothing. One file for each device,
+ * driver and set of shaders; a head of our own guards the driver from bytes that are not its own. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "rt/blob.h"
+#include "vk/vk.h"
+
+struct head {
+    char magic[8];
+    uint64_t key, bytes, check; /* of what follows: its length and XXH64 */
+};
+static const char magic[8] = "ZVKPC\0\0\1";
+enum { CACHE_MAX = 256 << 20 };
+
+static uint64_t key_of(const struct vk *v)
+{
+    const struct vk_device_info *d = &v->info;
+    XXH64_state_t *h = XXH64_createState();
+    uint32_t id[3] = { d->vendor, d->device, d->driver_version };
+    if (!h)
+        return 0;
+    XXH64_reset(h, 0);
+    XXH64_update(h, id, sizeof id);
+    XXH64_update(h, d->cache_uuid, sizeof d->cache_uuid);
+    XXH64_update(h, d->name, strlen(d->name));
+    for (uint32_t i = 0; i < n_kernel_blobs; i++)
+        if (strncmp(kernel_blobs[i].target, "spirv", 5) == 0)
+            XXH64_update(h, kernel_blobs[i].data, (size_t)(kernel_blobs[i].end - kernel_blobs[i].data));
+    uint64_t key = XXH64_digest(h);
+    XXH64_freeState(h);
+    return key;
+}
+
+static bool folder_of(char *path, size_t n)
+{
+    const char *own = env_get()->vulkan_cache, *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && strcmp(own, "none") == 0)
+        return false;
+    int len = own ? snprintf(path, n, "%s", own)
+              : xdg && *xdg ? snprintf(path, n, "%s/zinc", xdg)
+              : home && *home ? snprintf(path, n, "%s/.cache/zinc", home) : -1;
+    return len > 0 && (size_t)len < n;
+}
+
+static bool file_of(const struct vk *v, char *path, size_t n)
+{
+    char folder[400];
+    if (!folder_of(folder, sizeof folder))
+        return false;
+    return (size_t)snprintf(path, n, "%s/vulkan-%016llx.cache", folder, (unsigned long long)key_of(v)) < n;
+}
+
+/* The driver's bytes of a file that is whole and ours; NULL and nothing said where there is none. */
+static void *read_file(const struct vk *v, const char *path, size_t *n)
+{
+    struct head h;
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    void *data = NULL;
+    const char *why = NULL;
+    if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic))
+        why = "it is not a pipeline cache of zinc";
+    else if (h.key != key_of(v))
+        why = "it is of another device, driver or zinc";
+    else if (h.bytes > CACHE_MAX || !(data = malloc(h.bytes + 1)) || fread(data, 1, h.bytes + 1, f) != h.bytes)
+        why = "its length is not what its head says";
+    else if (XXH64(data, h.bytes, 0) != h.check)
+        why = "its checksum is wrong";
+    fclose(f);
+    if (why) {
+        log_warn(VK, "pipeline cache %s is ignored: %s; it will be written anew", path, why);
+        free(data);
+        return NULL;
+    }
+    *n = h.bytes;
+    return data;
+}
+
+void vk_cache_open(struct vk *v)
+{
+    char path[480];
+    size_t n = 0;
+    void *data = file_of(v, path, sizeof path) ? read_file(v, path, &n) : NULL;
+    VkPipelineCacheCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = n,
+                                     .pInitialData = data };
+    if (v->vk.CreatePipelineCache(v->dev, &ci, NULL, &v->cache)) {
+        ci.initialDataSize = n = 0;
+        if (v->vk.CreatePipelineCache(v->dev, &ci, NULL, &v->cache))
+            v->cache = VK_NULL_HANDLE;
+    }
+    v->cache_bytes = n;
+    if (n)
+        log_info(VK, "pipeline cache %s, %zu KiB", path, n >> 10);
+    free(data);
+}
+
+static void make_folders(char *path)
+{
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(path, 0755);
+            *p = '/';
+        }
+}
+
+/* Whole or not at all: written beside the old file, then renamed over it. Losing it costs only time. */
+static bool write_file(const struct vk *v, const char *path, const void *data, size_t n)
+{
+    char tmp[500];
+    const struct head h = { .magic = { 'Z', 'V', 'K', 'P', 'C', 0, 0, 1 }, .key = key_of(v), .bytes = n,
+                            .check = XXH64(data, n, 0) };
+    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
+    FILE *f = fopen(tmp, "wb");
+    if (!f)
+        return false;
+    bool ok = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, n, f) == n;
+    ok = fclose(f) == 0 && ok && rename(tmp, path) == 0;
+    if (!ok)
+        unlink(tmp);
+    return ok;
+}
+
+void vk_cache_save(struct vk *v)
+{
+    char path[480];
+    size_t n = 0;
+    if (!v->cache || !file_of(v, path, sizeof path) || v->vk.GetPipelineCacheData(v->dev, v->cache, &n, NULL) || !n ||
+        n > CACHE_MAX || n == v->cache_bytes)
+        return;
+    void *data = malloc(n);
+    make_folders(path);
+    if (data && v->vk.GetPipelineCacheData(v->dev, v->cache, &n, data) == VK_SUCCESS) {
+        if (write_file(v, path, data, n))
+            v->cache_bytes = n;
+        else
+            log_info(VK, "pipeline cache %s cannot be written: %s; the next start compiles again", path, strerror(errno));
+    }
+    free(data);
+}

@@ -1,0 +1,37 @@
+/* The story of a failure: one line for the user, and a folder with what a developer asks for next. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "rt/report.h"
+#include "vk/vk.h"
+
+void vk_report(struct vk *v, VkResult r, const struct vk_plan *p, uint32_t cmd, const char *when)
+{
+    char folder[200], at[96] = "";
+    uint64_t done = 0;
+    if (v->fault.msg[0])
+        return; /* the first one tells */
+    if (p && cmd != UINT32_MAX) {
+        const struct cmd *k = &p->base.s->cmds[cmd];
+        int layer = k->layer == CMD_NO_LAYER ? -1 : (int)k->layer;
+        snprintf(at, sizeof at, " in command %u (%s%s%.0d)", cmd, cmd_name(k->op), layer < 0 ? "" : ", layer ",
+                 layer < 0 ? 0 : layer);
+    }
+    FILE *f = report_open(folder, sizeof folder);
+    if (f) {
+        v->vk.GetSemaphoreCounterValue(v->dev, v->timeline, &done);
+        fprintf(f, "%s while %s%s\ndevice: %s, driver %s, Vulkan %u.%u.%u\nsteps issued %llu, complete %llu, begun by the "
+                "device's own count %s\n", vk_error(r), when, at, v->info.name, v->info.driver, VK_VERSION_MAJOR(v->info.api),
+                VK_VERSION_MINOR(v->info.api), VK_VERSION_PATCH(v->info.api), (unsigned long long)v->issued,
+                (unsigned long long)done, v->done.p ? "below" : "unknown");
+        if (v->done.p)
+            fprintf(f, "steps ended by the last kernel: %u\n", *(const volatile uint32_t *)v->done.p);
+        if (p)
+            vk_plan_dump(&p->base, f);
+        fclose(f);
+        if (p)
+            report_stream(folder, p->base.s);
+    }
+    err_set(&v->fault, -EIO, "vulkan: %s while %s%s%s%s%s", vk_error(r), when, at,
+            cmd == UINT32_MAX ? "; --tier=vulkan:check names the command" : "", folder[0] ? "; details in " : "", folder);
+}

@@ -1,0 +1,353 @@
+/* vk/tier.c: the vulkan tier's front: open, arenas, reading and writing. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "rt/blob.h"
+#include "vk/vk.h"
+
+int vk_fail(const struct vk *v, VkResult r, struct err *e, const char *fmt, ...)
+{
+    char what[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY && r != VK_ERROR_OUT_OF_HOST_MEMORY)
+        return err_set(e, -EIO, "vulkan: %s: %s", what, vk_error(r));
+    return err_set(e, -ENOMEM, "vulkan: no room for %s: %s has %llu MiB free of %llu: a smaller --ctx or model, or --tier=cpu",
+                   what, v->info.name, (unsigned long long)(v->info.local_free >> 20),
+                   (unsigned long long)(v->info.local_bytes >> 20));
+}
+
+/* ---- open, close ---- */
+
+static void fill_info(const struct vk *v, struct tier_info *info)
+{
+    const struct vk_device_info *d = &v->info;
+    const struct vk_caps *c = &d->caps;
+    static const char *const matrices[] = { "none", "KHR", "NV" };
+    snprintf(info->device, sizeof info->device, "%s", d->name);
+    snprintf(info->note, sizeof info->note, "%.90s, Vulkan %u.%u, subgroups of %u, %u cores, int8 dot product %s, cooperative "
+             "matrices %s%s", d->driver, VK_VERSION_MAJOR(d->api), VK_VERSION_MINOR(d->api), c->wave, c->cores,
+             !c->dot4 ? "no" : c->fast_dot4 ? "yes" : "emulated", matrices[c->coopmat],
+             c->software ? "; in software, slower than --tier=cpu" : "");
+    info->mem_bytes = d->local_bytes;
+    info->mem_free_bytes = d->local_free;
+    info->by_capacity = true;
+    info->chunk = c->software ? 64 : 1024;
+    info->software = c->software;
+}
+
+static int open_instance(struct vk *v, const struct tier_opts *o, struct tier_info *info)
+{
+    bool validate = env_get()->vulkan_validate;
+    int rc = vk_instance_create(v, validate, info->note, sizeof info->note);
+    if (!rc)
+        rc = vk_pick(v, o, info->note, sizeof info->note);
+    if (!rc && !kernel_blob_find("add", "spirv")) {
+        snprintf(info->note, sizeof info->note, "this binary was built without glslc, so it has no Vulkan kernels");
+        rc = -ENODEV;
+    }
+    if (!rc)
+        fill_info(v, info);
+    return rc;
+}
+
+static int vk_probe(const struct tier_opts *o, struct tier_info *info)
+{
+    struct vk *v = calloc(1, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    int rc = open_instance(v, o, info);
+    vk_device_destroy(v);
+    free(v);
+    return rc;
+}
+
+static void vk_destroy(struct tier *t)
+{
+    struct vk *v = vk_of(t);
+    if (v->dev) {
+        v->vk.DeviceWaitIdle(v->dev);
+        for (int a = 0; a < ARENA_COUNT; a++)
+            vk_arena_free(v, a);
+        vk_mem_free(v, &v->seq);
+        vk_mem_free(v, &v->done);
+        vk_mem_free(v, &v->io);
+        vk_mem_free(v, &v->stage);
+        vk_pipelines_destroy(v);
+        if (v->cache)
+            v->vk.DestroyPipelineCache(v->dev, v->cache, NULL);
+    }
+    vk_device_destroy(v);
+    pthread_mutex_destroy(&v->queue_lock);
+    free(v->trace);
+    free(v);
+}
+
+/* Launches one kernel by itself and waits. mem holds its arguments at 0. */
+static VkResult launch_alone(struct vk *v, struct vk_mem *args, uint32_t variant, uint32_t groups, uint64_t *ns)
+{
+    const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, 1 };
+    const VkDescriptorPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1,
+                                            .poolSizeCount = 1, .pPoolSizes = &size };
+    const VkQueryPoolCreateInfo qi = { .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                       .queryCount = 2 };
+    VkDescriptorPool pool = VK_NULL_HANDLE;
+    VkQueryPool stamps = VK_NULL_HANDLE;
+    VkDescriptorSet set;
+    VkCommandBuffer cb;
+    VkResult r = v->vk.CreateDescriptorPool(v->dev, &pi, NULL, &pool);
+    const VkDescriptorSetAllocateInfo ai = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = pool,
+                                             .descriptorSetCount = 1, .pSetLayouts = &v->set_layout };
+    if (!r)
+        r = v->vk.AllocateDescriptorSets(v->dev, &ai, &set);
+    if (!r && ns && v->info.timestamp_bits)
+        r = v->vk.CreateQueryPool(v->dev, &qi, NULL, &stamps);
+    if (!r) {
+        const VkDescriptorBufferInfo bi = { .buffer = args->buf, .range = 256 };
+        const VkWriteDescriptorSet w = { .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = set, .descriptorCount = 1,
+                                         .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .pBufferInfo = &bi };
+        v->vk.UpdateDescriptorSets(v->dev, 1, &w, 0, NULL);
+        r = vk_once_begin(v, &cb);
+    }
+    if (!r) {
+        if (stamps) {
+            v->vk.CmdResetQueryPool(cb, stamps, 0, 2);
+            v->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, stamps, 0);
+        }
+        vk_record_launch(v, cb, set, variant, 0, (const uint32_t[3]){ groups, 1, 1 });
+        if (stamps)
+            v->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, stamps, 1);
+        r = vk_once_end(v, cb);
+    }
+    uint64_t t[2] = { 0 };
+    if (!r && stamps && !(r = v->vk.GetQueryPoolResults(v->dev, stamps, 0, 2, sizeof t, t, 8, VK_QUERY_RESULT_64_BIT)))
+        *ns = (uint64_t)((double)(t[1] - t[0]) * v->info.timestamp_ns);
+    if (stamps)
+        v->vk.DestroyQueryPool(v->dev, stamps, NULL);
+    if (pool)
+        v->vk.DestroyDescriptorPool(v->dev, pool, NULL);
+    return r;
+}
+
+/* A variant outside of any stream, built. UINT32_MAX: it could not be. */
+static uint32_t lone_variant(struct vk *v, enum vk_kernel k, uint32_t threads, struct err *e)
+{
+    const struct vk_variant x = { k, { 2, { MAX(MIN(threads, v->low.caps.threads), v->low.caps.wave), v->low.caps.wave } } };
+    uint32_t i = vk_variant_of(&v->low, &x);
+    return i == UINT32_MAX || vk_pipelines_build(v, e) ? UINT32_MAX : i;
+}
+
+/* Does the device execute what it is given? One addition, looked at. */
+static int self_check(struct vk *v, struct err *e)
+{
+    enum { N = 64 };
+    float a[N], y[N];
+    const ka_step step = { .n_rows = 1 };
+    struct vk_mem m = { 0 };
+    uint32_t variant = lone_variant(v, VK_add, 64, e);
+    if (variant == UINT32_MAX)
+        return e && e->code ? e->code : -EIO;
+    for (int i = 0; i < N; i++)
+        a[i] = (float)i;
+    VkResult r = vk_mem_alloc(v, &m, 4096, VK_LOCAL);
+    const kl_add args = { .step = m.va + 512, .y = m.va + 2048, .a = m.va + 1024, .b = m.va + 1024, .n = N };
+    if (!r && !(r = vk_upload(v, &m, 0, &args, sizeof args)) && !(r = vk_upload(v, &m, 512, &step, sizeof step)) &&
+        !(r = vk_upload(v, &m, 1024, a, sizeof a)) && !(r = launch_alone(v, &m, variant, 1, NULL)))
+        r = vk_download(v, &m, 2048, y, sizeof y);
+    vk_mem_free(v, &m);
+    if (r)
+        return vk_fail(v, r, e, "self-check");
+    for (int i = 0; i < N; i++)
+        if (y[i] != 2.0f * a[i])
+            return err_set(e, -EIO, "vulkan: self-check: %g + %g gave %g on %s: another driver, or --tier=cpu", (double)a[i],
+                           (double)a[i], (double)y[i], v->info.name);
+    return 0;
+}
+
+static int open_device(struct vk *v, struct err *e)
+{
+    int rc = vk_device_create(v, e);
+    if (rc)
+        return rc;
+    vk_cache_open(v);
+    v->low.caps = v->info.caps;
+    v->t = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
+                                     .shared_core = v->info.caps.shared_max, .kernels = vk_kernels, .lower = vk_lower,
+                                     .user = &v->low };
+    VkResult r = vk_mem_alloc(v, &v->seq, 256, VK_LOCAL);
+    if (!r)
+        r = vk_clear(v, &v->seq);
+    if (!r)
+        r = vk_mem_alloc(v, &v->done, 256, VK_READBACK);
+    if (!r)
+        r = vk_clear(v, &v->done);
+    return r ? vk_fail(v, r, e, "step counters") : self_check(v, e);
+}
+
+static int vk_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
+{
+    struct vk *v = vk_of(t);
+    for (int a = ARENA_KV; a < ARENA_COUNT; a++) {
+        int rc = vk_arena_alloc(v, a, bytes[a], VK_LOCAL, e);
+        if (rc)
+            return rc;
+        for (uint32_t i = 0; i < v->arena[a].n; i++) {
+            VkResult r = vk_clear(v, &v->arena[a].seg[i].m);
+            if (r)
+                return vk_fail(v, r, e, "clearing memory");
+        }
+    }
+    v->mirrored = true;
+    VkResult r = vk_mem_alloc(v, &v->io, bytes[ARENA_IO], VK_READBACK);
+    if (!r)
+        memset(v->io.p, 0, v->io.bytes);
+    return r ? vk_fail(v, r, e, "%llu KiB of host memory", (unsigned long long)(bytes[ARENA_IO] >> 10)) : 0;
+}
+
+/* ---- reading and writing ---- */
+
+static int finish_steps(struct vk *v, struct err *e)
+{
+    int rc;
+    while ((rc = vk_wait(&v->base, v->issued, 1000000000u)) == -ETIME) {
+    }
+    return rc ? err_set(e, rc, "%s", v->fault.msg) : 0;
+}
+
+static int move_bytes(struct vk *v, enum arena a, uint64_t off, void *bytes, uint64_t n, bool write, struct err *e)
+{
+    int rc = finish_steps(v, e);
+    VkResult r = VK_SUCCESS;
+    for (uint8_t *at = bytes; n && !rc && !r;) {
+        uint64_t in, left;
+        struct vk_mem *m = vk_arena_at(v, a, off, &in, &left);
+        uint64_t part = MIN(n, left);
+        r = write ? vk_upload(v, m, in, at, part) : vk_download(v, m, in, at, part);
+        at += part, off += part, n -= part;
+    }
+    return rc ? rc : r ? vk_fail(v, r, e, write ? "writing memory" : "reading memory") : 0;
+}
+
+static int vk_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
+{
+    return move_bytes(vk_of(t), a, off, dst, n, false, e);
+}
+
+static int vk_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
+{
+    return move_bytes(vk_of(t), a, off, (void *)(uintptr_t)src, n, true, e);
+}
+
+static const void *vk_map(struct tier *t, enum arena a, uint64_t off)
+{
+    struct vk *v = vk_of(t);
+    return a == ARENA_IO && v->mirrored ? (const uint8_t *)v->io.p + off : NULL;
+}
+
+static int vk_fault(struct tier *t, struct err *out)
+{
+    struct vk *v = vk_of(t);
+    if (!v->fault.msg[0])
+        return -ENOENT;
+    *out = v->fault;
+    return 0;
+}
+
+static uint32_t vk_trace(struct tier *t, const struct tier_trace **out)
+{
+    struct vk *v = vk_of(t);
+    *out = v->trace;
+    return v->n_trace;
+}
+
+static uint64_t vk_resident(const struct tier *t)
+{
+    const struct vk *v = (const struct vk *)t;
+    uint64_t sum = v->weight_bytes + v->work_bytes;
+    for (int a = 0; a < ARENA_COUNT; a++)
+        sum += t->arena_bytes[a];
+    return sum;
+}
+
+/* Memory of its own, larger than any cache; in software less, it is the host's. */
+static int vk_roof(struct tier *t, double *gbs, struct err *e)
+{
+    enum { READS = 4 };
+    struct vk *v = vk_of(t);
+    uint64_t bytes = (uint64_t)(v->info.caps.software ? 64 : 1024) << 20, ns = 0, best = 0;
+    struct vk_mem m = { 0 }, args = { 0 };
+    int rc = finish_steps(v, e);
+    uint32_t variant = rc ? UINT32_MAX : lone_variant(v, VK_roof, 256, e);
+    if (variant == UINT32_MAX)
+        return rc ? rc : -EIO;
+    VkResult r = vk_mem_alloc(v, &m, bytes, VK_LOCAL);
+    if (!r)
+        r = vk_clear(v, &m);
+    if (!r)
+        r = vk_mem_alloc(v, &args, 512, VK_LOCAL);
+    const kl_roof a = { .p = m.va, .out = v->seq.va + 64, .n16 = (uint32_t)(bytes / 16) };
+    if (!r)
+        r = vk_upload(v, &args, 0, &a, sizeof a);
+    for (int i = 0; i < READS && !r; i++) {
+        r = launch_alone(v, &args, variant, 8 * v->info.caps.cores, &ns);
+        best = i == 0 || ns < best ? ns : best;
+    }
+    vk_mem_free(v, &m);
+    vk_mem_free(v, &args);
+    if (r)
+        return vk_fail(v, r, e, "measuring the roof");
+    if (!best)
+        return err_set(e, -ENOTSUP, "vulkan: no time stamps on this queue, so no roof");
+    *gbs = (double)bytes / (double)best;
+    return 0;
+}
+
+static const struct tier_impl vk_impl = {
+    .name = "vulkan",
+    .destroy = vk_destroy,
+    .load = vk_load,
+    .alloc = vk_alloc,
+    .prepare = vk_prepare,
+    .plan_destroy = vk_plan_destroy,
+    .submit = vk_submit,
+    .wait = vk_wait,
+    .read = vk_read,
+    .write = vk_write,
+    .map = vk_map,
+    .fault = vk_fault,
+    .dump = vk_plan_dump,
+    .trace = vk_trace,
+    .submit_prefix = vk_submit_prefix,
+    .resident = vk_resident,
+    .roof = vk_roof,
+};
+
+static int vk_open(const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    struct vk *v = calloc(1, sizeof *v);
+    if (!v)
+        return err_set(e, -ENOMEM, "vulkan: tier object");
+    v->base.impl = &vk_impl;
+    v->check = o->check;
+    v->trace_on = o->trace;
+    pthread_mutex_init(&v->queue_lock, NULL);
+    int rc = open_instance(v, o, &v->base.info);
+    if (rc)
+        err_set(e, rc, "vulkan: %s", v->base.info.note);
+    else
+        rc = open_device(v, e);
+    if (rc) {
+        vk_destroy(&v->base);
+        return rc;
+    }
+    *out = &v->base;
+    return 0;
+}
+
+const struct tier_driver tier_driver_vulkan = { "vulkan", vk_probe, vk_open };

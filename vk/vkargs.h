@@ -1,0 +1,35 @@
+/* vk/vkargs.h
+ * What Vulkan kernels take that have no twin in C: field lists in the style of kernels/klaunch.h, where addresses are
+ * found by the same code. */
+#ifndef ZINC_VK_VKARGS_H
+#define ZINC_VK_VKARGS_H
+
+#include "kernels/klaunch.h"
+
+/* ---- products of prompts (vk/shaders/gemm_*.comp) ----
+ * Activations of the int8 products: q8 rows, [positions][n_in / 32] blocks as two planes: codes, 32 bytes a block, then
+ * per block the scale f32 and the sums of its two halves of 16, i16 each (8 bytes). Of the products on cooperative matrices:
+ * f16 [positions][n_in], each row divided by a power of two so that nothing overflows; row_scale f32 [positions] undoes
+ * it. map, div as in KL_ACT. */
+#define VK_ACT(F)                                                                                                      \
+    F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, q, 1, W)             \
+    F(gpu_va, meta, 1, W) F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, rows, 1, N)                       \
+    F(uint32_t, xrows, 1, N) F(uint32_t, div, 1, N) F(float, eps, 1, E)
+
+/* KL_GEMM, and the activations' second plane: scales and sums (int8), or row scales (f16). */
+#define VK_GEMM(F) KL_GEMM(F) F(gpu_va, meta, 1, R)
+
+/* X(args struct, field list) */
+#define VK_LIST(X)                                                                                                     \
+    X(vk_act, VK_ACT)                                                                                                  \
+    X(vk_gemm, VK_GEMM)
+
+#define X(sname, list) KA_STRUCT(sname, list)
+VK_LIST(X)
+#undef X
+#define X(sname, list)                                                                                                 \
+    _Static_assert(sizeof(sname) == 0 list(KA_BYTES) && sizeof(sname) % 8 == 0, "device ABI: " #sname);
+VK_LIST(X)
+#undef X
+
+#endif
