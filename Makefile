@@ -73,8 +73,14 @@ ifeq ($(HAVE_VK),)
 $(if $(filter help clean format%,$(MAKECMDGOALS)),,$(info note: no glslc or no Vulkan headers: built without the vulkan tier (apt-get install glslc libvulkan-dev)))
 endif
 CFLAGS  += $(if $(HAVE_VK),-DZINC_VULKAN)
-SHADERS := $(if $(HAVE_VK),$(sort $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp))))
-BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
+# A kernel of VK_TYPED is compiled once for each set of weight types (vk/shaders/types.glsl): modules NAME_SET.
+lp := (
+VK_TYPED  := $(shell sed -n 's/^VK_TYPED$(lp)\([a-z0-9_]*\),.*/\1/p' vk/kernels.def)
+VK_SETS   := $(shell sed -n 's/^X(.*, \([a-z0-9]*\))$$/\1/p' kernels/qtypes.def) q4k_q6k q5k_q6k any
+SHADERS   := $(if $(HAVE_VK),$(filter-out $(VK_TYPED),$(sort $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp)))) \
+               $(foreach f,$(patsubst vk/shaders/%.comp,%,$(wildcard $(VK_TYPED:%=vk/shaders/%.comp))),$(VK_SETS:%=$(f)_%)))
+BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) \
+         $(patsubst %,$(K)/spirv_nv/%.spv,$(foreach m,$(SHADERS),$(if $(findstring coopmat,$(subst coopmat_loops,,$(m))),$(m)))) $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
          $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 HOST_KERNEL_OBJ := $(MODULES:%=$(KH)/obj/kernels/%.o)
 
@@ -156,15 +162,26 @@ $(K)/$(2)/$(1).co: kernels/$(call k_file,$(1)).c $(K)/threads.txt
 endef
 $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(t)))))
 
-# $(call spirv_rule,FOLDER,FLAGS)
+# $(call spirv_rule,FOLDER,MODULE,SOURCE,FLAGS,REWRITE). Kernels on cooperative matrices are written with NVIDIA's GLSL
+# extension, which this glslc knows, and rewritten to KHR's SPIR-V; spirv_nv keeps them as they are.
 define spirv_rule
-$(K)/$(1)/%.spv: vk/shaders/%.comp $(K)/gen/args.glsl
+$(K)/$(1)/$(2).spv: vk/shaders/$(3).comp $(K)/gen/args.glsl $(if $(5),$(K)/spirv_khr)
 	@mkdir -p $$(@D)
 	@echo "  GLSL  $$@"
-	@$(GLSLC) --target-env=vulkan1.2 -fshader-stage=compute $(2) -I$(K)/gen -Ivk/shaders -MD -MF $$@.d -MT $$@ -o $$@ $$<
+	@$(GLSLC) --target-env=vulkan1.2 -fshader-stage=compute $(4) -I$(K)/gen -Ivk/shaders -MD -MF $$@.d -MT $$@ -o $$@$(if $(5),.nv) $$<
+	$(if $(5),@$(K)/spirv_khr <$$@.nv >$$@.khr && mv $$@.khr $$@ && rm $$@.nv)
 endef
-$(eval $(call spirv_rule,spirv,-DZK_DOT4))
-$(eval $(call spirv_rule,spirv_plain,))
+define spirv_rules
+$(call spirv_rule,spirv,$(1),$(2),-DZK_DOT4 $(3),$(filter %coopmat,$(2)))
+$(call spirv_rule,spirv_plain,$(1),$(2),$(3),$(filter %coopmat,$(2)))
+$(if $(filter %coopmat,$(2)),$(call spirv_rule,spirv_nv,$(1),$(2),-DZK_DOT4 $(3)))
+endef
+VK_FILES := $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp))
+$(foreach f,$(filter-out $(VK_TYPED),$(VK_FILES)),$(eval $(call spirv_rules,$(f),$(f),)))
+$(foreach f,$(VK_TYPED),$(foreach s,$(VK_SETS),$(eval $(call spirv_rules,$(f)_$(s),$(f),-DZK_TYPED -DZK_SET_$(s)))))
+$(K)/spirv_khr: tools/gen/spirv_khr.c
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu17 -O1 $(WARN) -o $@ $<
 $(K)/gen/args.glsl: $(K)/glsl_args
 	@mkdir -p $(@D)
 	@$< >$@
@@ -223,7 +240,14 @@ $(SIM_CLIENT_BINS): $(B)/%: %.c
 	   $(if $(findstring hsakmt,$<),$(shell pkg-config --libs libhsakmt 2>/dev/null)) \
 	   $(if $(findstring client_raw,$<),,$(shell pkg-config --libs libdrm_amdgpu libdrm 2>/dev/null)) -pthread
 
-tests: $(TEST_BINS) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) ## build the test programs
+# A Vulkan library that fails when told to (tests/e2e/test_vulkan_faults.sh).
+FAULTY_VK := $(if $(HAVE_VK),$(B)/tests/e2e/libfaulty_vulkan.so)
+$(B)/tests/e2e/libfaulty_vulkan.so: tests/e2e/faulty_vulkan.c
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) -std=gnu17 -O1 -g $(WARN) -Wno-missing-prototypes -fPIC -shared -o $@ $< -ldl
+
+tests: $(TEST_BINS) $(FAULTY_VK) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) ## build the test programs
 $(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(shell pkg-config --libs check)
 $(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(LIB)
 	@mkdir -p $(@D)

@@ -4,7 +4,7 @@
 #include "base/ckd.h"
 #include "vk/lower.h"
 
-enum { HELD = 16 }; /* elements of a row that a work-item of norm keeps in registers at most */
+enum { HELD = 32 }; /* elements of a row that a work-item of norm keeps in registers at most */
 
 /* Work-groups that share a row of n elements: prompts have rows enough. */
 static uint32_t shares(const struct dispatcher *d, const struct vk_shape *s, uint32_t n)
@@ -46,7 +46,7 @@ void vk_lower_gather(struct dispatcher *d, const ka_gather *a)
 void vk_lower_argmax(struct dispatcher *d, const ka_argmax *a)
 {
     struct vk_shape s = vk_shape(d, 256);
-    uint32_t held = s.v[0] < 128 ? 32 : 8, rows = dispatch_rows(d, ROWS_OUT);
+    uint32_t held = s.v[0] < 128 ? 16 : 8, rows = dispatch_rows(d, ROWS_OUT);
     uint32_t slices = (a->n + s.v[0] * held - 1) / (s.v[0] * held);
     kl_sample k = { 0 };
     memcpy(&k, a, sizeof *a);

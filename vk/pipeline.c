@@ -21,9 +21,43 @@ void vk_variant_name(const struct vk_variant *x, char *buf, size_t n)
         len += (size_t)snprintf(buf + len, n - len, "%s%u", i == 2 ? ", " : " ", x->shape.v[i]);
 }
 
+static const bool typed[VK_KERNEL_COUNT] = {
+#define VK_KERNEL(name, args) [VK_##name] = false,
+#define VK_TYPED(name, args)  [VK_##name] = true,
+#include "vk/kernels.def"
+#undef VK_KERNEL
+#undef VK_TYPED
+};
+
+/* The set of types that a typed kernel's module is compiled for. */
+static const char *set_of(const struct vk_variant *x)
+{
+    uint32_t a = MIN(x->shape.v[2], x->shape.v[3]), b = MAX(x->shape.v[2], x->shape.v[3]);
+    if (a == QT_Q4_K && b == QT_Q6_K)
+        return "q4k_q6k";
+    if (a == QT_Q5_K && b == QT_Q6_K)
+        return "q5k_q6k";
+    switch (a == b ? (int)a : -1) {
+#define X(name, id, elems, bytes, kname) case QT_##name: return #kname;
+#include "kernels/qtypes.def"
+#undef X
+    default: return "any";
+    }
+}
+
+static const struct kernel_blob *module_of(const struct vk_variant *x, const char *flavour)
+{
+    char name[80];
+    const char *base = vk_kernels[x->kernel].module;
+    if (!typed[x->kernel])
+        return kernel_blob_find(base, flavour);
+    snprintf(name, sizeof name, "%s_%s", base, set_of(x));
+    return kernel_blob_find(name, flavour);
+}
+
 static VkResult create(struct vk *v, const struct vk_variant *x, const char *flavour, VkPipeline *out)
 {
-    const struct kernel_blob *b = kernel_blob_find(vk_kernels[x->kernel].module, flavour);
+    const struct kernel_blob *b = module_of(x, flavour);
     if (!b)
         return VK_ERROR_FEATURE_NOT_PRESENT;
     VkSpecializationMapEntry map[VK_SPECS];
@@ -60,9 +94,11 @@ static void build_one(struct vk *v, uint32_t i)
     uint64_t t0 = clock_ns();
     char name[160];
     vk_variant_name(var, name, sizeof name);
-    x->flavour = v->info.caps.dot4 ? "spirv" : "spirv_plain";
+    x->flavour = v->low.caps.coopmat == VK_COOPMAT_NV && strstr(vk_kernels[var->kernel].module, "coopmat") ? "spirv_nv"
+                 : v->info.caps.dot4                                                                       ? "spirv"
+                                                                                                           : "spirv_plain";
     x->rc = create(v, var, x->flavour, &x->p);
-    if (x->rc && x->rc != VK_ERROR_DEVICE_LOST && v->info.caps.dot4) {
+    if (x->rc && x->rc != VK_ERROR_DEVICE_LOST && strcmp(x->flavour, "spirv") == 0) {
         log_warn(VK, "%s rejects kernel %s with integer dot products (%s): taken without", v->info.name, name, vk_error(x->rc));
         x->flavour = "spirv_plain";
         x->rc = create(v, var, x->flavour, &x->p);

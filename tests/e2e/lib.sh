@@ -54,6 +54,22 @@ need_amdsim()
     case $line in *kfd*yes*) ;; *) skip "no kfd tier: $(echo "$line" | sed 's/^tier *kfd *no *//')" ;; esac
 }
 
+# need_vulkan: there is a device for the vulkan tier; else the test is skipped. Mesa's lavapipe is taken where it is
+# installed, so that tests see the same device everywhere; VK_DRIVER_FILES names another driver.
+need_vulkan()
+{
+    local line lavapipe
+    lavapipe=$(ls /usr/share/vulkan/icd.d/lvp_icd*.json 2>/dev/null | head -n 1)
+    [ -n "${VK_DRIVER_FILES:-}" ] || [ -z "$lavapipe" ] || export VK_DRIVER_FILES=$lavapipe VK_ICD_FILENAMES=$lavapipe
+    line=$("$zinc" check 2>/dev/null | grep '^tier *vulkan ')
+    case $line in
+    *vulkan*yes*) ;;
+    '') skip "no vulkan tier in this build (apt-get install glslc libvulkan-dev)" ;;
+    *) skip "no vulkan tier: $(echo "$line" | sed 's/^tier *vulkan *no *//')" ;;
+    esac
+    export ZINC_VULKAN_CACHE=$work/cache
+}
+
 # make_model FAMILY TYPE FILE [mkmodel options]
 make_model()
 {

@@ -1,7 +1,9 @@
 /* vk/shaders/mathf.glsl
- * The elementary functions of the canonical arithmetic, as kernels/mathf.h has them: by fma and single roundings, where
- * GLSL's own exp and division may be off by several units in the last place. Include it after zk.glsl. On a device whose
- * fma is not fused the last bit differs. */
+ * The elementary functions of the canonical arithmetic, as kernels/mathf.h has them: by fma and single roundings,
+ * where GLSL's own exp and division may be off by several units in the last place. Include it after zk.glsl.
+ *
+ * On a device whose fma is not fused (lavapipe) the last bit differs; and such a compiler may reorder the sums in it,
+ * for `precise` does not reach fma: what must be exact is written as products and sums. */
 
 /* exp(x), relative error below 2e-7; 0 below -87.3 (no subnormal results), +inf above 88.7; NaN stays NaN.
  * Cody-Waite: x = n ln 2 + r with |r| <= 0.35, the Taylor series of degree 7 in Horner form, then 2^n. */

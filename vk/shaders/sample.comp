@@ -1,9 +1,11 @@
 #version 460
-/* The next token, by the largest logit or drawn (sample.glsl). A work-group holds a slice of a row's logits in registers
- * and finds its k largest; the last work-group of the row finds the k largest of those. Grid x: slices, y: output rows.
+/* The next token, by the largest logit or drawn (sample.glsl). A work-group holds a slice of a row's logits in
+ * registers and finds its k largest; the last work-group of the row finds the k largest of those. Grid x: slices,
+ * y: output rows.
  *
- * Logits become keys: .y orders as they do, 0 is none; .x falls with the index, so that of equal logits the lower index
- * is the larger key. The k largest of what the work-items hold are found by bisection: how many are at least this? */
+ * Logits become keys: .y orders as they do, 0 is none; .x falls with the index, so that of equal logits the lower
+ * index is the larger key. The k largest of what the work-items hold are found by bisection: how many are at least
+ * this? */
 #include "zk.glsl"
 #include "sample.glsl"
 layout(constant_id = 2) const uint HELD = 8; /* logits of a work-item, a multiple of 4 */
@@ -15,8 +17,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) coherent buffer sam
 const uint SLICE = ZK_THREADS * HELD;
 const uint CARRY = (KA_SAMPLE_MAX + ZK_THREADS - 1) / ZK_THREADS; /* keys of a work-item found before */
 const uint KEYS = HELD + CARRY;
-const uint BY_VALUE = 12;         /* steps of the bisection that halve the difference of logits, before others halve keys */
-const uint LO_END = 0xffffffffu;  /* lo is below */
+const uint BY_VALUE = 12; /* steps of the bisection that halve the difference of logits, before others halve keys */
+const uint LO_END = 0xffffffffu; /* lo is below */
 
 shared uvec2 s_found[KA_SAMPLE_MAX]; /* in any order                            */
 shared uvec2 s_best[ZK_THREADS / 4];
@@ -223,25 +225,19 @@ bool choose_largest(uint i, sample_keys part, out uint id)
     return true;
 }
 
-/* The row's k largest into s_found, from the lists of k keys that the slices left in part. */
-uint merge(sample_keys part, uint k)
+/* The next SLICE of the keys that the slices left in part, beside those found so far. */
+void load_part(sample_keys part, uint first, uint total, uint found)
 {
-    uint found = 0, total = gl_NumWorkGroups.x * k;
-    for (uint first = 0; first < total; first += SLICE) {
-        [[unroll]] for (uint j = 0; j < KEYS; j++) {
-            uint at = j < HELD ? first + zk_tid() + j * ZK_THREADS : zk_tid() + (j - HELD) * ZK_THREADS;
-            uvec2 key = uvec2(0);
-            if (j < HELD && at < total)
-                key = part.v[at];
-            else if (j >= HELD && at < found)
-                key = s_found[at];
-            hi[j] = key.y;
-            lo[j] = key.x;
-        }
-        found = find_largest(k);
-        barrier();
+    [[unroll]] for (uint j = 0; j < KEYS; j++) {
+        uint at = j < HELD ? first + zk_tid() + j * ZK_THREADS : zk_tid() + (j - HELD) * ZK_THREADS;
+        uvec2 key = uvec2(0);
+        if (j < HELD && at < total)
+            key = part.v[at];
+        else if (j >= HELD && at < found)
+            key = s_found[at];
+        hi[j] = key.y;
+        lo[j] = key.x;
     }
-    return found;
 }
 
 /* Orders the n keys of s_found and draws; the id is there in work-item 0. */
@@ -266,17 +262,26 @@ uint draw_one(ka_sample s, uint n)
     return s_id[sample_draw(n, sample_uniform(s.seed, s.counter))];
 }
 
-/* False: another work-group goes on. */
+/* First the slice's k largest, which go to part; then, in the row's last work-group, the k largest of part. False:
+ * another work-group goes on. */
 bool choose_drawn(uint i, ka_sample s, sample_keys part, out uint id)
 {
-    uint k = sample_top_k(s.top_k), found = find_largest(k);
-    barrier();
-    if (gl_NumWorkGroups.x > 1) {
-        for (uint t = zk_tid(); t < k; t += ZK_THREADS)
-            part.v[gl_WorkGroupID.x * k + t] = t < found ? s_found[t] : uvec2(0);
-        if (!zk_last_of(a.counters, i, gl_NumWorkGroups.x))
-            return false;
-        found = merge(part, k);
+    uint k = sample_top_k(s.top_k), first = 0, total = 0, found;
+    for (;;) {
+        found = find_largest(k);
+        barrier();
+        if (total == 0 && gl_NumWorkGroups.x > 1) {
+            for (uint t = zk_tid(); t < k; t += ZK_THREADS)
+                part.v[gl_WorkGroupID.x * k + t] = t < found ? s_found[t] : uvec2(0);
+            if (!zk_last_of(a.counters, i, gl_NumWorkGroups.x))
+                return false;
+            total = gl_NumWorkGroups.x * k;
+            found = 0;
+        }
+        if (first >= total)
+            break;
+        load_part(part, first, total, found);
+        first += SLICE;
     }
     id = draw_one(s, found);
     return true;

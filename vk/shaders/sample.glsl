@@ -1,6 +1,6 @@
 /* vk/shaders/sample.glsl
- * What follows once the candidates of a draw are known, the arithmetic of kernels/sample.h: weights, what top_p and min_p
- * leave, the draw. Candidates lie in shared memory by falling logit. */
+ * What follows once the candidates of a draw are known, in the arithmetic of kernels/sample.h: weights, what top_p
+ * and min_p leave, the draw. Candidates lie in shared memory by falling logit. */
 #include "mathf.glsl"
 
 shared uint s_id[KA_SAMPLE_MAX];

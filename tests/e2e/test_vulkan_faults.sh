@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# The vulkan tier where drivers fail: one clear line and a non-zero exit each time, nothing lost; and the pipeline cache,
+# whole, broken, foreign, or nowhere to be put.
+. tests/e2e/lib.sh
+build=$(realpath "$build") zinc=$(realpath "$zinc") # runs in another folder, where reports go
+need_vulkan
+export ZINC_TIER=vulkan
+faulty=$build/tests/e2e/libfaulty_vulkan.so
+[ -e "$faulty" ] || skip "no $faulty: make tests first"
+m=$work/m.gguf
+make_model llama Q8_0 "$m" || finish
+run=("$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 4 --ctx 64 --ignore-eos --temp 0 --print-tokens)
+cd "$work" || exit 1
+"${run[@]}" >good 2>log || miss "without faults: $(tail -n 1 log)"
+
+# refuses FAULT WORDS
+refuses()
+{
+    VKFAULT=$1 ZINC_VULKAN_LIB=$faulty ZINC_VULKAN_CACHE=none "${run[@]}" >out 2>err
+    rc=$?
+    [ $rc -ne 0 ] && [ $rc -lt 120 ] || miss "$1: exit $rc"
+    [ "$(grep -c "$2" err)" -ge 1 ] || miss "$1: no '$2' in: $(cat err)"
+    printf '%-34s %s\n' "$1" "$(grep "$2" err | tail -n 1 | cut -c 1-150)"
+}
+refuses instance=-9 "no Vulkan driver here"
+refuses devices=none "no Vulkan device here"
+refuses old=1 "lacks Vulkan 1.2"
+refuses device=-3 "opening .*VK_ERROR_INITIALIZATION_FAILED"
+refuses alloc=1:-2 "no room for"
+refuses alloc=4:-2 "no room for"
+refuses alloc=7:-2 "no room for"
+refuses alloc=10:-2 "no room for"
+refuses shader=2:-1000012000 "rejects kernel"
+refuses pipeline=5:-13 "rejects kernel"
+refuses submit=1:-4 "VK_ERROR_DEVICE_LOST"
+refuses submit=4:-4 "VK_ERROR_DEVICE_LOST"
+refuses wait=2:-4 "VK_ERROR_DEVICE_LOST while waiting for a step.*details in"
+ls zinc-report-*/report.txt >/dev/null 2>&1 || miss "a lost device leaves no report"
+ls zinc-report-*/stream.zstream >/dev/null 2>&1 || miss "the report has no stream"
+
+# refused VARIABLES WORDS: a machine or an option that cannot be served
+refused()
+{
+    env $1 "${run[@]}" >out 2>err && miss "$1: it ran"
+    grep -q "$2" err || miss "$1: no '$2' in: $(cat err)"
+    printf '%-34s %s\n' "$1" "$(grep "$2" err | tail -n 1 | cut -c 1-150)"
+}
+refused ZINC_VULKAN_LIB=/nowhere/libvulkan.so "cannot be opened"
+refused VK_DRIVER_FILES=/nowhere/icd.json "no Vulkan"
+"${run[@]}" --device 9 >out 2>err && miss "--device 9: it ran"
+grep -q "no device 9; there are" err || miss "--device 9: $(cat err)"
+"${run[@]}" --device-name nonesuch >out 2>err && miss "--device-name: it ran"
+grep -q "no device's name contains 'nonesuch'" err || miss "--device-name: $(cat err)"
+"${run[@]}" --device-name LLVM >out 2>err || [ -n "${ZINC_TEST_VULKAN:-}" ] || miss "--device-name LLVM: $(tail -n 1 err)"
+
+# auto goes on without it
+VKFAULT=device=-3 ZINC_VULKAN_LIB=$faulty "${run[@]}" --tier auto >out 2>err || miss "auto: $(tail -n 1 err)"
+
+# same VARIABLES: the same tokens
+same()
+{
+    env $1 "${run[@]}" >out 2>err || miss "$1: $(tail -n 1 err)"
+    cmp -s good out || miss "$1: $(cat out) instead of $(cat good)"
+}
+same ZINC_VULKAN_BUFFER=1
+same ZINC_VULKAN_WITHOUT=dot4,bar
+
+# ---- the cache ----
+export ZINC_VULKAN_CACHE=$work/deep/er/cache
+same X=first
+file=$(ls "$ZINC_VULKAN_CACHE"/vulkan-*.cache 2>/dev/null)
+[ -s "$file" ] || miss "no cache was written"
+cp "$file" whole
+# broken HOW WORDS: noticed, ignored, written anew
+broken()
+{
+    same X=broken
+    grep -q "is ignored: $1" err || miss "cache: no '$1' in: $(cat err)"
+    same X=again
+    grep -q "ignored" err && miss "cache, after '$1': $(cat err)"
+}
+printf x | dd of="$file" bs=1 seek=40 conv=notrunc 2>/dev/null
+broken "its checksum is wrong"
+head -c 20 whole >"$file"
+broken "it is not a pipeline cache of zinc"
+head -c 48 whole >"$file"
+broken "its length is not what its head says"
+{ cat whole; echo more; } >"$file"
+broken "its length is not what its head says"
+head -c 100000 /dev/urandom >"$file"
+broken "it is not a pipeline cache of zinc"
+{ head -c 8 whole; printf 'aaaaaaaa'; tail -c +17 whole; } >"$file"
+broken "it is of another device"
+rm -rf deep && touch deep
+same X=nowhere # the folder cannot be made
+finish
