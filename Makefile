@@ -79,8 +79,7 @@ VK_TYPED  := $(shell sed -n 's/^VK_TYPED$(lp)\([a-z0-9_]*\),.*/\1/p' vk/kernels.
 VK_SETS   := $(shell sed -n 's/^X(.*, \([a-z0-9]*\))$$/\1/p' kernels/qtypes.def) q4k_q6k q5k_q6k any
 SHADERS   := $(if $(HAVE_VK),$(filter-out $(VK_TYPED),$(sort $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp)))) \
                $(foreach f,$(patsubst vk/shaders/%.comp,%,$(wildcard $(VK_TYPED:%=vk/shaders/%.comp))),$(VK_SETS:%=$(f)_%)))
-BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) \
-         $(patsubst %,$(K)/spirv_nv/%.spv,$(foreach m,$(SHADERS),$(if $(findstring coopmat,$(subst coopmat_loops,,$(m))),$(m)))) $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
+BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(MODULES_ALL:%=$(K)/sm_90a/%.ptx)) \
          $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 HOST_KERNEL_OBJ := $(MODULES:%=$(KH)/obj/kernels/%.o)
 
@@ -163,7 +162,7 @@ endef
 $(foreach t,$(AMD_TARGETS),$(foreach m,$(MODULES),$(eval $(call amd_rule,$(m),$(t)))))
 
 # $(call spirv_rule,FOLDER,MODULE,SOURCE,FLAGS,REWRITE). Kernels on cooperative matrices are written with NVIDIA's GLSL
-# extension, which this glslc knows, and rewritten to KHR's SPIR-V; spirv_nv keeps them as they are.
+# extension, which this glslc knows, and rewritten to KHR's SPIR-V.
 define spirv_rule
 $(K)/$(1)/$(2).spv: vk/shaders/$(3).comp $(K)/gen/args.glsl $(if $(5),$(K)/spirv_khr)
 	@mkdir -p $$(@D)
@@ -174,7 +173,6 @@ endef
 define spirv_rules
 $(call spirv_rule,spirv,$(1),$(2),-DZK_DOT4 $(3),$(filter %coopmat,$(2)))
 $(call spirv_rule,spirv_plain,$(1),$(2),$(3),$(filter %coopmat,$(2)))
-$(if $(filter %coopmat,$(2)),$(call spirv_rule,spirv_nv,$(1),$(2),-DZK_DOT4 $(3)))
 endef
 VK_FILES := $(patsubst vk/shaders/%.comp,%,$(wildcard vk/shaders/*.comp))
 $(foreach f,$(filter-out $(VK_TYPED),$(VK_FILES)),$(eval $(call spirv_rules,$(f),$(f),)))

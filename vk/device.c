@@ -10,42 +10,59 @@
 
 /* ---- instance ---- */
 
+static uint32_t n_invalid;
+
 static VkBool32 VKAPI_PTR on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT type,
                                      const VkDebugUtilsMessengerCallbackDataEXT *m, void *user)
 {
-    struct vk *v = user;
-    (void)type;
+    (void)type, (void)user;
     if (severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT)
-        __atomic_fetch_add(&v->n_invalid, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&n_invalid, 1, __ATOMIC_RELAXED);
     log_err(VK, "validation: %s", m->pMessage);
     return VK_FALSE;
 }
 
-static bool has_layer(const struct vk *v, const char *name)
+static bool has_layer(const struct vk_api *vk, const char *name)
 {
     VkLayerProperties layer[64];
     uint32_t n = 64;
-    v->vk.EnumerateInstanceLayerProperties(&n, layer);
+    vk->EnumerateInstanceLayerProperties(&n, layer);
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(layer[i].layerName, name) == 0)
             return true;
     return false;
 }
 
-int vk_instance_create(struct vk *v, bool validate, char *note, size_t n)
+/* One instance for the process, kept until its end: drivers of NVIDIA do not load a second time. */
+static struct {
+    struct vk_api vk;
+    VkInstance instance;
+    bool validated;
+    int rc;
+    char note[256];
+} shared;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+uint32_t vk_invalid_count(void)
+{
+    return __atomic_load_n(&n_invalid, __ATOMIC_RELAXED);
+}
+
+static int create_instance(bool validate, char *note, size_t n)
 {
     static const char *const layer = "VK_LAYER_KHRONOS_validation";
     static const char *const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+    struct vk_api *vk = &shared.vk;
     uint32_t version = 0;
-    if (!vk_api_open(&v->vk, note, n))
+    if (!vk_api_open(vk, note, n))
         return -ENODEV;
-    v->vk.EnumerateInstanceVersion(&version);
+    vk->EnumerateInstanceVersion(&version);
     if (version < VK_API_VERSION_1_2) {
         snprintf(note, n, "the Vulkan loader here is version %u.%u, zinc needs 1.2: update it", VK_VERSION_MAJOR(version),
                  VK_VERSION_MINOR(version));
         return -ENODEV;
     }
-    if (validate && !has_layer(v, layer)) {
+    if (validate && !has_layer(vk, layer)) {
         snprintf(note, n, "validation was asked for, and %s is not installed (Debian: apt-get install "
                  "vulkan-validationlayers)", layer);
         return -ENOENT;
@@ -53,34 +70,47 @@ int vk_instance_create(struct vk *v, bool validate, char *note, size_t n)
     const VkValidationFeatureEnableEXT sync = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     const VkValidationFeaturesEXT features = { .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
                                                .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = &sync };
-    const VkDebugUtilsMessengerCreateInfoEXT messenger = {
+    VkDebugUtilsMessengerCreateInfoEXT messenger = {
         .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT, .pNext = &features,
         .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
-        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT, .pfnUserCallback = on_message, .pUserData = v };
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT, .pfnUserCallback = on_message };
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "zinc",
                                     .apiVersion = MIN(version, VK_API_VERSION_1_3) };
     const VkInstanceCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pNext = validate ? &messenger : NULL,
                                       .pApplicationInfo = &app, .enabledLayerCount = validate, .ppEnabledLayerNames = &layer,
                                       .enabledExtensionCount = validate, .ppEnabledExtensionNames = &extension };
-    VkResult r = v->vk.CreateInstance(&ci, NULL, &v->instance);
+    VkResult r = vk->CreateInstance(&ci, NULL, &shared.instance);
     if (r) {
         snprintf(note, n, r == VK_ERROR_INCOMPATIBLE_DRIVER ? "no Vulkan driver here (%s; Debian: apt-get install "
                  "mesa-vulkan-drivers)" : "no Vulkan instance: %s", vk_error(r));
-        v->instance = NULL;
         return -ENODEV;
     }
-    const char *missing = vk_api_instance(&v->vk, v->instance);
+    const char *missing = vk_api_instance(vk, shared.instance);
     if (missing) {
         snprintf(note, n, "the Vulkan loader has no %s: update it", missing);
         return -ENODEV;
     }
-    v->validated = validate;
-    if (validate && v->vk.CreateDebugUtilsMessengerEXT) {
-        VkDebugUtilsMessengerCreateInfoEXT m = messenger;
-        m.pNext = NULL;
-        v->vk.CreateDebugUtilsMessengerEXT(v->instance, &m, NULL, &v->messenger);
-    }
+    VkDebugUtilsMessengerEXT m;
+    messenger.pNext = NULL;
+    if (validate && vk->CreateDebugUtilsMessengerEXT)
+        vk->CreateDebugUtilsMessengerEXT(shared.instance, &messenger, NULL, &m);
     return 0;
+}
+
+static void create_shared(void)
+{
+    shared.validated = env_get()->vulkan_validate;
+    shared.rc = create_instance(shared.validated, shared.note, sizeof shared.note);
+}
+
+int vk_instance_get(struct vk *v, char *note, size_t n)
+{
+    pthread_once(&once, create_shared);
+    v->vk = shared.vk;
+    v->instance = shared.instance;
+    if (shared.rc)
+        snprintf(note, n, "%s", shared.note);
+    return shared.rc;
 }
 
 /* ---- what a device can do ---- */
@@ -122,7 +152,6 @@ static void read_features(const struct vk *v, struct vk_device_info *d)
     VkPhysicalDeviceSubgroupSizeControlFeatures size = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES };
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES };
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR };
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV nv = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV };
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR exec = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR };
     VkPhysicalDeviceFeatures2 f = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 };
     chain(&f, &f11);
@@ -133,8 +162,6 @@ static void read_features(const struct vk *v, struct vk_device_info *d)
         chain(&f, &dot);
     if (d->has_khr_coopmat)
         chain(&f, &khr);
-    if (d->has_nv_coopmat)
-        chain(&f, &nv);
     if (d->has_stats)
         chain(&f, &exec);
     v->vk.GetPhysicalDeviceFeatures2(d->dev, &f);
@@ -152,8 +179,7 @@ static void read_features(const struct vk *v, struct vk_device_info *d)
     d->wave_control = size.subgroupSizeControl;
     d->full_waves = size.computeFullSubgroups;
     d->caps.dot4 = dot.shaderIntegerDotProduct && !without("dot4");
-    d->has_khr_coopmat = khr.cooperativeMatrix && !without("coopmat") && !without("coopmat-khr");
-    d->has_nv_coopmat = nv.cooperativeMatrix && !without("coopmat") && !without("coopmat-nv");
+    d->has_khr_coopmat = khr.cooperativeMatrix && f12.vulkanMemoryModel && f12.shaderFloat16 && !without("coopmat");
     d->has_stats = exec.pipelineExecutableInfo;
     d->memory_model = f12.vulkanMemoryModel;
     d->memory_model_device = f12.vulkanMemoryModelDeviceScope;
@@ -300,17 +326,10 @@ static void read_matrices(const struct vk *v, struct vk_device_info *d)
                 takes(c, p[i].MSize, p[i].NSize, p[i].KSize))
                 c->coopmat = VK_COOPMAT_KHR;
     }
-    n = 64;
-    if (c->coopmat == VK_COOPMAT_NONE && d->has_nv_coopmat && v->vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV) {
-        VkCooperativeMatrixPropertiesNV p[64] = { 0 };
-        for (int i = 0; i < 64; i++)
-            p[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-        v->vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV(d->dev, &n, p);
-        for (uint32_t i = 0; i < n; i++)
-            if (p[i].AType == VK_COMPONENT_TYPE_FLOAT16_NV && p[i].BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-                p[i].CType == VK_COMPONENT_TYPE_FLOAT32_NV && p[i].DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
-                p[i].scope == VK_SCOPE_SUBGROUP_NV && takes(c, p[i].MSize, p[i].NSize, p[i].KSize))
-                c->coopmat = VK_COOPMAT_NV;
+    c->coopmat_attn = !without("coopmat-attn");
+    if (c->coopmat == VK_COOPMAT_NONE && env_get()->vulkan_loops) {
+        c->coopmat = VK_COOPMAT_LOOPS;
+        c->cm_m = c->cm_n = c->cm_k = 16;
     }
 }
 
@@ -338,7 +357,6 @@ static int describe(const struct vk *v, VkPhysicalDevice dev, struct vk_device_i
     d->has_budget = has(&x, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     d->has_stats = has(&x, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
     d->has_khr_coopmat = has(&x, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    d->has_nv_coopmat = has(&x, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
     read_features(v, d);
     read_properties(v, d, &x);
     read_memory(v, d);
@@ -427,8 +445,6 @@ int vk_device_create(struct vk *v, struct err *e)
                                                             .shaderIntegerDotProduct = VK_TRUE };
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
                                                          .cooperativeMatrix = VK_TRUE };
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV nv = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
-                                                       .cooperativeMatrix = VK_TRUE };
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR exec = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
                                                                      .pipelineExecutableInfo = VK_TRUE };
     VkPhysicalDeviceFeatures2 f = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
@@ -448,10 +464,6 @@ int vk_device_create(struct vk *v, struct err *e)
     if (d->caps.coopmat == VK_COOPMAT_KHR) {
         chain(&f, &khr);
         ext[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
-    }
-    if (d->caps.coopmat == VK_COOPMAT_NV) {
-        chain(&f, &nv);
-        ext[n++] = VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
     }
     if (d->has_stats) {
         chain(&f, &exec);
@@ -506,10 +518,5 @@ void vk_device_destroy(struct vk *v)
         if (v->pool)
             vk->DestroyCommandPool(v->dev, v->pool, NULL);
         vk->DestroyDevice(v->dev, NULL);
-    }
-    if (v->instance) {
-        if (v->messenger)
-            v->vk.DestroyDebugUtilsMessengerEXT(v->instance, v->messenger, NULL);
-        v->vk.DestroyInstance(v->instance, NULL);
     }
 }

@@ -16,7 +16,6 @@
     X(EnumerateInstanceExtensionProperties)                                                                            \
     X(CreateInstance)
 #define VK_INSTANCE_FUNCTIONS(X)                                                                                       \
-    X(DestroyInstance)                                                                                                 \
     X(EnumeratePhysicalDevices)                                                                                        \
     X(EnumerateDeviceExtensionProperties)                                                                              \
     X(GetPhysicalDeviceProperties2)                                                                                    \
@@ -27,9 +26,7 @@
     X(GetDeviceProcAddr)
 /* Only where the instance or device has them. */
 #define VK_OPTIONAL_FUNCTIONS(X)                                                                                       \
-    X(CreateDebugUtilsMessengerEXT)                                                                                    \
-    X(DestroyDebugUtilsMessengerEXT)                                                                                   \
-    X(GetPhysicalDeviceCooperativeMatrixPropertiesNV)
+    X(CreateDebugUtilsMessengerEXT)
 #define VK_DEVICE_FUNCTIONS(X)                                                                                         \
     X(DestroyDevice)                                                                                                   \
     X(GetDeviceQueue)                                                                                                  \

@@ -23,7 +23,7 @@ enum vk_kernel {
 };
 extern const struct kernel_info vk_kernels[VK_KERNEL_COUNT]; /* .name without the k_; .module is the name; .threads 0 */
 
-enum vk_coopmat { VK_COOPMAT_NONE, VK_COOPMAT_KHR, VK_COOPMAT_NV };
+enum vk_coopmat { VK_COOPMAT_NONE, VK_COOPMAT_KHR, VK_COOPMAT_LOOPS /* the same kernels with plain loops, for tests */ };
 
 /* What a device can do, as the kernels' launches need to know it. */
 struct vk_caps {
@@ -36,6 +36,7 @@ struct vk_caps {
     bool dot4;               /* kernels with SPIR-V's integer dot product (they are exact without, too)          */
     bool fast_dot4;          /* the device has instructions for it                                               */
     enum vk_coopmat coopmat; /* f16 x f16 -> f32 at subgroup scope                                               */
+    bool coopmat_attn;       /* also for attention                                                               */
     uint32_t cm_m, cm_n, cm_k;
 };
 

@@ -1,5 +1,4 @@
 /* vk/lower_attn.c: ROPE_KV and ATTN: how a row's heads, and the positions it sees, are cut. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -24,7 +23,7 @@ void vk_lower_rope_kv(struct dispatcher *d, const ka_rope_kv *a)
 
 /* ---- ATTN, row by row ---- */
 
-enum { MAX_SPLITS = 128, MAX_LANES = 32 };
+enum { MAX_SPLITS = 128, MAX_LANES = 32, MERGE_BYTES = 512 << 10 };
 
 /* How a subgroup of attn.comp holds a head: lanes that share a position, heads and positions at once. */
 struct lanes {
@@ -49,12 +48,6 @@ static struct lanes lanes_of(const struct vk_caps *c, const ka_attn *a)
 
 /* ---- ATTN of prompts ---- */
 
-/* ZINC_VULKAN_LOOPS: the kernels of matrix units with loops in their place, to be tested on any device. */
-static bool use_loops(struct dispatcher *d)
-{
-    return vk_caps(d)->coopmat == VK_COOPMAT_NONE && getenv("ZINC_VULKAN_LOOPS");
-}
-
 /* How attn_prompt.glsl cuts it: m pairs of a row and a head in a set, n columns of a matrix; subgroups of a set; sets
  * of a work-group; positions of a tile. */
 struct tiles {
@@ -68,7 +61,7 @@ static uint32_t shared_bytes(const struct tiles *t, uint32_t head_dim)
     return 16 * (t->sets * t->m * pair + t->positions * (head_dim / 8 + 1)) + 64 * 4 + 16;
 }
 
-/* A subgroup's part of O has to stay in registers, 128 columns of it. */
+/* What a lane holds has to fit its registers: of a subgroup's part of O 128 columns, of K or V 16 pieces of eight. */
 static bool tiles_of(const struct vk_caps *c, const ka_attn *a, uint32_t waves, struct tiles *t)
 {
     uint32_t hd = a->head_dim, group = a->n_head / a->n_kv;
@@ -80,7 +73,8 @@ static bool tiles_of(const struct vk_caps *c, const ka_attn *a, uint32_t waves, 
     for (; t->positions >= 16; t->positions /= 2)
         for (t->sets = waves / t->parts; t->sets; t->sets /= 2)
             if (shared_bytes(t, hd) <= c->shared_max)
-                return t->sets * t->m >= group;
+                return t->sets * t->m >= group &&
+                       t->positions * (hd / 8) <= 16 * t->sets * t->parts * c->wave;
     return false;
 }
 
@@ -98,7 +92,7 @@ static uint32_t rows_of_item(const struct tiles *t, uint32_t wave, uint32_t head
 static bool prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     const struct vk_caps *c = vk_caps(d);
-    bool loops = use_loops(d), units = c->coopmat == VK_COOPMAT_KHR && !d->t->zero_moves;
+    bool loops = c->coopmat == VK_COOPMAT_LOOPS, units = c->coopmat == VK_COOPMAT_KHR && c->coopmat_attn && !d->t->zero_moves;
     struct vk_shape s = vk_shape(d, 4 * c->wave);
     struct tiles t = { .m = 16, .n = 16, .k = 16, .positions = 32 };
     enum vk_kernel kernel = units ? VK_attn_coopmat : loops ? VK_attn_coopmat_loops : VK_attn_prompt;
@@ -140,9 +134,10 @@ void vk_lower_attn(struct dispatcher *d, const ka_attn *a)
     uint32_t group = a->n_head / a->n_kv, waves, room;
     struct lanes l = lanes_of(c, a);
     struct vk_shape s = vk_shape(d, 256);
-    /* Two work-groups to a core; splits of few runs are not worth their merge, and the rows of prompts keep the machine
-     * busy without. A work-group merges one pass of heads at a time. */
-    k.splits = d->prompt ? 1 : MAX(MIN(2 * c->cores / a->n_kv, (uint32_t)MAX_SPLITS), 1u);
+    /* Two work-groups to a core, as long as one can merge the splits in a few microseconds; splits of few runs are not
+     * worth it, and the rows of prompts keep the machine busy without. The merge takes a pass of heads at a time. */
+    uint32_t most = MIN(MERGE_BYTES / (4 * a->head_dim * group), (uint32_t)MAX_SPLITS);
+    k.splits = d->prompt ? 1 : MAX(MIN(2 * c->cores / a->n_kv, most), 1u);
     for (;;) {
         waves = s.v[0] / s.v[1];
         uint32_t heads = MIN(div_up(group, l.heads), waves) * l.heads;

@@ -1,7 +1,6 @@
 /* vk/lower_gemm_coopmat.c: products of prompts on cooperative matrices, as launches: inputs become f16 chunks (act_f16),
  * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command. Experts: pairs are sorted
  * by expert first, and the weighted sum comes last. Which tile a launch takes never changes the bits of a sum. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -15,16 +14,6 @@
 static uint32_t div_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
-}
-
-/* ZINC_VULKAN_LOOPS: the same kernels with loops for matrix units, so that they can be tested on any device. */
-static bool use_loops(struct dispatcher *d)
-{
-    return vk_caps(d)->coopmat == VK_COOPMAT_NONE && getenv("ZINC_VULKAN_LOOPS");
-}
-static bool have_matrices(struct dispatcher *d)
-{
-    return vk_caps(d)->coopmat == VK_COOPMAT_KHR || use_loops(d);
 }
 
 /* Planes that are read up to 16 bytes at a time; inputs that are read by four floats. */
@@ -72,8 +61,8 @@ static bool share_out(const struct vk_caps *c, uint32_t m, uint32_t n, bool few,
 static bool choose_tile(struct dispatcher *d, uint32_t bn, bool few, struct tile *t)
 {
     const struct vk_caps *c = vk_caps(d);
-    uint32_t m = use_loops(d) ? 16 : c->cm_m, n = use_loops(d) ? 16 : c->cm_n;
-    for (t->threads = getenv("HT") ? (uint32_t)atoi(getenv("HT")) : vk_shape(d, 256).v[0]; t->threads >= 32 && t->threads >= c->wave; t->threads /= 2)
+    uint32_t m = vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_m, n = vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_n;
+    for (t->threads = vk_shape(d, 256).v[0]; t->threads >= 32 && t->threads >= c->wave; t->threads /= 2)
         for (t->bn = MAX(bn, n); t->bn <= KL_TILE_ROWS; t->bn *= 2)
             if (share_out(c, m, n, few, t))
                 return true;
@@ -115,9 +104,9 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32
         bn = 128;
     CHECK(choose_tile(d, few ? 64 : bn, few, &t));
     struct vk_shape s = { .n = 2, .v = { t.threads, c->wave } };
-    vk_spec(&s, use_loops(d) ? 16 : c->cm_m);
-    vk_spec(&s, use_loops(d) ? 16 : c->cm_n);
-    vk_spec(&s, use_loops(d) ? 16 : c->cm_k);
+    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_m);
+    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_n);
+    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_k);
     vk_spec(&s, g->type[0]);
     vk_spec(&s, t.bn);
     vk_spec(&s, t.wm);
@@ -129,7 +118,7 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32
     memcpy(&args, g, sizeof *g);
     args.meta = meta;
     uint32_t tiles = weight_tiles(g, t.threads / 2);
-    enum vk_kernel k = use_loops(d) ? VK_gemm_coopmat_loops : VK_gemm_coopmat;
+    enum vk_kernel k = vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? VK_gemm_coopmat_loops : VK_gemm_coopmat;
     if (g->tiles)
         vk_add(d, k, &s, tiles, g->n_slots, KL_TILE_ROWS / t.bn, &args);
     else
@@ -161,12 +150,14 @@ bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_mat
     bool pair = op == CMD_GATE_UP, plain = op == CMD_MATMUL;
     uint64_t left = 0;
     struct tile t;
-    if (!have_matrices(d) || !choose_tile(d, 16, false, &t) || !aligned(a->x, a->ldx, a->norm) ||
+    if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 16, false, &t) || !aligned(a->x, a->ldx, a->norm) ||
         (a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS))
         return false;
     for (uint32_t m = 0; m < a->n_mats; m++) {
         bool is_float = FLOATS >> a->type[m] & 1;
-        if ((!is_float && !can_tile(a->type[m], a->w[m], 0, a->n_in)) || (pair && (is_float || a->type[m] != a->type[0])))
+        if (!is_float && !can_tile(a->type[m], a->w[m], 0, a->n_in))
+            return false;
+        if (pair && (is_float || a->type[m] != a->type[0]))
             return false;
         left |= 1ull << a->type[m];
     }
@@ -196,7 +187,7 @@ static uint32_t share(struct dispatcher *d, uint32_t k, uint32_t n_expert)
 bool vk_gemm_coopmat_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
     struct tile t;
-    if (!have_matrices(d) || !choose_tile(d, 64, true, &t) || a->type_gate != a->type_up ||
+    if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 64, true, &t) || a->type_gate != a->type_up ||
         !can_tile(a->type_gate, a->gate, a->gate_stride, a->n_in) ||
         !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
         return false;
@@ -215,7 +206,7 @@ bool vk_gemm_coopmat_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
     struct tile t;
     uint32_t rows = dispatch_rows(d, ROWS_STEP);
-    if (!have_matrices(d) || !choose_tile(d, 64, true, &t) || !can_tile(a->type, a->down, a->stride, a->n_in) ||
+    if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 64, true, &t) || !can_tile(a->type, a->down, a->stride, a->n_in) ||
         !aligned(a->x, a->n_in, 0))
         return false;
     kl_moe_mix mix = { 0 };

@@ -13,7 +13,8 @@
 
 enum {
     DOT_STEP = 128,          /* along k, of gemm_dot: bytes of a row in shared memory, 16 more to part the banks */
-    F32_LARGE = 1024         /* columns from which gemm_f32's tiles are many enough for one team each            */
+    F32_LARGE = 1024,        /* columns from which gemm_f32's tiles are many enough for one team each            */
+    F32_TEAMS_SHARED = 20480 /* bytes of shared memory of four teams                                            */
 };
 #define BIT(t) (1ull << QT_##t)
 #define FLOATS (BIT(F32) | BIT(F16) | BIT(BF16))
@@ -85,7 +86,7 @@ static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows, 
         aligned &= SADDR_OFF(g->w[m]) % 16 == 0;
     }
     bool software = vk_caps(d)->software, large = columns >= F32_LARGE || software;
-    struct vk_shape s = vk_shape(d, large ? 128 : 256);
+    struct vk_shape s = vk_shape(d, large || vk_caps(d)->shared_max < F32_TEAMS_SHARED ? 128 : 256);
     uint32_t teams = large ? 1 : MAX(s.v[0] / 64, 1u), threads = s.v[0] / teams;
     struct tile t = large && !software ? tile(threads, 64, 8, 4) : tile(threads, 32, 4, 4);
     spec_tile(&s, g, &t);

@@ -34,11 +34,12 @@ static uint32_t shared_bytes(const struct vk_caps *c, const struct cut *k)
 {
     struct mv_x x = mv_x_layout(k->n_pad, k->flags & QUANTS, (k->flags & (FLOATS | DIRECT)) == FLOATS, k->rows);
     /* what the shaders share beside x: partial sums by subgroup, the table, and little pieces */
-    return x.end - MV_HEAD_BYTES + (k->flags & TABLE ? 2048 : 0) + c->threads / c->wave * k->rows * 4 + c->threads + 256;
+    uint32_t more = (k->flags & TABLE ? 2048 : 0) + c->threads / c->wave * k->rows * 4 + c->threads + 256;
+    return x.end - MV_HEAD_BYTES + more;
 }
 
-/* Rows of x that a pass takes at once: a row of floats that does not fit stays in memory. false: a row of codes does not
- * fit either. */
+/* Rows of x that a pass takes at once: a row of floats that does not fit stays in memory. false: nor does one of
+ * codes. */
 static bool cut_rows(const struct vk_caps *c, struct cut *k, uint32_t rows)
 {
     k->rows = rows >= 3 ? 4 : rows;
@@ -98,8 +99,9 @@ static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, co
 static void too_large(struct dispatcher *d, const struct cut *cut)
 {
     if (!d->rc)
-        d->rc = err_set(d->e, -ENOTSUP, "vulkan: command %u (%s) wants %u bytes of shared memory, the device has %u", d->cmd,
-                        cmd_name(d->s->cmds[d->cmd].op), shared_bytes(vk_caps(d), cut), vk_caps(d)->shared_max);
+        d->rc = err_set(d->e, -ENOTSUP, "vulkan: command %u (%s) wants %u bytes of shared memory, the device has %u",
+                        d->cmd, cmd_name(d->s->cmds[d->cmd].op), shared_bytes(vk_caps(d), cut),
+                        vk_caps(d)->shared_max);
 }
 
 static void gate_up(struct dispatcher *d, const ka_matmul *a)

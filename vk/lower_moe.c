@@ -55,12 +55,12 @@ static struct cut cut_of(const struct vk_caps *c, const uint32_t *type, uint32_t
     return k;
 }
 
-/* Steps in flight together, of `rows` rows. In software nothing flies, and less code compiles sooner. */
+/* Steps in flight together, of `rows` rows. In software nothing flies, and less code compiles sooner; two steps are
+ * tested there like many. */
 static uint32_t ahead(const struct vk_caps *c, const struct cut *k, uint32_t rows)
 {
-    if (c->software)
-        return 1;
-    return MAX(MIN(AHEAD_WORDS / (k->words * rows), k->steps), 1u);
+    uint32_t most = c->software ? 2 : AHEAD_WORDS / (k->words * rows);
+    return MAX(MIN(most, k->steps), 1u);
 }
 
 /* Rows of x fit into shared memory beside `more` bytes; floats stay in memory where they do not. */
@@ -75,8 +75,8 @@ static bool fits(struct dispatcher *d, struct cut *k, uint32_t rows, uint32_t mo
     }
     uint32_t bytes = x.end - MV_HEAD_BYTES + more;
     if (bytes > c->shared_max && !d->rc)
-        d->rc = err_set(d->e, -ENOTSUP, "vulkan: command %u (%s) wants %u bytes of shared memory, the device has %u", d->cmd,
-                        cmd_name(d->s->cmds[d->cmd].op), bytes, c->shared_max);
+        d->rc = err_set(d->e, -ENOTSUP, "vulkan: command %u (%s) wants %u bytes of shared memory, the device has %u",
+                        d->cmd, cmd_name(d->s->cmds[d->cmd].op), bytes, c->shared_max);
     return bytes <= c->shared_max;
 }
 
@@ -85,7 +85,8 @@ static void specs(struct vk_shape *s, const uint32_t *v, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         vk_spec(s, v[i]);
 }
-#define SPECS(s, ...) specs(s, (const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+#define SPECS(s, ...)                                                                                                  \
+    specs(s, (const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
 
 void vk_lower_router(struct dispatcher *d, const ka_router *a)
 {
@@ -95,13 +96,14 @@ void vk_lower_router(struct dispatcher *d, const ka_router *a)
     struct cut cut = cut_of(c, &a->type, 1, a->n_in);
     kl_router k = { 0 };
     uint32_t rows = dispatch_rows(d, ROWS_STEP), total = a->n_expert + (a->shared_w != 0);
-    uint32_t at_once = s.v[0] / c->wave % 2 ? 1 : 2, keep = MIN(div_up(a->n_in, ITEM * (s.v[0] / at_once)), (uint32_t)KEEP);
+    uint32_t at_once = s.v[0] / c->wave % 2 ? 1 : 2;
+    uint32_t keep = MIN(div_up(a->n_in, ITEM * (s.v[0] / at_once)), (uint32_t)KEEP);
     bool aligned = a->n_in % ITEM == 0 && SADDR_OFF(a->x | a->norm | a->w | a->shared_w) % 16 == 0;
     memcpy(&k, a, sizeof *a);
     k.counters = dispatch_counters(d, rows);
     cut.flags &= ~(uint32_t)FLOATS; /* they stay in registers */
     cut.flags |= (a->norm ? NORM : 0) | (SADDR_OFF(a->w) % 16 ? RAGGED : 0) | uneven(a->x, a->norm, a->n_in);
-    if (!fits(d, &cut, 1, 12 * (uint32_t)align_up(a->n_expert, c->wave) + MV_TOPK_MAX * 8))
+    if (!fits(d, &cut, 1, 20 * (uint32_t)align_up(a->n_expert, c->wave)))
         return;
     SPECS(&s, a->type, a->type, at_once, keep, aligned, a->n_expert, a->n_in, cut.n_pad, cut.flags);
     vk_add(d, VK_router, &s, MIN(div_up(total, at_once), 4 * c->cores), rows, 1, &k);
@@ -119,7 +121,8 @@ void vk_lower_moe_up(struct dispatcher *d, const ka_moe_up *a)
     if (!fits(d, &cut, 1, 0))
         return;
     /* all choices of a row at once; two rows of weights a lane where that saves a round */
-    uint32_t waves = s.v[0] / c->wave, groups = MAX(2 * c->cores / a->k, 1u), one = div_up(a->n_ff, c->wave / cut.lanes);
+    uint32_t waves = s.v[0] / c->wave, groups = MAX(2 * c->cores / a->k, 1u);
+    uint32_t one = div_up(a->n_ff, c->wave / cut.lanes);
     uint32_t pairs = one > groups * waves ? 2 : 1, tiles = div_up(one, pairs);
     SPECS(&s, a->type_gate, a->type_up, cut.lanes, a->n_in, cut.n_pad, pairs, ahead(c, &cut, pairs), cut.flags);
     vk_add(d, VK_moe_up, &s, MIN(div_up(tiles, waves), groups), a->k, dispatch_rows(d, ROWS_STEP), &k);
@@ -130,7 +133,8 @@ void vk_lower_moe_down(struct dispatcher *d, const ka_moe_down *a)
     const struct vk_caps *c = vk_caps(d);
     struct vk_shape s = vk_shape(d, 256);
     struct cut cut = cut_of(c, &a->type, 1, a->n_in);
-    uint32_t waves = s.v[0] / c->wave, abreast = c->wave / cut.lanes, tiles = div_up(waves, a->k), best = ~0u, slots = 1;
+    uint32_t waves = s.v[0] / c->wave, abreast = c->wave / cut.lanes, tiles = div_up(waves, a->k);
+    uint32_t best = ~0u, slots = 1;
     kl_moe_down k;
     memcpy(&k, a, sizeof *a);
     cut.flags |= uneven(a->x, 0, a->n_in) | (SADDR_OFF(a->down) % 16 || a->stride % 16 ? RAGGED : 0);

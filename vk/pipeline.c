@@ -94,9 +94,7 @@ static void build_one(struct vk *v, uint32_t i)
     uint64_t t0 = clock_ns();
     char name[160];
     vk_variant_name(var, name, sizeof name);
-    x->flavour = v->low.caps.coopmat == VK_COOPMAT_NV && strstr(vk_kernels[var->kernel].module, "coopmat") ? "spirv_nv"
-                 : v->info.caps.dot4                                                                       ? "spirv"
-                                                                                                           : "spirv_plain";
+    x->flavour = v->info.caps.dot4 ? "spirv" : "spirv_plain";
     x->rc = create(v, var, x->flavour, &x->p);
     if (x->rc && x->rc != VK_ERROR_DEVICE_LOST && strcmp(x->flavour, "spirv") == 0) {
         log_warn(VK, "%s rejects kernel %s with integer dot products (%s): taken without", v->info.name, name, vk_error(x->rc));

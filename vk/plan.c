@@ -387,7 +387,7 @@ static VkResult run_now(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint
 /* A message of the validation layer is a fault of ours: nothing goes on as if all were well. */
 static int invalid(struct vk *v)
 {
-    uint32_t n = __atomic_load_n(&v->n_invalid, __ATOMIC_RELAXED);
+    uint32_t n = vk_invalid_count();
     if (n && !v->fault.msg[0])
         err_set(&v->fault, -EIO, "vulkan: the validation layer reports %u error%s; the log has them", n, n == 1 ? "" : "s");
     return n ? -EIO : 0;

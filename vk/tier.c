@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "base/env.h"
 #include "base/log.h"
 #include "rt/blob.h"
 #include "vk/vk.h"
@@ -29,7 +28,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
 {
     const struct vk_device_info *d = &v->info;
     const struct vk_caps *c = &d->caps;
-    static const char *const matrices[] = { "none", "KHR", "NV" };
+    static const char *const matrices[] = { "none", "yes", "as loops" };
     snprintf(info->device, sizeof info->device, "%s", d->name);
     snprintf(info->note, sizeof info->note, "%.90s, Vulkan %u.%u, subgroups of %u, %u cores, int8 dot product %s, cooperative "
              "matrices %s%s", d->driver, VK_VERSION_MAJOR(d->api), VK_VERSION_MINOR(d->api), c->wave, c->cores,
@@ -44,8 +43,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
 
 static int open_instance(struct vk *v, const struct tier_opts *o, struct tier_info *info)
 {
-    bool validate = env_get()->vulkan_validate;
-    int rc = vk_instance_create(v, validate, info->note, sizeof info->note);
+    int rc = vk_instance_get(v, info->note, sizeof info->note);
     if (!rc)
         rc = vk_pick(v, o, info->note, sizeof info->note);
     if (!rc && !kernel_blob_find("add", "spirv")) {

@@ -47,7 +47,7 @@ struct vk_device_info {
     uint32_t ubo_align, ubo_max;
     uint32_t wave_min, wave_max, wave;
     bool wave_control, full_waves;    /* a pipeline may demand its subgroup size; whole subgroups */
-    bool core13, has_dot_ext, has_control_ext, has_stats, has_budget, has_khr_coopmat, has_nv_coopmat;
+    bool core13, has_dot_ext, has_control_ext, has_stats, has_budget, has_khr_coopmat;
     bool memory_model, memory_model_device, float16, int8, int16;
     struct vk_caps caps;
     const char *lacks;                /* what zinc needs and it has not; NULL: usable */
@@ -63,7 +63,6 @@ struct vk {
     struct tier base;
     struct vk_api vk;
     VkInstance instance;
-    VkDebugUtilsMessengerEXT messenger;
     struct vk_device_info info;
     VkDevice dev;
     VkQueue queue;
@@ -73,8 +72,7 @@ struct vk {
     VkPipelineLayout layout;
     VkPipelineCache cache;
     size_t cache_bytes;           /* as loaded or saved last */
-    bool check, trace_on, validated;
-    uint32_t n_invalid;           /* messages of the validation layer */
+    bool check, trace_on;
     struct dispatch_target t;
     struct vk_lowering low;
     struct vk_pipeline *pipeline; /* of low.variant[i] */
@@ -126,7 +124,8 @@ static inline struct vk *vk_of(const struct tier *t)
 __attribute__((format(printf, 4, 5))) int vk_fail(const struct vk *v, VkResult r, struct err *e, const char *fmt, ...);
 
 /* vk/device.c */
-int vk_instance_create(struct vk *v, bool validate, char *note, size_t n);
+int vk_instance_get(struct vk *v, char *note, size_t n); /* the process's; made on the first call */
+uint32_t vk_invalid_count(void);                         /* errors that the validation layer has reported */
 /* The device of the options, or the best: discrete, integrated, virtual, software; then the larger memory. */
 int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n);
 int vk_device_create(struct vk *v, struct err *e);

@@ -6,17 +6,18 @@
 
 #include "kernels/klaunch.h"
 
-/* ---- products of prompts (vk/shaders/gemm_*.comp) ----
- * Activations of the int8 products: q8 rows, [positions][n_in / 32] blocks as two planes: codes, 32 bytes a block, then
- * per block the scale f32 and the sums of its two halves of 16, i16 each (8 bytes). Of the products on cooperative matrices:
- * f16 [positions][n_in], each row divided by a power of two so that nothing overflows; row_scale f32 [positions] undoes
- * it. map, div as in KL_ACT. */
+/* ---- products of prompts (vk/shaders/act_*.comp, gemm_*.comp) ----
+ * Activations of the int8 products: codes, [positions][n_in], and in meta per block of 32 the scale f32 and the sums of its two
+ * halves, i16 each; map and div as in KL_ACT. Of the products on cooperative matrices: f16 [n_in / 32][xrows][32], each row
+ * scaled by a power of two so that nothing overflows, each four elements in the order 0 2 1 3 (vk/shaders/gemm_wtile.glsl);
+ * meta f32 [positions] undoes the scale; div: rows of x for each row of the step. */
 #define VK_ACT(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, q, 1, W)             \
     F(gpu_va, meta, 1, W) F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, rows, 1, N)                       \
     F(uint32_t, xrows, 1, N) F(uint32_t, div, 1, N) F(float, eps, 1, E)
 
-/* KL_GEMM, and the activations' second plane: scales and sums (int8), or row scales (f16). */
+/* KL_GEMM, and the activations' second plane: scales and sums (int8), or row scales (f16), where ldx is the number of (row,
+ * choice) pairs that share a row of x. */
 #define VK_GEMM(F) KL_GEMM(F) F(gpu_va, meta, 1, R)
 
 /* X(args struct, field list) */

@@ -46,9 +46,9 @@ bool find_job()
 {
     row = gl_WorkGroupID.z;
     kvh = gl_WorkGroupID.y;
+    ka_row r = zk_row(a.step, row); /* beside the number of rows, not after it */
     if (row >= zk_step_rows(a.step, ROWS_STEP))
         return false;
-    ka_row r = zk_row(a.step, row);
     uint lo = a.window != 0 && r.pos >= a.window ? r.pos - a.window + 1 : 0, n = r.pos + 1 - lo;
     uint chunk = max(zk_div_up(zk_div_up(n, a.splits), 32) * 32, a.chunk_min);
     slot = r.slot;

@@ -14,7 +14,7 @@ const uint NS = (BC / CM_N + PARTS - 1) / PARTS, NO = HD / CM_N / PARTS;
     {                                                                                                                  \
         cm_c d;                                                                                                        \
         coopMatLoadNV(d, tile, AT_D + set * CM_M * DS, DS, false);                                                     \
-        for (int e = 0; e < c.length(); e++)                                                                           \
+        [[unroll]] for (uint e = 0; e < CM_M * CM_N / ZK_WAVE; e++)                                                    \
             c[e] *= d[e];                                                                                              \
     }
 #else

@@ -2,10 +2,10 @@
  * Attention of many rows. Grid x: kv heads, y: tiles of rows.
  *
  * PARTS subgroups hold CM_M (row, query head) pairs of a kv head, a set, and walk the positions that any of the
- * work-group's rows sees, BC at a time from multiples of BC on: S = Q K^T and O += P V with q, P, K and V in f16 and f32
- * sums, softmax online in f32. A position that a row does not see gets p = 0 and leaves its m, l and o as they are, to
- * the bit, so a row's result does not depend on the rows beside it. Rows of a tile that belong to several slots are done
- * slot by slot.
+ * work-group's rows sees, BC at a time from multiples of BC on: S = Q K^T and O += P V with q, P, K and V in f16 and
+ * f32 sums, softmax online in f32. A position that a row does not see gets p = 0 and leaves its m, l and o as they are,
+ * to the bit, so a row's result does not depend on the rows beside it. Rows of a tile that belong to several slots are
+ * done slot by slot.
  *
  * The subgroups of a set share the columns of S, the rows of the softmax and the columns of O. K and V pass through the
  * same shared memory, the next of them in registers while this one is worked on.
@@ -233,7 +233,11 @@ void ap_write4(uint pair, uint d, vec4 o)
     uint last = min(tile0 + step, n_rows);                                                                             \
     for (row0 = tile0; row0 < last; row0 = row1) {                                                                     \
         ka_row r = zk_row(a.step, row0);                                                                               \
-        for (row1 = row0 + 1; row1 < last && zk_row(a.step, row1).slot == r.slot; row1++) {}                           \
+        ka_row z = zk_row(a.step, last - 1);                                                                           \
+        if (z.slot == r.slot && z.pos - r.pos == last - 1 - row0)                                                      \
+            row1 = last; /* all of one slot: the usual case without a walk */                                          \
+        else                                                                                                           \
+            for (row1 = row0 + 1; zk_row(a.step, row1).slot == r.slot; row1++) {}                                      \
         first = ap_first(r.pos) / BC * BC;                                                                             \
         end = zk_row(a.step, row1 - 1).pos + 1;                                                                        \
         kv_head kh = kv_head_at(a.kc + r.slot * a.slot_bytes, KV, a.n_kv, a.n_ctx, HD, kvh);                           \

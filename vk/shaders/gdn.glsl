@@ -46,8 +46,8 @@ vec4 gdn_conv(vec4 w[4], vec4 x3, vec4 x2, vec4 x1, vec4 x0)
     return gdn_silu4(s);
 }
 
-/* The sum over `lanes` neighbours, 1, 2, 4.. apart, starting with those `first` apart. Constants: what does not apply is
- * folded away, where a loop that doubles its step keeps some compilers from unrolling it and all around it. */
+/* The sum over `lanes` neighbours, 1, 2, 4.. apart, starting with those `first` apart. Constants: what does not apply
+ * is folded away, where a loop that doubles its step keeps some compilers from unrolling it and all around it. */
 float gdn_sum(float v, uint first, uint lanes)
 {
     precise float t = v;

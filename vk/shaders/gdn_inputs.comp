@@ -1,6 +1,6 @@
 #version 460
-/* Gated DeltaNet, prompts: what does not depend on the state, for all rows at once. HEAD_LANES neighbours take ROWS rows
- * of a head. Grid x: rows, y: n_k pairs of a q-head and a k-head, then n_v v-heads. */
+/* Gated DeltaNet, prompts: what does not depend on the state, for all rows at once. HEAD_LANES neighbours take ROWS
+ * rows of a head. Grid x: rows, y: n_k pairs of a q-head and a k-head, then n_v v-heads. */
 #include "gdn_prompt.glsl"
 
 const uint ROWS = 4;

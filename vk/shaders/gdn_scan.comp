@@ -1,8 +1,9 @@
 #version 460
-/* Gated DeltaNet, prompts: the state of a slot, row by row; it stays in registers. A work-group has VALUES value rows of
- * a v-head; it takes the rows by tiles of TILE, whose q, k, v and gates come through shared memory while the tile before
- * is worked on. LANES neighbours have a pair of value rows, QUADS quads of keys a lane; of the pair an odd lane takes the
- * second as its first: so the pair's sums are exchanged by the lanes' second ones alone, and need no choice.
+/* Gated DeltaNet, prompts: the state of a slot, row by row; it stays in registers. A work-group has VALUES value rows
+ * of a v-head; it takes the rows by tiles of TILE, whose q, k, v and gates come through shared memory while the tile
+ * before is worked on. LANES neighbours have a pair of value rows, QUADS quads of keys a lane; of the pair an odd
+ * lane takes the second as its first: so the pair's sums are exchanged by the lanes' second ones alone, and need no
+ * choice.
  *
  * Sums have one order, wherever a prompt is cut into steps and whatever the tile.
  * Grid x: v-heads, each GDN_DIM / VALUES work-groups, y: slots. Leaves o in y. */
@@ -80,8 +81,8 @@ vec4 s[2 * QUADS]; /* of the lane's first value row, of its second */
 /* The lane's value row i among those of the work-group. */
 uint value_of(uint i) { return zk_tid() / LANES * 2 + (i ^ (zk_tid() & 1)); }
 
-/* What row i of tile b adds to the state; returns e of the first value row. sq: the lane's parts of S q, S being the old
- * state. */
+/* What row i of tile b adds to the state; returns e of the first value row. sq: the lane's parts of S q, S being the
+ * old state. */
 float scan_row(uint b, uint i, out float sq0, out float sq1)
 {
     uint kl = zk_tid() % LANES, at = b * TILE_QUADS + i * GDN_QUADS + kl;

@@ -26,13 +26,13 @@ const uint HEAD_LANES = ZK_WAVE < 32 ? ZK_WAVE : 32; /* that share a head in the
 /* Inputs of a row by quads: of z, then of the channels of q, k and v. A work-item has every ZK_THREADS'th. */
 const uint INPUTS = 4 * GDN_QUADS, OWN = (INPUTS + ZK_THREADS - 1) / ZK_THREADS, OWN_CHANNELS = 4 * OWN;
 vec4 w[OWN_CHANNELS]; /* taps of the four channels; the norm's weights for z */
-vec4 x[OWN_CHANNELS]; /* the ring's entries, then: the input 1, 2, 3 positions back; [0]: now */
+vec4 x[OWN_CHANNELS]; /* the ring's entries; once turned, [b]: the input b positions back */
 vec4 now[OWN];
 float alpha_now, beta_now;
 
 shared vec4 gate[GDN_QUADS]; /* norm * silu(z) */
 shared vec4 qkv[3 * GDN_QUADS], o[GDN_QUADS]; /* q, k: not normed */
-shared float decay, beta;
+shared vec4 rates; /* decay, beta. Of 16 bytes, as are all: so wide loads are aligned */
 
 uint next_of_slot(uint r, uint n_rows, uint slot)
 {
@@ -41,27 +41,28 @@ uint next_of_slot(uint r, uint n_rows, uint slot)
     return r;
 }
 
-/* Where the quad i lies among the channels, by four. */
+/* Where the quad i lies among the channels, by four; z's stand for v's. */
 uint channel(uint i, uint h, uint hk)
 {
     uint part = i / GDN_QUADS, head = part == 1 ? hk : part == 2 ? a.n_k + hk : 2 * a.n_k + h;
     return head * GDN_QUADS + i % GDN_QUADS;
 }
 
-/* What stays the same from row to row, and the ring. */
+/* What stays the same from row to row, and the ring. Loads are not in branches that meet again: they would be waited
+ * for there. So z's quads read taps and entries, too, and do not use them. */
 void load_start(uint64_t ring, uint h, uint hk)
 {
     uint n = gdn_channels(a.n_k, a.n_v, GDN_DIM) / 4;
     [[unroll]] for (uint c = 0; c < OWN; c++) {
         uint i = c * ZK_THREADS + zk_tid();
-        if (i < GDN_QUADS) {
-            w[4 * c] = zk_ro_f32x4(a.norm).v[i];
-        } else if (i < INPUTS) {
+        if (i < INPUTS) {
             uint ch = channel(i, h, hk);
-            [[unroll]] for (uint b = 0; b < GDN_TAPS; b++) {
-                w[4 * c + b] = zk_ro_f32x4(a.conv_w).v[4 * ch + b];
+            uint64_t taps = a.conv_w + uint64_t(ch) * 64;
+            w[4 * c] = zk_ro_f32x4(i < GDN_QUADS ? a.norm + i * 16 : taps).v[0];
+            [[unroll]] for (uint b = 1; b < GDN_TAPS; b++)
+                w[4 * c + b] = zk_ro_f32x4(taps).v[b];
+            [[unroll]] for (uint b = 0; b < GDN_TAPS; b++)
                 x[4 * c + b] = zk_f32x4(ring).v[b * n + ch];
-            }
         }
     }
 }
@@ -71,10 +72,9 @@ void load_row(uint r, uint h, uint hk)
     uint n = gdn_channels(a.n_k, a.n_v, GDN_DIM) / 4, ab = r * a.ab_ld + gdn_ab_at(a.ab_group, h);
     [[unroll]] for (uint c = 0; c < OWN; c++) {
         uint i = c * ZK_THREADS + zk_tid();
-        if (i < GDN_QUADS)
-            now[c] = zk_f32x4(a.z).v[(r * a.n_v + h) * GDN_QUADS + i];
-        else if (i < INPUTS)
-            now[c] = zk_f32x4(a.qkv).v[r * n + channel(i, h, hk)];
+        if (i < INPUTS)
+            now[c] = zk_f32x4(i < GDN_QUADS ? a.z : a.qkv)
+                         .v[i < GDN_QUADS ? (r * a.n_v + h) * GDN_QUADS + i : r * n + channel(i, h, hk)];
     }
     alpha_now = zk_f32(a.alpha).v[ab];
     beta_now = zk_f32(a.beta).v[ab];
@@ -113,8 +113,8 @@ void use_row(uint64_t ring, uint h, uint hk, uint pos, bool mine)
         x[4 * c + 1] = now[c];
     }
     if (zk_tid() == ZK_THREADS - 1) {
-        decay = gdn_decay(zk_ro_f32(a.a).v[h], alpha_now, zk_ro_f32(a.dt).v[h]);
-        beta = k_sigmoid(beta_now);
+        rates.x = gdn_decay(zk_ro_f32(a.a).v[h], alpha_now, zk_ro_f32(a.dt).v[h]);
+        rates.y = k_sigmoid(beta_now);
     }
 }
 
@@ -160,7 +160,7 @@ void state_step(uint pass)
     kq = gdn_sum(kq, 1, LANES);
     precise float q_inv = GDN_INV_SQRT_DIM * inversesqrt(gdn_sum(qq, 1, LANES) + a.eps);
     precise float k_inv = inversesqrt(gdn_sum(kk, 1, LANES) + a.eps);
-    float d = decay, b = beta, mine = 0.0; /* o of value row kl / 2, in odd lanes */
+    float d = rates.x, b = rates.y, mine = 0.0; /* o of value row kl / 2, in odd lanes */
     [[unroll]] for (uint i = 0; i < VALUES; i++) {
         uint j = value_of(pass, i);
         precise float sk = 0.0, sq = 0.0;

@@ -3,7 +3,8 @@
  * 32 elements of k to f16 in shared memory and copy the positions' beside it, while the subgroups, WM rows by WN
  * positions each, multiply the chunk before. A sum goes along k in steps of CM_K, whatever the tile: its bits depend on
  * the row alone.
- * Grid x: tiles of positions, y: tiles of weights. With a list of slots x: tiles of weights, y: slots, z: a slot's tiles of positions.
+ * Grid x: tiles of positions, y: tiles of weights. With a list x: tiles of weights, y: its slots, z: a slot's tiles of
+ * positions.
  * Of a pair (gate and up) a tile holds 8 rows of one and 8 of the other in turn. */
 #include "gemm_wtile.glsl"
 ZK_ARGS(vk_gemm)

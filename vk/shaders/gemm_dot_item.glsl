@@ -2,13 +2,13 @@
  * which positions a work-group joins, and how a finished product leaves. Include it behind ZK_ARGS of KL_GEMM or
  * VK_GEMM.
  *
- * T0 is the weights' type; of a pair T1 the second matrix'.
+ * T0 is the weights' type, T1 that of a pair's second matrix.
  *
  * A tile is BM weight rows x BN positions; a work-item holds TM x TN sums: rows tm + i GM, positions tn + j GN. Of a
  * pair (gate and up) rows with an even i are gate's and those with the next i up's, so both products of a column meet. */
 #include "mathf.glsl"
-
 #include "types.glsl"
+
 #ifndef ZK_TYPED
 layout(constant_id = 2) const uint T0 = 12;
 layout(constant_id = 3) const uint T1 = 12;

@@ -4,13 +4,13 @@
  * they were one; a tile's next weights are asked for as soon as the present ones are used. Grid x: work-groups that
  * share the rows of weights, y: passes of ROWS rows of x. Nothing passes between work-groups.
  *
- * A launch has MATS0 matrices of type T0, then MATS1 of type T1, or with PAIR gate (T0) and up (T1, MATS1 is 0). LANES neighbouring
- * lanes share a row of weights: item i belongs to lane i % LANES at step i / LANES; behind the last come dummies, whose
- * x is 0. A tile is S slots, a slot as many rows as stand side by side in a subgroup; of a pair slot k is row k / 2 of
- * matrix k % 2. Tiles of matrices 0..m end at tile_end[m].
+ * A launch has MATS0 matrices of type T0, then MATS1 of type T1, or with PAIR gate (T0) and up (T1, MATS1 is 0). LANES
+ * neighbouring lanes share a row of weights: item i belongs to lane i % LANES at step i / LANES; behind the last come
+ * dummies, whose x is 0. A tile is S slots, a slot as many rows as stand side by side in a subgroup; of a pair slot k
+ * is row k / 2 of matrix k % 2. Tiles of matrices 0..m end at tile_end[m].
  *
- * A row's sum depends on T, N_IN, LANES and x alone: a lane adds its items in ascending order, then lanes are added 1, 2,
- * 4 ... apart. */
+ * A row's sum depends on T, N_IN, LANES and x alone: a lane adds its items in ascending order, then lanes are added 1,
+ * 2, 4 ... apart. */
 #include "zk.glsl"
 ZK_ARGS(kl_matvec)
 
@@ -112,8 +112,8 @@ void mv_store(mv_end e, uint m, float sum, float up)
 
 /* ---- tiles ---- */
 
-/* Of MATS0's (side 0) and MATS1's (side 1): slots of a tile, steps of a row. A mixed pair has one slot, and its steps are
- * those of gate, then those of up. */
+/* Of MATS0's (side 0) and MATS1's (side 1): slots of a tile, steps of a row. A mixed pair has one slot, and its steps
+ * are those of gate, then those of up. */
 const uint ITEMS0 = N_IN / ELEMS0 + (N_IN % ELEMS0 != 0 ? 1 : 0), ITEMS1 = N_IN / ELEMS1 + (N_IN % ELEMS1 != 0 ? 1 : 0);
 const uint STEPS0 = (ITEMS0 + LANES0 - 1) / LANES0, STEPS1 = (ITEMS1 + LANES1 - 1) / LANES1;
 const uint SLOTS0 = MIXED ? 1 : ELEMS0 == 64 ? 2 : 4, SLOTS1 = MIXED ? 1 : ELEMS1 == 64 ? 2 : 4;
@@ -139,8 +139,9 @@ mv_tile mv_tile_at(uint u)
 {
     mv_tile t;
     t.m = 0;
-    while (!PAIR && t.m + 1 < MATS0 + MATS1 && u >= a.tile_end[t.m])
-        t.m++;
+    [[unroll]] for (uint m = 1; m < 4; m++)
+        if (!PAIR && m < MATS0 + MATS1 && u >= a.tile_end[m - 1])
+            t.m = m;
     t.side = t.m < MATS0 ? 0 : 1;
     uint lanes = mv_lanes(t.side);
     t.n_out = a.n_out[t.m];

@@ -1,6 +1,6 @@
 #version 460
-/* MOE_UP, for few rows: y = act(gate x', up x') of the chosen experts. Grid x: work-groups that share an expert's rows,
- * y: choices, z: rows. Work-groups ask for their first weights, prepare x for themselves, and their subgroups take tiles
+/* MOE_UP, for few rows: y = act(gate x', up x') of the chosen experts. Grid x: work-groups that share an expert, y:
+ * choices, z: rows. Work-groups ask for their first weights, prepare x for themselves, and their subgroups take tiles
  * of PAIRS times ABREAST rows of both matrices. */
 #include "zk.glsl"
 #include "moe.glsl"

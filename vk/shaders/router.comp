@@ -1,18 +1,15 @@
 #version 460
-/* ROUTER, for few rows: the norm, the experts' logits and the shared expert's gate; the last work-group of a row chooses.
- * Grid x: work-groups that share the experts, y: rows.
+/* ROUTER, for few rows: the norm, the experts' logits and the shared expert's gate; the last work-group of a row
+ * chooses. Grid x: work-groups that share the experts, y: rows.
  *
- * LANES neighbouring work-items make one logit, with the same elements of x for every expert, so these stay in registers;
- * the first expert's weights are asked for before x is. Weights in blocks, which routers hardly have, meet x as
- * codes. */
+ * LANES neighbouring work-items make one logit, with the same elements of x for every expert, so these stay in
+ * registers; the first expert's weights are asked for before x is. Weights in blocks, which routers hardly have, meet x
+ * as codes. */
 #include "zk.glsl"
 #include "moe.glsl"
 ZK_ARGS(kl_router)
 
 #include "types.glsl"
-#ifndef ZK_TYPED
-layout(constant_id = 2) const uint T0 = QT_F32;
-#endif
 layout(constant_id = 4) const uint AT_ONCE = 2;    /* experts: 1, or 2 where there are as many subgroups or more */
 layout(constant_id = 5) const uint KEEP = 2;       /* items of a lane in registers                               */
 layout(constant_id = 6) const bool ALIGNED = true; /* rows of floats are whole items and start at 16 bytes       */
@@ -27,7 +24,6 @@ const uint XQ_ROWS = 1;
 #include "matvec_dot.glsl"
 
 const uint LANES = ZK_THREADS / AT_ONCE, SPLIT = ZK_WAVES / AT_ONCE, ITEMS = (XQ_N_IN + 7) / 8;
-const uint CHOSEN_MAX = 64; /* MV_TOPK_MAX of kernels/matvec_shared.h */
 
 uint part() { return zk_tid() % LANES; }
 uint turn() { return zk_wave() / SPLIT; }
@@ -218,11 +214,11 @@ void logits(uint r)
 /* ---- the choice ---- */
 
 shared uint64_t candidate[(EXPERTS + ZK_WAVE - 1) / ZK_WAVE * ZK_WAVE];
-shared float logit[EXPERTS], chosen_exp[CHOSEN_MAX];
-shared uint chosen_id[CHOSEN_MAX];
+shared float logit[EXPERTS], chosen_exp[EXPERTS];
+shared uint chosen_id[EXPERTS];
 
-/* The k largest logits by two rounds of counting how many are larger: among a subgroup's experts each, then among what is
- * left of them. A candidate is its key, then its number upside down: ties go to the lowest. */
+/* The k largest logits by two rounds of counting how many are larger: among a subgroup's experts each, then among what
+ * is left of them. A candidate is its key, then its number upside down: ties go to the lowest. */
 void choose(uint r)
 {
     const uint n = EXPERTS;

@@ -18,7 +18,7 @@
  *
  * The arithmetic, with magic = wd_magic(T, s) and integers exact:
  *     sum = floatBitsToInt(magic) + wd_bias(T, s) * xsum + dot4 of the words with x's
- *     v = (intBitsToFloat(sum) - magic) * xd                                  the integer sum as a float, times x's scale
+ *     v = (intBitsToFloat(sum) - magic) * xd                  the integer sum as a float, times x's scale
  *     acc += c.d * wd_code(T, c, s) * v     and with wd_has_min:  acc += c.m * wd_min_code(T, c, s) * xd * xsum
  *
  * Types with a table (wd_has_table) look values up in shared memory: the includer declares `const bool WD_TABLE`, true

@@ -4,11 +4,11 @@
  * Four neighbouring lanes own a block, eight elements each ("a chunk").
  *
  * The includer declares, from its specialisation constants:
- *     const uint XQ_N_IN, XQ_N_PAD      elements of a row; the same as the lanes see it, a multiple of 256: the rest is 0
+ *     const uint XQ_N_IN, XQ_N_PAD      elements of a row; as the lanes see it: a multiple of 256, the rest is 0
  *     const uint XQ_ROWS                rows, at most
  *     const bool XQ_NORM                rows are normed
  *     const bool XQ_QUANTS, XQ_FLOATS   what is wanted
- *     const bool XQ_UNEVEN              n_in is no multiple of 8, or a row of x or norm does not start at one of 16 bytes
+ *     const bool XQ_UNEVEN              n_in is no multiple of 8, or rows of x or norm start at no multiple of 16 bytes
  *     const bool XQ_DIRECT              floats are not stored, but read from memory: where they would not fit
  * and calls
  *     xq_prepare(x, ldx, norm, rows, eps);      all of the work-group; `rows` <= XQ_ROWS rows at x, ldx floats apart;

@@ -111,26 +111,31 @@ int zk_dot4(uint x, uint y, int c)
 
 /* ---- sums over lanes ---- */
 
-/* Over `lanes` neighbouring lanes, a power of two up to ZK_WAVE, always in the same order; the same in all of them. */
+/* Over `lanes` neighbouring lanes, a power of two up to ZK_WAVE, always in the same order; the same in all of them. Written
+ * out, since not every driver unrolls a loop over shuffles, and one that does makes single instructions of them. */
+#define ZK_OVER(v, lanes, op)                                                                                          \
+    if (lanes >= 64) { precise float t = op(v, subgroupShuffleXor(v, 32)); v = t; }                                    \
+    if (lanes >= 32) { precise float t = op(v, subgroupShuffleXor(v, 16)); v = t; }                                    \
+    if (lanes >= 16) { precise float t = op(v, subgroupShuffleXor(v, 8)); v = t; }                                     \
+    if (lanes >= 8) { precise float t = op(v, subgroupShuffleXor(v, 4)); v = t; }                                      \
+    if (lanes >= 4) { precise float t = op(v, subgroupShuffleXor(v, 2)); v = t; }                                      \
+    if (lanes >= 2) { precise float t = op(v, subgroupShuffleXor(v, 1)); v = t; }
+#define ZK_PLUS(x, y) (x) + (y)
 float zk_lanes_sum(float v, uint lanes)
 {
-    for (uint m = lanes / 2; m > 0; m /= 2) {
-        precise float t = v + subgroupShuffleXor(v, m);
-        v = t;
-    }
+    ZK_OVER(v, lanes, ZK_PLUS)
     return v;
 }
 float zk_lanes_max(float v, uint lanes)
 {
-    for (uint m = lanes / 2; m > 0; m /= 2)
-        v = max(v, subgroupShuffleXor(v, m));
+    ZK_OVER(v, lanes, max)
     return v;
 }
 float zk_wave_sum(float v) { return zk_lanes_sum(v, ZK_WAVE); }
 float zk_wave_max(float v) { return zk_lanes_max(v, ZK_WAVE); }
 
 /* Over the work-group. zk_red is free again after the next barrier. */
-shared float zk_red[ZK_THREADS / 4];
+shared float zk_red[ZK_THREADS];
 float zk_group_sum(float v)
 {
     v = zk_wave_sum(v);
@@ -160,19 +165,19 @@ float zk_group_max(float v)
 
 /* All of the work-group call it; the same in all: is this the last of n work-groups to arrive at counter i? What each
  * wrote before (through zk_shared_*) is visible to the last. The counter is 0 again afterwards. */
-shared uint zk_arrived;
+shared uvec4 zk_arrived; /* 16 bytes: what a kernel shares behind it stays aligned */
 bool zk_last_of(uint64_t counters, uint i, uint n)
 {
     memoryBarrierBuffer();
     barrier();
     if (zk_tid() == 0) {
-        zk_arrived = atomicAdd(zk_shared_u32(counters).v[i], 1);
-        if (zk_arrived == n - 1)
+        zk_arrived.x = atomicAdd(zk_shared_u32(counters).v[i], 1);
+        if (zk_arrived.x == n - 1)
             atomicExchange(zk_shared_u32(counters).v[i], 0);
     }
     memoryBarrierBuffer();
     barrier();
-    return zk_arrived == n - 1;
+    return zk_arrived.x == n - 1;
 }
 
 /* ---- the step block ---- */
