@@ -195,6 +195,11 @@ uint32_t engine_trace(struct engine *eng, struct engine_launch *l, uint32_t cap)
  * engine/roof.h. */
 int engine_roof(struct engine *eng, double *gbs, struct err *e);
 
+/* All that the tier knows of its device and of what it made for it: fn gets a name and a value at a time, in parts. Nothing
+ * where the tier tells nothing. */
+void engine_describe(struct engine *eng, void (*fn)(void *user, const char *part, const char *name, const char *value),
+                     void *user);
+
 /* 32 bits of the hash of f32 logits [n_vocab]: equal logits, equal fingerprint. */
 uint32_t engine_fingerprint(const struct engine *eng, const float *logits);
 

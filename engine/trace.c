@@ -10,6 +10,13 @@ int engine_roof(struct engine *eng, double *gbs, struct err *e)
     return eng->tier->impl->roof(eng->tier, gbs, e);
 }
 
+void engine_describe(struct engine *eng, void (*fn)(void *user, const char *part, const char *name, const char *value),
+                     void *user)
+{
+    if (eng->tier->impl->describe)
+        eng->tier->impl->describe(eng->tier, fn, user);
+}
+
 /* A command of several launches moves its bytes in the longest of them. */
 static void give_bytes(struct engine *eng, const struct tier_trace *t, struct engine_launch *l, uint32_t first,
                        uint32_t end)

@@ -64,6 +64,9 @@ struct tier_weights {
 struct tier;
 struct tier_plan;
 
+/* A property of the device or of something made for it: a name and a value, in parts ("device", "kernel norm, ..."). */
+typedef void (*tier_tell_fn)(void *user, const char *part, const char *name, const char *value);
+
 struct tier_impl {
     const char *name; /* as in --tier= */
     void (*destroy)(struct tier *t);
@@ -84,6 +87,7 @@ struct tier_impl {
     int (*submit_prefix)(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
     uint64_t (*resident)(const struct tier *t);                    /* bytes held, weights included       */
     int (*roof)(struct tier *t, double *gbs, struct err *e);       /* GB/s that its memory can be read at */
+    void (*describe)(struct tier *t, tier_tell_fn fn, void *user); /* for reports: all that it knows     */
 };
 
 /* Embedded first in each tier's own struct. */

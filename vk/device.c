@@ -257,7 +257,8 @@ static void read_properties(const struct vk *v, struct vk_device_info *d, const 
     memcpy(c->max_grid, lim->maxComputeWorkGroupCount, sizeof c->max_grid);
     c->fast_dot4 = c->dot4 && dot.integerDotProduct4x8BitPackedSignedAccelerated;
     c->cores = sm.shaderSMCount ? sm.shaderSMCount
-               : amd.shaderEngineCount ? amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray
+               : amd.shaderEngineCount && amd.shaderArraysPerEngineCount && amd.computeUnitsPerShaderArray
+                   ? amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray
                : software ? (uint32_t)MAX(host, 1)
                : d->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 48 : 12;
 }
@@ -326,7 +327,10 @@ static void read_matrices(const struct vk *v, struct vk_device_info *d)
                 takes(c, p[i].MSize, p[i].NSize, p[i].KSize))
                 c->coopmat = VK_COOPMAT_KHR;
     }
-    c->coopmat_attn = !without("coopmat-attn");
+    /* RDNA3's matrix units may change a sum when they add 0 to it, which is what a position does that a row does not see:
+     * its neighbours would change a row's bits. RADV names the chip. */
+    bool adds_zero_well = d->vendor != 0x1002 || strstr(d->name, "GFX12");
+    c->coopmat_attn = adds_zero_well && !without("coopmat-attn");
     if (c->coopmat == VK_COOPMAT_NONE && env_get()->vulkan_loops) {
         c->coopmat = VK_COOPMAT_LOOPS;
         c->cm_m = c->cm_n = c->cm_k = 16;
@@ -485,18 +489,11 @@ int vk_device_create(struct vk *v, struct err *e)
     if (missing)
         return err_set(e, -ENODEV, "vulkan: the driver of %s has no %s: update it", d->name, missing);
     v->vk.GetDeviceQueue(v->dev, d->queue_family, 0, &v->queue);
-    const VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                           .queueFamilyIndex = d->queue_family };
     const VkDescriptorSetLayoutBinding binding = { .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC,
                                                    .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT };
     const VkDescriptorSetLayoutCreateInfo set = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
                                                   .bindingCount = 1, .pBindings = &binding };
-    const VkSemaphoreTypeCreateInfo timeline = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                                 .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
-    const VkSemaphoreCreateInfo sem = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline };
-    if ((r = v->vk.CreateCommandPool(v->dev, &pool, NULL, &v->pool)) ||
-        (r = v->vk.CreateDescriptorSetLayout(v->dev, &set, NULL, &v->set_layout)) ||
-        (r = v->vk.CreateSemaphore(v->dev, &sem, NULL, &v->timeline)))
+    if ((r = v->vk.CreateDescriptorSetLayout(v->dev, &set, NULL, &v->set_layout)))
         return vk_fail(v, r, e, "opening %s", d->name);
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
                                                 .pSetLayouts = &v->set_layout };
@@ -505,18 +502,89 @@ int vk_device_create(struct vk *v, struct err *e)
     return 0;
 }
 
+/* ---- the device of the tier before ---- */
+
+/* A device that a tier has left, with its pipelines: the next tier of this process on it starts at once. */
+static struct {
+    pthread_mutex_t lock;
+    bool there;
+    struct vk_device_info info;
+    VkDevice dev;
+    VkQueue queue;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    size_t cache_bytes;
+    struct vk_lowering low;
+    struct vk_pipeline *pipeline;
+    uint32_t n_pipelines;
+    struct vk_api vk;
+} kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+#define VK_KEPT(X) X(dev) X(queue) X(set_layout) X(layout) X(cache) X(cache_bytes) X(low) X(pipeline) X(n_pipelines) X(vk)
+
+bool vk_device_take(struct vk *v)
+{
+    pthread_mutex_lock(&kept.lock);
+    bool same = kept.there && kept.info.dev == v->info.dev && memcmp(&kept.info.caps, &v->info.caps, sizeof kept.info.caps) == 0;
+    if (same) {
+#define X(field) v->field = kept.field;
+        VK_KEPT(X)
+#undef X
+        kept.there = false;
+    }
+    pthread_mutex_unlock(&kept.lock);
+    return same;
+}
+
+bool vk_device_keep(struct vk *v)
+{
+    pthread_mutex_lock(&kept.lock);
+    bool keep = !kept.there;
+    if (keep) {
+        kept.info = v->info;
+#define X(field) kept.field = v->field;
+        VK_KEPT(X)
+#undef X
+        kept.there = true;
+    }
+    pthread_mutex_unlock(&kept.lock);
+    return keep;
+}
+
 void vk_device_destroy(struct vk *v)
 {
-    if (v->dev) {
-        const struct vk_api *vk = &v->vk;
-        if (v->layout)
-            vk->DestroyPipelineLayout(v->dev, v->layout, NULL);
-        if (v->set_layout)
-            vk->DestroyDescriptorSetLayout(v->dev, v->set_layout, NULL);
-        if (v->timeline)
-            vk->DestroySemaphore(v->dev, v->timeline, NULL);
-        if (v->pool)
-            vk->DestroyCommandPool(v->dev, v->pool, NULL);
-        vk->DestroyDevice(v->dev, NULL);
-    }
+    const struct vk_api *vk = &v->vk;
+    if (!v->dev)
+        return;
+    vk_pipelines_destroy(v);
+    if (v->cache)
+        vk->DestroyPipelineCache(v->dev, v->cache, NULL);
+    if (v->layout)
+        vk->DestroyPipelineLayout(v->dev, v->layout, NULL);
+    if (v->set_layout)
+        vk->DestroyDescriptorSetLayout(v->dev, v->set_layout, NULL);
+    vk->DestroyDevice(v->dev, NULL);
+    v->dev = NULL;
+}
+
+int vk_device_begin(struct vk *v, struct err *e)
+{
+    const VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                           .queueFamilyIndex = v->info.queue_family };
+    const VkSemaphoreTypeCreateInfo timeline = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                                 .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
+    const VkSemaphoreCreateInfo sem = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline };
+    VkResult r = v->vk.CreateCommandPool(v->dev, &pool, NULL, &v->pool);
+    if (!r)
+        r = v->vk.CreateSemaphore(v->dev, &sem, NULL, &v->timeline);
+    return r ? vk_fail(v, r, e, "opening %s", v->info.name) : 0;
+}
+
+void vk_device_end(struct vk *v)
+{
+    if (v->timeline)
+        v->vk.DestroySemaphore(v->dev, v->timeline, NULL);
+    if (v->pool)
+        v->vk.DestroyCommandPool(v->dev, v->pool, NULL);
 }

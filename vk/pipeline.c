@@ -144,6 +144,7 @@ int vk_pipelines_build(struct vk *v, struct err *e)
     for (uint32_t i = first; i < v->low.n; i++)
         if (p[i].rc) {
             char name[160];
+            v->rejected = true;
             vk_variant_name(&v->low.variant[i], name, sizeof name);
             return err_set(e, -EIO, "vulkan: %s rejects kernel %s: %s; another driver, or --tier=cpu", v->info.name, name,
                            vk_error(p[i].rc));

@@ -6,7 +6,7 @@
 #include "base/ckd.h"
 #include "base/log.h"
 #include "rt/blob.h"
-#include "vk/vk.h"
+#include "vk/stats.h"
 
 int vk_fail(const struct vk *v, VkResult r, struct err *e, const char *fmt, ...)
 {
@@ -61,7 +61,6 @@ static int vk_probe(const struct tier_opts *o, struct tier_info *info)
     if (!v)
         return -ENOMEM;
     int rc = open_instance(v, o, info);
-    vk_device_destroy(v);
     free(v);
     return rc;
 }
@@ -77,11 +76,10 @@ static void vk_destroy(struct tier *t)
         vk_mem_free(v, &v->done);
         vk_mem_free(v, &v->io);
         vk_mem_free(v, &v->stage);
-        vk_pipelines_destroy(v);
-        if (v->cache)
-            v->vk.DestroyPipelineCache(v->dev, v->cache, NULL);
+        vk_device_end(v);
+        if (v->fault.msg[0] || v->rejected || !vk_device_keep(v))
+            vk_device_destroy(v);
     }
-    vk_device_destroy(v);
     pthread_mutex_destroy(&v->queue_lock);
     free(v->trace);
     free(v);
@@ -170,11 +168,15 @@ static int self_check(struct vk *v, struct err *e)
 
 static int open_device(struct vk *v, struct err *e)
 {
-    int rc = vk_device_create(v, e);
-    if (rc)
+    int rc = 0;
+    if (!vk_device_take(v)) {
+        rc = vk_device_create(v, e);
+        if (!rc)
+            vk_cache_open(v);
+        v->low.caps = v->info.caps;
+    }
+    if (rc || (rc = vk_device_begin(v, e)))
         return rc;
-    vk_cache_open(v);
-    v->low.caps = v->info.caps;
     v->t = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
                                      .shared_core = v->info.caps.shared_max, .kernels = vk_kernels, .lower = vk_lower,
                                      .user = &v->low };
@@ -324,6 +326,7 @@ static const struct tier_impl vk_impl = {
     .submit_prefix = vk_submit_prefix,
     .resident = vk_resident,
     .roof = vk_roof,
+    .describe = vk_describe,
 };
 
 static int vk_open(const struct tier_opts *o, struct tier **out, struct err *e)

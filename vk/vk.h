@@ -73,6 +73,7 @@ struct vk {
     VkPipelineCache cache;
     size_t cache_bytes;           /* as loaded or saved last */
     bool check, trace_on;
+    bool rejected;                /* a kernel, by the driver */
     struct dispatch_target t;
     struct vk_lowering low;
     struct vk_pipeline *pipeline; /* of low.variant[i] */
@@ -128,8 +129,15 @@ int vk_instance_get(struct vk *v, char *note, size_t n); /* the process's; made 
 uint32_t vk_invalid_count(void);                         /* errors that the validation layer has reported */
 /* The device of the options, or the best: discrete, integrated, virtual, software; then the larger memory. */
 int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n);
+/* The logical device with its layouts, and its end with its pipelines. */
 int vk_device_create(struct vk *v, struct err *e);
 void vk_device_destroy(struct vk *v);
+/* Instead: what a tier before has left, pipelines included; false: nothing that fits. And leaving it for the next. */
+bool vk_device_take(struct vk *v);
+bool vk_device_keep(struct vk *v);
+/* What a tier needs of a device for itself: command pool and timeline. */
+int vk_device_begin(struct vk *v, struct err *e);
+void vk_device_end(struct vk *v);
 
 /* vk/mem.c */
 enum vk_where { VK_LOCAL /* fastest for the device */, VK_VISIBLE /* host memory that the device reads */,

@@ -2,26 +2,26 @@
  * Attention of many rows on cooperative matrices: a subgroup has S's columns and O's in steps of CM_N. */
 #include "attn_kv.glsl"
 ZK_ARGS(kl_attn)
+#define AP_FACTOR(x) (1.0 / (x))
 #include "attn_prompt.glsl"
 #define CM_MEM tile
 #include "coopmat.glsl"
 
 const uint NS = (BC / CM_N + PARTS - 1) / PARTS, NO = HD / CM_N / PARTS;
 
-/* c's rows times D's. */
+/* c's rows by D's: of two matrices, elements can only be divided in this language. */
 #ifndef COOPMAT_LOOPS
 #define SCALE(c)                                                                                                       \
     {                                                                                                                  \
         cm_c d;                                                                                                        \
         coopMatLoadNV(d, tile, AT_D + set * CM_M * DS, DS, false);                                                     \
-        [[unroll]] for (uint e = 0; e < CM_M * CM_N / ZK_WAVE; e++)                                                    \
-            c[e] *= d[e];                                                                                              \
+        c = c / d;                                                                                                     \
     }
 #else
 #define SCALE(c)                                                                                                       \
     for (uint e = 0; e < CM_OWN; e++) {                                                                                \
         uint at = min(zk_lane() + e * ZK_WAVE, CM_M * CM_N - 1) / CM_N;                                                \
-        c.v[e] *= uintBitsToFloat(tile[AT_D + (set * CM_M + at) * DS].x);                                              \
+        c.v[e] /= uintBitsToFloat(tile[AT_D + (set * CM_M + at) * DS].x);                                              \
     }
 #endif
 

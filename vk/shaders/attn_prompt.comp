@@ -4,6 +4,7 @@
 #include "zk.glsl"
 #include "attn_kv.glsl"
 ZK_ARGS(kl_attn)
+#define AP_FACTOR(x) (x)
 #include "attn_prompt.glsl"
 layout(constant_id = 9) const uint ROWS = 8;
 

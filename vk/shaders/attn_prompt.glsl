@@ -11,6 +11,7 @@
  * same shared memory, the next of them in registers while this one is worked on.
  *
  * The kernel that includes this defines
+ *     AP_FACTOR(x)         how a factor x is kept at AT_D: x, or 1 / x
  *     AP_O                 declares the subgroup's part of O, zeros
  *     AP_SCORES            Q K^T of the set to AT_S, the subgroup's columns
  *     AP_SCALE             O's rows times AT_D's
@@ -107,7 +108,7 @@ uint soft_pair(uint i) { return set * CM_M + min(soft_row(i), CM_M - 1); }
 void put_factor(uint i, float by)
 {
     for (uint j = lane_of_set % LPR; soft_row(i) < CM_M && j < CM_N / 4; j += LPR)
-        tile[AT_D + soft_pair(i) * DS + j] = floatBitsToUint(vec4(by));
+        tile[AT_D + soft_pair(i) * DS + j] = floatBitsToUint(vec4(AP_FACTOR(by)));
 }
 
 void softmax_start()
