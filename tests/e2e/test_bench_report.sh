@@ -6,7 +6,7 @@ bench() { "$zinc" bench -m "$work/m.gguf" --tier cpu -p 16 -n 4 -r 1 --no-roof "
 
 bench --report "$work/r.json" >"$work/out" || miss "bench --report: $(tail -n 1 "$work/log")"
 grep -q '^tg4 ' "$work/out" || miss "no speeds on standard output"
-for part in zinc host tiers model bench check; do
+for part in zinc host tiers model device bench check; do
     grep -q "^ \"$part\":" "$work/r.json" || miss "the report has no $part"
 done
 grep -q '"profiles": \[' "$work/r.json" || miss "the report has no profile"

@@ -12,7 +12,7 @@
  * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
  * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32, -v (its
- * log).
+ * log), --gpu (all layers on the GPU that the libraries find: the package linux-x64-vulkan).
  * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -28,7 +28,7 @@
 struct opts {
     const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv;
     int n, p, d, reps, threads, chunk, fa;
-    bool no_special, no_eog;
+    bool no_special, no_eog, gpu;
 };
 
 static bool verbose;
@@ -121,7 +121,7 @@ static void load_peer(struct lm *lm, const struct opts *o)
 static void *load_model(const struct lm *lm, const struct opts *o, bool vocab_only)
 {
     struct lm_model_params p = lm->model_defaults();
-    p.n_gpu_layers = 0;
+    p.n_gpu_layers = o->gpu ? 999 : 0;
     p.vocab_only = vocab_only;
     void *m = lm->model_load(o->model, p);
     if (!m)
@@ -361,6 +361,8 @@ static void parse(struct opts *o, int argc, char **argv)
             o->no_special = true;
         else if (strcmp(a, "--no-eog") == 0)
             o->no_eog = true;
+        else if (strcmp(a, "--gpu") == 0)
+            o->gpu = true;
         else if (strcmp(a, "-v") == 0)
             verbose = true;
         else if (a[0] == '-')
