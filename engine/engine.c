@@ -211,15 +211,18 @@ static int prepare_tier(struct engine *eng, const struct engine_opts *o, const s
         return err_set(e, -ENOMEM, "engine: out of memory");
     struct tier_weights w = { eng->decode.s, eng->weights };
     int rc;
-    if ((rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e)) ||
-        (rc = tier_load(eng->tier, &w, o->progress, e)) || (rc = tier_alloc(eng->tier, bytes, e)) ||
-        (rc = tier_prepare(eng->tier, eng->decode.s, sp->plan, &eng->decode.native, e)))
+    eng->tier->progress = o->progress;
+    if (!(rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e)) &&
+        !(rc = tier_load(eng->tier, &w, o->progress, e)) && !(rc = tier_alloc(eng->tier, bytes, e)))
+        rc = tier_prepare(eng->tier, eng->decode.s, sp->plan, &eng->decode.native, e);
+    if (!rc && eng->prefill.s != eng->decode.s)
+        rc = tier_prepare(eng->tier, eng->prefill.s, sp->plan, &eng->prefill.native, e);
+    eng->tier->progress = NULL;
+    if (rc)
         return rc;
     eng->info.plan = plan_name[eng->decode.native->kind];
     if (eng->prefill.s == eng->decode.s)
         eng->prefill.native = eng->decode.native;
-    else if ((rc = tier_prepare(eng->tier, eng->prefill.s, sp->plan, &eng->prefill.native, e)))
-        return rc;
     return 0;
 }
 

@@ -97,6 +97,7 @@ struct tier {
     struct tier_stats stats;
     uint64_t arena_bytes[ARENA_COUNT];
     bool loaded, allocated, faulted;
+    const struct progress *progress; /* for what takes long in prepare, while somebody looks on; or NULL */
     uint64_t last_point, busy_since_ns; /* the newest submission, and when the tier last became busy; 0: idle */
 };
 

@@ -31,8 +31,10 @@ static int type_for(const struct vk *v, uint32_t allowed, enum vk_where w)
         ODD = VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
               0x40 /* device coherent, AMD: slower */ | 0x80
     };
+    /* Where there is one memory. Through a card's BAR the host writes slower than the card copies (doc/speed-log.md). */
+    bool in_place = v->info.host_sees_local && v->info.type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
     const VkMemoryPropertyFlags tries[4][4] = {
-        [VK_LOCAL] = { v->info.host_sees_local && v->info.type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? LOCAL | SEEN : LOCAL, LOCAL, 0, 0 },
+        [VK_LOCAL] = { in_place ? LOCAL | SEEN : LOCAL, LOCAL, 0, 0 },
         [VK_VISIBLE] = { SEEN, SEEN, SEEN, SEEN },
         [VK_LOCAL_VISIBLE] = { LOCAL | SEEN, SEEN, SEEN, SEEN },
         [VK_READBACK] = { SEEN | CACHED, SEEN, SEEN, SEEN },

@@ -136,9 +136,19 @@ int vk_pipelines_build(struct vk *v, struct err *e)
     for (; started + 1 < MIN(MIN(n, cores), (uint32_t)MAX_THREADS); started++)
         if (pthread_create(&thread[started], NULL, build_some, &w))
             break;
-    build_some(&w);
+    bool go_on = true;
+    for (uint32_t i; go_on && (i = atomic_fetch_add(&w.next, 1)) < v->low.n;) {
+        build_one(v, i);
+        go_on = progress_report(v->base.progress, "kernels", i - first + 1, n);
+    }
+    if (!go_on)
+        atomic_store(&w.next, v->low.n);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
+    if (!go_on) {
+        v->rejected = true; /* some were not built */
+        return err_set(e, -ECANCELED, "vulkan: compiling kernels was cancelled");
+    }
     v->compile_ns += clock_ns() - t0;
     log_info(VK, "%u pipelines in %.2f s", n, (double)(clock_ns() - t0) * 1e-9);
     for (uint32_t i = first; i < v->low.n; i++)

@@ -404,7 +404,9 @@ static int submit_some(struct vk *v, struct vk_plan *p, const struct step *step,
         }
     if (rc)
         return rc;
-    v->base.stats.words += stream_patch(slot, p->base.s, step);
+    uint32_t words = stream_patch(slot, p->base.s, step);
+    v->base.stats.words += words;
+    v->base.stats.host_bytes += 4ull * words;
     v->last = p;
     VkResult r;
     if (n_cmds == p->base.s->h.n_cmds && x->cb) {
