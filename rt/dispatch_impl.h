@@ -4,7 +4,28 @@
 #ifndef ZINC_RT_DISPATCH_IMPL_H
 #define ZINC_RT_DISPATCH_IMPL_H
 
+#include <stddef.h>
+
 #include "rt/dispatch.h"
+
+/* For tables of kernels: addresses_<struct>(), where the addresses lie in an argument struct, by its field list. */
+#define DISPATCH_OFF_1(name) offsetof(cur, name),
+#define DISPATCH_OFF_4(name)                                                                                           \
+    offsetof(cur, name), offsetof(cur, name) + 8, offsetof(cur, name) + 16, offsetof(cur, name) + 24,
+#define DISPATCH_AT_R(name, n) DISPATCH_OFF_##n(name)
+#define DISPATCH_AT_W(name, n) DISPATCH_OFF_##n(name)
+#define DISPATCH_AT_M(name, n) DISPATCH_OFF_##n(name)
+#define DISPATCH_AT_T(name, n) DISPATCH_OFF_##n(name)
+#define DISPATCH_AT_N(name, n)
+#define DISPATCH_AT_E(name, n)
+#define DISPATCH_FIELD(type, name, count, kind) DISPATCH_AT_##kind(name, count)
+#define DISPATCH_ADDRESSES(sname, list)                                                                                \
+    __attribute__((unused)) static const uint16_t *addresses_##sname(void)                                             \
+    {                                                                                                                  \
+        typedef sname cur;                                                                                             \
+        static const uint16_t off[] = { list(DISPATCH_FIELD) UINT16_MAX };                                             \
+        return off;                                                                                                    \
+    }
 
 struct dispatcher {
     const struct stream *s;

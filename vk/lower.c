@@ -1,29 +1,13 @@
 /* vk/lower.c: commands to launches: variants, and who lowers what. */
 #include "vk/lower.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/ckd.h"
 
-#define OFF_1(name)        offsetof(cur, name),
-#define OFF_4(name)        offsetof(cur, name), offsetof(cur, name) + 8, offsetof(cur, name) + 16, offsetof(cur, name) + 24,
-#define ADDR_R(name, n)    OFF_##n(name)
-#define ADDR_W(name, n)    OFF_##n(name)
-#define ADDR_M(name, n)    OFF_##n(name)
-#define ADDR_T(name, n)    OFF_##n(name)
-#define ADDR_N(name, n)
-#define ADDR_E(name, n)
-#define FIELD(type, name, count, kind) ADDR_##kind(name, count)
-#define X(sname, list)                                                                                                 \
-    __attribute__((unused)) static const uint16_t *addresses_##sname(void)                                             \
-    {                                                                                                                  \
-        typedef sname cur;                                                                                             \
-        static const uint16_t off[] = { list(FIELD) UINT16_MAX };                                                      \
-        return off;                                                                                                    \
-    }
+#define X(sname, list) DISPATCH_ADDRESSES(sname, list)
 KL_LIST(X)
 VK_LIST(X)
 #undef X

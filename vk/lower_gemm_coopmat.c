@@ -61,7 +61,7 @@ static bool share_out(const struct vk_caps *c, uint32_t m, uint32_t n, bool few,
 static bool choose_tile(struct dispatcher *d, uint32_t bn, bool few, struct tile *t)
 {
     const struct vk_caps *c = vk_caps(d);
-    uint32_t m = vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_m, n = vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_n;
+    uint32_t m = c->cm_m, n = c->cm_n;
     for (t->threads = vk_shape(d, 256).v[0]; t->threads >= 32 && t->threads >= c->wave; t->threads /= 2)
         for (t->bn = MAX(bn, n); t->bn <= KL_TILE_ROWS; t->bn *= 2)
             if (share_out(c, m, n, few, t))
@@ -104,9 +104,9 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32
         bn = 128;
     CHECK(choose_tile(d, few ? 64 : bn, few, &t));
     struct vk_shape s = { .n = 2, .v = { t.threads, c->wave } };
-    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_m);
-    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_n);
-    vk_spec(&s, vk_caps(d)->coopmat == VK_COOPMAT_LOOPS ? 16 : c->cm_k);
+    vk_spec(&s, c->cm_m);
+    vk_spec(&s, c->cm_n);
+    vk_spec(&s, c->cm_k);
     vk_spec(&s, g->type[0]);
     vk_spec(&s, t.bn);
     vk_spec(&s, t.wm);
