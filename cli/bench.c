@@ -1,6 +1,7 @@
 /* zinc bench: how fast, and how far from the roof. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -17,7 +18,7 @@ static const struct opt opts[] = {
     OPT("generate", 'n', OPT_STR, &args.n, "N,..", "numbers of tokens to generate (default: 128; 0: none)"),
     OPT("depth", 'd', OPT_STR, &args.d, "N,..", "generate after so many tokens of context (default: 0)"),
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
-    OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token"),
+    OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token; vulkan: without its cache of kernels, and with it"),
     OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "where the time goes, by kernel; launches then run one by one, slower"),
     OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure the memory roof"),
     OPT("report", 0, OPT_STR, &args.report, "FILE",
@@ -151,19 +152,21 @@ static int measure_row(struct bench *b, struct bench_row *r, struct err *e)
     return rc;
 }
 
-/* Opening and the first token, each time from nothing but the file's pages in memory. */
-static int measure_startup(struct bench *b, struct err *e)
+/* Opening and the first token, each time from nothing but the file's pages in memory and what `fresh` leaves. */
+static int measure_startup(struct bench *b, const char *name, int fresh, struct err *e)
 {
     struct bench_row *r = &b->row[b->n_rows++];
-    snprintf(r->name, sizeof r->name, "startup");
+    struct engine_opts o = cli_model.o;
+    snprintf(r->name, sizeof r->name, "%s", name);
     r->startup = true;
+    o.fresh = fresh;
     for (uint32_t i = 0; i < b->reps; i++) {
         struct engine *eng;
         struct session *s;
         const float *logits;
         int32_t tok = 0;
         uint64_t t0 = clock_ns();
-        int rc = engine_open(&cli_model.o, &eng, e);
+        int rc = engine_open(&o, &eng, e);
         if (rc)
             return rc;
         r->tps[i] = (double)(clock_ns() - t0) * 1e-9;
@@ -178,6 +181,14 @@ static int measure_startup(struct bench *b, struct err *e)
         r->n_reps++;
     }
     return 0;
+}
+
+/* A driver that compiles kernels keeps them: then it makes a difference whether a program starts for the first time. */
+static int measure_startups(struct bench *b, struct err *e)
+{
+    bool compiles = strcmp(engine_info(b->eng)->tier, "vulkan") == 0;
+    int rc = compiles ? measure_startup(b, "startup cold", 2, e) : 0;
+    return rc ? rc : measure_startup(b, compiles ? "startup warm" : "startup", 1, e);
 }
 
 void bench_close(struct bench *b)
@@ -250,7 +261,7 @@ static int bench_all(struct bench *b)
             bench_profile_print(b, &b->row[i]);
     }
     if (!rc && args.startup)
-        rc = measure_startup(b, &e);
+        rc = measure_startups(b, &e);
     if (rc)
         return cli_fail(&e);
     print_all(b);

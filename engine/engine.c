@@ -184,7 +184,8 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
                             .threads = o->threads ? o->threads : env_get()->threads,
                             .exact = sp->exact,
                             .check = sp->check,
-                            .trace = o->trace || env_get()->debug >= 3 };
+                            .trace = o->trace || env_get()->debug >= 3,
+                            .fresh = o->fresh };
 #ifdef ZINC_DEBUG_CHECKS
     to.check = true;
 #endif

@@ -41,6 +41,7 @@ struct engine_opts {
     bool exact;              /* cpu: dequantise and accumulate in double                                     */
     bool check;              /* verify hazards while running, where the tier can                             */
     bool trace;              /* time stamps per command                                                      */
+    int fresh;               /* 1: without compiled kernels that this process has; 2: nor those on disk      */
     bool no_fuse;            /* one command per operation where the catalogue has one                        */
     bool ignore_memory;      /* do not compare the plan with the memory that is free                         */
     uint32_t n_ctx;          /* positions of a session; 0: 4096, or ctx_wanted if that is more, but not more

@@ -27,6 +27,7 @@ struct tier_opts {
     bool exact;              /* cpu: dequantise and accumulate in double                            */
     bool check;              /* verify hazards while running where the tier can (on in debug builds) */
     bool trace;              /* record time stamps per command                                      */
+    int fresh;               /* 1: nothing that the process keeps from tiers before; 2: nor from disk */
 };
 
 struct tier_info {

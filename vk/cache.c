@@ -90,7 +90,7 @@ void vk_cache_open(struct vk *v)
 {
     char path[480];
     size_t n = 0;
-    void *data = file_of(v, path, sizeof path) ? read_file(v, path, &n) : NULL;
+    void *data = v->fresh < 2 && file_of(v, path, sizeof path) ? read_file(v, path, &n) : NULL;
     VkPipelineCacheCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = n,
                                      .pInitialData = data };
     if (v->vk.CreatePipelineCache(v->dev, &ci, NULL, &v->cache)) {

@@ -169,7 +169,7 @@ static int self_check(struct vk *v, struct err *e)
 static int open_device(struct vk *v, struct err *e)
 {
     int rc = 0;
-    if (!vk_device_take(v)) {
+    if (v->fresh || !vk_device_take(v)) {
         rc = vk_device_create(v, e);
         if (!rc)
             vk_cache_open(v);
@@ -337,6 +337,7 @@ static int vk_open(const struct tier_opts *o, struct tier **out, struct err *e)
     v->base.impl = &vk_impl;
     v->check = o->check;
     v->trace_on = o->trace;
+    v->fresh = o->fresh;
     pthread_mutex_init(&v->queue_lock, NULL);
     int rc = open_instance(v, o, &v->base.info);
     if (rc)

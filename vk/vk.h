@@ -74,6 +74,7 @@ struct vk {
     size_t cache_bytes;           /* as loaded or saved last */
     bool check, trace_on;
     bool rejected;                /* a kernel, by the driver */
+    int fresh;                    /* tier_opts */
     struct dispatch_target t;
     struct vk_lowering low;
     struct vk_pipeline *pipeline; /* of low.variant[i] */
