@@ -37,7 +37,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
     info->mem_bytes = d->local_bytes;
     info->mem_free_bytes = d->local_free;
     info->by_capacity = true;
-    info->chunk = c->software ? 64 : 1024;
+    info->chunk = c->software ? 64 : d->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 2048 : 512;
     info->software = c->software;
 }
 
