@@ -18,6 +18,8 @@ void alloc_guard_end(void);
 uint32_t alloc_guard_count(void);
 /* Forgets what was counted: for an allocation that is meant, such as the report of an error. */
 void alloc_guard_forgive(void);
+/* Back to what was counted before a call into a library that allocates for itself. */
+void alloc_guard_set(uint32_t count);
 #else
 static inline void alloc_guard_begin(const char *name)
 {
@@ -32,6 +34,10 @@ static inline uint32_t alloc_guard_count(void)
 }
 static inline void alloc_guard_forgive(void)
 {
+}
+static inline void alloc_guard_set(uint32_t count)
+{
+    (void)count;
 }
 #endif
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -424,9 +425,13 @@ static int submit_some(struct vk *v, struct vk_plan *p, const struct step *step,
     return 0;
 }
 
+/* What a driver allocates to submit is its own business. */
 int vk_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
 {
-    return submit_some(vk_of(t), (struct vk_plan *)p, step, p->s->h.n_cmds, point);
+    uint32_t before = alloc_guard_count();
+    int rc = submit_some(vk_of(t), (struct vk_plan *)p, step, p->s->h.n_cmds, point);
+    alloc_guard_set(before);
+    return rc;
 }
 
 int vk_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)
@@ -458,8 +463,10 @@ int vk_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
         if (start - t0 > MIN(timeout_ns, (uint64_t)SPIN_NS))
             break;
     }
+    uint32_t before = alloc_guard_count();
     if (!r)
         r = wait_for(v, point, timeout_ns);
+    alloc_guard_set(before);
     if (r == VK_TIMEOUT)
         return -ETIME;
     if (r) {
