@@ -135,7 +135,7 @@ float zk_wave_sum(float v) { return zk_lanes_sum(v, ZK_WAVE); }
 float zk_wave_max(float v) { return zk_lanes_max(v, ZK_WAVE); }
 
 /* Over the work-group. zk_red is free again after the next barrier. */
-shared float zk_red[ZK_THREADS];
+shared float zk_red[ZK_THREADS / 4]; /* a subgroup has 4 lanes at least */
 float zk_group_sum(float v)
 {
     v = zk_wave_sum(v);
