@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 CLANG  ?= clang-19
-PKGS   := libutf8proc jansson libxxhash libelf
+PKGS   := libutf8proc jansson libxxhash libelf libmicrohttpd
 VERSION := 0.1.0
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Wno-psabi
@@ -84,7 +84,7 @@ BLOBS := $(SHADERS:%=$(K)/spirv/%.spv) $(SHADERS:%=$(K)/spirv_plain/%.spv) $(if 
 HOST_KERNEL_OBJ := $(MODULES:%=$(KH)/obj/kernels/%.o)
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/kfd cuda $(if $(HAVE_VK),vk) engine engine/proof
+LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/kfd cuda $(if $(HAVE_VK),vk) engine engine/proof server
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(HOST_KERNEL_OBJ) $(K)/blobs.o
 CLI_SRC  := $(wildcard cli/*.c)
@@ -121,6 +121,14 @@ FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
 .SECONDARY:
 
 all: $(PROGRAMS) ## build the programs into build/
+
+# The chat page: its parts written into one file, which is embedded.
+PAGE := $(B)/gen/page.html
+$(PAGE): tools/gen/inline_page.sh $(wildcard server/page/*)
+	@mkdir -p $(@D)
+	@tools/gen/inline_page.sh server/page/index.html >$@.tmp && mv $@.tmp $@
+$(B)/obj/server/page.o: $(PAGE)
+$(B)/obj/server/page.o: CFLAGS += -DZINC_PAGE='"$(PAGE)"'
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@

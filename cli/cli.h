@@ -9,8 +9,8 @@
 /* Exit statuses. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-extern const struct command cmd_run, cmd_chat, cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_graph, cmd_bench,
-    cmd_validate, cmd_check, cmd_eval, cmd_ladder;
+extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_graph,
+    cmd_bench, cmd_validate, cmd_check, cmd_eval, cmd_ladder;
 
 /* Options that several commands take. */
 struct cli_model {

@@ -1,4 +1,5 @@
 /* zinc: run a language model from a GGUF file. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -6,8 +7,8 @@
 #include "cli/cli.h"
 
 static const struct command *const commands[] = {
-    &cmd_run, &cmd_chat, &cmd_tokenize, &cmd_detokenize, &cmd_inspect, &cmd_graph, &cmd_bench, &cmd_validate, &cmd_check,
-    &cmd_eval, &cmd_ladder,
+    &cmd_run,   &cmd_chat,  &cmd_serve,    &cmd_tokenize, &cmd_detokenize, &cmd_inspect,
+    &cmd_graph, &cmd_bench, &cmd_validate, &cmd_check,    &cmd_eval,       &cmd_ladder,
 };
 
 static const char *command_name_at(const void *user, size_t i)
@@ -21,10 +22,12 @@ static void print_overview(FILE *f)
     fputs("zinc " ZINC_VERSION ": run a language model from a GGUF file\n\n"
           "  zinc chat -m MODEL.gguf                    talk to it\n"
           "  zinc run -m MODEL.gguf --prompt \"...\"      continue a text\n"
+          "  zinc serve -m MODEL.gguf                   serve it: OpenAI's API and a chat page\n"
           "  zinc check                                 what can run here\n\ncommands:\n", f);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one; options without a command mean run.\n"
+    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one; options without a command mean run,\n"
+          "but serve with --port N, or with -p N and no option that only run has (zinc -m FILE -p 8080).\n"
           "--version, --help, --help-env (environment variables)\n", f);
 }
 
@@ -56,6 +59,48 @@ static int help(const char *name)
     return EXIT_OK;
 }
 
+/* ---- options without a command ---- */
+
+static const struct opt *find_option(const struct command *c, const char *arg)
+{
+    size_t n = strcspn(arg, "=");
+    for (const struct opt_group *g = c->groups; g->title; g++)
+        for (const struct opt *o = g->opts; o->name; o++)
+            if (arg[1] == '-' ? strlen(o->name) == n - 2 && strncmp(o->name, arg + 2, n - 2) == 0 : o->letter == arg[1])
+                return o;
+    return NULL;
+}
+
+static bool is_port(const char *s)
+{
+    return s && *s && strspn(s, "0123456789") == strlen(s) && strlen(s) <= 5 && atoi(s) >= 1 && atoi(s) <= 65535;
+}
+
+/* -p is run's prompt and serve's port: a number is a port where nothing else speaks for run. */
+static const struct command *command_of_options(int argc, char **argv)
+{
+    bool port = false, run_only = false;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--") == 0)
+            break;
+        if (arg[0] != '-' || !arg[1])
+            continue;
+        if (strcmp(arg, "--port") == 0 || strncmp(arg, "--port=", 7) == 0)
+            return &cmd_serve;
+        const struct opt *run = find_option(&cmd_run, arg), *serve = find_option(&cmd_serve, arg);
+        bool one_word = arg[1] == '-' ? strchr(arg, '=') != NULL : arg[2] != 0;
+        const char *value = !one_word ? argv[i + 1] : arg[1] == '-' ? strchr(arg, '=') + 1 : arg + 2 + (arg[2] == '=');
+        if (arg[1] == 'p')
+            port |= is_port(value);
+        else
+            run_only |= run && !serve;
+        const struct opt *o = run ? run : serve;
+        i += o && !one_word && o->kind != OPT_FLAG && o->kind != OPT_TRI; /* its value may look like an option */
+    }
+    return port && !run_only ? &cmd_serve : &cmd_run;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, not a death */
@@ -75,7 +120,7 @@ int main(int argc, char **argv)
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0)
         return help(strcmp(first, "help") == 0 ? argv[2] : NULL);
     env_get(); /* warns about variables that nobody reads */
-    const struct command *c = first[0] == '-' ? &cmd_run : find_command(first);
+    const struct command *c = first[0] == '-' ? command_of_options(argc, argv) : find_command(first);
     if (!c)
         return unknown_command(first);
     if (first[0] != '-') {

@@ -141,7 +141,7 @@ static int read_prompt(struct run *r)
     int rc = args.prompt ? (text = strdup(args.prompt)) ? n = strlen(text), 0 : err_set(&e, -ENOMEM, "out of memory")
                          : cli_read_file(args.prompt_file, &text, &n, &e);
     if (!rc && args.chat) {
-        struct engine_message m[2] = { { "system", args.system, NULL }, { "user", text, NULL } };
+        struct engine_message m[2] = { { .role = "system", .text = args.system }, { .role = "user", .text = text } };
         uint32_t skip = args.system ? 0 : 1;
         rc = engine_chat(r->eng, m + skip, 2 - skip, args.think, &r->prompt, &r->n_prompt, &e);
     } else if (!rc) {

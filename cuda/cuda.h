@@ -42,6 +42,7 @@ struct cuda {
     struct cuda_host done;   /* u32: steps complete */
     bool mirrored;           /* every plan leaves its logits in the mirror */
     uint64_t issued;
+    bool copying;            /* copies are in the stream behind the newest step */
     struct cuda_module *modules;
     uint32_t n_modules;
     cu_func func[KERNEL_COUNT];

@@ -78,6 +78,7 @@ _Static_assert(sizeof(struct cu_launch_attr) == 72 && sizeof(struct cu_launch) =
     X(to_device, "cuMemcpyHtoD_v2", (cu_ptr d, const void *s, size_t n))                                               \
     X(to_device_async, "cuMemcpyHtoDAsync_v2", (cu_ptr d, const void *s, size_t n, cu_stream q))                       \
     X(to_host, "cuMemcpyDtoH_v2", (void *d, cu_ptr s, size_t n))                                                       \
+    X(copy_async, "cuMemcpyDtoDAsync_v2", (cu_ptr d, cu_ptr s, size_t n, cu_stream q))                                 \
     X(set_bytes, "cuMemsetD8_v2", (cu_ptr d, unsigned char v, size_t n))                                               \
     X(stream_create, "cuStreamCreate", (cu_stream *q, unsigned flags))                                                 \
     X(stream_destroy, "cuStreamDestroy_v2", (cu_stream q))                                                             \

@@ -129,6 +129,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, const struct
              cu->version % 1000 / 10, target);
     info->mem_bytes = bytes;
     info->by_capacity = true;
+    info->kv_planes = true;
     info->chunk = 2048;
     *out = cu;
     return 0;
@@ -251,7 +252,11 @@ static int finish_steps(struct cuda *c, struct err *e)
     c->cu->ctx_set(c->ctx);
     while ((rc = cuda_wait(&c->base, c->issued, 1000000000u)) == -ETIME) {
     }
-    return rc ? err_set(e, rc, "%s", c->fault.msg) : 0;
+    if (rc)
+        return err_set(e, rc, "%s", c->fault.msg);
+    cu_result r = c->copying ? c->cu->stream_sync(c->q) : CU_OK;
+    c->copying = false;
+    return r ? cuda_fail(c, r, e, "copying") : 0;
 }
 
 static int cuda_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
@@ -268,6 +273,15 @@ static int cuda_write(struct tier *t, enum arena a, uint64_t off, const void *sr
     int rc = finish_steps(c, e);
     cu_result r = rc || !n ? CU_OK : c->cu->to_device(c->arena[a] + off, src, n);
     return rc ? rc : r ? cuda_fail(c, r, e, "writing %llu bytes", (unsigned long long)n) : 0;
+}
+
+static int cuda_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    struct cuda *c = cuda_of(t);
+    c->cu->ctx_set(c->ctx);
+    cu_result r = c->cu->copy_async(c->arena[a] + dst, c->arena[a] + src, n, c->q);
+    c->copying = true;
+    return r ? cuda_fail(c, r, e, "copying %llu bytes", (unsigned long long)n) : 0;
 }
 
 static const void *cuda_map(struct tier *t, enum arena a, uint64_t off)
@@ -352,6 +366,7 @@ static const struct tier_impl cuda_impl = {
     .wait = cuda_wait,
     .read = cuda_read,
     .write = cuda_write,
+    .copy = cuda_copy,
     .map = cuda_map,
     .fault = cuda_fault,
     .dump = cuda_plan_dump,

@@ -44,7 +44,7 @@ static int add_message(struct dialog *d, const char *role, const char *text, con
         free(r);
         return no_memory(e);
     }
-    d->m[d->n++] = (struct engine_message){ role, t, r };
+    d->m[d->n++] = (struct engine_message){ .role = role, .text = t, .reasoning = r };
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "engine/grammar.h"
 #include "engine/priv.h"
 #include "model/tok.h"
 
@@ -301,6 +302,7 @@ int engine_open_vocab(const char *path, struct engine **out, struct err *e)
     struct engine *eng = calloc(1, sizeof *eng);
     if (!eng)
         return err_set(e, -ENOMEM, "engine: out of memory");
+    pthread_mutex_init(&eng->vocab_lock, NULL);
     int rc = open_file(eng, path, e);
     if (rc) {
         engine_close(eng);
@@ -348,7 +350,9 @@ void engine_close(struct engine *eng)
     leave_tier(eng);
     tok_destroy(eng->tok);
     model_free(eng->model);
+    vocab_index_destroy(eng->vocab);
     gguf_close(eng->gguf);
+    pthread_mutex_destroy(&eng->vocab_lock);
     free(eng);
 }
 

@@ -110,15 +110,45 @@ bool engine_is_eog(const struct engine *eng, int32_t id);
 
 /* ---- conversations ---- */
 
-struct engine_message {
-    const char *role;      /* "system", "user", "assistant"                       */
-    const char *text;
-    const char *reasoning; /* assistant: what was thought before; NULL: nothing   */
+/* One call of a tool that the assistant made. */
+struct engine_call {
+    const char *id;        /* NULL: none                                          */
+    const char *name;
+    const char *arguments; /* JSON text, an object; NULL is {}                    */
 };
 
-/* The conversation in the model's chat format, ready for the assistant's answer, as ids (malloc'ed). think: 1 and 0 ask
- * a thinking model to think or not, -1 leaves it its default. -EINVAL: the format cannot express it, with the reason;
- * -ENOENT: no vocabulary. */
+struct engine_message {
+    const char *role;      /* "system", "developer", "user", "assistant", "tool"  */
+    const char *text;      /* NULL is ""                                          */
+    const char *reasoning; /* assistant: what was thought before; NULL: nothing   */
+    const struct engine_call *calls; /* [n_calls], assistant                      */
+    uint32_t n_calls;
+    const char *name;      /* tool: the function, NULL when only the id is known  */
+    const char *call_id;   /* tool: which call it answers                         */
+};
+
+struct engine_chat_opts {
+    int think;             /* 1 and 0 ask a thinking model to think or not, -1 leaves it its default            */
+    const char *tools;     /* JSON array of {"type":"function","function":{..}}, NULL: none                     */
+    const char *effort;    /* gpt-oss: "low", "medium", "high"; NULL: medium                                    */
+    const char *date;      /* "YYYY-MM-DD"; NULL: today, where the format prints one                            */
+};
+
+/* A prompt as ids, and where its messages end: ascending positions, each where the next message begins. Malloc'ed. */
+struct engine_prompt {
+    int32_t *ids;
+    uint32_t n;
+    uint32_t *boundary;
+    uint32_t n_boundary;
+};
+void engine_prompt_free(struct engine_prompt *p); /* and zeroes it */
+
+/* The conversation in the model's chat format, ready for the assistant's answer. -EINVAL: the format cannot express it,
+ * with the reason; -ENOTSUP: tools for a format that has none; -ENOENT: no vocabulary. */
+int engine_chat_prompt(const struct engine *eng, const struct engine_message *m, uint32_t n_messages,
+                       const struct engine_chat_opts *o, struct engine_prompt *out, struct err *e);
+
+/* The same as ids alone (malloc'ed), without tools. */
 int engine_chat(const struct engine *eng, const struct engine_message *m, uint32_t n_messages, int think, int32_t **ids,
                 uint32_t *n, struct err *e);
 

@@ -1,5 +1,6 @@
 #include "engine/generate.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,18 @@
 #include "model/tok.h"
 
 enum { TEXT_RESERVE = 4096 };
+
+/* Where the answer stands with its reasoning, and the words that end it. */
+enum think_state { THINK_NOT_YET, THINK_IN, THINK_OVER };
+struct think {
+    enum think_state state;
+    char *begin, *end;
+    char tail[64];            /* the newest text, to find marks that span tokens */
+    size_t n_tail;
+    int32_t *stop;            /* [n_stop] tokens that end it; NULL: no limit     */
+    uint32_t n_stop, at_stop; /* at_stop: the next one to say; 0: not yet        */
+    int32_t budget;
+};
 
 struct gen {
     const struct engine *eng;
@@ -22,6 +35,8 @@ struct gen {
     char **stop;
     size_t *stop_len;
     uint32_t n_stop;
+    struct grammar_state *grammar;
+    struct think think;
     struct gen_result r;
 };
 
@@ -62,6 +77,24 @@ static int copy_stops(struct gen *g, const struct gen_opts *o)
     return 0;
 }
 
+static int init_think(struct gen *g, const struct gen_opts *o, struct err *e)
+{
+    struct think *t = &g->think;
+    t->state = !o->think_end ? THINK_OVER : o->think_opened ? THINK_IN : THINK_NOT_YET;
+    t->budget = o->think_budget;
+    if (!o->think_end)
+        return 0;
+    t->begin = strdup(o->think_begin ? o->think_begin : "");
+    t->end = strdup(o->think_end);
+    if (!t->begin || !t->end)
+        return err_set(e, -ENOMEM, "engine: out of memory");
+    if (strlen(t->begin) >= sizeof t->tail / 2 || strlen(t->end) >= sizeof t->tail / 2)
+        return err_set(e, -EINVAL, "engine: marks of reasoning longer than %zu bytes", sizeof t->tail / 2);
+    if (!o->think_stop || o->think_budget < 0)
+        return 0;
+    return engine_encode(g->eng, o->think_stop, strlen(o->think_stop), ENGINE_PARSE_SPECIAL, &t->stop, &t->n_stop, e);
+}
+
 /* Does the stream choose next tokens as its steps say? Files may hold streams that only know the largest logit. */
 static bool stream_chooses(const struct stream *s)
 {
@@ -78,6 +111,10 @@ int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **
     g->o = *o;
     g->on_device = stream_chooses(eng->decode.s) && stream_chooses(eng->prefill.s);
     int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
+    if (!rc)
+        rc = init_think(g, o, e);
+    if (!rc && o->grammar)
+        rc = grammar_state_create(o->grammar, &g->grammar, e);
     if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE) || tok_buf_reserve(&g->piece, TEXT_RESERVE)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
     if (rc) {
@@ -101,6 +138,10 @@ void gen_destroy(struct gen *g)
         free(g->stop[i]);
     free(g->stop);
     free(g->stop_len);
+    grammar_state_destroy(g->grammar);
+    free(g->think.begin);
+    free(g->think.end);
+    free(g->think.stop);
     free(g);
 }
 
@@ -180,6 +221,50 @@ int gen_end(struct gen *g, enum gen_reason why, struct err *e)
     return rc ? rc : emit(g, g->held.n, e);
 }
 
+/* Follows the reasoning through the newest piece of text. */
+static void follow_think(struct gen *g)
+{
+    struct think *t = &g->think;
+    if (t->state == THINK_OVER)
+        return;
+    bool thinks = t->state == THINK_IN;
+    for (size_t i = 0; i < g->piece.n && t->state != THINK_OVER; i++) {
+        if (t->state == THINK_NOT_YET && !t->n_tail && isspace((unsigned char)g->piece.s[i]))
+            continue;
+        if (t->n_tail == sizeof t->tail) {
+            memmove(t->tail, t->tail + sizeof t->tail / 2, sizeof t->tail / 2);
+            t->n_tail = sizeof t->tail / 2;
+        }
+        t->tail[t->n_tail++] = g->piece.s[i];
+        const char *mark = t->state == THINK_IN ? t->end : t->begin;
+        size_t n = strlen(mark);
+        if (t->n_tail >= n && memcmp(t->tail + t->n_tail - n, mark, n) == 0) {
+            t->state = t->state == THINK_IN ? THINK_OVER : THINK_IN;
+            t->n_tail = 0;
+            thinks = true;
+        } else if (t->state == THINK_NOT_YET && t->n_tail > n) {
+            t->state = THINK_OVER; /* an answer without reasoning */
+        }
+    }
+    if (thinks)
+        g->r.n_thought = g->r.n_tokens;
+}
+
+/* The token that has to come now, because the reasoning has used up its budget; -1: the model is free. */
+static int32_t forced_token(struct gen *g)
+{
+    struct think *t = &g->think;
+    if (!t->stop || (!t->at_stop && (t->state != THINK_IN || g->r.n_tokens < (uint32_t)t->budget)))
+        return -1;
+    return t->at_stop < t->n_stop ? t->stop[t->at_stop++] : -1;
+}
+
+/* Takes the token into the grammar: -1 where it has no place there. */
+static int32_t within_grammar(struct gen *g, int32_t t)
+{
+    return t >= 0 && g->grammar && grammar_state_accept(g->grammar, t) ? -1 : t;
+}
+
 /* The answer goes on with token t, -1: there is none. */
 static int take(struct gen *g, int32_t t, const float *logits, int32_t *id, struct err *e)
 {
@@ -199,6 +284,7 @@ static int take(struct gen *g, int32_t t, const float *logits, int32_t *id, stru
         return gen_end(g, GEN_EOG, e);
     if (g->eng->tok && (rc = put_text(g, t, e)))
         return rc;
+    follow_think(g);
     if (g->r.reason == GEN_RUNNING && g->o.n_max && g->r.n_tokens >= g->o.n_max)
         return gen_end(g, GEN_LENGTH, e);
     return g->r.reason == GEN_RUNNING;
@@ -208,22 +294,33 @@ int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
 {
     if (g->r.reason != GEN_RUNNING)
         return 0;
-    alloc_guard_begin("sample");
-    int32_t t = sampler_choose(g->sampler, logits);
-    alloc_guard_end();
+    int32_t t = within_grammar(g, forced_token(g));
+    if (t < 0) {
+        const uint64_t *mask = g->grammar ? grammar_state_mask(g->grammar) : NULL;
+        if (g->grammar && !mask)
+            return err_set(e, -ENOMEM, "engine: out of memory for the grammar's tokens");
+        sampler_set_mask(g->sampler, mask);
+        alloc_guard_begin("sample");
+        t = sampler_choose(g->sampler, logits);
+        alloc_guard_end();
+        t = within_grammar(g, t);
+    }
     return take(g, t, logits, id, e);
 }
 
 bool gen_device(const struct gen *g, ka_sample *how)
 {
-    return sampler_device(g->sampler, how) && g->on_device;
+    return sampler_device(g->sampler, how) && g->on_device && !g->grammar;
 }
 
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e)
 {
     if (g->r.reason != GEN_RUNNING)
         return 0;
-    if (chosen >= 0)
+    int32_t forced = forced_token(g);
+    if (forced >= 0)
+        chosen = forced;
+    else if (chosen >= 0)
         sampler_chose(g->sampler, chosen);
     return take(g, chosen, logits, id, e);
 }

@@ -14,6 +14,7 @@
 #define ZINC_ENGINE_GENERATE_H
 
 #include "engine/engine.h"
+#include "engine/grammar.h"
 
 /* X(name, text in JSON, for people) */
 #define GEN_REASONS(X)                                                                                                 \
@@ -39,6 +40,13 @@ struct gen_opts {
     const char *const *stop; /* [n_stop] strings that end the answer and are not part of it           */
     uint32_t n_stop;
     bool want_logits;        /* on_token gets them always, else only where the host chose the token   */
+    struct grammar *grammar; /* what the whole answer must be, reasoning included; NULL: free         */
+    /* Reasoning of more than think_budget tokens is ended by think_stop (engine/answer.h: answer_think_end), which the
+     * model then reads as its own words. Reasoning stands between think_begin and think_end; think_opened: the answer
+     * begins inside it. think_stop NULL, or a budget below 0: no limit. */
+    int32_t think_budget;
+    const char *think_begin, *think_end, *think_stop;
+    bool think_opened;
     /* Each may be NULL. Text is whole UTF-8 characters. on_token comes before the token's text; a token that ended the
      * answer (EOG) is reported too, its text never. They return 0, or a negative errno that ends the generation. */
     int (*on_text)(void *user, const char *text, size_t n);
@@ -55,6 +63,7 @@ struct gen_result {
     uint32_t n_decoded;          /* evaluations in decode_ns                                              */
     uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from         */
     uint32_t stop_index;         /* GEN_STOP_STRING: which                                                */
+    uint32_t n_thought;          /* tokens of reasoning, its marks included; with think_end only          */
 };
 
 struct gen;

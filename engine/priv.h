@@ -2,6 +2,8 @@
 #ifndef ZINC_ENGINE_PRIV_H
 #define ZINC_ENGINE_PRIV_H
 
+#include <pthread.h>
+
 #include "engine/engine.h"
 #include "graph/graph.h"
 #include "graph/stream.h"
@@ -32,6 +34,8 @@ struct engine {
     struct engine_info info;
     char label[96], weights_name[16], device[96], why[256];
     bool faulted;
+    struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */
+    pthread_mutex_t vocab_lock;
     const struct engine_plan *last_plan; /* of the newest step, for engine_trace */
     uint32_t last_rows, last_kv_len;
 };
@@ -62,6 +66,9 @@ uint64_t host_memory_available(void); /* bytes; 0: unknown */
  * greedy. *logits: f32 [n_out, n_vocab]. */
 int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
                 const float **logits, struct err *e);
+
+/* The tokens that the tier chose in the step it just ran: next [n_out], -1 where no logit is a number. */
+int engine_read_next(struct engine *eng, const struct engine_plan *p, uint32_t n_out, int32_t *next, struct err *e);
 
 /* Fills eng->rows with n tokens of a session from its position on. */
 void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n);

@@ -36,6 +36,7 @@ struct sampler {
     uint32_t *z, *longest;     /* [dry_n], [n_vocab]                                */
     uint32_t *count;           /* [n_vocab] occurrences in the penalties' window, zero between calls */
     float *work;               /* [n_vocab] logits that the first steps change      */
+    const uint64_t *mask;      /* one bit per token that may be chosen; NULL: all   */
     struct cand_list list;
 };
 
@@ -402,14 +403,32 @@ static int32_t choose_by_counter(struct sampler *s, const float *l)
 /* Does anything change the logits before the choice? */
 static bool changes_logits(const struct sampler *s)
 {
-    return s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
+    return s->mask || s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
+}
+
+void sampler_set_mask(struct sampler *s, const uint64_t *mask)
+{
+    s->mask = mask;
+}
+
+/* Tokens outside the mask are no candidates: 64 at a time, most words are empty or full. */
+static void apply_mask(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->n_vocab; i += 64) {
+        uint64_t word = s->mask[i / 64];
+        uint32_t n = MIN(s->n_vocab - i, 64u);
+        if (word == UINT64_MAX)
+            continue;
+        for (uint32_t k = 0; k < n; k++)
+            s->work[i + k] = word >> k & 1 ? s->work[i + k] : -INFINITY;
+    }
 }
 
 bool sampler_device(const struct sampler *s, ka_sample *a)
 {
     bool greedy = s->p.temp <= 0 && s->p.dynatemp_range <= 0;
     *a = device_args(s);
-    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->p.n_bias && !s->penalty_n && !s->dry_n;
+    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && !s->p.n_bias && !s->penalty_n && !s->dry_n;
 }
 
 void sampler_chose(struct sampler *s, int32_t id)
@@ -426,6 +445,8 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
     if (changes_logits(s)) {
         memcpy(s->work, logits, s->n_vocab * sizeof *logits);
         l = s->work;
+        if (s->mask)
+            apply_mask(s);
         for (uint32_t i = 0; i < p->n_bias; i++)
             s->work[s->bias[i].id] += s->bias[i].bias;
         if (s->penalty_n)

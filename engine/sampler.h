@@ -120,6 +120,9 @@ void sampler_destroy(struct sampler *s); /* NULL is fine */
 /* Adds a DRY breaker: `head`, followed by the n ids of `tail` (at most 20; n = 0: head alone breaks). */
 int sampler_add_breaker(struct sampler *s, int32_t head, const int32_t *tail, uint32_t n);
 
+/* From now on only tokens whose bit is set are candidates: bit id % 64 of word id / 64. NULL: all. Not copied. */
+void sampler_set_mask(struct sampler *s, const uint64_t *mask);
+
 /* The token for logits f32 [n_vocab]; -1 when no logit is a number above -infinity. Does not accept it. */
 int32_t sampler_choose(struct sampler *s, const float *logits);
 

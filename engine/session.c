@@ -211,34 +211,39 @@ int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float 
     return eval(s, tok, n, logits ? NULL : &unread, logits, &p, e);
 }
 
+int engine_read_next(struct engine *eng, const struct engine_plan *p, uint32_t n_out, int32_t *next, struct err *e)
+{
+    const struct stream_head *h = &p->s->h;
+    const int32_t *at = tier_map(eng->tier, ARENA_IO, h->next_off);
+    int rc = 0;
+    if (at)
+        memcpy(next, at, n_out * sizeof *next);
+    else
+        rc = tier_read(eng->tier, ARENA_IO, h->next_off, next, n_out * sizeof *next, e);
+    for (uint32_t i = 0; i < n_out && !rc; i++) {
+        float first = 0.0f;
+        if (next[i] == 0) /* also what is chosen where there is nothing to choose */
+            rc = tier_read(eng->tier, ARENA_IO, h->logits_off + (uint64_t)i * h->n_vocab * sizeof first, &first,
+                           sizeof first, e);
+        if (!rc && !(first > -INFINITY))
+            next[i] = -1;
+        else if (!rc && (next[i] < 0 || (uint32_t)next[i] >= h->n_vocab))
+            rc = err_set(e, -EIO, "engine: the %s tier chose token %d, the vocabulary has %u", eng->info.tier, next[i],
+                         h->n_vocab);
+    }
+    return rc;
+}
+
 int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
                       int32_t *next, struct err *e)
 {
     const struct engine_plan *p = NULL;
-    struct tier *t = s->eng->tier;
     ka_sample h = how ? *how : (ka_sample){ 0 };
     h.quiet = !logits;
     int rc = eval(s, tok, n, &h, logits, &p, e);
     if (rc)
         return rc;
-    const int32_t *at = tier_map(t, ARENA_IO, p->s->h.next_off);
-    float first = 0.0f;
-    if (at)
-        *next = *at;
-    else
-        rc = tier_read(t, ARENA_IO, p->s->h.next_off, next, sizeof *next, e);
-    if (!rc && *next == 0) /* also what is chosen where there is nothing to choose */
-        rc = tier_read(t, ARENA_IO, p->s->h.logits_off, &first, sizeof first, e);
-    if (rc)
-        return rc;
-    if (!(first > -INFINITY)) {
-        *next = -1;
-        return 0;
-    }
-    if (*next < 0 || (uint32_t)*next >= s->eng->info.n_vocab)
-        return err_set(e, -EIO, "engine: the %s tier chose token %d, the vocabulary has %u", s->eng->info.tier, *next,
-                       s->eng->info.n_vocab);
-    return 0;
+    return engine_read_next(s->eng, p, 1, next, e);
 }
 
 int engine_last_logits(struct engine *eng, const float **logits, struct err *e)

@@ -470,6 +470,13 @@ static int cpu_write(struct tier *t, enum arena a, uint64_t off, const void *src
     return 0;
 }
 
+static int cpu_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    uint8_t *p = cpu_of(t)->arena[a];
+    memcpy(p + dst, p + src, n);
+    return 0;
+}
+
 static const void *cpu_map(struct tier *t, enum arena a, uint64_t off)
 {
     return cpu_of(t)->arena[a] ? cpu_of(t)->arena[a] + off : NULL;
@@ -518,6 +525,7 @@ static const struct tier_impl cpu_impl = {
     .wait = cpu_wait,
     .read = cpu_read,
     .write = cpu_write,
+    .copy = cpu_copy,
     .map = cpu_map,
     .supports = cpu_supports,
     .fault = cpu_fault,

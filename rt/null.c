@@ -1,13 +1,23 @@
 /* rt/null.c: the tier that runs nothing. It accepts every stream, keeps the IO arena in memory, and makes logits up:
  * small fixed noise with one clear winner, (31 token + pos) mod n_vocab of the row. It measures what the host costs
- * and lets programs be tested anywhere. */
+ * and lets programs be tested anywhere. Two variables make it more like a device:
+ *
+ *     ZINC_NULL_GBS, ZINC_NULL_TFLOPS   a step takes the time that its bytes and its flops take one after the other
+ *     ZINC_NULL_HISTORY=1               a step leaves marks in the KV cache and in the recurrent state, and the winner
+ *                                       follows from all marks of its sequence: a cache that lost, mixed or moved
+ *                                       something gives other tokens */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/clock.h"
+#include "base/env.h"
 #include "rt/tier.h"
 
 enum { WINNER = 8 }; /* the winner's logit; the noise stays in (-1, 0] */
+enum { IN_FLIGHT = 16 }; /* submissions whose ends are known; of older ones the newest of these is waited for */
+enum { SPIN_NS = 50000 }; /* what a sleep may take longer than it was told */
 
 struct null_won {
     float *at;
@@ -20,11 +30,30 @@ struct null_tier {
     struct null_won *won; /* [n_won] logits that hold WINNER since the last step */
     uint32_t n_won, cap_won;
     uint64_t points;
+    double ns_per_byte, ns_per_flop;
+    uint64_t due_ns[IN_FLIGHT]; /* by point: when it is complete */
+    bool history;
+    uint8_t *kv, *state; /* with history: the arenas, mapped and touched where marks are */
+};
+
+/* Where a stream keeps marks: in the values of its first layer with a cache, and in the state of its first recurrent one. */
+struct null_plan {
+    struct tier_plan base;
+    bool has_kv, has_state;
+    uint64_t kv_off, kv_slot, kv_row;
+    uint64_t state_off, state_slot;
+    uint32_t cost_rows; /* the cost below is of so many rows, without attention; 0: not known yet */
+    double cost_ns;
 };
 
 static struct null_tier *null_of(struct tier *t)
 {
     return (struct null_tier *)t;
+}
+
+static struct null_plan *plan_of(struct tier_plan *p)
+{
+    return (struct null_plan *)p;
 }
 
 static float noise(uint32_t id)
@@ -35,6 +64,10 @@ static float noise(uint32_t id)
 static void null_destroy(struct tier *t)
 {
     struct null_tier *n = null_of(t);
+    if (n->kv)
+        munmap(n->kv, t->arena_bytes[ARENA_KV]);
+    if (n->state)
+        munmap(n->state, t->arena_bytes[ARENA_STATE]);
     free(n->io);
     free(n->won);
     free(n);
@@ -45,20 +78,54 @@ static int null_load(struct tier *t, const struct tier_weights *w, const struct 
     return progress_report(p, "weights", 1, 1) ? 0 : err_set(e, -ECANCELED, "null: load was cancelled");
 }
 
+/* Address space alone: memory comes with the first mark on a page. */
+static int map_arena(uint64_t bytes, uint8_t **out, struct err *e)
+{
+    if (!bytes)
+        return 0;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return err_set(e, -errno, "null: address space of %llu bytes for the cache: %s", (unsigned long long)bytes,
+                       strerror(errno));
+    *out = p;
+    return 0;
+}
+
 static int null_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
 {
     struct null_tier *n = null_of(t);
     n->io = calloc(1, bytes[ARENA_IO] ? bytes[ARENA_IO] : 1);
     if (!n->io)
         return err_set(e, -ENOMEM, "null: io arena of %llu bytes", (unsigned long long)bytes[ARENA_IO]);
-    return 0;
+    if (!n->history)
+        return 0;
+    int rc = map_arena(bytes[ARENA_KV], &n->kv, e);
+    return rc ? rc : map_arena(bytes[ARENA_STATE], &n->state, e);
+}
+
+static void find_marks(struct null_plan *p, const struct stream *s)
+{
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        if (s->cmds[i].op == CMD_ROPE_KV && !p->has_kv) {
+            const ka_rope_kv *a = stream_args(s, i);
+            p->has_kv = a->vc != 0; /* 0: this layer reads another one's cache */
+            p->kv_off = SADDR_OFF(a->vc);
+            p->kv_slot = a->slot_bytes;
+            p->kv_row = KA_KV_BYTES(a->kv_type, (uint64_t)a->head_dim);
+        } else if (s->cmds[i].op == CMD_GDN && !p->has_state) {
+            const ka_gdn *a = stream_args(s, i);
+            p->has_state = true;
+            p->state_off = SADDR_OFF(a->state);
+            p->state_slot = a->state_slot_bytes;
+        }
+    }
 }
 
 static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out,
                         struct err *e)
 {
     struct null_tier *n = null_of(t);
-    struct tier_plan *p = calloc(1, sizeof *p);
+    struct null_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "null: plan object");
     if (s->h.out_cap > n->cap_won) {
@@ -70,19 +137,98 @@ static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k
         n->won = won;
         n->cap_won = s->h.out_cap;
     }
-    *p = (struct tier_plan){ .tier = t, .s = s, .kind = k == PLAN_AUTO ? PLAN_REPLAY : k };
+    p->base = (struct tier_plan){ .tier = t, .s = s, .kind = k == PLAN_AUTO ? PLAN_REPLAY : k };
+    if (n->history)
+        find_marks(p, s);
     float *logits = (float *)(n->io + s->h.logits_off);
     for (uint64_t r = 0; r < s->h.out_cap; r++)
         for (uint32_t i = 0; i < s->h.n_vocab; i++)
             logits[r * s->h.n_vocab + i] = noise(i);
     n->n_won = 0;
-    *out = p;
+    *out = &p->base;
     return 0;
 }
 
 static void null_plan_destroy(struct tier_plan *p)
 {
     free(p);
+}
+
+/* ---- history ---- */
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
+    return x ^ x >> 32;
+}
+
+static uint8_t *kv_mark(const struct null_tier *n, const struct null_plan *p, uint32_t slot, uint32_t pos)
+{
+    return n->kv + p->kv_off + slot * p->kv_slot + pos * p->kv_row;
+}
+
+static void leave_mark(struct null_tier *n, const struct null_plan *p, const ka_row *r, uint32_t token)
+{
+    uint64_t mark = mix((uint64_t)token << 32 | r->pos), state = 0;
+    if (p->has_kv)
+        memcpy(kv_mark(n, p, r->slot, r->pos), &mark, sizeof mark);
+    if (p->has_state) {
+        uint8_t *at = n->state + p->state_off + r->slot * p->state_slot;
+        if (r->pos) /* a sequence begins with an empty state */
+            memcpy(&state, at, sizeof state);
+        state = mix(state + mark);
+        memcpy(at, &state, sizeof state);
+    }
+}
+
+/* As attention does: every position is looked at, in any order. */
+static uint64_t read_marks(const struct null_tier *n, const struct null_plan *p, const ka_row *r)
+{
+    uint64_t sum = 0, mark;
+    for (uint32_t pos = 0; p->has_kv && pos <= r->pos; pos++) {
+        memcpy(&mark, kv_mark(n, p, r->slot, pos), sizeof mark);
+        sum += mark;
+    }
+    if (p->has_state) {
+        memcpy(&mark, n->state + p->state_off + r->slot * p->state_slot, sizeof mark);
+        sum += mark;
+    }
+    return mix(sum);
+}
+
+/* ---- pace ---- */
+
+static double cost_ns(const struct null_tier *n, const struct stream *s, const struct step *st, bool attention)
+{
+    uint64_t bytes, flops;
+    double ns = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        if ((s->cmds[i].op == CMD_ATTN) != attention)
+            continue;
+        stream_cmd_cost(s, i, st->n_rows, st->kv_len, &bytes, &flops);
+        ns += (double)bytes * n->ns_per_byte + (double)flops * n->ns_per_flop;
+    }
+    return ns;
+}
+
+/* Submissions run one after the other. */
+static void pace(struct null_tier *n, struct null_plan *p, const struct step *st, uint64_t point)
+{
+    if (n->ns_per_byte + n->ns_per_flop == 0)
+        return;
+    if (p->cost_rows != st->n_rows) {
+        p->cost_rows = st->n_rows;
+        p->cost_ns = cost_ns(n, p->base.s, st, false);
+    }
+    uint64_t start = clock_ns(), before = n->due_ns[(point - 1) % IN_FLIGHT];
+    double ns = p->cost_ns + cost_ns(n, p->base.s, st, true);
+    n->due_ns[point % IN_FLIGHT] = (before > start ? before : start) + (uint64_t)ns;
+}
+
+static uint32_t token_of(const ka_row *r, const int32_t *next)
+{
+    return (uint32_t)(r->token >= 0 ? r->token : next[-1 - r->token]);
 }
 
 static int null_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
@@ -95,11 +241,19 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
     for (uint32_t i = 0; i < n->n_won; i++)
         *n->won[i].at = noise(n->won[i].id);
     /* a row may name a token of the step before: read all of them first */
-    for (uint32_t i = 0; i < step->n_out; i++) {
-        const ka_row *r = &step->rows[step->out_row[i]];
-        uint64_t token = (uint32_t)(r->token >= 0 ? r->token : next[-1 - r->token]);
-        n->won[i].id = (uint32_t)((token * 31 + r->pos) % h->n_vocab);
-        n->won[i].at = logits + (uint64_t)i * h->n_vocab + n->won[i].id;
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < step->n_rows; i++) {
+        const ka_row *r = &step->rows[i];
+        uint64_t token = token_of(r, next), sum = token * 31 + r->pos;
+        if (n->history)
+            leave_mark(n, plan_of(p), r, (uint32_t)token);
+        if (out == step->n_out || step->out_row[out] != i)
+            continue;
+        if (n->history)
+            sum = read_marks(n, plan_of(p), r);
+        n->won[out].id = (uint32_t)(sum % h->n_vocab);
+        n->won[out].at = logits + (uint64_t)out * h->n_vocab + n->won[out].id;
+        out++;
     }
     for (uint32_t i = 0; i < step->n_out; i++) {
         *n->won[i].at = WINNER;
@@ -107,18 +261,38 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
     }
     n->n_won = step->n_out;
     *point = ++n->points;
+    pace(n, plan_of(p), step, *point);
     return 0;
 }
 
 static int null_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
 {
-    return 0;
+    struct null_tier *n = null_of(t);
+    if (n->ns_per_byte + n->ns_per_flop == 0)
+        return 0;
+    uint64_t due = n->due_ns[point % IN_FLIGHT], now = clock_ns();
+    uint64_t until = due > now && due - now > timeout_ns ? now + timeout_ns : due;
+    if (until > now + SPIN_NS) {
+        uint64_t wake = until - SPIN_NS;
+        struct timespec at = { .tv_sec = (time_t)(wake / 1000000000), .tv_nsec = (long)(wake % 1000000000) };
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+            ;
+    }
+    while (clock_ns() < until)
+        ;
+    return until < due ? -ETIME : 0;
+}
+
+static uint8_t *arena_at(const struct null_tier *n, enum arena a)
+{
+    return a == ARENA_IO ? n->io : a == ARENA_KV ? n->kv : a == ARENA_STATE ? n->state : NULL;
 }
 
 static int null_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
 {
-    if (a == ARENA_IO)
-        memcpy(dst, null_of(t)->io + off, n);
+    const uint8_t *p = arena_at(null_of(t), a);
+    if (p)
+        memcpy(dst, p + off, n);
     else
         memset(dst, 0, n);
     return 0;
@@ -126,14 +300,16 @@ static int null_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint
 
 static int null_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
 {
-    if (a == ARENA_IO)
-        memcpy(null_of(t)->io + off, src, n);
+    uint8_t *p = arena_at(null_of(t), a);
+    if (p)
+        memcpy(p + off, src, n);
     return 0;
 }
 
 static const void *null_map(struct tier *t, enum arena a, uint64_t off)
 {
-    return a == ARENA_IO ? null_of(t)->io + off : NULL;
+    const uint8_t *p = arena_at(null_of(t), a);
+    return p ? p + off : NULL;
 }
 
 static int null_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)
@@ -175,7 +351,11 @@ static int null_open(const struct tier_opts *o, struct tier **out, struct err *e
     struct null_tier *n = calloc(1, sizeof *n);
     if (!n)
         return err_set(e, -ENOMEM, "null: tier object");
+    const struct env *env = env_get();
     n->base.impl = &null_impl;
+    n->ns_per_byte = env->null_gbs ? 1.0 / env->null_gbs : 0;
+    n->ns_per_flop = env->null_tflops ? 1e-3 / env->null_tflops : 0;
+    n->history = env->null_history != 0;
     null_probe(o, &n->base.info);
     *out = &n->base;
     return 0;

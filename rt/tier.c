@@ -1,9 +1,11 @@
 #include "rt/tier.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/ckd.h"
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -243,6 +245,33 @@ int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint
 {
     int rc = check_range(t, a, off, n, e);
     return rc ? rc : t->impl->write(t, a, off, src, n, e);
+}
+
+/* By way of the host, for tiers that cannot copy. */
+static int copy_in_pieces(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    enum { PIECE = 1 << 20 };
+    uint8_t *piece = malloc(MIN(n, (uint64_t)PIECE));
+    int rc = piece ? 0 : err_set(e, -ENOMEM, "tier %s: memory to copy through", t->impl->name);
+    for (uint64_t at = 0; at < n && !rc; at += PIECE) {
+        uint64_t bytes = MIN(n - at, (uint64_t)PIECE);
+        rc = t->impl->read(t, a, src + at, piece, bytes, e);
+        if (!rc)
+            rc = t->impl->write(t, a, dst + at, piece, bytes, e);
+    }
+    free(piece);
+    return rc;
+}
+
+int tier_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    int rc = check_range(t, a, dst, n, e);
+    if (rc || (rc = check_range(t, a, src, n, e)) || !n)
+        return rc;
+    if (dst < src + n && src < dst + n)
+        return err_set(e, -EINVAL, "tier %s: copy of %llu bytes from %llu to %llu of arena %u: they overlap",
+                       t->impl->name, (unsigned long long)n, (unsigned long long)src, (unsigned long long)dst, (unsigned)a);
+    return t->impl->copy ? t->impl->copy(t, a, dst, src, n, e) : copy_in_pieces(t, a, dst, src, n, e);
 }
 
 const void *tier_map(struct tier *t, enum arena a, uint64_t off)

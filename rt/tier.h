@@ -37,6 +37,7 @@ struct tier_info {
     bool by_capacity;        /* streams for few rows and for many differ in arithmetic, not only in speed */
     uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
     bool software;           /* a device made of the host's processor: auto passes it over          */
+    bool kv_planes;          /* a KV cache of q8_0 is codes, then scales (kernels/kv.h), not blocks */
 };
 
 /* What submissions cost, summed since tier_stats_reset. */
@@ -80,6 +81,7 @@ struct tier_impl {
     int (*read)(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
     int (*write)(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
     /* Optional, each: */
+    int (*copy)(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e); /* n > 0 */
     const void *(*map)(struct tier *t, enum arena a, uint64_t off); /* host-visible bytes, else NULL     */
     bool (*supports)(const struct tier *t, const struct stream *s, uint32_t cmd); /* NULL: every command */
     int (*fault)(struct tier *t, struct err *out);                 /* the story behind -EIO              */
@@ -141,6 +143,9 @@ int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, ui
 int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
 int tier_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
 int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
+/* n bytes inside one arena, not overlapping: after all steps and copies before it, and seen by all that come later. It may
+ * return before it is done; then a failure is reported by what comes next. */
+int tier_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e);
 const void *tier_map(struct tier *t, enum arena a, uint64_t off); /* NULL: use tier_read */
 /* Runs commands [0, n_cmds) only and waits; for bisecting. -ENOTSUP where the tier cannot. */
 int tier_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds, struct err *e);

@@ -20,7 +20,7 @@ vk:       base kernels graph/stream.h rt
 cuda:     base kernels graph/stream.h rt
 metal:    base kernels graph/stream.h rt
 engine:   base kernels model graph rt
-cli:      base engine
+cli:      base engine server
 server:   base engine
 tests:    *
 tools:    *

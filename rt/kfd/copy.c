@@ -164,3 +164,23 @@ int kfd_zero(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, uint64_t n,
     }
     return rc;
 }
+
+int kfd_copy(struct kfd_copier *c, struct kfd_mem *m, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    bool words = dst % 4 == 0 && src % 4 == 0 && n % 4 == 0;
+    int rc = check(m, dst, n, e);
+    if (rc || (rc = check(m, src, n, e)))
+        return rc;
+    if (!words || !c->has_gather) {
+        if (!m->cpu)
+            return err_set(e, -EINVAL, "kfd: copying %llu bytes from %llu to %llu of %s: multiples of 4 are expected",
+                           (unsigned long long)n, (unsigned long long)src, (unsigned long long)dst, m->name);
+        memcpy((uint8_t *)m->cpu + dst, (const uint8_t *)m->cpu + src, n);
+        kfd_store_fence();
+        m->dev->host_wrote_vram = true;
+        return 0;
+    }
+    for (uint64_t at = 0; at < n && !rc; at += STAGE_BYTES)
+        rc = gather_bytes(c, m->va + dst + at, m->va + src + at, MIN(n - at, (uint64_t)STAGE_BYTES), e);
+    return rc;
+}

@@ -280,5 +280,6 @@ void kfd_copier_free(struct kfd_copier *c);
 int kfd_upload(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, const void *from, uint64_t n, struct err *e);
 int kfd_download(struct kfd_copier *c, const struct kfd_mem *from, uint64_t off, void *to, uint64_t n, struct err *e);
 int kfd_zero(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, uint64_t n, struct err *e);
+int kfd_copy(struct kfd_copier *c, struct kfd_mem *m, uint64_t dst, uint64_t src, uint64_t n, struct err *e);
 
 #endif

@@ -80,6 +80,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct kfd_g
     snprintf(info->note, sizeof info->note, "amdgpu driver, PM4 queue, kernels for %s", g->chip->name);
     info->mem_bytes = g->vram_bytes;
     info->by_capacity = true;
+    info->kv_planes = true;
     info->chunk = 2048;
     return 0;
 }
@@ -313,6 +314,13 @@ static int kfd_write(struct tier *t, enum arena a, uint64_t off, const void *src
     return kfd_upload(&c->copier, c->arena[a], off, src, n, e);
 }
 
+static int kfd_copy_arena(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    struct kfd_tier *c = kfd_of(t);
+    int rc = finish_steps(c, e);
+    return rc ? rc : kfd_copy(&c->copier, c->arena[a], dst, src, n, e);
+}
+
 static const void *kfd_map_arena(struct tier *t, enum arena a, uint64_t off)
 {
     struct kfd_tier *c = kfd_of(t);
@@ -385,6 +393,7 @@ static const struct tier_impl kfd_impl = {
     .wait = kfd_wait,
     .read = kfd_read,
     .write = kfd_write,
+    .copy = kfd_copy_arena,
     .map = kfd_map_arena,
     .fault = kfd_fault,
     .dump = kfd_plan_dump,

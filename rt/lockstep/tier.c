@@ -276,6 +276,13 @@ static int lockstep_write(struct tier *t, enum arena a, uint64_t off, const void
     return rc;
 }
 
+static int lockstep_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    uint8_t *p = lockstep_of(t)->arena[a];
+    memcpy(p + dst, p + src, n);
+    return 0;
+}
+
 static const void *lockstep_map(struct tier *t, enum arena a, uint64_t off)
 {
     return lockstep_of(t)->arena[a] ? lockstep_of(t)->arena[a] + off : NULL;
@@ -318,6 +325,7 @@ static const struct tier_impl lockstep_impl = {
     .wait = lockstep_wait,
     .read = lockstep_read,
     .write = lockstep_write,
+    .copy = lockstep_copy,
     .map = lockstep_map,
     .fault = lockstep_fault,
     .dump = lockstep_dump,
@@ -330,6 +338,7 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
     snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step");
     snprintf(info->note, sizeof info->note, "for tests: very slow");
     info->by_capacity = true;
+    info->kv_planes = true;
     return 0;
 }
 

@@ -209,6 +209,110 @@ START_TEST(broken_logits_are_an_error)
 }
 END_TEST
 
+/* A model that only ever says "a", with reasoning between <think> and </think>. */
+static struct gen_result ponder(const struct gen_opts *o, const char *first, uint32_t n)
+{
+    struct err e = { 0 };
+    struct gen *g;
+    int32_t *ids, *a, id;
+    uint32_t n_ids, n_a, n_vocab = engine_info(eng)->n_vocab;
+    float *logits = calloc(n_vocab, sizeof *logits);
+    ck_assert_int_eq(engine_encode(eng, first, strlen(first), ENGINE_PARSE_SPECIAL, &ids, &n_ids, &e), 0);
+    ck_assert_int_eq(engine_encode(eng, "a", 1, 0, &a, &n_a, &e), 0);
+    ck_assert_msg(gen_create(eng, o, &g, &e) == 0, "%s", e.msg);
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t t = i < n_ids ? ids[i] : a[0];
+        logits[t] = 1;
+        ck_assert_msg(gen_next(g, logits, &id, &e) >= 0, "%s", e.msg);
+        logits[t] = 0;
+    }
+    ck_assert_int_eq(gen_end(g, GEN_LENGTH, &e), 0);
+    struct gen_result r = *gen_result(g);
+    gen_destroy(g);
+    free(logits);
+    free(ids);
+    free(a);
+    return r;
+}
+
+static struct gen_opts thinking(int32_t budget, bool opened)
+{
+    struct gen_opts o = greedy();
+    o.think_budget = budget;
+    o.think_begin = "<think>";
+    o.think_end = "</think>";
+    o.think_stop = "\n</think>\n\n";
+    o.think_opened = opened;
+    return o;
+}
+
+START_TEST(a_budget_ends_the_reasoning)
+{
+    struct gen_opts o = thinking(5, true);
+    struct gen_result r = ponder(&o, "", 40);
+    ck_assert_msg(strncmp(text, "aaaaa\n</think>\n\naaa", 19) == 0, "%s", text);
+    ck_assert_uint_eq(r.n_tokens, 40);
+    ck_assert_uint_ge(r.n_thought, 6);
+    ck_assert_uint_lt(r.n_thought, 25);
+    o = thinking(0, true);
+    ponder(&o, "", 30);
+    ck_assert_msg(strncmp(text, "\n</think>\n\naaa", 14) == 0, "%s", text);
+}
+END_TEST
+
+START_TEST(a_budget_is_for_reasoning_alone)
+{
+    struct gen_opts o = thinking(3, false);
+    struct gen_result r = ponder(&o, "", 40); /* an answer without reasoning */
+    ck_assert_ptr_null(strstr(text, "think"));
+    ck_assert_uint_eq(r.n_thought, 0);
+    o = thinking(20, false);
+    r = ponder(&o, "\n<think>ab</think>", 60);
+    ck_assert_msg(strncmp(text, "\n<think>ab</think>aaa", 20) == 0, "%s", text);
+    ck_assert_ptr_null(strstr(text + 18, "think"));
+    ck_assert_uint_gt(r.n_thought, 0);
+    o = thinking(-1, true);
+    r = ponder(&o, "", 60);
+    ck_assert_ptr_null(strstr(text, "think"));
+    ck_assert_uint_eq(r.n_thought, 60);
+}
+END_TEST
+
+/* Only even ids, by a mask. */
+START_TEST(a_mask_limits_the_choice)
+{
+    struct err e = { 0 };
+    struct sampler *s;
+    uint32_t n = engine_info(eng)->n_vocab;
+    float *logits = calloc(n, sizeof *logits);
+    uint64_t *mask = calloc(n / 64 + 1, sizeof *mask);
+    for (uint32_t i = 0; i < n; i++)
+        logits[i] = (float)(i % 101);
+    for (uint32_t i = 0; i < n; i += 2)
+        mask[i / 64] |= 1ull << i % 64;
+    for (int temp = 0; temp < 2; temp++)
+        for (int rng = 0; rng < 2; rng++) {
+            struct sampler_params p = sampler_defaults();
+            p.temp = (float)temp * 4;
+            p.rng = rng ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
+            p.seed = 3;
+            ck_assert_int_eq(sampler_create(&p, n, 64, NULL, &s, &e), 0);
+            for (int i = 0; i < 50; i++) {
+                sampler_set_mask(s, mask);
+                ck_assert_int_eq(sampler_choose(s, logits) % 2, 0);
+            }
+            sampler_set_mask(s, NULL);
+            bool odd = false;
+            for (int i = 0; i < 200 && !odd; i++)
+                odd = sampler_choose(s, logits) % 2;
+            ck_assert(temp == 0 || odd);
+            sampler_destroy(s);
+        }
+    free(mask);
+    free(logits);
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -224,6 +328,9 @@ int main(void)
     tcase_add_test(t, the_limit_ends_the_answer);
     tcase_add_test(t, an_end_token_ends_the_answer_unless_ignored);
     tcase_add_test(t, broken_logits_are_an_error);
+    tcase_add_test(t, a_budget_ends_the_reasoning);
+    tcase_add_test(t, a_budget_is_for_reasoning_alone);
+    tcase_add_test(t, a_mask_limits_the_choice);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

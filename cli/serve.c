@@ -1,0 +1,211 @@
+/* zinc serve: a model for others, over HTTP. */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/ckd.h"
+#include "cli/cli.h"
+#include "server/server.h"
+
+enum { DEFAULT_SLOTS = 4, CTX_WANTED = 8192, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
+
+static struct {
+    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file;
+    int32_t port, think_budget, cache_mib;
+    uint32_t slots, queue, max_body_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
+    int think;
+    bool no_page, no_metrics, reuse_generated;
+    struct str_list keys;
+} args = { .port = 8080, .slots = DEFAULT_SLOTS, .think = -1, .think_budget = -1, .cache_mib = -1,
+           .drain_s = DEFAULT_DRAIN_S };
+
+static const struct opt server_opts[] = {
+    OPT("host", 0, OPT_STR, &args.host, "ADDR",
+      "listen there: an address, a name, unix:PATH; 0.0.0.0 or :: is every interface (default: 127.0.0.1)"),
+    OPT("port", 'p', OPT_I32, &args.port, "N", "and at this port; 0: any that is free (default: 8080)"),
+    OPT("api-key", 0, OPT_LIST, &args.keys, "KEY",
+      "ask for this key (Authorization: Bearer KEY); may be given more than once. Others on this machine can see it in "
+      "the list of processes: --api-key-file is better"),
+    OPT("api-key-file", 0, OPT_STR, &args.key_file, "FILE", "keys, one a line; # begins a comment"),
+    OPT("cors", 0, OPT_STR, &args.cors, "ORIGIN", "pages of this origin may call the API from a browser; *: all pages"),
+    OPT("tls-cert", 0, OPT_STR, &args.tls_cert, "FILE", "serve HTTPS with this certificate (PEM, with its chain)"),
+    OPT("tls-key", 0, OPT_STR, &args.tls_key, "FILE", "and its key (PEM)"),
+    OPT("no-page", 0, OPT_FLAG, &args.no_page, NULL, "no chat page at /"),
+    OPT("no-metrics", 0, OPT_FLAG, &args.no_metrics, NULL, "no /metrics"),
+    OPT("ready-file", 0, OPT_STR, &args.ready_file, "FILE", "write the URL there once requests are answered"),
+    { 0 },
+};
+
+static const struct opt request_opts[] = {
+    OPT("slots", 0, OPT_U32, &args.slots, "N",
+      "requests that run at the same time, each with a context of --ctx (default: 4)"),
+    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more are answered 429 (default: 4 for each slot)"),
+    OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
+      "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
+    OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
+      "continue after generated tokens without evaluating them again; on some tiers that changes low bits"),
+    OPT("name", 0, OPT_STR, &args.name, "NAME", "the model's name in the API (default: that of the file)"),
+    OPT("max-tokens", 0, OPT_U32, &args.max_tokens, "N",
+      "of an answer, where the request gives none (default: until the context is full)"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not, where the request does not say"),
+    OPT("think-budget", 0, OPT_I32, &args.think_budget, "N", "tokens it may think; -1: no limit (default)"),
+    OPT("timeout", 0, OPT_U32, &args.timeout_s, "S", "end requests after so many seconds; 0: never (default)"),
+    { 0 },
+};
+
+static const struct opt limit_opts[] = {
+    OPT("max-body", 0, OPT_U32, &args.max_body_mib, "MIB", "largest request (default: 8)"),
+    OPT("max-connections", 0, OPT_U32, &args.connections, "N", "more are answered 503 (default: 1024)"),
+    OPT("idle", 0, OPT_U32, &args.idle_s, "S", "close connections that send or read nothing for so long (default: 60)"),
+    OPT("drain", 0, OPT_U32, &args.drain_s, "S", "after SIGTERM, running answers may take so long (default: 30)"),
+    OPT("threads-http", 0, OPT_U32, &args.threads, "N", "threads for HTTP (default: 2)"),
+    { 0 },
+};
+
+/* SIGTERM and SIGINT: the first one drains, the second one ends at once. Before there is anything to drain, the first one
+ * ends at once too. */
+static volatile sig_atomic_t stop, serving;
+
+static void on_signal(int sig)
+{
+    if (stop || !serving)
+        _exit(sig == SIGTERM && !stop ? EXIT_OK : EXIT_INTERRUPTED);
+    stop = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = { .sa_handler = on_signal };
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+/* Host memory for prefixes, in bytes. */
+static uint64_t cache_bytes(void)
+{
+    if (args.cache_mib >= 0)
+        return (uint64_t)args.cache_mib << 20;
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return MIN((uint64_t)DEFAULT_CACHE_MIB << 20, all / 8);
+}
+
+static int check_args(void)
+{
+    if (args.port < 0 || args.port > 65535)
+        return usage_error("--port %d: expected 0 to 65535", args.port);
+    if (args.slots < 1 || args.slots > 1024)
+        return usage_error("--slots %u: expected 1 to 1024", args.slots);
+    if (args.think_budget < -1)
+        return usage_error("--think-budget %d: expected a number of tokens, or -1 for no limit", args.think_budget);
+    if (args.cors && (args.cors[strcspn(args.cors, " ,\r\n")] ||
+                      (strcmp(args.cors, "*") != 0 && !strstr(args.cors, "://"))))
+        return usage_error("--cors %s: expected one origin such as https://chat.example.com, or *", args.cors);
+    if (args.max_body_mib > 1024)
+        return usage_error("--max-body %u: expected at most 1024 MiB", args.max_body_mib);
+    if (args.connections > 100000 || args.threads > 64)
+        return usage_error("--max-connections and --threads-http: expected at most 100000 and 64");
+    return 0;
+}
+
+static int listen_first(struct server **s)
+{
+    struct err e = { 0 };
+    struct server_opts o = { .host = args.host,
+                             .port = (uint16_t)args.port,
+                             .api_keys = args.keys.s,
+                             .n_api_keys = args.keys.n,
+                             .api_key_file = args.key_file,
+                             .cors = args.cors,
+                             .tls_cert = args.tls_cert,
+                             .tls_key = args.tls_key,
+                             .max_body = (uint64_t)args.max_body_mib << 20,
+                             .max_connections = args.connections,
+                             .threads = args.threads,
+                             .idle_s = args.idle_s,
+                             .drain_s = args.drain_s,
+                             .no_page = args.no_page,
+                             .no_metrics = args.no_metrics,
+                             .quiet = cli_model.quiet,
+                             .ready_file = args.ready_file };
+    if (server_create(&o, s, &e))
+        return cli_fail(&e);
+    if (server_is_open(*s))
+        fprintf(stderr, "zinc: warning: whoever can reach %s can use the model: --api-key-file FILE asks for a key\n",
+                server_url(*s));
+    return 0;
+}
+
+static void print_address(const struct engine *eng, const struct server *s)
+{
+    const struct engine_info *in = engine_info(eng);
+    const char *url = server_url(s);
+    bool page = !args.no_page && strncmp(url, "http", 4) == 0;
+    if (cli_model.quiet)
+        return;
+    cli_print_header(eng);
+    fprintf(stderr, "serving %s at %s%s: %u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
+            strncmp(url, "http", 4) == 0 ? "/v1" : "", in->n_slots, in->n_ctx, page ? "; chat at " : "", page ? url : "");
+}
+
+static int serve_all(struct engine **eng, struct server **s)
+{
+    struct err e = { 0 };
+    struct server_model m = { .sched = { .max_queue = args.queue,
+                                         .kv = { .host_bytes = cache_bytes(), .reuse_generated = args.reuse_generated } },
+                              .name = args.name,
+                              .think = args.think,
+                              .think_budget = args.think_budget,
+                              .max_tokens = args.max_tokens,
+                              .timeout_ns = args.timeout_s * 1000000000ull };
+    int rc = check_args();
+    if (rc || (rc = cli_open_vocab(eng)))
+        return rc;
+    catch_signals();
+    if ((rc = listen_first(s)))
+        return rc;
+    cli_model.o.n_slots = cli_model.o.score_rows = args.slots;
+    cli_model.o.ctx_wanted = CTX_WANTED;
+    if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
+        return rc;
+    print_address(*eng, *s);
+    serving = 1;
+    return server_run(*s, *eng, &m, &stop, &e) ? cli_fail(&e) : EXIT_OK;
+}
+
+static int serve_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    struct engine *eng = NULL;
+    struct server *s = NULL;
+    int rc = serve_all(&eng, &s);
+    server_destroy(s);
+    engine_close(eng);
+    return rc;
+}
+
+static const struct opt_group groups[] = {
+    { "address", server_opts },    { "requests", request_opts }, { "model and hardware", cli_model_opts },
+    { "limits", limit_opts },      { "sampling, where the request does not say", cli_sampling_opts }, { 0 },
+};
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .summary = "serve a model over HTTP: OpenAI's API and a chat page",
+    .usage = "-m MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
+    .about =
+        "Answers requests in OpenAI's form at http://127.0.0.1:8080/v1, several at the same time, and shows a chat\n"
+        "page at http://127.0.0.1:8080/. Other machines can reach it only with --host. Each request is told in one\n"
+        "line on stderr when it ends (--quiet: none); /health and /metrics are for machines. SIGTERM lets running\n"
+        "answers end and exits with 0; a second one ends at once. Options without a command mean serve when --port\n"
+        "is among them, or -p with a number and no option that only zinc run has.\n"
+        "\n"
+        "  zinc serve -m qwen3-8b-q4_k_m.gguf\n"
+        "  zinc -m qwen3-8b-q4_k_m.gguf -p 8080\n"
+        "  zinc serve -m model.gguf --host 0.0.0.0 --api-key-file keys --slots 16 --ctx 16384\n"
+        "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+        "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}], \"stream\": true}'\n"
+        "\n"
+        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers behind a proxy.",
+    .groups = groups,
+    .main = serve_main,
+};

@@ -1,0 +1,77 @@
+/* engine/answer.h
+ * What a model says, taken apart while it comes: reasoning, answer, and calls of tools, in the syntax of the model's chat
+ * format (model/chat.h). It goes on where engine/reply.h ends: calls are parsed back into names and JSON arguments.
+ *
+ *     answer_create(eng, &o, &sink, user, &a, &e);
+ *     answer_put(a, text, n); ...                  pieces of the generated text, control tokens shown (ENGINE_SHOW_SPECIAL)
+ *     answer_end(a);                               what was held back
+ *     answer_destroy(a);
+ *
+ * Text is held back only while it may be the beginning of a mark, or white space before one: white space next to marks
+ * is not passed on. Where a mark stood between two pieces of text, an empty line is put in its place. Pieces are whole
+ * UTF-8 characters if the input is. */
+#ifndef ZINC_ENGINE_ANSWER_H
+#define ZINC_ENGINE_ANSWER_H
+
+#include "engine/engine.h"
+#include "engine/grammar.h"
+
+struct answer;
+
+/* Each returns 0 or a negative errno, which answer_put and answer_end pass on. Calls come whole or in pieces: begin with
+ * the name, then the arguments' JSON text (one object in all, valid JSON when the call ends), then end. `index` counts
+ * the calls of this answer from 0.
+ *
+ * Without call_cancel a call comes when it is complete, and what began like a call and is none (broken, or cut off) comes
+ * as text, just as the model wrote it. With it calls come while the model writes them, and call_cancel takes one back
+ * whose end will not come: `raw` is all that the model wrote of it, which is not passed to `text`. Its index is not used
+ * again. */
+struct answer_sink {
+    int (*reasoning)(void *user, const char *text, size_t n);
+    int (*text)(void *user, const char *text, size_t n);
+    int (*call_begin)(void *user, uint32_t index, const char *name);
+    int (*call_arguments)(void *user, uint32_t index, const char *json, size_t n);
+    int (*call_end)(void *user, uint32_t index);
+    int (*call_cancel)(void *user, uint32_t index, const char *raw, size_t n); /* may be NULL */
+};
+
+struct answer_opts {
+    int think;         /* as in the prompt: engine_chat_opts.think                                             */
+    const char *tools; /* the request's tools, JSON; NULL: nothing is parsed as a call. Tells types of arguments */
+    bool forced_call;  /* the answer was constrained to calls alone (tool_choice required or by name)          */
+};
+
+int answer_create(const struct engine *eng, const struct answer_opts *o, const struct answer_sink *sink, void *user,
+                  struct answer **out, struct err *e);
+void answer_destroy(struct answer *a); /* NULL is fine */
+int answer_put(struct answer *a, const char *text, size_t n);
+int answer_end(struct answer *a);
+uint32_t answer_n_calls(const struct answer *a); /* complete ones */
+bool answer_in_reasoning(const struct answer *a);
+
+/* ---- the grammar of an answer ---- */
+
+enum answer_format { ANSWER_ANY, ANSWER_JSON_OBJECT, ANSWER_JSON_SCHEMA, ANSWER_GRAMMAR };
+enum answer_tool_choice { ANSWER_TOOLS_AUTO, ANSWER_TOOLS_NONE, ANSWER_TOOLS_REQUIRED, ANSWER_TOOLS_NAMED };
+
+struct answer_rules {
+    int think;
+    enum answer_format format;
+    const char *schema;            /* JSON_SCHEMA: JSON text; GRAMMAR: GBNF whose rules may not begin with "zinc-" */
+    const char *tools;             /* JSON array as in a request, or NULL                                          */
+    enum answer_tool_choice choice;
+    const char *named;             /* NAMED: the function                                                          */
+    bool parallel;                 /* more than one call may come (llama3.1 and gpt-oss make one an answer anyway) */
+};
+
+/* Appends GBNF for the whole output of the model: reasoning as the chat format has it (free), then an answer as the
+ * rules want it. *out stays empty where nothing is constrained (ANY, with tools AUTO or none: but with tools AUTO, once a
+ * call has begun its name is one of the tools' and its arguments follow their schema). -EINVAL, -ENOTSUP: as in
+ * grammar_schema_to_gbnf, or an unknown function, tools that are not an array of functions, names that are not made of
+ * letters, digits and _ - . : /, tools for a format that has none. */
+int answer_grammar(const struct engine *eng, const struct answer_rules *r, struct tok_buf *out, struct err *e);
+
+/* The text that ends the reasoning, for budgets: "\n</think>\n\n" and the like; NULL: the format knows none. */
+const char *answer_think_end(const struct engine *eng, int think);
+
+#endif

@@ -1,0 +1,74 @@
+/* server/api.h
+ * The API without HTTP: a request's path and body in, status and body out, whole or in pieces. http.c carries it over
+ * sockets; tests drive it without any.
+ *
+ *     x = api_begin(api, &call);                 never fails: what is wrong with the request is an answer too
+ *     while (!api_status(x)) wait for call.wake
+ *     for (;;) n = api_read(x, buf, cap)         > 0: bytes; 0: none now, wait for call.wake; API_END: complete
+ *     api_end(x);                                at any time; what still runs is cancelled
+ *
+ * An exchange belongs to one thread at a time; different ones may be used from different threads. */
+#ifndef ZINC_SERVER_API_H
+#define ZINC_SERVER_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/sched.h"
+
+struct api;
+struct api_exchange;
+
+struct api_opts {
+    struct engine *eng;
+    struct sched *sched;
+    const char *model_name;          /* as /v1/models tells it; NULL: the file's label                      */
+    struct sampler_params sampling;  /* defaults of the server, over the file's own                        */
+    int think;                       /* default of enable_thinking: -1: the model's                        */
+    int32_t think_budget;            /* tokens of reasoning at most; -1: no limit                           */
+    uint32_t max_tokens;             /* limit of an answer when the request gives none; 0: the context     */
+    uint64_t timeout_ns;             /* of a request when it gives none; 0: none                            */
+    uint32_t max_n;                  /* of `n`; 0: 8                                                        */
+};
+
+int api_create(const struct api_opts *o, struct api **out, struct err *e);
+void api_destroy(struct api *a); /* NULL is fine */
+
+struct api_call {
+    const char *method, *path;       /* path without query                                                  */
+    const char *body;                /* must live until api_begin returns                                  */
+    size_t n_body;
+    const char *id;                  /* of the request, for logs and ids of answers                         */
+    uint64_t client;                 /* fairness: see sched_request                                         */
+    void (*wake)(void *user);        /* on the scheduler's thread, maybe before api_begin returned          */
+    void *user;
+};
+
+/* Is there an endpoint at this path? 0: none; else a set of the methods it takes. */
+enum { API_GET = 1, API_POST = 2 };
+unsigned api_methods(const char *path);
+
+/* NULL: out of memory. */
+struct api_exchange *api_begin(struct api *a, const struct api_call *c);
+
+int api_status(struct api_exchange *x);               /* HTTP status; 0: not known yet                      */
+const char *api_content_type(struct api_exchange *x);
+bool api_streams(struct api_exchange *x);             /* server-sent events: the length is not known        */
+uint32_t api_retry_after(struct api_exchange *x);     /* seconds, with status 429 and 503; 0: none           */
+enum { API_END = -1 };
+ssize_t api_read(struct api_exchange *x, char *buf, size_t cap);
+/* For the log: "stop", tokens and times of what ran. */
+struct api_usage {
+    uint32_t prompt_tokens, reused_tokens, generated_tokens;
+    uint64_t queued_ns, prompt_ns, decode_ns;
+    const char *reason;              /* static; NULL: nothing was generated                                 */
+};
+struct api_usage api_usage(struct api_exchange *x);
+void api_end(struct api_exchange *x); /* NULL is fine */
+
+/* An error as OpenAI's clients read it: {"error":{"message":..,"type":..,"param":..,"code":..}}, malloc'ed. */
+char *api_error_json(int status, const char *param, const char *code, const char *message);
+
+#endif

@@ -1,0 +1,127 @@
+/* server/api_impl.h
+ * What the files of the API share. An exchange is an answer in the making. Most are complete when api_begin returns;
+ * those that generate (api_run.c) have choices, each with a job of the scheduler, and a form that tells how the endpoint
+ * writes them: a chat (api_chat.c) or a completion (api_completion.c). */
+#ifndef ZINC_SERVER_API_IMPL_H
+#define ZINC_SERVER_API_IMPL_H
+
+#include <pthread.h>
+
+#include "server/api.h"
+#include "server/api_logprobs.h"
+#include "server/api_request.h"
+#include "server/out.h"
+
+enum { API_GRAMMARS = 32 };
+
+struct api {
+    struct api_opts o;
+    struct api_defaults defaults;
+    char *name;              /* of the model, in answers                    */
+    char fingerprint[64];    /* system_fingerprint                          */
+    int64_t created;
+    pthread_mutex_t lock;    /* of what follows                             */
+    struct api_grammar {
+        char *text;          /* GBNF                                        */
+        size_t n;
+        struct grammar *g;
+        uint64_t used;       /* api.clock at the last use                   */
+    } grammars[API_GRAMMARS];
+    uint64_t clock;
+};
+
+/* The compiled grammar of this text, from the cache if it is there: *g is a reference of the caller's. */
+int api_grammar(struct api *a, const char *text, size_t n, struct grammar **g, struct err *e);
+void api_grammars_finish(struct api *a);
+
+enum api_part { API_NO_PART, API_CONTENT, API_REASONING, API_ARGUMENTS };
+
+/* One answer of an exchange. */
+struct api_choice {
+    struct api_exchange *x;
+    uint32_t index;
+    const struct engine_prompt *prompt;
+    struct sched_job *job;
+    const char *finish;      /* finish_reason; NULL while it runs           */
+    struct api_logprobs logprobs;
+    struct out text;         /* inside of a JSON string: stream: of `part`, since the last event; else all content */
+    /* chat */
+    struct answer *answer;
+    enum api_part part;
+    struct out reasoning, calls; /* not in streams                          */
+    uint32_t call;           /* the newest one's index                      */
+    bool begun;              /* stream: the first event was written         */
+    bool call_open, said;    /* said: there is content                      */
+    uint32_t n_reasoning;    /* tokens                                      */
+    /* when it ended */
+    struct gen_result result;
+    uint32_t n_reused;
+    uint64_t queued_ns, prompt_ns, decode_ns;
+};
+
+/* How an endpoint writes what its choices generate. Functions return 0 or a negative errno. */
+struct api_form {
+    const char *id_prefix, *object, *chunk; /* chunk: "object" in streams   */
+    int (*open)(struct api_choice *c, struct err *e);
+    void (*begin)(struct api_choice *c);    /* stream: the first event; may be NULL */
+    /* Text came, by a token or (NULL) at the end. */
+    int (*put)(struct api_choice *c, const struct sched_token *t, const char *text, size_t n);
+    int (*close)(struct api_choice *c);     /* no more will come: what is held back is put; sets c->finish on tool calls */
+    void (*flush)(struct api_choice *c);    /* stream: what came since the last event, as one                    */
+    void (*last)(struct api_choice *c);     /* stream: inside of the event with finish_reason                    */
+    void (*whole)(struct api_choice *c);    /* the choice in a complete answer                                   */
+    void (*destroy)(struct api_choice *c);
+};
+
+struct api_exchange {
+    struct api *api;
+    int status;
+    uint32_t retry_after;
+    bool streams, complete;  /* complete: after `out` nothing comes          */
+    struct out out;          /* what is to be read, from `sent` on           */
+    size_t sent;
+    /* generation; form NULL: none */
+    const struct api_form *form;
+    struct api_request r;
+    struct engine_prompt *prompts;
+    uint32_t n_prompts;
+    struct grammar *grammar;
+    struct api_choice *choices;
+    uint32_t n_choices, n_ended;
+    struct out head;         /* what all events begin with                   */
+    uint64_t nonce;          /* in the ids of calls                          */
+    struct api_usage usage;
+};
+
+/* ---- complete answers ---- */
+
+/* out holds the answer. */
+void api_answer(struct api_exchange *x, int status);
+void api_fail(struct api_exchange *x, const struct api_problem *p);
+/* Writes {"error":{..}}. */
+void api_problem_write(const struct api_problem *p, struct out *o);
+/* A failure of the engine (or of its text functions) as a problem; `param` may be NULL. */
+void api_problem_of(int rc, const struct err *e, const char *param, struct api_problem *p);
+
+/* ---- endpoints: each answers, or starts generating ---- */
+
+void api_chat(struct api_exchange *x, const struct api_call *c);
+void api_completion(struct api_exchange *x, const struct api_call *c);
+void api_embeddings(struct api_exchange *x, const struct api_call *c);
+void api_models(struct api_exchange *x, const struct api_call *c);
+void api_model(struct api_exchange *x, const char *id);
+void api_tokenize(struct api_exchange *x, const struct api_call *c);
+void api_detokenize(struct api_exchange *x, const struct api_call *c);
+
+/* ---- generation ---- */
+
+/* x->r, x->prompts and x->grammar are there: submits everything, or fails. `think`: what is to be known of the reasoning. */
+void api_run(struct api_exchange *x, const struct api_call *c, const struct api_form *form, const struct gen_opts *think);
+void api_pump(struct api_exchange *x); /* takes what there is */
+void api_run_finish(struct api_exchange *x);
+
+/* An event with one choice: {"index":i, and then what the caller writes, }. */
+struct out *api_event_begin(struct api_choice *c);
+void api_event_end(struct api_choice *c);
+
+#endif

@@ -1,0 +1,223 @@
+#include "server/api_logprobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+
+void api_logprobs_init(struct api_logprobs *l, const struct engine *eng, int32_t n_logprobs, bool legacy)
+{
+    *l = (struct api_logprobs){ .eng = eng, .wanted = n_logprobs >= 0, .legacy = legacy,
+                                .n_top = (uint32_t)MAX(n_logprobs, 0) };
+}
+
+void api_logprobs_finish(struct api_logprobs *l)
+{
+    free(l->held);
+    out_finish(&l->entries);
+    out_finish(&l->values);
+    out_finish(&l->tops);
+    out_finish(&l->offsets);
+    *l = (struct api_logprobs){ 0 };
+}
+
+void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t)
+{
+    if (!l->wanted || engine_is_eog(l->eng, t->id))
+        return;
+    if (l->n_held == l->cap) {
+        uint32_t cap = l->cap ? l->cap * 2 : 16;
+        struct sched_token *p = realloc(l->held, cap * sizeof *p);
+        if (!p) {
+            l->entries.failed = true;
+            return;
+        }
+        l->held = p;
+        l->cap = cap;
+    }
+    l->held[l->n_held++] = *t;
+}
+
+void api_logprobs_drop(struct api_logprobs *l)
+{
+    l->n_held = 0;
+}
+
+/* The bytes of a token, malloc'ed; NULL: none. Decoding it twice shows what it is in the middle of a text: some
+ * vocabularies drop the space before the first word. */
+static char *piece(const struct api_logprobs *l, int32_t id, size_t *n)
+{
+    char *s = NULL;
+    size_t both = 0;
+    if (engine_decode(l->eng, (int32_t[]){ id, id }, 2, ENGINE_SHOW_SPECIAL, &s, &both, NULL))
+        return NULL;
+    *n = (both + 1) / 2;
+    memmove(s, s + both - *n, *n);
+    return s;
+}
+
+static void comma(struct out *o)
+{
+    if (o->n)
+        out_text(o, ",");
+}
+
+/* "token":..,"logprob":..,"bytes":[..] */
+static void write_entry(const struct api_logprobs *l, struct out *o, int32_t id, float logprob)
+{
+    size_t n = 0;
+    char *s = piece(l, id, &n);
+    out_text(o, "\"token\":");
+    out_string(o, s, n);
+    out_text(o, ",\"logprob\":");
+    out_real(o, (double)logprob);
+    out_text(o, ",\"bytes\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            out_text(o, ",");
+        out_int(o, (unsigned char)s[i]);
+    }
+    out_text(o, "]");
+    free(s);
+}
+
+static void list_chat(struct api_logprobs *l, const struct sched_token *t)
+{
+    struct out *o = &l->entries;
+    comma(o);
+    out_text(o, "{");
+    write_entry(l, o, t->id, t->logprob);
+    out_text(o, ",\"top_logprobs\":[");
+    for (uint32_t i = 0; i < MIN(t->n_top, l->n_top); i++) {
+        out_text(o, i ? ",{" : "{");
+        write_entry(l, o, t->top[i].id, t->top[i].logprob);
+        out_text(o, "}");
+    }
+    out_text(o, "]}");
+}
+
+/* A token's name in completions: its text, or its bytes where they are no text, "bytes:\\xe2\\x82". */
+static void write_name(struct out *o, const char *s, size_t n)
+{
+    size_t i = 0, len;
+    while (i < n && s[i] && (len = out_char(s + i, n - i))) /* some parsers take no NUL in a name */
+        i += len;
+    if (i == n) {
+        out_string(o, s, n);
+        return;
+    }
+    out_text(o, "\"bytes:");
+    for (i = 0; i < n; i++) {
+        char buf[8];
+        snprintf(buf, sizeof buf, "\\\\x%02x", (unsigned char)s[i]);
+        out_text(o, buf);
+    }
+    out_text(o, "\"");
+}
+
+static void write_named(const struct api_logprobs *l, struct out *o, int32_t id, float logprob)
+{
+    size_t n = 0;
+    char *s = piece(l, id, &n);
+    write_name(o, s, n);
+    out_text(o, ":");
+    out_real(o, (double)logprob);
+    free(s);
+}
+
+static size_t characters(const char *s, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* *at: where in the text the token begins, in characters. */
+static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uint64_t *at)
+{
+    size_t n = 0;
+    char *s = piece(l, t->id, &n);
+    bool chosen = false;
+    comma(&l->entries);
+    write_name(&l->entries, s, n);
+    comma(&l->values);
+    out_real(&l->values, (double)t->logprob);
+    comma(&l->offsets);
+    out_int(&l->offsets, (int64_t)*at);
+    *at += characters(s, n);
+    free(s);
+    comma(&l->tops);
+    out_text(&l->tops, "{");
+    for (uint32_t i = 0; i < MIN(t->n_top, l->n_top); i++) {
+        if (i)
+            out_text(&l->tops, ",");
+        write_named(l, &l->tops, t->top[i].id, t->top[i].logprob);
+        chosen |= t->top[i].id == t->id;
+    }
+    if (l->n_top && !chosen) {
+        out_text(&l->tops, t->n_top ? "," : "");
+        write_named(l, &l->tops, t->id, t->logprob);
+    }
+    out_text(&l->tops, "}");
+}
+
+/* The first of the held tokens that reaches into the last n bytes of their text. */
+static uint32_t first_in(const struct api_logprobs *l, size_t n)
+{
+    size_t have = 0, len = 0;
+    uint32_t i = l->n_held;
+    while (i > 0 && have < n) {
+        free(piece(l, l->held[--i].id, &len));
+        have += len;
+    }
+    return i;
+}
+
+void api_logprobs_text(struct api_logprobs *l, const char *text, size_t n, bool first)
+{
+    if (!l->wanted)
+        return;
+    uint64_t at = l->n_chars;
+    for (uint32_t i = first ? first_in(l, n) : 0; i < l->n_held; i++, l->n++)
+        if (l->legacy)
+            list_legacy(l, &l->held[i], &at);
+        else
+            list_chat(l, &l->held[i]);
+    l->n_held = 0;
+    l->n_chars += characters(text, n);
+}
+
+static void write_array(struct out *o, const char *name, struct out *list)
+{
+    out_text(o, name);
+    out_text(o, ":[");
+    out_join(o, list);
+    out_text(o, "]");
+    out_clear(list);
+}
+
+void api_logprobs_write(struct api_logprobs *l, struct out *o)
+{
+    if (!l->wanted || (!l->n && !l->entries.failed)) {
+        out_text(o, "null");
+        return;
+    }
+    out_text(o, "{");
+    if (l->legacy) {
+        write_array(o, "\"tokens\"", &l->entries);
+        write_array(o, ",\"token_logprobs\"", &l->values);
+        if (l->n_top)
+            write_array(o, ",\"top_logprobs\"", &l->tops);
+        else
+            out_text(o, ",\"top_logprobs\":null");
+        write_array(o, ",\"text_offset\"", &l->offsets);
+    } else {
+        write_array(o, "\"content\"", &l->entries);
+        out_text(o, ",\"refusal\":null");
+    }
+    out_text(o, "}");
+    l->n = 0;
+    out_clear(&l->tops);
+}

@@ -1,0 +1,222 @@
+/* Fields that requests for text have in common: sampling, limits, where an answer ends. */
+#include "server/api_request.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+
+#define FAR 1e6
+
+/* X(name in requests, field of sampler_params, least, most). Later names win. */
+#define REALS(X)                                                                                                       \
+    X("temperature", temp, 0, 100)                                                                                     \
+    X("top_p", top_p, 0, 1)                                                                                            \
+    X("min_p", min_p, 0, 1)                                                                                            \
+    X("typical_p", typical_p, 0, 1)                                                                                    \
+    X("top_n_sigma", top_n_sigma, -1, FAR)                                                                             \
+    X("xtc_probability", xtc_probability, 0, 1)                                                                        \
+    X("xtc_threshold", xtc_threshold, 0, 1)                                                                            \
+    X("dynatemp_range", dynatemp_range, 0, 100)                                                                        \
+    X("dynatemp_exponent", dynatemp_exponent, 0, 100)                                                                  \
+    X("repetition_penalty", repeat_penalty, 0.001, 1000)                                                               \
+    X("repeat_penalty", repeat_penalty, 0.001, 1000)                                                                   \
+    X("frequency_penalty", frequency_penalty, -2, 2)                                                                   \
+    X("presence_penalty", presence_penalty, -2, 2)                                                                     \
+    X("dry_multiplier", dry_multiplier, 0, FAR)                                                                        \
+    X("dry_base", dry_base, 0, FAR)
+#define INTS(X)                                                                                                        \
+    X("top_k", top_k, -1, INT32_MAX)                                                                                   \
+    X("repeat_last_n", repeat_last_n, -1, INT32_MAX)                                                                   \
+    X("dry_allowed_length", dry_allowed_length, 0, INT32_MAX)                                                          \
+    X("dry_penalty_last_n", dry_last_n, -1, INT32_MAX)                                                                 \
+    X("dry_last_n", dry_last_n, -1, INT32_MAX)                                                                         \
+    X("min_keep", min_keep, 0, INT32_MAX)
+
+int api_request_own(struct api_request *r, void *ptr, struct api_problem *p)
+{
+    void **list = ptr ? realloc(r->owned, (r->n_owned + 1) * sizeof *list) : NULL;
+    if (!list) {
+        free(ptr);
+        api_refuse(p, 503, NULL, NULL, "out of memory for the request");
+        return -ENOMEM;
+    }
+    r->owned = list;
+    r->owned[r->n_owned++] = ptr;
+    return 0;
+}
+
+void api_request_finish(struct api_request *r)
+{
+    for (uint32_t i = 0; i < r->n_owned; i++)
+        free(r->owned[i]);
+    free(r->owned);
+    for (uint32_t i = 0; i < r->n_prompts; i++)
+        free(r->prompts[i].ids);
+    free(r->prompts);
+    json_decref(r->body);
+    *r = (struct api_request){ 0 };
+}
+
+/* Any integer will do for a seed; one that is negative asks for a new one. */
+static int read_seed(const struct fields *f, struct sampler_params *s)
+{
+    int64_t v;
+    int rc = field_int(f, "seed", INT64_MIN, INT64_MAX, &v);
+    if (rc == 1)
+        s->seed = v < 0 ? SAMPLER_SEED_RANDOM : (uint32_t)((uint64_t)v ^ (uint64_t)v >> 32);
+    if (rc >= 0 && s->seed == SAMPLER_SEED_RANDOM)
+        s->seed = sampler_draw_seed();
+    return rc;
+}
+
+static int read_bias(const struct fields *f, const struct api_defaults *d, struct api_request *r)
+{
+    const json_t *o, *v;
+    const char *key;
+    int rc = field_object(f, "logit_bias", &o);
+    if (rc != 1)
+        return rc;
+    if (json_object_size(o) > API_MAX_BIASES)
+        return api_refuse(f->p, 400, "invalid_value", "logit_bias", "'logit_bias' has %zu tokens, at most %d can be given",
+                          json_object_size(o), API_MAX_BIASES);
+    struct logit_bias *bias = calloc(json_object_size(o) + 1, sizeof *bias);
+    if ((rc = api_request_own(r, bias, f->p)))
+        return rc;
+    uint32_t n = 0;
+    json_object_foreach((json_t *)o, key, v)
+    {
+        char *end;
+        unsigned long id = strtoul(key, &end, 10);
+        if (key[0] < '0' || key[0] > '9' || *end)
+            return api_refuse(f->p, 400, "invalid_value", "logit_bias",
+                              "'logit_bias': '%.64s' is no token id; POST /tokenize tells the ids of a text", key);
+        if (id >= d->n_vocab)
+            return api_refuse(f->p, 400, "invalid_value", "logit_bias", "'logit_bias': token %lu, the vocabulary has %u",
+                              id, d->n_vocab);
+        if (!json_is_number(v) || fabs(json_number_value(v)) > 100)
+            return api_refuse(f->p, 400, "invalid_value", "logit_bias",
+                              "'logit_bias': the value of token %lu must be a number from -100 to 100", id);
+        bias[n++] = (struct logit_bias){ (int32_t)id, (float)json_number_value(v) };
+    }
+    r->sampling.bias = bias;
+    r->sampling.n_bias = n;
+    return 1;
+}
+
+static int read_sampling(const struct fields *f, const struct api_defaults *d, struct api_request *r)
+{
+    struct sampler_params *s = &r->sampling;
+    double v;
+    int64_t i;
+    int rc;
+#define X(name, field, lo, hi)                                                                                         \
+    if ((rc = field_real(f, name, lo, hi, &v)) < 0)                                                                    \
+        return rc;                                                                                                     \
+    if (rc)                                                                                                            \
+        s->field = (float)v;
+    REALS(X)
+#undef X
+#define X(name, field, lo, hi)                                                                                         \
+    if ((rc = field_int(f, name, lo, hi, &i)) < 0)                                                                     \
+        return rc;                                                                                                     \
+    if (rc)                                                                                                            \
+        s->field = (int32_t)i;
+    INTS(X)
+#undef X
+    if ((rc = read_seed(f, s)) < 0 || (rc = read_bias(f, d, r)) < 0)
+        return rc;
+    /* Devices draw with the counter's generator. It does not have every step, nor does it look at all tokens. */
+    struct err e = { 0 };
+    s->rng = SAMPLER_RNG_COUNTER;
+    if (s->top_k <= 0 || sampler_check(s, NULL))
+        s->rng = SAMPLER_RNG_MT19937;
+    if (sampler_check(s, &e))
+        return api_refuse(f->p, 400, "invalid_value", NULL, "%s", e.msg);
+    return 0;
+}
+
+static int read_stop(const struct fields *f, struct api_request *r)
+{
+    const json_t *v = json_object_get(f->o, "stop"), *item;
+    size_t i;
+    if (!v || json_is_null(v))
+        return 0;
+    if (json_is_array(v) && json_array_size(v) > API_MAX_STOPS)
+        return api_refuse(f->p, 400, "invalid_value", "stop", "'stop' has %zu strings, at most %d can be given",
+                          json_array_size(v), API_MAX_STOPS);
+    for (i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
+        item = json_is_array(v) ? json_array_get(v, i) : v;
+        if (!json_is_string(item))
+            return api_refuse(f->p, 400, "invalid_type", "stop", "'stop' has %s, expected a string or an array of strings",
+                              json_kind(item));
+        if (json_string_length(item) > API_MAX_STOP_BYTES)
+            return api_refuse(f->p, 400, "invalid_value", "stop", "a string of 'stop' has %zu bytes, at most %d",
+                              json_string_length(item), API_MAX_STOP_BYTES);
+        if (json_string_length(item))
+            r->stop[r->n_stop++] = json_string_value(item);
+    }
+    return 0;
+}
+
+/* -1 asks for no limit, as clients of llama.cpp do. */
+static int read_limit(const struct fields *f, struct api_request *r)
+{
+    static const char *const names[] = { "n_predict", "max_tokens", "max_completion_tokens" };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        int64_t v;
+        int rc = field_int(f, names[i], -1, INT32_MAX, &v);
+        if (rc < 0)
+            return rc;
+        if (rc && v == 0)
+            return api_refuse(f->p, 400, "invalid_value", names[i], "'%s' is 0, expected 1 or more", names[i]);
+        if (rc)
+            r->max_tokens = v < 0 ? 0 : (uint32_t)v;
+    }
+    return 0;
+}
+
+static int read_streaming(const struct fields *f, struct api_request *r)
+{
+    const json_t *o;
+    int rc = field_bool(f, "stream", &r->stream);
+    if (rc < 0 || (rc = field_object(f, "stream_options", &o)) != 1)
+        return rc;
+    if (!r->stream)
+        return api_refuse(f->p, 400, "invalid_value", "stream_options", "'stream_options' needs \"stream\": true");
+    struct fields options = fields_at(o, f->p, "stream_options");
+    return field_bool(&options, "include_usage", &r->include_usage);
+}
+
+int api_request_common(const struct api_defaults *d, const struct fields *f, struct api_request *r)
+{
+    double seconds;
+    int64_t n = 1, best;
+    const char *model;
+    int rc;
+    r->sampling = d->sampling;
+    r->max_tokens = d->max_tokens;
+    r->timeout_ns = d->timeout_ns;
+    r->think = d->think;
+    r->think_budget = d->think_budget;
+    r->n_logprobs = -1;
+    r->parallel = true;
+    if ((rc = field_string(f, "model", &model)) < 0 || (rc = read_sampling(f, d, r)) < 0 || (rc = read_stop(f, r)) < 0 ||
+        (rc = read_limit(f, r)) < 0 || (rc = read_streaming(f, r)) < 0 ||
+        (rc = field_bool(f, "ignore_eos", &r->ignore_eos)) < 0 || (rc = field_int(f, "n", 1, d->max_n, &n)) < 0 ||
+        (rc = field_real(f, "timeout", 0.001, 1e6, &seconds)) < 0)
+        return rc;
+    if (rc)
+        r->timeout_ns = (uint64_t)(seconds * 1e9);
+    r->n = (uint32_t)n;
+    if ((rc = field_int(f, "best_of", 1, INT32_MAX, &best)) < 0)
+        return rc;
+    if (rc && best > n)
+        return api_refuse(f->p, 400, "unsupported", "best_of",
+                          "'best_of' is %lld with 'n' %lld: answers are not ranked here, ask for as many as you want with 'n'",
+                          (long long)best, (long long)n);
+    return api_request_format(f, r);
+}

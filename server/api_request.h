@@ -1,0 +1,84 @@
+/* server/api_request.h
+ * The body of a request for text, checked and in the terms of engine/: nothing here touches the model. Fields are those
+ * of OpenAI's API and what clients of llama.cpp's server and of vLLM send beside; unknown ones are ignored. */
+#ifndef ZINC_SERVER_API_REQUEST_H
+#define ZINC_SERVER_API_REQUEST_H
+
+#include "engine/answer.h"
+#include "engine/sched.h"
+#include "server/api_fields.h"
+
+/* What holds where the request says nothing, and limits. */
+struct api_defaults {
+    struct sampler_params sampling;
+    int think;
+    int32_t think_budget;
+    uint32_t max_tokens;
+    uint64_t timeout_ns;
+    uint32_t max_n, n_vocab;
+};
+
+enum { API_MAX_STOPS = 16, API_MAX_STOP_BYTES = 1024, API_MAX_BIASES = 4096, API_MAX_PROMPTS = 32 };
+
+/* A prompt of /v1/completions. */
+struct api_prompt {
+    const char *text; /* NULL: ids */
+    size_t n_text;
+    int32_t *ids;
+    uint32_t n_ids;
+};
+
+struct api_request {
+    json_t *body;           /* strings below point into it, or are in `owned` */
+    void **owned;
+    uint32_t n_owned;
+
+    struct sampler_params sampling;
+    const char *stop[API_MAX_STOPS];
+    uint32_t n_stop;
+    uint32_t max_tokens;    /* 0: no limit                        */
+    uint32_t n;             /* answers to each prompt             */
+    int32_t n_logprobs;     /* as in sched_request                */
+    uint64_t timeout_ns;
+    bool ignore_eos, stream, include_usage;
+
+    enum answer_format format;
+    const char *schema;       /* as in answer_rules                 */
+    const char *format_param; /* the field that asked for it        */
+
+    struct engine_message *messages; /* chat */
+    uint32_t n_messages;
+    const char *tools;      /* JSON text; NULL: none, or none wanted */
+    enum answer_tool_choice choice;
+    const char *named;
+    bool parallel;
+    int think;
+    int32_t think_budget;
+    const char *effort;
+
+    struct api_prompt *prompts; /* completions */
+    uint32_t n_prompts;
+    bool echo;
+};
+
+/* 0, or -EINVAL with *p. Either way api_request_finish frees what *r holds. */
+int api_request_chat(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                     struct api_problem *p);
+int api_request_completion(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                           struct api_problem *p);
+void api_request_finish(struct api_request *r);
+
+/* An array of token ids. *ids is malloc'ed. */
+int api_request_ids(const struct fields *f, const char *name, const json_t *array, uint32_t n_vocab, int32_t **ids,
+                    uint32_t *n);
+
+/* ---- between the files of the parser ---- */
+
+/* Frees ptr with the request; NULL stands for a failed allocation. */
+int api_request_own(struct api_request *r, void *ptr, struct api_problem *p);
+int api_request_common(const struct api_defaults *d, const struct fields *f, struct api_request *r);
+int api_request_format(const struct fields *f, struct api_request *r); /* response_format, json_schema, grammar  */
+int api_request_messages(const struct fields *f, struct api_request *r);
+int api_request_tools(const struct fields *f, struct api_request *r);
+
+#endif

@@ -1,0 +1,135 @@
+/* tools, tool_choice and parallel_tool_calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/api_request.h"
+
+enum { MAX_TOOLS = 512, MAX_NAME = 128 };
+
+/* Names are written into prompts and grammars, between marks of the chat format. */
+static bool good_name(const char *s)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/";
+    size_t n = strspn(s, letters);
+    return n && n <= MAX_NAME && !s[n];
+}
+
+static int check_tool(const struct fields *f)
+{
+    const char *type = NULL, *name = NULL, *description;
+    const json_t *o, *parameters;
+    int rc;
+    if (!json_is_object(f->o))
+        return api_refuse(f->p, 400, "invalid_type", f->path, "'%s' is %s, expected an object", f->path, json_kind(f->o));
+    if ((rc = field_string(f, "type", &type)) < 0 || (rc = field_object(f, "function", &o)) < 0)
+        return rc;
+    if (type && strcmp(type, "function") != 0)
+        return api_refuse(f->p, 400, "unsupported", fields_name(f, "type"),
+                          "'%s' is '%.64s': only tools of type function are supported", fields_name(f, "type"), type);
+    if (!rc)
+        return api_refuse(f->p, 400, "missing_field", f->path, "'%s' has no 'function'", f->path);
+    struct fields function = fields_at(o, f->p, "%.70s.function", f->path);
+    if ((rc = field_string(&function, "name", &name)) < 0 || (rc = field_string(&function, "description", &description)) < 0 ||
+        (rc = field_object(&function, "parameters", &parameters)) < 0)
+        return rc;
+    if (!name || !good_name(name))
+        return api_refuse(f->p, 400, "invalid_value", fields_name(&function, "name"),
+                          "'%s' must be 1 to %d of the characters a-z A-Z 0-9 _ - . : /", fields_name(&function, "name"),
+                          MAX_NAME);
+    return 0;
+}
+
+static bool has_tool(const json_t *tools, const char *name)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach((json_t *)tools, i, v)
+    {
+        const char *s = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
+        if (s && strcmp(s, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int choose_named(const struct fields *f, const json_t *v, const json_t *tools, struct api_request *r)
+{
+    struct fields choice = fields_at(v, f->p, "tool_choice");
+    const json_t *o;
+    const char *name = NULL;
+    int rc = field_object(&choice, "function", &o);
+    if (rc == 1) {
+        struct fields function = fields_at(o, f->p, "tool_choice.function");
+        rc = field_string(&function, "name", &name);
+    }
+    if (rc < 0)
+        return rc;
+    if (!name)
+        return api_refuse(f->p, 400, "invalid_value", "tool_choice",
+                          "'tool_choice' as an object must be {\"type\":\"function\",\"function\":{\"name\":..}}");
+    if (!has_tool(tools, name))
+        return api_refuse(f->p, 400, "invalid_value", "tool_choice", "'tool_choice' names '%.64s', which is none of 'tools'",
+                          name);
+    r->choice = ANSWER_TOOLS_NAMED;
+    r->named = name;
+    return 0;
+}
+
+static int read_choice(const struct fields *f, const json_t *tools, struct api_request *r)
+{
+    const json_t *v = json_object_get(f->o, "tool_choice");
+    const char *s = json_string_value(v);
+    if (!v || json_is_null(v))
+        return 0;
+    if (json_is_object(v))
+        return choose_named(f, v, tools, r);
+    if (!s)
+        return api_refuse(f->p, 400, "invalid_type", "tool_choice", "'tool_choice' is %s, expected a string or an object",
+                          json_kind(v));
+    if (strcmp(s, "none") == 0)
+        r->choice = ANSWER_TOOLS_NONE;
+    else if (strcmp(s, "required") == 0)
+        r->choice = ANSWER_TOOLS_REQUIRED;
+    else if (strcmp(s, "auto") != 0)
+        return api_refuse(f->p, 400, "invalid_value", "tool_choice",
+                          "'tool_choice' is '%.64s', expected none, auto, required or a function", s);
+    if (r->choice == ANSWER_TOOLS_REQUIRED && !tools)
+        return api_refuse(f->p, 400, "invalid_value", "tool_choice", "'tool_choice' is required, but there are no 'tools'");
+    return 0;
+}
+
+static int refuse_functions(const struct fields *f)
+{
+    static const char *const names[][2] = { { "functions", "tools" }, { "function_call", "tool_choice" } };
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *v = json_object_get(f->o, names[i][0]);
+        if (v && !json_is_null(v))
+            return api_refuse(f->p, 400, "unsupported", names[i][0], "'%s' is not supported, use '%s'", names[i][0],
+                              names[i][1]);
+    }
+    return 0;
+}
+
+int api_request_tools(const struct fields *f, struct api_request *r)
+{
+    const json_t *tools = NULL;
+    int rc;
+    if ((rc = refuse_functions(f)) < 0 || (rc = field_array(f, "tools", &tools)) < 0 ||
+        (rc = field_bool(f, "parallel_tool_calls", &r->parallel)) < 0)
+        return rc;
+    size_t n = json_array_size(tools);
+    if (n > MAX_TOOLS)
+        return api_refuse(f->p, 400, "invalid_value", "tools", "%zu tools, at most %d can be given", n, MAX_TOOLS);
+    if (!n)
+        tools = NULL;
+    for (size_t i = 0; i < n; i++) {
+        struct fields tool = fields_at(json_array_get(tools, i), f->p, "tools[%zu]", i);
+        if ((rc = check_tool(&tool)) < 0)
+            return rc;
+    }
+    if ((rc = read_choice(f, tools, r)) < 0 || !tools || r->choice == ANSWER_TOOLS_NONE)
+        return rc < 0 ? rc : 0;
+    char *text = json_dumps(tools, JSON_COMPACT);
+    r->tools = text;
+    return api_request_own(r, text, f->p);
+}

@@ -1,0 +1,362 @@
+/* Exchanges that generate: jobs are submitted, and what they make is written in the endpoint's form, whole or as
+ * server-sent events. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "server/api_impl.h"
+
+enum { DRAIN_RETRY_S = 5 };
+
+/* ---- events ---- */
+
+static void write_head(struct api_exchange *x, const struct api_call *c, const char *object, struct out *o)
+{
+    char nonce[20];
+    snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)x->nonce);
+    out_text(o, "{\"id\":\"");
+    out_text(o, x->form->id_prefix);
+    out_escaped(o, c->id ? c->id : nonce, strlen(c->id ? c->id : nonce));
+    out_text(o, "\",\"object\":\"");
+    out_text(o, object);
+    out_text(o, "\",\"created\":");
+    out_int(o, time(NULL));
+    out_text(o, ",\"model\":");
+    out_string(o, x->api->name, strlen(x->api->name));
+    out_text(o, ",\"system_fingerprint\":");
+    out_string(o, x->api->fingerprint, strlen(x->api->fingerprint));
+    out_text(o, ",\"choices\":[");
+}
+
+struct out *api_event_begin(struct api_choice *c)
+{
+    struct out *o = &c->x->out;
+    out_text(o, "data: ");
+    out_join(o, &c->x->head);
+    out_text(o, "{\"index\":");
+    out_int(o, c->index);
+    return o;
+}
+
+void api_event_end(struct api_choice *c)
+{
+    out_text(&c->x->out, c->x->r.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+}
+
+static void real_field(struct out *o, const char *name, double v)
+{
+    out_text(o, name);
+    out_real(o, v);
+}
+
+static void int_field(struct out *o, const char *name, uint64_t v)
+{
+    out_text(o, name);
+    out_int(o, (int64_t)v);
+}
+
+/* As llama.cpp's server tells them; the first token belongs to the prompt's time. */
+static void write_timings(struct out *o, const struct api_usage *u)
+{
+    double prompt_ms = (double)u->prompt_ns / 1e6, ms = (double)u->decode_ns / 1e6;
+    uint32_t evaluated = u->prompt_tokens - u->reused_tokens;
+    int_field(o, ",\"timings\":{\"cache_n\":", u->reused_tokens);
+    int_field(o, ",\"prompt_n\":", evaluated);
+    real_field(o, ",\"prompt_ms\":", prompt_ms);
+    real_field(o, ",\"prompt_per_second\":", prompt_ms > 0 ? evaluated / prompt_ms * 1e3 : 0);
+    int_field(o, ",\"predicted_n\":", u->generated_tokens);
+    real_field(o, ",\"predicted_ms\":", ms);
+    real_field(o, ",\"predicted_per_second\":", u->generated_tokens > 1 && ms > 0 ? (u->generated_tokens - 1) / ms * 1e3 : 0);
+    real_field(o, ",\"queued_ms\":", (double)u->queued_ns / 1e6);
+    out_text(o, "}");
+}
+
+/* Of all choices; a prompt counts once, however many answers were asked for. */
+static struct api_usage total(const struct api_exchange *x, uint32_t *reasoning)
+{
+    struct api_usage u = { 0 };
+    *reasoning = 0;
+    for (uint32_t i = 0; i < x->n_choices; i++) {
+        const struct api_choice *c = &x->choices[i];
+        if (i % x->r.n == 0) {
+            u.prompt_tokens += c->prompt->n;
+            u.reused_tokens += c->n_reused;
+        }
+        u.generated_tokens += c->result.n_tokens;
+        u.queued_ns = MAX(u.queued_ns, c->queued_ns);
+        u.prompt_ns = MAX(u.prompt_ns, c->prompt_ns);
+        u.decode_ns = MAX(u.decode_ns, c->decode_ns);
+        *reasoning += c->n_reasoning;
+    }
+    return u;
+}
+
+static void write_usage(const struct api_exchange *x, const struct api_usage *u, uint32_t reasoning, struct out *o)
+{
+    int_field(o, ",\"usage\":{\"prompt_tokens\":", u->prompt_tokens);
+    int_field(o, ",\"completion_tokens\":", u->generated_tokens);
+    int_field(o, ",\"total_tokens\":", (uint64_t)u->prompt_tokens + u->generated_tokens);
+    int_field(o, ",\"prompt_tokens_details\":{\"cached_tokens\":", u->reused_tokens);
+    int_field(o, "},\"completion_tokens_details\":{\"reasoning_tokens\":", reasoning);
+    out_text(o, "}}");
+}
+
+/* ---- ends ---- */
+
+static void release_jobs(struct api_exchange *x)
+{
+    for (uint32_t i = 0; i < x->n_choices; i++) {
+        sched_release(x->choices[i].job);
+        x->choices[i].job = NULL;
+    }
+}
+
+/* An error as the whole answer, or as the last event of a stream that has begun. */
+static void fail(struct api_exchange *x, const struct api_problem *p)
+{
+    release_jobs(x);
+    if (!x->status) {
+        api_fail(x, p);
+        return;
+    }
+    out_text(&x->out, "data: ");
+    api_problem_write(p, &x->out);
+    out_text(&x->out, "\n\n");
+    x->complete = true;
+}
+
+static void fail_job(struct api_exchange *x, const struct sched_out *o)
+{
+    struct api_problem p;
+    x->usage.reason = o->end == SCHED_EXPIRED ? "timeout" : o->end == SCHED_FAILED ? "error" : "cancelled";
+    if (o->end == SCHED_EXPIRED)
+        api_refuse(&p, 408, "timeout", NULL, "%s", o->err.msg[0] ? o->err.msg : "the request took longer than its timeout");
+    else if (o->end == SCHED_FAILED)
+        api_refuse(&p, 500, "engine_failed", NULL, "%s", o->err.msg);
+    else {
+        api_refuse(&p, 503, "shutting_down", NULL, "the server is shutting down: the answer was cut off");
+        p.retry_after = DRAIN_RETRY_S;
+    }
+    fail(x, &p);
+}
+
+static void finish_choice(struct api_choice *c, const struct sched_out *o)
+{
+    bool length = o->result.reason == GEN_LENGTH || o->result.reason == GEN_CONTEXT;
+    c->result = o->result;
+    c->n_reused = o->n_reused;
+    c->queued_ns = o->queued_ns;
+    c->prompt_ns = o->prompt_ns;
+    c->decode_ns = o->decode_ns;
+    c->finish = length ? "length" : "stop";
+    c->x->usage.reason = gen_reason_json(o->result.reason);
+    c->x->n_ended++;
+}
+
+/* The event that tells why the choice ended, with its own times. */
+static void last_event(struct api_choice *c)
+{
+    struct api_usage u = { .prompt_tokens = c->prompt->n, .reused_tokens = c->n_reused,
+                           .generated_tokens = c->result.n_tokens, .queued_ns = c->queued_ns,
+                           .prompt_ns = c->prompt_ns, .decode_ns = c->decode_ns };
+    struct out *o = api_event_begin(c);
+    c->x->form->last(c);
+    out_text(o, ",\"logprobs\":null,\"finish_reason\":\"");
+    out_text(o, c->finish);
+    out_text(o, "\"}]");
+    if (c->x->r.include_usage)
+        out_text(o, ",\"usage\":null");
+    write_timings(o, &u);
+    out_text(o, "}\n\n");
+}
+
+/* Everything ended well. */
+static void conclude(struct api_exchange *x)
+{
+    uint32_t reasoning;
+    struct api_usage u = total(x, &reasoning);
+    struct out *o = &x->out;
+    u.reason = x->usage.reason;
+    x->usage = u;
+    if (x->streams) {
+        if (x->r.include_usage) {
+            out_text(o, "data: ");
+            out_join(o, &x->head);
+            out_text(o, "]");
+            write_usage(x, &u, reasoning, o);
+            out_text(o, "}\n\n");
+        }
+        out_text(o, "data: [DONE]\n\n");
+        x->complete = true;
+        return;
+    }
+    out_join(o, &x->head);
+    for (uint32_t i = 0; i < x->n_choices; i++) {
+        out_text(o, i ? ",{\"index\":" : "{\"index\":");
+        out_int(o, i);
+        x->form->whole(&x->choices[i]);
+        out_text(o, "}");
+    }
+    out_text(o, "]");
+    write_usage(x, &u, reasoning, o);
+    write_timings(o, &u);
+    out_text(o, "}");
+    api_answer(x, 200);
+}
+
+/* ---- taking ---- */
+
+static void begin_stream(struct api_choice *c)
+{
+    struct api_exchange *x = c->x;
+    x->streams = true;
+    x->status = 200;
+    c->begun = true;
+    if (x->form->begin)
+        x->form->begin(c);
+}
+
+/* What came, token by token: a token's text may be empty, and the end may bring text that was held back. */
+static int put_all(struct api_choice *c, const struct sched_out *o)
+{
+    const struct api_form *form = c->x->form;
+    size_t at = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < o->n_tokens && !rc; i++) {
+        size_t end = MAX(at, MIN((size_t)o->tokens[i].text_end, o->n_text));
+        rc = form->put(c, &o->tokens[i], o->text + at, end - at);
+        at = end;
+    }
+    if (!rc && o->n_text > at)
+        rc = form->put(c, NULL, o->text + at, o->n_text - at);
+    c->x->usage.generated_tokens += o->n_tokens;
+    return rc;
+}
+
+static void take(struct api_choice *c)
+{
+    struct api_exchange *x = c->x;
+    struct sched_out o;
+    sched_take(c->job, &o);
+    if (o.end != SCHED_RUNNING && o.end != SCHED_OK) {
+        fail_job(x, &o);
+        return;
+    }
+    if (x->r.stream && !c->begun && (o.n_tokens || o.end == SCHED_OK))
+        begin_stream(c);
+    int rc = put_all(c, &o);
+    if (!rc && o.end == SCHED_OK) {
+        finish_choice(c, &o);
+        rc = x->form->close(c);
+        sched_release(c->job);
+        c->job = NULL;
+    }
+    if (rc) {
+        struct err e = { 0 };
+        struct api_problem p;
+        err_set(&e, rc, "out of memory for the answer");
+        api_problem_of(rc, &e, NULL, &p);
+        fail(x, &p);
+        return;
+    }
+    if (c->begun)
+        x->form->flush(c);
+    if (c->begun && c->finish)
+        last_event(c);
+}
+
+void api_pump(struct api_exchange *x)
+{
+    for (uint32_t i = 0; i < x->n_choices && !x->complete; i++)
+        if (x->choices[i].job)
+            take(&x->choices[i]);
+    if (!x->complete && x->n_ended == x->n_choices)
+        conclude(x);
+    if (x->out.failed && !x->complete) {
+        release_jobs(x);
+        x->complete = true; /* the stream breaks off: there is no memory for more */
+    }
+}
+
+/* ---- begin and end ---- */
+
+static int submit(struct api_choice *c, const struct api_call *call, const struct gen_opts *base, struct api_problem *p)
+{
+    struct api_exchange *x = c->x;
+    const struct api_request *r = &x->r;
+    struct err e = { 0 };
+    uint32_t retry_s = 0;
+    struct sched_request q = {
+        .prompt = c->prompt->ids, .n_prompt = c->prompt->n, .boundary = c->prompt->boundary,
+        .n_boundary = c->prompt->n_boundary, .gen = *base, .grammar = x->grammar, .n_logprobs = r->n_logprobs,
+        .deadline_ns = r->timeout_ns ? clock_ns() + r->timeout_ns : 0, .client = call->client, .wake = call->wake,
+        .user = call->user,
+    };
+    q.gen.sampling = r->sampling;
+    q.gen.sampling.seed += c->index % r->n;
+    if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
+        q.gen.sampling.seed = 0;
+    q.gen.n_max = r->max_tokens;
+    q.gen.ignore_eos = r->ignore_eos;
+    q.gen.stop = r->stop;
+    q.gen.n_stop = r->n_stop;
+    int rc = x->form->open(c, &e);
+    if (!rc)
+        rc = sched_submit(x->api->o.sched, &q, &c->job, &retry_s, &e);
+    if (!rc)
+        return 0;
+    api_problem_of(rc, &e, NULL, p);
+    if (rc == -E2BIG) {
+        p->code = "context_length_exceeded";
+        snprintf(p->param, sizeof p->param, "%s", r->n_messages ? "messages" : "prompt");
+    }
+    p->retry_after = rc == -EBUSY ? MAX(retry_s, 1u) : rc == -ESHUTDOWN ? DRAIN_RETRY_S : 0;
+    return rc;
+}
+
+void api_run(struct api_exchange *x, const struct api_call *call, const struct api_form *form, const struct gen_opts *base)
+{
+    struct api_problem p;
+    int rc = 0;
+    x->form = form;
+    if (getrandom(&x->nonce, sizeof x->nonce, GRND_NONBLOCK) != sizeof x->nonce)
+        x->nonce = clock_ns();
+    write_head(x, call, x->r.stream ? form->chunk : form->object, &x->head);
+    x->n_choices = x->n_prompts * x->r.n;
+    x->choices = calloc(x->n_choices, sizeof *x->choices);
+    if (!x->choices) {
+        x->n_choices = 0;
+        rc = api_refuse(&p, 503, "out_of_memory", NULL, "out of memory for the request");
+    }
+    for (uint32_t i = 0; i < x->n_choices; i++) {
+        struct api_choice *c = &x->choices[i];
+        *c = (struct api_choice){ .x = x, .index = i, .prompt = &x->prompts[i / x->r.n] };
+        x->usage.prompt_tokens += i % x->r.n == 0 ? c->prompt->n : 0;
+    }
+    for (uint32_t i = 0; i < x->n_choices && !rc; i++)
+        rc = submit(&x->choices[i], call, base, &p);
+    if (rc)
+        fail(x, &p);
+}
+
+void api_run_finish(struct api_exchange *x)
+{
+    release_jobs(x);
+    for (uint32_t i = 0; i < x->n_choices; i++) {
+        struct api_choice *c = &x->choices[i];
+        x->form->destroy(c);
+        api_logprobs_finish(&c->logprobs);
+        out_finish(&c->text);
+    }
+    free(x->choices);
+    for (uint32_t i = 0; i < x->n_prompts; i++)
+        engine_prompt_free(&x->prompts[i]);
+    free(x->prompts);
+    grammar_unref(x->grammar);
+    out_finish(&x->head);
+    api_request_finish(&x->r);
+}

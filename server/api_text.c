@@ -1,0 +1,182 @@
+/* Endpoints that do not generate: models, tokens and text; and embeddings, which are refused. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/api_impl.h"
+
+static void write_model(const struct api *a, struct out *o)
+{
+    const struct engine_info *in = engine_info(a->o.eng);
+    const struct {
+        const char *name;
+        uint64_t v;
+    } meta[] = {
+        { "\"n_ctx\":", in->n_ctx },          { ",\"n_ctx_train\":", in->n_ctx_train }, { ",\"n_vocab\":", in->n_vocab },
+        { ",\"n_embd\":", in->n_embd },       { ",\"n_layer\":", in->n_layer },         { ",\"n_params\":", in->n_params },
+        { ",\"size\":", in->file_bytes },
+    };
+    out_text(o, "{\"id\":");
+    out_string(o, a->name, strlen(a->name));
+    out_text(o, ",\"object\":\"model\",\"created\":");
+    out_int(o, a->created);
+    out_text(o, ",\"owned_by\":\"zinc\",\"max_model_len\":");
+    out_int(o, in->n_ctx);
+    out_text(o, ",\"meta\":{");
+    for (size_t i = 0; i < sizeof meta / sizeof *meta; i++) {
+        out_text(o, meta[i].name);
+        out_int(o, (int64_t)meta[i].v);
+    }
+    out_text(o, "}}");
+}
+
+void api_models(struct api_exchange *x, const struct api_call *c)
+{
+    (void)c;
+    out_text(&x->out, "{\"object\":\"list\",\"data\":[");
+    write_model(x->api, &x->out);
+    out_text(&x->out, "]}");
+    api_answer(x, 200);
+}
+
+void api_model(struct api_exchange *x, const char *id)
+{
+    struct api_problem p;
+    if (strcmp(id, x->api->name) != 0) {
+        api_refuse(&p, 404, "model_not_found", "model", "there is no model '%.200s', this server has '%.200s'", id,
+                   x->api->name);
+        api_fail(x, &p);
+        return;
+    }
+    write_model(x->api, &x->out);
+    api_answer(x, 200);
+}
+
+void api_embeddings(struct api_exchange *x, const struct api_call *c)
+{
+    struct api_problem p;
+    (void)c;
+    api_refuse(&p, 400, "unsupported", NULL,
+               "embeddings are not supported: this server generates text, see /v1/chat/completions and /v1/completions");
+    api_fail(x, &p);
+}
+
+/* A token's text; what is no UTF-8 by itself as an array of its bytes, as llama.cpp's server has it. */
+static int write_piece(const struct engine *eng, int32_t id, struct out *o, struct err *e)
+{
+    char *s;
+    size_t n, i = 0, len;
+    int rc = engine_decode(eng, (int32_t[]){ id, id }, 2, ENGINE_SHOW_SPECIAL, &s, &n, e); /* see api_logprobs.c */
+    if (rc)
+        return rc;
+    const char *piece = s + n / 2;
+    n -= n / 2;
+    while (i < n && (len = out_char(piece + i, n - i)))
+        i += len;
+    out_text(o, "{\"id\":");
+    out_int(o, id);
+    out_text(o, ",\"piece\":");
+    if (i == n) {
+        out_string(o, piece, n);
+    } else {
+        for (i = 0; i < n; i++) {
+            out_text(o, i ? "," : "[");
+            out_int(o, (unsigned char)piece[i]);
+        }
+        out_text(o, "]");
+    }
+    out_text(o, "}");
+    free(s);
+    return 0;
+}
+
+static int write_tokens(struct api_exchange *x, const char *text, unsigned flags, bool pieces, struct api_problem *p)
+{
+    const struct engine *eng = x->api->o.eng;
+    struct out *o = &x->out;
+    struct err e = { 0 };
+    int32_t *ids = NULL;
+    uint32_t n = 0;
+    int rc = engine_encode(eng, text, strlen(text), flags, &ids, &n, &e);
+    out_text(o, "{\"tokens\":[");
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        if (i)
+            out_text(o, ",");
+        if (pieces)
+            rc = write_piece(eng, ids[i], o, &e);
+        else
+            out_int(o, ids[i]);
+    }
+    out_text(o, "],\"count\":");
+    out_int(o, n);
+    out_text(o, "}");
+    free(ids);
+    if (rc)
+        api_problem_of(rc, &e, NULL, p);
+    return rc;
+}
+
+static int tokenize(struct api_exchange *x, const json_t *body, struct api_problem *p)
+{
+    struct fields f = fields_at(body, p, "%s", "");
+    const char *text = NULL;
+    bool add = false, parse = true, pieces = false;
+    int rc = field_string(&f, "content", &text);
+    if (rc == 0)
+        rc = field_string(&f, "prompt", &text);
+    if (rc < 0 || (rc = field_bool(&f, "add_special", &add)) < 0 || (rc = field_bool(&f, "parse_special", &parse)) < 0 ||
+        (rc = field_bool(&f, "with_pieces", &pieces)) < 0)
+        return rc;
+    if (!text)
+        return api_refuse(p, 400, "missing_field", "content", "the request has no 'content', the text to tokenize");
+    return write_tokens(x, text, (add ? ENGINE_ADD_SPECIAL : 0u) | (parse ? ENGINE_PARSE_SPECIAL : 0u), pieces, p);
+}
+
+static int detokenize(struct api_exchange *x, const json_t *body, struct api_problem *p)
+{
+    struct fields f = fields_at(body, p, "%s", "");
+    const struct engine *eng = x->api->o.eng;
+    const json_t *array;
+    int32_t *ids = NULL;
+    uint32_t n;
+    char *text;
+    size_t n_text;
+    struct err e = { 0 };
+    int rc = field_array(&f, "tokens", &array);
+    if (rc == 0)
+        return api_refuse(p, 400, "missing_field", "tokens", "the request has no 'tokens', an array of token ids");
+    if (rc < 0 || (rc = api_request_ids(&f, "tokens", array, x->api->defaults.n_vocab, &ids, &n)))
+        return rc;
+    rc = engine_decode(eng, ids, n, ENGINE_SHOW_SPECIAL, &text, &n_text, &e);
+    free(ids);
+    if (rc) {
+        api_problem_of(rc, &e, NULL, p);
+        return rc;
+    }
+    out_text(&x->out, "{\"content\":");
+    out_string(&x->out, text, n_text);
+    out_text(&x->out, "}");
+    free(text);
+    return 0;
+}
+
+static void answer_with(struct api_exchange *x, const struct api_call *c,
+                        int (*fn)(struct api_exchange *x, const json_t *body, struct api_problem *p))
+{
+    struct api_problem p;
+    json_t *body = api_parse(c->body, c->n_body, &p);
+    if (!body || fn(x, body, &p))
+        api_fail(x, &p);
+    else
+        api_answer(x, 200);
+    json_decref(body);
+}
+
+void api_tokenize(struct api_exchange *x, const struct api_call *c)
+{
+    answer_with(x, c, tokenize);
+}
+
+void api_detokenize(struct api_exchange *x, const struct api_call *c)
+{
+    answer_with(x, c, detokenize);
+}

@@ -1,0 +1,106 @@
+#include "server/auth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct key {
+    unsigned char text[AUTH_MAX_KEY]; /* padded with zeros, which no key contains */
+};
+
+struct auth {
+    struct key *key;
+    uint32_t n;
+};
+
+static int add_key(struct auth *a, const char *text, size_t len, const char *where, struct err *e)
+{
+    if (!len || len > AUTH_MAX_KEY)
+        return err_set(e, -EINVAL, "%s: an API key has 1 to %d characters, this one %zu", where, AUTH_MAX_KEY, len);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return err_set(e, -EINVAL, "%s: character %zu of the API key is a blank or not ASCII", where, i + 1);
+    struct key *more = realloc(a->key, (a->n + 1) * sizeof *more);
+    if (!more)
+        return err_set(e, -ENOMEM, "API keys: out of memory");
+    a->key = more;
+    memset(&more[a->n], 0, sizeof *more);
+    memcpy(more[a->n++].text, text, len);
+    return 0;
+}
+
+static int add_file(struct auth *a, const char *path, struct err *e)
+{
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return err_set(e, -errno, "API keys: %s: %s", path, strerror(errno));
+    char *line = NULL, where[300];
+    size_t cap = 0;
+    int rc = 0;
+    for (uint32_t no = 1; !rc && getline(&line, &cap, f) >= 0; no++) {
+        char *s = line + strspn(line, " \t");
+        size_t n = strcspn(s, "#\r\n");
+        while (n && (s[n - 1] == ' ' || s[n - 1] == '\t'))
+            n--;
+        snprintf(where, sizeof where, "%.250s:%u", path, no);
+        if (n)
+            rc = add_key(a, s, n, where, e);
+    }
+    if (!rc && ferror(f))
+        rc = err_set(e, -EIO, "API keys: %s: cannot be read: %s", path, strerror(errno));
+    if (line)
+        explicit_bzero(line, cap);
+    free(line);
+    fclose(f);
+    return rc;
+}
+
+int auth_create(const char *const *keys, uint32_t n, const char *path, struct auth **out, struct err *e)
+{
+    struct auth *a = calloc(1, sizeof *a);
+    int rc = a ? 0 : err_set(e, -ENOMEM, "API keys: out of memory");
+    for (uint32_t i = 0; i < n && !rc; i++)
+        rc = add_key(a, keys[i], strlen(keys[i]), "--api-key", e);
+    if (!rc && path && !(rc = add_file(a, path, e)) && !a->n)
+        rc = err_set(e, -EINVAL, "API keys: %s: no key in it", path);
+    if (rc) {
+        auth_destroy(a);
+        return rc;
+    }
+    *out = a;
+    return 0;
+}
+
+void auth_destroy(struct auth *a)
+{
+    if (!a)
+        return;
+    if (a->key)
+        explicit_bzero(a->key, a->n * sizeof *a->key);
+    free(a->key);
+    free(a);
+}
+
+bool auth_required(const struct auth *a)
+{
+    return a->n > 0;
+}
+
+bool auth_check(const struct auth *a, const char *header, uint64_t *client)
+{
+    struct key given = { 0 };
+    const char *s = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : "";
+    s += strspn(s, " ");
+    size_t len = strnlen(s, AUTH_MAX_KEY + 1);
+    memcpy(given.text, s, len > AUTH_MAX_KEY ? 0 : len);
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < a->n; k++) { /* all of all keys, whatever is found: see the header */
+        unsigned diff = 0;
+        for (uint32_t i = 0; i < AUTH_MAX_KEY; i++)
+            diff |= given.text[i] ^ a->key[k].text[i];
+        found |= (k + 1) & (uint32_t)-(int32_t)((diff - 1) >> 31);
+    }
+    *client = found;
+    return found != 0;
+}

@@ -1,0 +1,31 @@
+/* server/http.h
+ * HTTP in front of the API. It listens and refuses with 503 until http_serve, and again from http_drain on. */
+#ifndef ZINC_SERVER_HTTP_H
+#define ZINC_SERVER_HTTP_H
+
+#include "server/api.h"
+#include "server/server.h"
+
+struct http;
+
+int http_start(const struct server_opts *o, struct http **out, struct err *e);
+const char *http_url(const struct http *h);
+bool http_is_open(const struct http *h); /* see server_is_open */
+
+/* What is behind it from now on: all of it must live until http_stop returned. */
+struct http_backend {
+    struct api *api;
+    struct sched *sched;
+    const char *model, *tier;
+    uint32_t n_ctx;
+};
+void http_serve(struct http *h, const struct http_backend *b);
+
+/* Nobody can connect any more and new requests on old connections are refused; what is being answered goes on. */
+void http_drain(struct http *h);
+
+/* Waits at most `timeout_ns` until what is being answered is sent, cuts the rest and ends. Returns how many were cut. */
+uint32_t http_stop(struct http *h, uint64_t timeout_ns);
+void http_destroy(struct http *h); /* NULL is fine; stops it too */
+
+#endif

@@ -1,0 +1,338 @@
+'use strict';
+// app.js: the open conversation, and the answers that are on their way.
+
+const app = {
+  chat: null,          // the open one
+  views: [],           // of its messages
+  runs: new Map(),     // answers on their way, by the conversation's id; they go on while another one is open
+  model: null,
+  stuck: true,         // the end was in sight, so it stays in sight
+};
+const others = typeof BroadcastChannel === 'function' ? new BroadcastChannel('zinc') : null;
+const tellOthers = id => others?.postMessage(id);
+
+const blankChat = () => ({ id: newId(), title: '', named: false, created: Date.now(), updated: 0, system: '', messages: [] });
+
+async function saveChat(chat, quietly) {
+  chat.updated = Date.now();
+  try {
+    await store.put(chat);
+  } catch (e) {
+    toast(e?.name === 'QuotaExceededError' ? "The browser's storage is full: delete or export conversations."
+      : 'The browser did not keep this conversation.');
+  }
+  if (quietly) return;
+  tellOthers(chat.id);
+  loadChats();
+}
+
+// ---- the open conversation ----
+
+async function openChat(id) {
+  const chat = app.runs.get(id)?.chat ?? (id && await store.get(id)) ?? blankChat();
+  app.chat = chat || blankChat();
+  for (const m of app.chat.messages) if (m.state === 'streaming' && !app.runs.has(id)) m.state = 'stopped';
+  app.stuck = true;
+  app.recalled = null;
+  showMessages();
+  showTitle();
+  showChats();
+  byId('input').value = draft() ?? '';
+  grow(byId('input'));
+  if (matchMedia('(hover: hover)').matches) byId('input').focus();
+}
+
+function showTitle() {
+  byId('title').textContent = app.chat.title || 'New conversation';
+  document.title = (app.chat.title ? app.chat.title + ' \u00b7 ' : '') + 'zinc';
+}
+
+function showMessages() {
+  app.views = app.chat.messages.map(newView);
+  byId('messages').replaceChildren(...app.views.map(v => v.node));
+  showState();
+  keepEnd();
+}
+
+function newView(message) {
+  return new MessageView(message, { edit: editMessage, again: answerAgain, remove: removeMessage });
+}
+
+function showState() {
+  const running = app.runs.has(app.chat.id), last = app.chat.messages.findLast(m => m.stats?.prompt);
+  byId('empty').hidden = app.chat.messages.length > 0;
+  byId('send').hidden = running;
+  byId('stop').hidden = !running;
+  const used = last ? last.stats.prompt + (last.stats.tokens ?? 0) : 0, limit = app.model?.context;
+  byId('context').replaceChildren(...!used ? [] : limit
+    ? [count(used) + ' of ' + count(limit), el('span', { class: 'word' }, ' tokens')] : [words(used, 'token')]);
+  byId('context').classList.toggle('full', Boolean(limit) && used > 0.9 * limit);
+}
+
+// The draft of each conversation outlives a reload.
+const draftName = () => 'zinc.draft.' + (app.chat.messages.length ? app.chat.id : 'new');
+function draft(text) {
+  try {
+    if (text === undefined) return sessionStorage.getItem(draftName());
+    if (text) sessionStorage.setItem(draftName(), text);
+    else sessionStorage.removeItem(draftName());
+  } catch { /* not kept */ }
+  return text;
+}
+
+// ---- the end stays in sight ----
+
+function keepEnd() {
+  const s = byId('scroll');
+  if (app.stuck) s.scrollTop = s.scrollHeight;
+  byId('latest').hidden = app.stuck;
+}
+
+function onScroll() {
+  const s = byId('scroll');
+  app.stuck = s.scrollHeight - s.scrollTop - s.clientHeight < 32;
+  byId('latest').hidden = app.stuck;
+}
+
+// ---- changing it ----
+
+function send(text) {
+  const chat = app.chat;
+  text = text.trim();
+  if (!text || app.runs.has(chat.id)) return;
+  draft('');
+  const first = !chat.messages.length;
+  if (!chat.named && first) chat.title = text.replace(/\s+/g, ' ').slice(0, 60);
+  addMessage(chat, { role: 'user', content: text });
+  app.stuck = true;
+  if (first) {
+    history.replaceState(null, '', '#/' + chat.id);
+    showTitle();
+  }
+  answer(chat);
+}
+
+function addMessage(chat, message) {
+  chat.messages.push(message);
+  if (chat !== app.chat) return;
+  const view = newView(message);
+  app.views.push(view);
+  byId('messages').append(view.node);
+  showState();
+}
+
+// Removes messages; what was there comes back by Undo.
+function cut(line, from, n = Infinity) {
+  const chat = app.chat, before = chat.messages.slice();
+  stop(chat.id);
+  chat.messages.splice(from, n);
+  showMessages();
+  saveChat(chat);
+  if (line) toast(line, 'Undo', () => {
+    stop(chat.id);
+    chat.messages = before;
+    saveChat(chat);
+    if (chat === app.chat) showMessages();
+  });
+}
+
+function removeMessage(view) {
+  const { messages } = app.chat, i = messages.indexOf(view.message);
+  const pair = view.message.role === 'user' && messages[i + 1]?.role === 'assistant';
+  cut('Message deleted', i, pair ? 2 : 1);
+  byId('input').focus();
+}
+
+function answerAgain(view) {
+  const { messages } = app.chat, i = messages.indexOf(view.message);
+  if (i < 0 || i + 1 < messages.length) return;
+  cut(view.message.content ? 'The earlier answer was replaced' : null, i);
+  app.stuck = true;
+  answer(app.chat);
+}
+
+function editMessage(view) {
+  view.edit(text => {
+    const { messages } = app.chat, i = messages.indexOf(view.message);
+    cut(messages.length > i + 2 ? 'The messages after it were removed' : null, i);
+    send(text);
+    byId('input').focus();
+  });
+}
+
+// ---- an answer ----
+
+// Neighbours of one role, left by answers that failed, go as one message: chat formats want turns.
+function requestMessages(chat) {
+  const list = chat.system.trim() ? [{ role: 'system', content: chat.system }] : [];
+  for (const m of chat.messages) {
+    const last = list[list.length - 1];
+    if (!m.content) continue;
+    if (last?.role === m.role) last.content += '\n\n' + m.content;
+    else list.push({ role: m.role, content: m.content });
+  }
+  return list;
+}
+
+async function answer(chat) {
+  const body = { model: app.model?.id ?? 'default', messages: requestMessages(chat), stream: true,
+    stream_options: { include_usage: true }, ...settings.fields() };
+  const message = { role: 'assistant', content: '', reasoning: '', thought: 0, state: 'streaming', stats: {} };
+  const run = { chat, message, abort: new AbortController(), begun: performance.now(), first: 0, pieces: 0, finish: '' };
+  app.runs.set(chat.id, run);
+  addMessage(chat, message);
+  keepEnd();
+  saveChat(chat);
+  say('Answering');
+  const clock = setInterval(() => {
+    message.waited = performance.now() - run.begun;
+    if (message.reasoning && !message.content) message.thought = performance.now() - run.first;
+    paintSoon(run);
+  }, 250);
+  const keeper = setInterval(() => saveChat(chat, true), 1000);
+  try {
+    await streamChat(body, run.abort.signal, piece => take(run, piece));
+    message.state = run.finish === 'length' ? 'length' : 'done';
+    hideNotice();
+  } catch (e) {
+    fail(run, e);
+  }
+  clearInterval(clock);
+  clearInterval(keeper);
+  delete message.waited;
+  if (app.runs.get(chat.id) === run) app.runs.delete(chat.id);
+  run.over = true;
+  paint(run);
+  if (chat === app.chat) showState();
+  if (chat.messages.includes(message)) saveChat(chat);
+  announce(run);
+}
+
+function fail(run, e) {
+  const { message } = run;
+  if (e.name === 'AbortError') {
+    message.state = 'stopped';
+    return;
+  }
+  if (!(e instanceof ApiError)) console.error(e);
+  message.state = 'error';
+  message.error = { kind: e.kind ?? 'failed', message: e.message, detail: e.detail ?? '',
+    retryAt: e.retryAfter ? Date.now() + 1000 * e.retryAfter : 0 };
+  if (e.kind === 'offline') watchServer();
+}
+
+function take(run, { content, reasoning, usage, timings, finish }) {
+  const { message } = run, now = performance.now();
+  if (content || reasoning) {
+    if (!run.first) {
+      run.first = now;
+      message.stats.first = now - run.begun;
+    }
+    if (content && message.reasoning && !message.content) message.thought = now - run.first;
+    message.content += content;
+    message.reasoning += reasoning;
+    message.stats.tokens = ++run.pieces;   // about one token each; the server's count comes last
+    if (now - run.first > 300) message.stats.rate = 1000 * (run.pieces - 1) / (now - run.first);
+  }
+  if (finish) run.finish = finish;
+  if (usage) {
+    message.stats.prompt = usage.prompt_tokens;
+    message.stats.cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
+    message.stats.tokens = usage.completion_tokens;
+  }
+  if (timings?.predicted_per_second > 0 && timings.predicted_n > 1) message.stats.rate = timings.predicted_per_second;
+  paintSoon(run);
+}
+
+// Paints with the display's rhythm, but at most a fifth of the time goes into it, however long the answer is.
+function paintSoon(run) {
+  if (run.frame || run.over || run.chat !== app.chat) return;
+  run.frame = true;
+  setTimeout(() => requestAnimationFrame(() => {
+    run.frame = false;
+    const begun = performance.now();
+    if (!run.over) paint(run);
+    run.pause = 4 * (performance.now() - begun);
+  }), Math.max(0, (run.pause ?? 0) - 16));
+}
+
+function paint(run) {
+  const view = app.views.find(v => v.message === run.message);
+  if (!view) return;
+  view.update();
+  keepEnd();
+}
+
+function announce(run) {
+  const { message } = run;
+  if (run.chat !== app.chat || message.state === 'error') return;   // errors are alerts already
+  const view = app.views.find(v => v.message === message);
+  if (view) say((message.state === 'stopped' ? 'Stopped. ' : '') + view.body.textContent.slice(0, 600));
+}
+
+function stop(id) {
+  app.runs.get(id)?.abort.abort();
+  app.runs.delete(id);
+}
+
+// ---- the server ----
+
+function notice(...content) {
+  byId('notice').replaceChildren(...content);
+  byId('notice').hidden = false;
+}
+function hideNotice() {
+  clearTimeout(app.watch);
+  byId('notice').hidden = true;
+}
+
+async function loadModel() {
+  try {
+    const list = await (await request('v1/models')).json();
+    const m = list.data?.[0];
+    app.model = m ? { id: m.id, context: m.max_model_len ?? m.context_length ?? m.meta?.n_ctx ?? 0 } : null;
+    byId('model').textContent = app.model?.id ?? '';
+    byId('about').textContent = app.model ? app.model.id + (app.model.context ? ', ' + count(app.model.context) + ' tokens of context' : '') : '';
+    hideNotice();
+    showState();
+  } catch (e) {
+    if (e.kind === 'key')
+      notice('This server asks for an API key. ', el('button', { type: 'button', onclick: () => { openSettings(); byId('key').focus(); } }, 'Enter it'));
+    else watchServer();
+  }
+}
+
+// Until the server is there again.
+function watchServer() {
+  clearTimeout(app.watch);
+  notice('The server does not answer. Waiting for it\u2026');
+  app.watch = setTimeout(async () => {
+    try {
+      await request('health');
+      await loadModel();
+    } catch {
+      watchServer();
+    }
+  }, 3000);
+}
+
+// ---- start ----
+
+async function start() {
+  setUpSettings();
+  setUpChats();
+  setUpKeys();
+  const kept = await store.open();
+  if (!kept) toast('This browser keeps nothing: conversations end with the page.');
+  await recover();
+  await openChat(location.hash.slice(2));
+  loadChats();
+  loadModel();
+  addEventListener('hashchange', () => { if (location.hash.slice(2) !== app.chat.id) openChat(location.hash.slice(2)); });
+  addEventListener('pagehide', () => rescue([...app.runs.values()].map(r => r.chat)));
+  addEventListener('pageshow', e => { if (e.persisted) localStorage.removeItem('zinc.rescue'); });
+  others?.addEventListener('message', async e => {
+    loadChats();
+    if (e.data === app.chat.id && !app.runs.has(e.data) && await store.get(e.data)) openChat(e.data);
+  });
+}

@@ -1,0 +1,112 @@
+#include "server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "server/http.h"
+
+enum { LAST_BYTES_S = 2 }; /* for sending what a drained scheduler left */
+
+struct server {
+    struct http *http;
+    uint32_t drain_s;
+    const char *ready_file;
+};
+
+int server_create(const struct server_opts *o, struct server **out, struct err *e)
+{
+    struct server *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, -ENOMEM, "server: out of memory");
+    s->drain_s = o->drain_s;
+    s->ready_file = o->ready_file;
+    int rc = http_start(o, &s->http, e);
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void server_destroy(struct server *s)
+{
+    if (!s)
+        return;
+    http_destroy(s->http);
+    free(s);
+}
+
+const char *server_url(const struct server *s)
+{
+    return http_url(s->http);
+}
+
+bool server_is_open(const struct server *s)
+{
+    return http_is_open(s->http);
+}
+
+/* Whole or not at all: whoever waits for the file reads it as soon as it is there. */
+static int write_ready(const struct server *s, struct err *e)
+{
+    char tmp[4096];
+    if (!s->ready_file)
+        return 0;
+    if (snprintf(tmp, sizeof tmp, "%s.tmp", s->ready_file) >= (int)sizeof tmp)
+        return err_set(e, -ENAMETOOLONG, "--ready-file: the path is too long");
+    FILE *f = fopen(tmp, "w");
+    bool ok = f && fprintf(f, "%s\n", server_url(s)) > 0;
+    ok = f && !fclose(f) && ok && !rename(tmp, s->ready_file);
+    return ok ? 0 : err_set(e, errno ? -errno : -EIO, "--ready-file %s: %s", s->ready_file, strerror(errno));
+}
+
+static void wait_for(const volatile sig_atomic_t *stop)
+{
+    while (!*stop) /* a signal ends the sleep of the thread that gets it, which may be another one */
+        nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+}
+
+static void drain(struct server *s, struct sched *sched)
+{
+    struct sched_stats st = sched_stats(sched);
+    log_info(SERVER, "draining: %u requests running, %u waiting, %u s at most", st.running, st.waiting, s->drain_s);
+    http_drain(s->http);
+    uint32_t ended = sched_drain(sched, s->drain_s * 1000000000ull);
+    uint32_t cut = http_stop(s->http, LAST_BYTES_S * 1000000000ull);
+    if (ended || cut)
+        log_warn(SERVER, "drained: %u requests ended early, %u answers cut", ended, cut);
+    if (s->ready_file)
+        unlink(s->ready_file);
+}
+
+int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
+               struct err *e)
+{
+    const struct engine_info *in = engine_info(eng);
+    struct sched *sched = NULL;
+    struct api *api = NULL;
+    struct api_opts ao = { .eng = eng, .model_name = m->name, .sampling = m->sampling, .think = m->think,
+                           .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns };
+    int rc = sched_create(eng, &m->sched, &sched, e);
+    ao.sched = sched;
+    if (!rc)
+        rc = api_create(&ao, &api, e);
+    if (!rc) {
+        struct http_backend b = { .api = api, .sched = sched, .model = m->name ? m->name : in->label, .tier = in->tier,
+                                  .n_ctx = in->n_ctx };
+        http_serve(s->http, &b);
+        rc = write_ready(s, e);
+        if (!rc)
+            wait_for(stop);
+        drain(s, sched);
+    }
+    http_stop(s->http, 0); /* nothing refers to what is destroyed now */
+    api_destroy(api);
+    sched_destroy(sched);
+    return rc;
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Many clients at once, good and bad. On the cpu tier every stream must say what a server with nothing else to do says; on
+# the null tier 2,000 requests over 64 connections leave nothing behind. LOAD_SECONDS=600 goes on for so long on the
+# null tier and reports how the server's memory grew.
+. tests/e2e/lib.sh
+. tests/e2e/serve.sh
+[ -x "$loadgen" ] || skip "no $loadgen: make first"
+command -v curl >/dev/null || skip "curl is not installed"
+
+# load NAME [options]: a run against $url; a miss when anything is not as it should be
+load()
+{
+    local name=$1
+    shift
+    "$loadgen" "$@" "$url" >"$work/report" 2>"$work/wrong" || miss "$name: loadgen $*: exit $?: $(head -n 5 "$work/wrong")"
+    sed "s/^/  $name: /" "$work/report"
+}
+
+# ---- the cpu tier: the same text as alone ----
+
+# Recurrent state, sliding windows and plain attention; few slots, so that they are taken over and over.
+verify()
+{
+    local family=$1 type=$2 distinct=60 n=300
+    [ -n "$slow_build" ] && distinct=12 n=50
+    make_model "$family" "$type" "$work/$family.gguf" || return
+    set -- -m "$work/$family.gguf" --tier cpu --ctx 2048 --quiet
+    serve alone "$@" --slots 1 --cache-mib 0 || return
+    load "$family alone" --distinct $distinct --prefix-words 60 --tokens 24 --solo "$work/expected"
+    serve_end alone $pid
+    serve many "$@" --slots 4 --queue 256 --cache-mib 64 --idle 10 || return
+    load "$family" -n $n -c 64 --distinct $distinct --prefix-words 60 --tokens 24 --slow 5 --drop 15 --bad 5 \
+        --verify "$work/expected"
+    all_quiet "$family" "$url"
+    [ "$(metric zinc_prefix_hits_total "$url")" -gt 0 ] || miss "$family: no prefix was used again"
+    serve_end many $pid
+    # A short queue: what is refused comes again
+    serve short "$@" --slots 2 --queue 4 --cache-mib 1 || return
+    load "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct --prefix-words 60 --tokens 24 --retry \
+        --verify "$work/expected"
+    [ "$(metric zinc_requests_refused_total "$url")" -gt 0 ] || miss "$family: nothing was refused"
+    all_quiet "$family, short queue" "$url"
+    serve_end short $pid
+}
+verify qwen3 Q4_K_M
+verify qwen35moe Q8_0
+[ -n "$slow_build" ] || verify gemma3 Q8_0
+
+# ---- the null tier: many ----
+
+model=models/zinc-demo.gguf
+[ -e $model ] || { make_model qwen35 Q8_0 "$work/null.gguf" && model=$work/null.gguf; }
+n=2000
+[ -n "$slow_build" ] && n=400
+serve null -m $model --tier null --slots 32 --queue 256 --cache-mib 64 --idle 10 --quiet || finish
+load "null" ${LOAD_SECONDS:+--seconds $LOAD_SECONDS} -n $n -c 64 --distinct 500 --tokens 64 --slow 5 --drop 20 --bad 10 --watch $pid
+all_quiet null "$url"
+serve_end null $pid
+
+# Tokens that follow from the whole sequence in the cache: here too nothing is mixed, with a device's pace.
+export ZINC_NULL_HISTORY=1
+serve alone -m $model --tier null --slots 1 --cache-mib 0 --quiet || finish
+load "null alone" --distinct 100 --tokens 48 --solo "$work/expected"
+serve_end alone $pid
+ZINC_NULL_GBS=20 serve history -m $model --tier null --slots 16 --queue 256 --cache-mib 4 --idle 10 --quiet || finish
+load "null history" -n $((n / 2)) -c 64 --distinct 100 --tokens 48 --slow 5 --drop 15 --bad 5 --verify "$work/expected"
+all_quiet "null history" "$url"
+serve_end history $pid
+unset ZINC_NULL_HISTORY
+
+# What the scheduler costs, with 32 streams and nothing else: printed, not judged.
+serve streams -m $model --tier null --slots 32 --queue 256 --quiet || finish
+load "32 streams" -n $((n / 4)) -c 32 --plain 0 --distinct 500 --tokens 256
+{ metric zinc_busy_seconds_total "$url" && metric zinc_step_seconds_total "$url" && metric zinc_generated_tokens_total "$url"; } |
+    tr '\n' ' ' | awk '{ printf "scheduler: %.2f us per token (%d tokens; %.2f s in rounds, %.2f s of them in the tier)\n",
+        ($1 - $2) / $3 * 1e6, $3, $1, $2 }'
+serve_end streams $pid
+finish

@@ -1,0 +1,486 @@
+/* The API over the demo model: shapes of the answers, streams against whole answers, errors, ends. */
+#include "tests/unit/test_api.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+static struct api_bench b;
+
+static void setup(void)
+{
+    bench_open(&b, DEMO, "cpu", 2, NULL, NULL);
+}
+
+static void teardown(void)
+{
+    bench_close(&b);
+}
+
+#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"Hello! Who are you?\"}]"
+
+START_TEST(models)
+{
+    json_t *v = call_json(&b, "GET", "/v1/models", "", 200);
+    ck_assert_str_eq(str_at(v, "object"), "list");
+    ck_assert_str_eq(str_at(v, "data.0.id"), "zinc-demo");
+    ck_assert_str_eq(str_at(v, "data.0.object"), "model");
+    ck_assert_int_gt(int_at(v, "data.0.created"), 1600000000);
+    ck_assert_int_eq(int_at(v, "data.0.meta.n_ctx"), 1024);
+    json_decref(v);
+    v = call_json(&b, "GET", "/v1/models/zinc-demo", "", 200);
+    ck_assert_str_eq(str_at(v, "id"), "zinc-demo");
+    json_decref(v);
+    v = call_json(&b, "GET", "/v1/models/other/model", "", 404);
+    ck_assert_str_eq(str_at(v, "error.code"), "model_not_found");
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(paths_and_methods)
+{
+    ck_assert_uint_eq(api_methods("/v1/chat/completions"), API_POST);
+    ck_assert_uint_eq(api_methods("/chat/completions"), API_POST);
+    ck_assert_uint_eq(api_methods("/v1/models"), API_GET);
+    ck_assert_uint_eq(api_methods("/v1/models/a/b"), API_GET);
+    ck_assert_uint_eq(api_methods("/tokenize"), API_POST);
+    ck_assert_uint_eq(api_methods("/v1/models/"), 0);
+    ck_assert_uint_eq(api_methods("/health"), 0);
+    ck_assert_uint_eq(api_methods("/"), 0);
+    json_decref(call_json(&b, "POST", "/v1/nothing", "{}", 404));
+    json_decref(call_json(&b, "GET", "/v1/chat/completions", "", 405));
+    json_t *v = call_json(&b, "POST", "/v1/embeddings", "{\"input\":\"a\"}", 400);
+    ck_assert_str_eq(str_at(v, "error.code"), "unsupported");
+    ck_assert_str_eq(str_at(v, "error.type"), "invalid_request_error");
+    ck_assert(json_is_null(at(v, "error.param")));
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(tokens_and_text)
+{
+    json_t *v = call_json(&b, "POST", "/tokenize", "{\"content\":\"Hello, world \\u00e9<|im_end|>\"}", 200);
+    json_t *ids = at(v, "tokens");
+    ck_assert_int_eq(int_at(v, "count"), (long long)json_array_size(ids));
+    json_t *ask = json_pack("{s:O}", "tokens", ids);
+    char *body = json_dumps(ask, JSON_COMPACT);
+    json_t *back = call_json(&b, "POST", "/v1/detokenize", body, 200);
+    ck_assert_str_eq(str_at(back, "content"), "Hello, world \xc3\xa9<|im_end|>");
+    json_decref(back);
+    json_decref(ask);
+    json_decref(v);
+    free(body);
+    v = call_json(&b, "POST", "/tokenize", "{\"content\":\" Hello \\ud83d\\ude42\",\"with_pieces\":true}", 200);
+    char text[64] = "";
+    size_t i, k, n = 0;
+    json_t *t, *byte;
+    json_array_foreach(at(v, "tokens"), i, t)
+    {
+        json_t *piece = json_object_get(t, "piece");
+        ck_assert(json_is_integer(json_object_get(t, "id")));
+        if (json_is_string(piece))
+            n += (size_t)sprintf(text + n, "%s", json_string_value(piece));
+        else
+            json_array_foreach(piece, k, byte)
+                text[n++] = (char)json_integer_value(byte);
+    }
+    ck_assert_str_eq(text, " Hello \xf0\x9f\x99\x82");
+    json_decref(v);
+    json_decref(call_json(&b, "POST", "/tokenize", "{}", 400));
+    json_decref(call_json(&b, "POST", "/tokenize", "{\"content\":5}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":\"a\"}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":[100000000]}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":[-1]}", 400));
+    v = call_json(&b, "POST", "/detokenize", "{\"tokens\":[]}", 200);
+    ck_assert_str_eq(str_at(v, "content"), "");
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(a_chat)
+{
+    json_t *v = call_json(&b, "POST", "/v1/chat/completions",
+                          "{" HELLO ",\"temperature\":0,\"max_tokens\":24,\"enable_thinking\":false}", 200);
+    ck_assert_str_eq(str_at(v, "id"), "chatcmpl-req-1");
+    ck_assert_str_eq(str_at(v, "object"), "chat.completion");
+    ck_assert_str_eq(str_at(v, "model"), "zinc-demo");
+    ck_assert_int_gt(int_at(v, "created"), 1600000000);
+    ck_assert_uint_gt(strlen(str_at(v, "system_fingerprint")), 0);
+    ck_assert_uint_eq(json_array_size(at(v, "choices")), 1);
+    ck_assert_int_eq(int_at(v, "choices.0.index"), 0);
+    ck_assert_str_eq(str_at(v, "choices.0.message.role"), "assistant");
+    ck_assert_uint_gt(strlen(str_at(v, "choices.0.message.content")), 0);
+    ck_assert(json_is_null(at(v, "choices.0.message.refusal")));
+    ck_assert(json_is_null(at(v, "choices.0.logprobs")));
+    ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
+    const char *finish = str_at(v, "choices.0.finish_reason");
+    long long n = int_at(v, "usage.completion_tokens");
+    ck_assert_str_eq(finish, n == 24 ? "length" : "stop");
+    ck_assert_int_eq(int_at(v, "usage.total_tokens"), int_at(v, "usage.prompt_tokens") + n);
+    ck_assert_int_eq(int_at(v, "usage.prompt_tokens_details.cached_tokens"), 0);
+    ck_assert_int_eq(int_at(v, "usage.completion_tokens_details.reasoning_tokens"), 0);
+    ck_assert_int_eq(int_at(v, "timings.predicted_n"), n);
+    ck_assert_int_eq(int_at(v, "timings.prompt_n"), int_at(v, "usage.prompt_tokens"));
+    ck_assert(json_is_number(at(v, "timings.predicted_per_second")));
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(reasoning_comes_apart)
+{
+    json_t *v = call_json(&b, "POST", "/v1/chat/completions",
+                          "{" HELLO ",\"temperature\":0,\"max_tokens\":200,\"enable_thinking\":true}", 200);
+    const char *thought = str_at(v, "choices.0.message.reasoning_content");
+    ck_assert_uint_gt(strlen(thought), 0);
+    ck_assert_ptr_null(strstr(thought, "think>"));
+    ck_assert_ptr_null(strstr(str_at(v, "choices.0.message.content"), "think>"));
+    long long n = int_at(v, "usage.completion_tokens_details.reasoning_tokens");
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_le(n, int_at(v, "usage.completion_tokens"));
+    json_decref(v);
+}
+END_TEST
+
+/* Bodies that are asked whole and as a stream: the same must come. */
+static const char *const same[] = {
+    HELLO ",\"temperature\":0,\"max_tokens\":40,\"enable_thinking\":false",
+    HELLO ",\"temperature\":0,\"max_tokens\":150,\"enable_thinking\":true",
+    HELLO ",\"temperature\":1.2,\"seed\":7,\"max_tokens\":60,\"enable_thinking\":false,\"stop\":[\"e\",\" a\"]",
+    HELLO ",\"temperature\":3,\"seed\":11,\"max_tokens\":60,\"n\":3,\"top_k\":0,\"top_p\":1,\"min_p\":0,\"logprobs\":true,"
+          "\"top_logprobs\":2",
+    HELLO ",\"temperature\":1.3,\"seed\":5,\"max_tokens\":30,\"dry_multiplier\":0.5,\"xtc_probability\":0.5,\"n\":2,"
+          "\"logit_bias\":{\"5\":-100}",
+};
+
+static void same_text(json_t *whole, json_t *events, int index, const char *in_message, const char *in_delta)
+{
+    char path[80];
+    snprintf(path, sizeof path, "choices.%d.%s", index, in_message);
+    json_t *w = at(whole, path);
+    char *s = join_events(events, index, in_delta);
+    ck_assert_str_eq(s, json_is_string(w) ? json_string_value(w) : "");
+    free(s);
+}
+
+/* logprobs.content of the events of a choice, joined. */
+static json_t *join_logprobs(json_t *events, int index)
+{
+    json_t *all = json_array(), *v;
+    size_t i;
+    json_array_foreach(events, i, v)
+        if (json_array_size(at(v, "choices")) && int_at(v, "choices.0.index") == index)
+            json_array_extend(all, at(v, "choices.0.logprobs.content"));
+    return all;
+}
+
+static void check_stream(json_t *whole, json_t *events, int index)
+{
+    bool first = true, ended = false;
+    char path[80];
+    size_t i;
+    json_t *v;
+    json_array_foreach(events, i, v)
+    {
+        ck_assert_str_eq(str_at(v, "object"), "chat.completion.chunk");
+        ck_assert_str_eq(str_at(v, "id"), "chatcmpl-req-1");
+        if (!json_array_size(at(v, "choices")) || int_at(v, "choices.0.index") != index)
+            continue;
+        ck_assert(!ended);
+        ck_assert(json_is_null(at(v, "usage")));
+        ck_assert_int_eq(first, at(v, "choices.0.delta.role") != NULL);
+        first = false;
+        ended = json_is_string(at(v, "choices.0.finish_reason"));
+        snprintf(path, sizeof path, "choices.%d.finish_reason", index);
+        if (ended)
+            ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), str_at(whole, path));
+    }
+    ck_assert(ended);
+    same_text(whole, events, index, "message.content", "delta.content");
+    same_text(whole, events, index, "message.reasoning_content", "delta.reasoning_content");
+    json_t *logprobs = join_logprobs(events, index);
+    snprintf(path, sizeof path, "choices.%d.logprobs.content", index);
+    if (at(whole, path))
+        ck_assert(json_equal(logprobs, at(whole, path)));
+    json_decref(logprobs);
+}
+
+START_TEST(streams_say_what_whole_answers_say)
+{
+    char body[1024];
+    snprintf(body, sizeof body, "{%s}", same[_i]);
+    json_t *whole = call_json(&b, "POST", "/v1/chat/completions", body, 200);
+    snprintf(body, sizeof body, "{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", same[_i]);
+    for (size_t piece = 1; piece <= 4096; piece *= 64) {
+        json_t *events = call_events(&b, "/v1/chat/completions", body, piece);
+        int n = (int)json_array_size(at(whole, "choices"));
+        for (int i = 0; i < n; i++)
+            check_stream(whole, events, i);
+        json_t *last = json_array_get(events, json_array_size(events) - 1);
+        ck_assert_uint_eq(json_array_size(at(last, "choices")), 0);
+        ck_assert_int_eq(int_at(last, "usage.completion_tokens"), int_at(whole, "usage.completion_tokens"));
+        ck_assert_int_eq(int_at(last, "usage.prompt_tokens"), int_at(whole, "usage.prompt_tokens"));
+        ck_assert_int_eq(int_at(last, "usage.completion_tokens_details.reasoning_tokens"),
+                         int_at(whole, "usage.completion_tokens_details.reasoning_tokens"));
+        json_decref(events);
+    }
+    json_decref(whole);
+}
+END_TEST
+
+START_TEST(answers_of_n_differ_by_seed)
+{
+    json_t *v = call_json(&b, "POST", "/v1/chat/completions",
+                          "{" HELLO ",\"temperature\":3,\"seed\":3,\"n\":2,\"max_tokens\":40,\"min_p\":0,\"top_p\":1}", 200);
+    json_t *two = call_json(&b, "POST", "/v1/chat/completions",
+                            "{" HELLO ",\"temperature\":3,\"seed\":4,\"max_tokens\":40,\"min_p\":0,\"top_p\":1}", 200);
+    json_t *a = at(v, "choices.0.message"), *c = at(v, "choices.1.message");
+    ck_assert(!json_equal(a, c));
+    ck_assert(json_equal(c, at(two, "choices.0.message")));
+    ck_assert_int_eq(int_at(v, "usage.prompt_tokens"), int_at(two, "usage.prompt_tokens"));
+    json_decref(v);
+    json_decref(two);
+}
+END_TEST
+
+START_TEST(stop_strings_do_not_leak)
+{
+    json_t *v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"Once upon a time\",\"temperature\":0,\"max_tokens\":30}",
+                          200);
+    char full[2048];
+    snprintf(full, sizeof full, "%s", str_at(v, "choices.0.text"));
+    json_decref(v);
+    ck_assert_uint_gt(strlen(full), 12);
+    for (size_t i = 4; i < 8; i++) { /* wherever it begins and ends */
+        json_t *ask = json_pack("{s:s, s:i, s:i, s:[s#], s:i}", "prompt", "Once upon a time", "temperature", 0, "max_tokens", 30,
+                                "stop", full + i, 4, "logprobs", 0);
+        char *text = json_dumps(ask, JSON_COMPACT);
+        v = call_json(&b, "POST", "/v1/completions", text, 200);
+        const char *hit = strstr(full, json_string_value(at(ask, "stop.0")));
+        ck_assert_int_eq(strncmp(str_at(v, "choices.0.text"), full, (size_t)(hit - full)), 0);
+        ck_assert_uint_eq(strlen(str_at(v, "choices.0.text")), (size_t)(hit - full));
+        ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "stop");
+        json_decref(v);
+        json_decref(ask);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(a_completion)
+{
+    json_t *v = call_json(&b, "POST", "/v1/completions",
+                          "{\"prompt\":[\"One two\",\"The cat\"],\"temperature\":0,\"max_tokens\":8,\"echo\":true,\"n\":1}", 200);
+    ck_assert_str_eq(str_at(v, "object"), "text_completion");
+    ck_assert_str_eq(str_at(v, "id"), "cmpl-req-1");
+    ck_assert_uint_eq(json_array_size(at(v, "choices")), 2);
+    ck_assert_int_eq(strncmp(str_at(v, "choices.0.text"), "One two", 7), 0);
+    ck_assert_int_eq(strncmp(str_at(v, "choices.1.text"), "The cat", 7), 0);
+    json_decref(v);
+    v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"\"}", 400);
+    ck_assert_str_eq(str_at(v, "error.param"), "prompt");
+    json_decref(v);
+    v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":[]}", 400);
+    ck_assert_str_eq(str_at(v, "error.param"), "prompt");
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(completions_stream_too)
+{
+    const char *ask = "\"prompt\":\"Once upon a time\",\"temperature\":0.9,\"seed\":1,\"max_tokens\":30,\"n\":2,\"echo\":true";
+    char body[512];
+    snprintf(body, sizeof body, "{%s}", ask);
+    json_t *whole = call_json(&b, "POST", "/v1/completions", body, 200);
+    snprintf(body, sizeof body, "{%s,\"stream\":true}", ask);
+    json_t *events = call_events(&b, "/v1/completions", body, 100);
+    for (int i = 0; i < 2; i++)
+        same_text(whole, events, i, "text", "text");
+    ck_assert_str_eq(str_at(json_array_get(events, 0), "object"), "text_completion");
+    json_decref(events);
+    json_decref(whole);
+}
+END_TEST
+
+START_TEST(logprobs_of_completions)
+{
+    json_t *v = call_json(&b, "POST", "/v1/completions",
+                          "{\"prompt\":\"Once upon a time\",\"temperature\":0,\"max_tokens\":12,\"logprobs\":3}", 200);
+    json_t *l = at(v, "choices.0.logprobs"), *t;
+    size_t i, n = json_array_size(at(l, "tokens"));
+    const char *text = str_at(v, "choices.0.text");
+    char joined[1024] = "";
+    ck_assert_uint_gt(n, 4);
+    ck_assert_uint_eq(json_array_size(at(l, "token_logprobs")), n);
+    ck_assert_uint_eq(json_array_size(at(l, "top_logprobs")), n);
+    ck_assert_uint_eq(json_array_size(at(l, "text_offset")), n);
+    json_array_foreach(at(l, "tokens"), i, t)
+    {
+        ck_assert_int_eq(json_integer_value(json_array_get(at(l, "text_offset"), i)), (json_int_t)strlen(joined));
+        strcat(joined, json_string_value(t));
+        json_t *top = json_array_get(at(l, "top_logprobs"), i);
+        ck_assert_uint_ge(json_object_size(top), 3);
+        double p = json_number_value(json_array_get(at(l, "token_logprobs"), i));
+        ck_assert(p <= 0 && json_number_value(json_object_get(top, json_string_value(t))) == p); /* greedy: the best */
+    }
+    ck_assert_str_eq(joined, text);
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(logprobs_of_chats)
+{
+    json_t *v = call_json(&b, "POST", "/v1/chat/completions",
+                          "{" HELLO ",\"temperature\":0,\"max_tokens\":120,\"logprobs\":true,\"top_logprobs\":2}", 200);
+    json_t *t;
+    size_t i, k, n = 0;
+    char joined[8192] = "";
+    json_array_foreach(at(v, "choices.0.logprobs.content"), i, t)
+    {
+        ck_assert_uint_eq(json_array_size(at(t, "top_logprobs")), 2);
+        ck_assert(json_number_value(at(t, "logprob")) <= 0);
+        ck_assert(json_number_value(at(t, "top_logprobs.0.logprob")) >= json_number_value(at(t, "top_logprobs.1.logprob")));
+        json_t *bytes = at(t, "bytes"), *byte;
+        json_array_foreach(bytes, k, byte)
+            joined[n++] = (char)json_integer_value(byte);
+    }
+    joined[n] = 0;
+    ck_assert_str_eq(joined, str_at(v, "choices.0.message.content"));
+    json_decref(v);
+}
+END_TEST
+
+static void expect_error(const char *path, const char *body, int status, const char *code)
+{
+    json_t *v = call_json(&b, "POST", path, body, status);
+    ck_assert_msg(strcmp(str_at(v, "error.code"), code) == 0, "%s: %s", body, str_at(v, "error.code"));
+    ck_assert_uint_gt(strlen(str_at(v, "error.message")), 0);
+    json_decref(v);
+}
+
+START_TEST(long_prompts_are_refused)
+{
+    enum { WORDS = 3000 };
+    char *body = malloc(WORDS * 6 + 200), *s = body;
+    s += sprintf(s, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+    for (int i = 0; i < WORDS; i++)
+        s += sprintf(s, "word ");
+    sprintf(s, "\"}],\"stream\":true}");
+    expect_error("/v1/chat/completions", body, 400, "context_length_exceeded");
+    free(body);
+}
+END_TEST
+
+START_TEST(grammars_that_are_none_are_refused)
+{
+    expect_error("/v1/completions", "{\"prompt\":\"a\",\"grammar\":\"root ::= (\"}", 400, "invalid_value");
+}
+END_TEST
+
+START_TEST(a_timeout_before_anything_was_sent)
+{
+    expect_error("/v1/chat/completions", "{" HELLO ",\"max_tokens\":900,\"ignore_eos\":true,\"timeout\":0.05}", 408, "timeout");
+}
+END_TEST
+
+START_TEST(a_timeout_in_a_stream)
+{
+    struct reply_got r = call(&b, "POST", "/v1/chat/completions",
+                              "{" HELLO ",\"max_tokens\":1000,\"ignore_eos\":true,\"timeout\":0.3,\"stream\":true}");
+    if (r.status == 200) { /* else the machine was too slow for a first token */
+        const char *last = r.text + r.n - 2;
+        while (last > r.text && last[-1] != '\n')
+            last--;
+        ck_assert_msg(strncmp(last, "data: {\"error\":", 15) == 0, "%s", last);
+        ck_assert_ptr_null(strstr(r.text, "[DONE]"));
+    }
+    ck_assert_str_eq(r.usage.reason, "timeout");
+    free(r.text);
+}
+END_TEST
+
+START_TEST(ends_in_any_state)
+{
+    struct wait w[40];
+    struct api_exchange *x[40];
+    char body[512], buf[64];
+    for (int i = 0; i < 40; i++) { /* more than the queue takes: some are refused */
+        w[i] = (struct wait)WAIT_INIT;
+        snprintf(body, sizeof body, "{" HELLO ",\"max_tokens\":500,\"ignore_eos\":true,\"n\":%d,\"stream\":%s}", 1 + i % 3,
+                 i % 2 ? "true" : "false");
+        struct api_call c = { .method = "POST", .path = "/v1/chat/completions", .body = body, .n_body = strlen(body),
+                              .wake = wait_wake, .user = &w[i] };
+        x[i] = api_begin(b.api, &c);
+        ck_assert_ptr_nonnull(x[i]);
+    }
+    for (int i = 0; i < 40; i++) {
+        int status = api_status(x[i]);
+        ck_assert_msg(status == 0 || status == 200 || status == 429, "status %d", status);
+        if (status == 429)
+            ck_assert_uint_gt(api_retry_after(x[i]), 0);
+        if (i % 4 == 1 && status == 200)
+            api_read(x[i], buf, sizeof buf);
+    }
+    ck_assert_int_eq(api_status(x[39]), 429);
+    for (int i = 0; i < 40; i++)
+        api_end(x[(i * 7) % 40]);
+    api_end(NULL);
+}
+END_TEST
+
+START_TEST(draining_refuses)
+{
+    sched_drain(b.sched, 0);
+    struct reply_got r = call(&b, "POST", "/v1/chat/completions", "{" HELLO "}");
+    ck_assert_int_eq(r.status, 503);
+    ck_assert_uint_gt(r.retry_after, 0);
+    free(r.text);
+}
+END_TEST
+
+START_TEST(errors_as_json)
+{
+    char *s = api_error_json(401, "p\"", "c", "bad \xff key");
+    json_t *v = json_loads(s, 0, NULL);
+    ck_assert_str_eq(str_at(v, "error.message"), "bad \xef\xbf\xbd key");
+    ck_assert_str_eq(str_at(v, "error.type"), "authentication_error");
+    ck_assert_str_eq(str_at(v, "error.param"), "p\"");
+    json_decref(v);
+    free(s);
+}
+END_TEST
+
+int main(void)
+{
+    if (access(DEMO, R_OK) != 0)
+        return 77;
+    Suite *s = suite_create("api");
+    TCase *t = tcase_create("api");
+    tcase_add_unchecked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 600);
+    tcase_add_test(t, models);
+    tcase_add_test(t, paths_and_methods);
+    tcase_add_test(t, tokens_and_text);
+    tcase_add_test(t, a_chat);
+    tcase_add_test(t, reasoning_comes_apart);
+    tcase_add_loop_test(t, streams_say_what_whole_answers_say, 0, (int)(sizeof same / sizeof *same));
+    tcase_add_test(t, answers_of_n_differ_by_seed);
+    tcase_add_test(t, stop_strings_do_not_leak);
+    tcase_add_test(t, a_completion);
+    tcase_add_test(t, completions_stream_too);
+    tcase_add_test(t, logprobs_of_completions);
+    tcase_add_test(t, logprobs_of_chats);
+    tcase_add_test(t, long_prompts_are_refused);
+    tcase_add_test(t, grammars_that_are_none_are_refused);
+    tcase_add_test(t, a_timeout_before_anything_was_sent);
+    tcase_add_test(t, a_timeout_in_a_stream);
+    tcase_add_test(t, ends_in_any_state);
+    tcase_add_test(t, draining_refuses);
+    tcase_add_test(t, errors_as_json);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_fork_status(sr, CK_NOFORK); /* the scheduler has a thread */
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}

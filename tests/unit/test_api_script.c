@@ -1,0 +1,394 @@
+/* The API over a scheduler that says what the test wants: calls of tools, failures at any point, refusals. The functions
+ * of engine/sched.h are defined here. */
+#include "tests/unit/test_api.h"
+
+#include <stdlib.h>
+
+#include "base/ckd.h"
+#include "tests/unit/tiny_model.h"
+
+/* ---- the scheduler ---- */
+
+struct sched_job {
+    const char *text;        /* what is left to say */
+    struct sched_request r;
+    struct sched_token tokens[64];
+    char buf[4096];
+};
+
+static struct {
+    const char *text;
+    uint32_t per_take;       /* tokens of one take                                      */
+    enum sched_end end;      /* how it ends after the text                              */
+    enum gen_reason reason;
+    int refuse_at, refuse;   /* the submission of this number is refused with this code */
+    uint32_t silent;         /* tokens after the text that have none                    */
+    uint32_t live, submitted;
+    struct gen_opts gen;     /* of the newest request                                   */
+} script;
+
+static struct engine *eng;
+static struct api_bench b;
+
+int sched_submit(struct sched *s, const struct sched_request *r, struct sched_job **out, uint32_t *retry_s, struct err *e)
+{
+    (void)s;
+    if ((int)script.submitted++ == script.refuse_at) {
+        *retry_s = 7;
+        return err_set(e, script.refuse, "refused by the script");
+    }
+    struct sched_job *j = calloc(1, sizeof *j);
+    j->text = script.text;
+    j->r = *r;
+    script.gen = r->gen;
+    script.live++;
+    *out = j;
+    return 0;
+}
+
+/* Tokens as the vocabulary cuts the text, a few at a time. */
+void sched_take(struct sched_job *j, struct sched_out *out)
+{
+    struct err e = { 0 };
+    int32_t *ids;
+    uint32_t n;
+    *out = (struct sched_out){ .text = j->buf, .tokens = j->tokens };
+    ck_assert_int_eq(engine_encode(eng, j->text, strlen(j->text), ENGINE_PARSE_SPECIAL, &ids, &n, &e), 0);
+    for (uint32_t i = 0; i < MIN(n, script.per_take); i++) {
+        char *s;
+        size_t len;
+        ck_assert_int_eq(engine_decode(eng, ids + i, 1, ENGINE_SHOW_SPECIAL, &s, &len, &e), 0);
+        memcpy(j->buf + out->n_text, s, len);
+        out->n_text += len;
+        j->text += len;
+        j->tokens[out->n_tokens++] = (struct sched_token){ .id = ids[i], .text_end = (uint32_t)out->n_text, .logprob = -0.5f };
+        free(s);
+    }
+    free(ids);
+    if (!*j->text) {
+        for (uint32_t i = 0; i < script.silent; i++)
+            j->tokens[out->n_tokens++] = (struct sched_token){ .id = 5, .text_end = (uint32_t)out->n_text };
+        out->end = script.end;
+        out->result = (struct gen_result){ .reason = script.reason, .n_tokens = 11, .n_prompt = j->r.n_prompt };
+        err_set(&out->err, -EIO, "the script ends so");
+    }
+    j->r.wake(j->r.user);
+}
+
+void sched_release(struct sched_job *j)
+{
+    script.live -= j != NULL;
+    free(j);
+}
+
+void sched_cancel(struct sched_job *j)
+{
+    (void)j;
+}
+
+/* ---- */
+
+static void say(const char *text)
+{
+    memset(&script, 0, sizeof script);
+    script.text = text;
+    script.per_take = 1;
+    script.end = SCHED_OK;
+    script.reason = GEN_EOG;
+    script.refuse_at = -1;
+}
+
+static char path[64] = "/tmp/zinc-api-XXXXXX";
+
+static void setup(void)
+{
+    struct err e = { 0 };
+    tiny_model(path, "tiny-qwen3");
+    ck_assert_msg(engine_open_vocab(path, &eng, &e) == 0, "%s", e.msg);
+    struct api_opts o = { .eng = eng, .sampling = sampler_defaults(), .think = -1, .think_budget = -1 };
+    ck_assert_msg(api_create(&o, &b.api, &e) == 0, "%s", e.msg);
+}
+
+static void teardown(void)
+{
+    ck_assert_uint_eq(script.live, 0);
+    api_destroy(b.api);
+    engine_close(eng);
+    unlink(path);
+}
+
+#define CHAT  "/v1/chat/completions"
+#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"enable_thinking\":false"
+#define TOOLS                                                                                                          \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}},"      \
+    "{\"type\":\"function\",\"function\":{\"name\":\"time\"}}]"
+
+static const char *const two_calls =
+    "I look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par\\\"is\", \"days\": [1, 2]}}\n</tool_call>\n"
+    "<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
+
+START_TEST(calls_in_a_whole_answer)
+{
+    say(two_calls);
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200), *calls = at(v, "choices.0.message.tool_calls");
+    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "tool_calls");
+    ck_assert_str_eq(str_at(v, "choices.0.message.content"), "I look.");
+    ck_assert_uint_eq(json_array_size(calls), 2);
+    ck_assert_str_eq(str_at(calls, "0.type"), "function");
+    ck_assert_str_eq(str_at(calls, "0.function.name"), "weather");
+    ck_assert_str_eq(str_at(calls, "1.function.name"), "time");
+    ck_assert_int_eq(strncmp(str_at(calls, "0.id"), "call_", 5), 0);
+    ck_assert_str_ne(str_at(calls, "0.id"), str_at(calls, "1.id"));
+    json_t *arguments = json_loads(str_at(calls, "0.function.arguments"), 0, NULL);
+    ck_assert_str_eq(str_at(arguments, "city"), "Par\"is");
+    json_decref(arguments);
+    json_decref(v);
+    say(two_calls + strlen("I look.\n"));
+    v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
+    ck_assert(json_is_null(at(v, "choices.0.message.content")));
+    json_decref(v);
+}
+END_TEST
+
+/* What the openai clients do with deltas. */
+static json_t *assemble(json_t *events)
+{
+    json_t *calls = json_array(), *v, *d;
+    size_t i, k;
+    json_array_foreach(events, i, v)
+        json_array_foreach(at(v, "choices.0.delta.tool_calls"), k, d)
+        {
+            size_t index = (size_t)int_at(d, "index");
+            if (index == json_array_size(calls)) { /* the first: everything but arguments */
+                ck_assert_str_eq(str_at(d, "type"), "function");
+                json_array_append_new(calls, json_pack("{s:O,s:O,s:s}", "id", at(d, "id"), "name", at(d, "function.name"),
+                                                       "arguments", ""));
+            } else {
+                ck_assert_ptr_null(at(d, "id"));
+                ck_assert_ptr_null(at(d, "function.name"));
+            }
+            json_t *call = json_array_get(calls, index);
+            ck_assert_ptr_nonnull(call);
+            json_object_set_new(call, "arguments", json_sprintf("%s%s", str_at(call, "arguments"), str_at(d, "function.arguments")));
+        }
+    return calls;
+}
+
+START_TEST(calls_in_a_stream)
+{
+    say(two_calls);
+    script.per_take = (uint32_t)_i;
+    json_t *whole = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
+    script.per_take = (uint32_t)_i;
+    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",\"stream\":true}", 4096), *calls = assemble(events);
+    char *text = join_events(events, 0, "delta.content"), where[64];
+    ck_assert_str_eq(text, "I look.");
+    ck_assert_uint_eq(json_array_size(calls), 2);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(where, sizeof where, "choices.0.message.tool_calls.%zu.function.name", i);
+        ck_assert_str_eq(str_at(json_array_get(calls, i), "name"), str_at(whole, where));
+        snprintf(where, sizeof where, "choices.0.message.tool_calls.%zu.function.arguments", i);
+        ck_assert_str_eq(str_at(json_array_get(calls, i), "arguments"), str_at(whole, where));
+    }
+    json_t *last = json_array_get(events, json_array_size(events) - 1);
+    ck_assert_str_eq(str_at(last, "choices.0.finish_reason"), "tool_calls");
+    ck_assert_int_eq(int_at(last, "timings.predicted_n"), 11);
+    free(text);
+    json_decref(calls);
+    json_decref(events);
+    json_decref(whole);
+}
+END_TEST
+
+START_TEST(calls_nobody_asked_for_are_text)
+{
+    say(two_calls);
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS ",\"tool_choice\":\"none\"}", 200);
+    ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
+    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "stop");
+    ck_assert_ptr_nonnull(strstr(str_at(v, "choices.0.message.content"), "weather"));
+    json_decref(v);
+}
+END_TEST
+
+/* A call that was cut off: whole answers give what there is as text, streams have told of it already. */
+START_TEST(a_call_cut_off)
+{
+    say("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Pa");
+    script.reason = GEN_LENGTH;
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
+    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "length");
+    ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
+    ck_assert_ptr_nonnull(strstr(str_at(v, "choices.0.message.content"), "Pa"));
+    json_decref(v);
+    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",\"stream\":true}", 4096);
+    v = json_array_get(events, json_array_size(events) - 1);
+    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "length");
+    json_decref(events);
+}
+END_TEST
+
+START_TEST(reasoning_is_counted)
+{
+    say("<think>\nOne two three.\n</think>\n\nFour.");
+    json_t *v = call_json(&b, "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"logprobs\":true}", 200), *t;
+    ck_assert_str_eq(str_at(v, "choices.0.message.reasoning_content"), "One two three.");
+    ck_assert_str_eq(str_at(v, "choices.0.message.content"), "Four.");
+    ck_assert_int_gt(int_at(v, "usage.completion_tokens_details.reasoning_tokens"), 3);
+    char joined[64] = "";
+    size_t i;
+    json_array_foreach(at(v, "choices.0.logprobs.content"), i, t)
+        strcat(joined, str_at(t, "token"));
+    ck_assert_str_eq(joined, "Four.");
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(tokens_of_a_stop_string_are_not_listed)
+{
+    say("abc def");
+    script.silent = 3;
+    script.reason = GEN_STOP_STRING;
+    json_t *v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"x\",\"logprobs\":0}", 200), *t;
+    char joined[64] = "";
+    size_t i;
+    json_array_foreach(at(v, "choices.0.logprobs.tokens"), i, t)
+        strcat(joined, json_string_value(t));
+    ck_assert_str_eq(joined, "abc def");
+    json_decref(v);
+}
+END_TEST
+
+START_TEST(what_is_asked_reaches_the_scheduler)
+{
+    say("x");
+    json_decref(call_json(&b, "POST", CHAT, "{" HELLO ",\"max_tokens\":5,\"stop\":\"END\",\"ignore_eos\":true,\"temperature\":0.25}", 200));
+    ck_assert_uint_eq(script.gen.n_max, 5);
+    ck_assert_uint_eq(script.gen.n_stop, 1);
+    ck_assert(script.gen.ignore_eos && script.gen.show_special && script.gen.sampling.temp == 0.25f);
+    ck_assert_int_eq(script.gen.think_budget, -1);
+    json_decref(call_json(&b, "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"thinking_budget\":3}", 200));
+    ck_assert_int_eq(script.gen.think_budget, 3);
+    ck_assert_ptr_nonnull(script.gen.think_end);
+    json_decref(call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 200));
+    ck_assert(!script.gen.show_special && script.gen.n_max == 0);
+}
+END_TEST
+
+static const struct {
+    enum sched_end end;
+    int status;
+    const char *type, *reason;
+} failures[] = {
+    { SCHED_FAILED, 500, "server_error", "error" },
+    { SCHED_EXPIRED, 408, "timeout_error", "timeout" },
+    { SCHED_SHUTDOWN, 503, "unavailable_error", "cancelled" },
+};
+
+/* Before anything was sent, and in whole answers. */
+START_TEST(failures_with_a_status)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        say(stream ? "" : "some text");
+        script.end = failures[_i].end;
+        struct reply_got r = call(&b, "POST", CHAT, stream ? "{" HELLO ",\"stream\":true}" : "{" HELLO "}");
+        ck_assert_int_eq(r.status, failures[_i].status);
+        ck_assert(!r.streams);
+        ck_assert_str_eq(r.usage.reason, failures[_i].reason);
+        ck_assert_int_eq(r.retry_after > 0, r.status == 503);
+        json_t *v = json_loads(r.text, 0, NULL);
+        ck_assert_str_eq(str_at(v, "error.type"), failures[_i].type);
+        json_decref(v);
+        free(r.text);
+    }
+}
+END_TEST
+
+START_TEST(failures_in_a_stream)
+{
+    say("some text");
+    script.end = failures[_i].end;
+    struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",\"stream\":true,\"n\":2}");
+    ck_assert_int_eq(r.status, 200);
+    ck_assert_ptr_null(strstr(r.text, "[DONE]"));
+    const char *error = strstr(r.text, "data: {\"error\":");
+    ck_assert_ptr_nonnull(error);
+    json_t *v = json_loads(error + 6, JSON_DISABLE_EOF_CHECK, NULL);
+    ck_assert_str_eq(str_at(v, "error.type"), failures[_i].type);
+    ck_assert_ptr_null(strstr(error + 6, "data:"));
+    json_decref(v);
+    free(r.text);
+}
+END_TEST
+
+static const struct {
+    int rc, status;
+    const char *code;
+    uint32_t retry_after;
+} refusals[] = {
+    { -EBUSY, 429, "queue_full", 7 },   { -ESHUTDOWN, 503, "shutting_down", 5 }, { -E2BIG, 400, "context_length_exceeded", 0 },
+    { -EINVAL, 400, "invalid_value", 0 }, { -ENOMEM, 503, "out_of_memory", 0 },  { -EIO, 500, "engine_failed", 0 },
+};
+
+/* Of the first answer, or of the second, when the first one runs already. */
+START_TEST(refusals_have_a_status)
+{
+    for (int which = 0; which < 2; which++) {
+        say("some text");
+        script.refuse_at = which;
+        script.refuse = refusals[_i].rc;
+        struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",\"stream\":true,\"n\":2}");
+        ck_assert_int_eq(r.status, refusals[_i].status);
+        ck_assert_uint_eq(r.retry_after, refusals[_i].retry_after);
+        ck_assert_uint_eq(script.live, 0);
+        json_t *v = json_loads(r.text, 0, NULL);
+        ck_assert_str_eq(str_at(v, "error.code"), refusals[_i].code);
+        json_decref(v);
+        free(r.text);
+    }
+}
+END_TEST
+
+START_TEST(an_exchange_left_in_the_middle)
+{
+    struct wait w = WAIT_INIT;
+    const char *body = "{" HELLO ",\"stream\":true,\"n\":3}";
+    char buf[10];
+    for (int reads = 0; reads < 200; reads += 20) {
+        say(two_calls);
+        struct api_call c = { .method = "POST", .path = CHAT, .body = body, .n_body = strlen(body), .wake = wait_wake, .user = &w };
+        struct api_exchange *x = api_begin(b.api, &c);
+        ck_assert_uint_eq(script.live, 3);
+        for (int i = 0; i < reads && api_status(x); i++)
+            api_read(x, buf, sizeof buf);
+        api_end(x);
+        ck_assert_uint_eq(script.live, 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    tiny_model_or_skip();
+    Suite *s = suite_create("api_script");
+    TCase *t = tcase_create("api_script");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 100);
+    tcase_add_test(t, calls_in_a_whole_answer);
+    tcase_add_loop_test(t, calls_in_a_stream, 1, 20);
+    tcase_add_test(t, calls_nobody_asked_for_are_text);
+    tcase_add_test(t, a_call_cut_off);
+    tcase_add_test(t, reasoning_is_counted);
+    tcase_add_test(t, tokens_of_a_stop_string_are_not_listed);
+    tcase_add_test(t, what_is_asked_reaches_the_scheduler);
+    tcase_add_loop_test(t, failures_with_a_status, 0, (int)ARRAY_LEN(failures));
+    tcase_add_loop_test(t, failures_in_a_stream, 0, (int)ARRAY_LEN(failures));
+    tcase_add_loop_test(t, refusals_have_a_status, 0, (int)ARRAY_LEN(refusals));
+    tcase_add_test(t, an_exchange_left_in_the_middle);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,511 @@
+/* The scheduler: what a request generates is what it generates alone, whatever runs beside it; ends of every kind; turns;
+ * takers that are slow; many threads. */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "engine/sched.h"
+#include "tests/lib/run.h"
+#include "tests/unit/tiny_model.h"
+
+enum { N_CTX = 256, CHUNK = 32, MAX_TOK = N_CTX };
+
+static struct engine *open_engine(const char *path, const char *tier, uint32_t n_slots)
+{
+    struct engine_opts o = { .path = path, .tier = tier, .n_ctx = N_CTX, .chunk = CHUNK, .n_slots = n_slots,
+                             .score_rows = 8, .threads = 2 };
+    struct engine *eng;
+    struct err e = { 0 };
+    ck_assert_msg(engine_open(&o, &eng, &e) == 0, "%s", e.msg);
+    return eng;
+}
+
+static struct sched *start(struct engine *eng, uint32_t max_queue, uint32_t hold_bytes)
+{
+    struct sched_opts o = { .max_queue = max_queue, .hold_bytes = hold_bytes, .kv.host_bytes = 8 << 20 };
+    struct sched *s;
+    struct err e = { 0 };
+    ck_assert_msg(sched_create(eng, &o, &s, &e) == 0, "%s", e.msg);
+    return s;
+}
+
+/* A request and what came of it. */
+struct ask {
+    struct sched_request r;
+    struct sched_job *job;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool awake;
+    int32_t tok[MAX_TOK];
+    uint32_t n_tok;
+    struct sched_out last;
+    uint64_t end_ns;
+};
+
+static void wake(void *user)
+{
+    struct ask *a = user;
+    pthread_mutex_lock(&a->lock);
+    a->awake = true;
+    pthread_cond_signal(&a->cond);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void ask_init(struct ask *a, const int32_t *prompt, uint32_t n, uint32_t n_max)
+{
+    *a = (struct ask){ .r = { .prompt = prompt, .n_prompt = n, .n_logprobs = -1, .wake = wake, .user = a } };
+    a->r.gen = (struct gen_opts){ .sampling = sampler_defaults(), .n_max = n_max, .ignore_eos = true };
+    a->r.gen.sampling.temp = 0;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->cond, NULL);
+}
+
+static void submit(struct sched *s, struct ask *a)
+{
+    uint32_t retry = 0;
+    struct err e = { 0 };
+    ck_assert_msg(sched_submit(s, &a->r, &a->job, &retry, &e) == 0, "%s", e.msg);
+}
+
+static void take(struct ask *a)
+{
+    sched_take(a->job, &a->last);
+    for (uint32_t i = 0; i < a->last.n_tokens && a->n_tok < MAX_TOK; i++)
+        a->tok[a->n_tok++] = a->last.tokens[i].id;
+    if (a->last.end != SCHED_RUNNING && !a->end_ns)
+        a->end_ns = clock_ns();
+}
+
+static void sleep_until_woken(struct ask *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (!a->awake)
+        pthread_cond_wait(&a->cond, &a->lock);
+    a->awake = false;
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void await_tokens(struct ask *a, uint32_t n)
+{
+    while (a->last.end == SCHED_RUNNING && a->n_tok < n) {
+        sleep_until_woken(a);
+        take(a);
+    }
+}
+
+static void await_end(struct ask *a)
+{
+    await_tokens(a, UINT32_MAX);
+    sched_release(a->job);
+}
+
+static void random_prompt(int32_t *tok, uint32_t n, unsigned *seed, uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tok[i] = (int32_t)((uint32_t)rand_r(seed) % n_vocab);
+}
+
+/* ---- company ---- */
+
+struct alone {
+    int32_t tok[MAX_TOK];
+    uint32_t n;
+};
+
+static int note_token(void *user, int32_t id, const float *logits)
+{
+    struct alone *a = user;
+    if (a->n < MAX_TOK)
+        a->tok[a->n++] = id;
+    return 0;
+}
+
+static void generate_alone(struct engine *eng, const struct sched_request *r, struct alone *a)
+{
+    struct session *s;
+    struct gen_result res;
+    struct err e = { 0 };
+    struct gen_opts o = r->gen;
+    o.on_token = note_token;
+    o.user = a;
+    a->n = 0;
+    ck_assert_int_eq(session_create(eng, &s, &e), 0);
+    ck_assert_msg(generate(s, &o, r->prompt, r->n_prompt, &res, &e) == 0, "%s", e.msg);
+    session_destroy(s);
+}
+
+static void company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed)
+{
+    enum { N = 28 };
+    char path[] = "/tmp/zinc-sched-XXXXXX";
+    static struct ask ask[N];
+    static int32_t prompt[N][N_CTX];
+    tiny_model(path, preset);
+    struct engine *eng = open_engine(path, tier, 5), *one = open_engine(path, tier, 1);
+    struct sched *s = start(eng, N, 0);
+    uint32_t n_vocab = engine_info(eng)->n_vocab;
+    for (int i = 0; i < n_asks; i++) {
+        uint32_t n = 1 + (uint32_t)rand_r(&seed) % n_most, shared = i ? (uint32_t)rand_r(&seed) % n : 0;
+        random_prompt(prompt[i], n, &seed, n_vocab);
+        if (i % 3)
+            memcpy(prompt[i], prompt[rand_r(&seed) % i], shared * sizeof(int32_t));
+        ask_init(&ask[i], prompt[i], n, 1 + (uint32_t)rand_r(&seed) % (n_most / 3));
+        ask[i].r.client = (uint64_t)i % 4;
+        ask[i].r.gen.sampling.temp = i % 2 ? 0.0f : 1.0f;
+        ask[i].r.gen.sampling.seed = (uint32_t)i;
+        ask[i].r.gen.sampling.rng = i % 4 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
+        ask[i].r.gen.sampling.repeat_penalty = i % 8 ? 1.0f : 1.3f;
+        submit(s, &ask[i]);
+    }
+    for (int i = 0; i < n_asks; i++) {
+        await_end(&ask[i]);
+        ck_assert_int_eq(ask[i].last.end, SCHED_OK);
+        static struct alone a;
+        generate_alone(one, &ask[i].r, &a);
+        ck_assert_msg(a.n == ask[i].n_tok && memcmp(a.tok, ask[i].tok, a.n * sizeof *a.tok) == 0,
+                      "%s on %s: request %d: %u tokens beside others, %u alone", preset, tier, i, ask[i].n_tok, a.n);
+    }
+    sched_destroy(s);
+    engine_close(eng);
+    engine_close(one);
+    unlink(path);
+}
+
+START_TEST(a_request_generates_what_it_generates_alone)
+{
+    static const char *const preset[] = { "tiny-qwen3", "tiny-qwen35moe", "tiny-gemma3", "tiny-gpt-oss" };
+    for (size_t i = 0; i < ARRAY_LEN(preset); i++)
+        company(preset[i], "cpu", 28, 120, (unsigned)i + 1);
+}
+END_TEST
+
+/* Decode and prompts apart, as on every tier of compiled kernels. */
+START_TEST(so_it_does_where_prompts_have_a_stream_of_their_own)
+{
+    company("tiny-qwen3", "lockstep", 4, 36, 7);
+}
+END_TEST
+
+/* ---- ends ---- */
+
+struct rig {
+    char path[32];
+    struct engine *eng;
+    struct sched *s;
+};
+
+static struct rig rig(const char *tier, uint32_t n_slots, uint32_t max_queue, uint32_t hold)
+{
+    struct rig r = { "/tmp/zinc-sched-XXXXXX", NULL, NULL };
+    tiny_model(r.path, "tiny-qwen3");
+    r.eng = open_engine(r.path, tier, n_slots);
+    r.s = start(r.eng, max_queue, hold);
+    return r;
+}
+
+static void rig_end(struct rig *r)
+{
+    sched_destroy(r->s);
+    engine_close(r->eng);
+    unlink(r->path);
+}
+
+static const int32_t words[] = { 5, 6, 7, 8, 9, 10, 11, 12 };
+
+START_TEST(cancelled_and_expired_requests_keep_what_they_made)
+{
+    struct rig r = rig("cpu", 1, 4, 0);
+    struct ask a, b, c;
+    ask_init(&a, words, 8, 200);
+    ask_init(&b, words, 8, 200);
+    ask_init(&c, words, 8, 200);
+    b.r.deadline_ns = clock_ns() + 20000000; /* passes while it waits for the slot */
+    submit(r.s, &a);
+    submit(r.s, &b);
+    submit(r.s, &c);
+    await_tokens(&a, 3);
+    await_end(&b);
+    ck_assert_int_eq(b.last.end, SCHED_EXPIRED);
+    ck_assert_int_eq(b.last.err.code, -ETIME);
+    ck_assert_uint_eq(b.n_tok, 0);
+    sched_cancel(a.job);
+    await_end(&a);
+    ck_assert_msg(a.last.end == SCHED_CANCELLED || a.last.end == SCHED_OK, "end %d", a.last.end);
+    ck_assert_uint_ge(a.n_tok, 3);
+    await_tokens(&c, 1);
+    sched_cancel(c.job);
+    await_end(&c);
+    struct sched_stats st = sched_stats(r.s);
+    ck_assert_uint_eq(st.requests, 3);
+    ck_assert_uint_eq(st.expired, 1);
+    ck_assert_uint_eq(st.finished + st.cancelled, 2);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(a_running_request_ends_at_its_deadline)
+{
+    struct rig r = rig("null", 1, 4, 64);
+    struct ask a;
+    ask_init(&a, words, 8, 0);
+    a.r.gen.n_max = 240;
+    a.r.deadline_ns = clock_ns() + 50000000;
+    submit(r.s, &a); /* nobody takes: it is paused, and the deadline must still come */
+    uint64_t t0 = clock_ns();
+    while (sched_stats(r.s).expired == 0 && clock_ns() - t0 < 5000000000u)
+        usleep(1000);
+    ck_assert_uint_eq(sched_stats(r.s).expired, 1);
+    await_end(&a);
+    ck_assert_int_eq(a.last.end, SCHED_EXPIRED);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(a_full_queue_refuses_and_says_when_to_come_again)
+{
+    struct rig r = rig("null", 1, 2, 64);
+    struct ask a[3], more;
+    for (int i = 0; i < 3; i++) {
+        ask_init(&a[i], words, 8, 200); /* the first one holds the slot, paused: nobody takes */
+        submit(r.s, &a[i]);
+        while (i == 0 && sched_stats(r.s).running == 0)
+            usleep(1000);
+    }
+    ask_init(&more, words, 8, 4);
+    uint32_t retry = 0;
+    struct err e = { 0 };
+    ck_assert_int_eq(sched_submit(r.s, &more.r, &more.job, &retry, &e), -EBUSY);
+    ck_assert_uint_ge(retry, 1);
+    ck_assert_ptr_nonnull(strstr(e.msg, "come again"));
+    ck_assert_uint_eq(sched_stats(r.s).refused, 1);
+    for (int i = 0; i < 3; i++)
+        await_end(&a[i]);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(requests_that_cannot_be_are_refused)
+{
+    struct rig r = rig("null", 1, 2, 0);
+    struct ask a;
+    uint32_t retry;
+    struct err e = { 0 };
+    static int32_t many[N_CTX + 1];
+    static const int32_t wrong[] = { 5, 1 << 20 };
+    ask_init(&a, many, N_CTX + 1, 4);
+    ck_assert_int_eq(sched_submit(r.s, &a.r, &a.job, &retry, &e), -E2BIG);
+    ask_init(&a, wrong, 2, 4);
+    ck_assert_int_eq(sched_submit(r.s, &a.r, &a.job, &retry, &e), -EINVAL);
+    ask_init(&a, words, 0, 4);
+    ck_assert_int_eq(sched_submit(r.s, &a.r, &a.job, &retry, &e), -EINVAL);
+    ask_init(&a, words, 8, 4);
+    a.r.gen.sampling.min_p = 7;
+    ck_assert_int_eq(sched_submit(r.s, &a.r, &a.job, &retry, &e), -EINVAL);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(the_context_ends_a_request)
+{
+    struct rig r = rig("null", 2, 2, 0);
+    struct ask a;
+    static int32_t full[N_CTX];
+    ask_init(&a, full, N_CTX, 4); /* exactly full: one token can still be chosen */
+    submit(r.s, &a);
+    await_end(&a);
+    ck_assert_int_eq(a.last.end, SCHED_OK);
+    ck_assert_int_eq(a.last.result.reason, GEN_CONTEXT);
+    ck_assert_uint_eq(a.n_tok, 1);
+    rig_end(&r);
+}
+END_TEST
+
+/* ---- turns ---- */
+
+START_TEST(clients_take_turns)
+{
+    enum { N = 9 };
+    struct rig r = rig("cpu", 1, N, 0);
+    static struct ask a[N];
+    for (int i = 0; i < N; i++) { /* client 1 comes first, with 8 requests; then client 2 with one */
+        ask_init(&a[i], words, 8, 10);
+        a[i].r.client = i == N - 1 ? 2 : 1;
+        submit(r.s, &a[i]);
+    }
+    for (int i = 0; i < N; i++)
+        await_end(&a[i]);
+    struct sched_out *last = &a[N - 1].last;
+    ck_assert_uint_lt(last->queued_ns, a[3].last.queued_ns);
+    for (int i = 1; i + 1 < N; i++)
+        ck_assert_uint_ge(a[i].last.queued_ns + 1000000, a[i - 1].last.queued_ns);
+    rig_end(&r);
+}
+END_TEST
+
+/* A prompt is evaluated in chunks, and between two of them the running request gets a token. */
+START_TEST(a_long_prompt_does_not_stop_the_others)
+{
+    struct rig r = rig("cpu", 2, 4, 0);
+    static int32_t prompt[N_CTX - 8];
+    struct ask a, b;
+    unsigned seed = 3;
+    random_prompt(prompt, ARRAY_LEN(prompt), &seed, engine_info(r.eng)->n_vocab);
+    ask_init(&a, words, 8, 200);
+    ask_init(&b, prompt, ARRAY_LEN(prompt), 1);
+    submit(r.s, &a);
+    await_tokens(&a, 2);
+    uint32_t before = a.n_tok;
+    submit(r.s, &b);
+    await_end(&b);
+    take(&a);
+    ck_assert_uint_ge(a.n_tok + 1, before + ARRAY_LEN(prompt) / CHUNK);
+    sched_cancel(a.job);
+    await_end(&a);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(a_slow_taker_is_waited_for_and_loses_nothing)
+{
+    struct rig r = rig("null", 2, 4, 64);
+    struct ask slow, quick;
+    ask_init(&slow, words, 8, 200);
+    ask_init(&quick, words, 8, 200);
+    submit(r.s, &slow);
+    submit(r.s, &quick);
+    await_end(&quick);
+    ck_assert_uint_eq(quick.n_tok, 200);
+    take(&slow); /* what fitted */
+    ck_assert_uint_lt(slow.n_tok, 100);
+    await_end(&slow);
+    ck_assert_uint_eq(slow.n_tok, 200);
+    ck_assert_mem_eq(slow.tok, quick.tok, sizeof(int32_t) * 200);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(draining_ends_what_runs_and_refuses_what_comes)
+{
+    struct rig r = rig("null", 1, 4, 64);
+    struct ask a, b, late;
+    ask_init(&a, words, 8, 200);
+    ask_init(&b, words, 8, 200);
+    submit(r.s, &a);
+    submit(r.s, &b);
+    ck_assert_uint_eq(sched_drain(r.s, 20000000), 2);
+    await_end(&a);
+    await_end(&b);
+    ck_assert_int_eq(a.last.end, SCHED_SHUTDOWN);
+    ck_assert_int_eq(b.last.end, SCHED_SHUTDOWN);
+    uint32_t retry;
+    struct err e = { 0 };
+    ask_init(&late, words, 8, 4);
+    ck_assert_int_eq(sched_submit(r.s, &late.r, &late.job, &retry, &e), -ESHUTDOWN);
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(log_probabilities_are_of_the_models_own_distribution)
+{
+    struct rig r = rig("cpu", 1, 4, 0);
+    struct ask a;
+    ask_init(&a, words, 8, 12);
+    a.r.n_logprobs = 5;
+    submit(r.s, &a);
+    uint32_t seen = 0;
+    while (a.last.end == SCHED_RUNNING) {
+        sleep_until_woken(&a);
+        take(&a);
+        for (uint32_t i = 0; i < a.last.n_tokens; i++, seen++) {
+            const struct sched_token *t = &a.last.tokens[i];
+            double sum = 0;
+            ck_assert_uint_eq(t->n_top, 5);
+            ck_assert_int_eq(t->top[0].id, t->id); /* greedy */
+            ck_assert_float_eq(t->top[0].logprob, t->logprob);
+            for (uint32_t k = 0; k < 5; k++)
+                sum += exp(t->top[k].logprob);
+            for (uint32_t k = 1; k < 5; k++)
+                ck_assert_float_le(t->top[k].logprob, t->top[k - 1].logprob);
+            ck_assert_double_le(sum, 1.0001);
+            ck_assert_double_gt(sum, 0);
+        }
+    }
+    ck_assert_uint_eq(seen, 12);
+    sched_release(a.job);
+    rig_end(&r);
+}
+END_TEST
+
+/* ---- many threads ---- */
+
+struct crowd {
+    struct sched *s;
+    unsigned seed;
+    uint32_t done;
+};
+
+static void *one_of_many(void *user)
+{
+    struct crowd *c = user;
+    for (int i = 0; i < 60; i++) {
+        struct ask a;
+        uint32_t retry;
+        ask_init(&a, words, 1 + (uint32_t)rand_r(&c->seed) % 8, 1 + (uint32_t)rand_r(&c->seed) % 60);
+        if (rand_r(&c->seed) % 8 == 0)
+            a.r.deadline_ns = clock_ns() + 1000 * (uint64_t)(rand_r(&c->seed) % 1000);
+        if (sched_submit(c->s, &a.r, &a.job, &retry, NULL))
+            continue;
+        int what = rand_r(&c->seed) % 4;
+        if (what == 0) {
+            usleep((unsigned)rand_r(&c->seed) % 300);
+            sched_release(a.job); /* without a word: it is cancelled */
+        } else {
+            await_tokens(&a, what == 1 ? 2 : UINT32_MAX);
+            if (what == 1)
+                sched_cancel(a.job);
+            await_end(&a);
+        }
+        pthread_mutex_destroy(&a.lock);
+        pthread_cond_destroy(&a.cond);
+        c->done++;
+    }
+    return NULL;
+}
+
+START_TEST(many_threads_come_and_go)
+{
+    enum { N = 8 };
+    struct rig r = rig("null", 4, 64, 0);
+    struct crowd c[N];
+    pthread_t t[N];
+    for (unsigned i = 0; i < N; i++) {
+        c[i] = (struct crowd){ r.s, i + 1, 0 };
+        ck_assert_int_eq(pthread_create(&t[i], NULL, one_of_many, &c[i]), 0);
+    }
+    uint64_t done = 0;
+    for (int i = 0; i < N; i++) {
+        pthread_join(t[i], NULL);
+        done += c[i].done;
+    }
+    sched_drain(r.s, 5000000000u);
+    struct sched_stats st = sched_stats(r.s);
+    ck_assert_uint_eq(st.finished + st.cancelled + st.expired, done);
+    ck_assert_uint_eq(st.failed, 0);
+    rig_end(&r);
+}
+END_TEST
+
+int main(void)
+{
+    tiny_model_or_skip();
+    return RUN_TESTS("sched", a_request_generates_what_it_generates_alone,
+                     so_it_does_where_prompts_have_a_stream_of_their_own,
+                     cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,
+                     a_full_queue_refuses_and_says_when_to_come_again, requests_that_cannot_be_are_refused,
+                     the_context_ends_a_request, clients_take_turns, a_long_prompt_does_not_stop_the_others,
+                     a_slow_taker_is_waited_for_and_loses_nothing, draining_ends_what_runs_and_refuses_what_comes,
+                     log_probabilities_are_of_the_models_own_distribution, many_threads_come_and_go);
+}
