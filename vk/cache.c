@@ -56,7 +56,7 @@ static bool file_of(const struct vk *v, char *path, size_t n)
     char folder[400];
     if (!folder_of(folder, sizeof folder))
         return false;
-    return (size_t)snprintf(path, n, "%s/vulkan-%016llx.cache", folder, (unsigned long long)key_of(v)) < n;
+    return (size_t)snprintf(path, n, "%s/vulkan-%016llx.cache", folder, (unsigned long long)v->cache_key) < n;
 }
 
 /* The driver's bytes of a file that is whole and ours; NULL and nothing said where there is none. */
@@ -70,7 +70,7 @@ static void *read_file(const struct vk *v, const char *path, size_t *n)
     const char *why = NULL;
     if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic))
         why = "it is not a pipeline cache of zinc";
-    else if (h.key != key_of(v))
+    else if (h.key != v->cache_key)
         why = "it is of another device, driver or zinc";
     else if (h.bytes > CACHE_MAX || !(data = malloc(h.bytes + 1)) || fread(data, 1, h.bytes + 1, f) != h.bytes)
         why = "its length is not what its head says";
@@ -90,6 +90,7 @@ void vk_cache_open(struct vk *v)
 {
     char path[480];
     size_t n = 0;
+    v->cache_key = key_of(v);
     void *data = v->fresh < 2 && file_of(v, path, sizeof path) ? read_file(v, path, &n) : NULL;
     VkPipelineCacheCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = n,
                                      .pInitialData = data };
@@ -118,7 +119,7 @@ static void make_folders(char *path)
 static bool write_file(const struct vk *v, const char *path, const void *data, size_t n)
 {
     char tmp[500];
-    const struct head h = { .magic = { 'Z', 'V', 'K', 'P', 'C', 0, 0, 1 }, .key = key_of(v), .bytes = n,
+    const struct head h = { .magic = { 'Z', 'V', 'K', 'P', 'C', 0, 0, 1 }, .key = v->cache_key, .bytes = n,
                             .check = XXH64(data, n, 0) };
     snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
     FILE *f = fopen(tmp, "wb");

@@ -1,4 +1,4 @@
-/* vk/device.c: instance, devices and what they can do, the logical device. */
+/* vk/device.c: devices and what they can do, the logical device. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,111 +7,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "vk/vk.h"
-
-/* ---- instance ---- */
-
-static uint32_t n_invalid;
-
-static VkBool32 VKAPI_PTR on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT type,
-                                     const VkDebugUtilsMessengerCallbackDataEXT *m, void *user)
-{
-    (void)type, (void)user;
-    if (severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT)
-        __atomic_fetch_add(&n_invalid, 1, __ATOMIC_RELAXED);
-    log_err(VK, "validation: %s", m->pMessage);
-    return VK_FALSE;
-}
-
-static bool has_layer(const struct vk_api *vk, const char *name)
-{
-    VkLayerProperties layer[64];
-    uint32_t n = 64;
-    vk->EnumerateInstanceLayerProperties(&n, layer);
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(layer[i].layerName, name) == 0)
-            return true;
-    return false;
-}
-
-/* One instance for the process, kept until its end: drivers of NVIDIA do not load a second time. */
-static struct {
-    struct vk_api vk;
-    VkInstance instance;
-    bool validated;
-    int rc;
-    char note[256];
-} shared;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-uint32_t vk_invalid_count(void)
-{
-    return __atomic_load_n(&n_invalid, __ATOMIC_RELAXED);
-}
-
-static int create_instance(bool validate, char *note, size_t n)
-{
-    static const char *const layer = "VK_LAYER_KHRONOS_validation";
-    static const char *const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-    struct vk_api *vk = &shared.vk;
-    uint32_t version = 0;
-    if (!vk_api_open(vk, note, n))
-        return -ENODEV;
-    vk->EnumerateInstanceVersion(&version);
-    if (version < VK_API_VERSION_1_2) {
-        snprintf(note, n, "the Vulkan loader here is version %u.%u, zinc needs 1.2: update it", VK_VERSION_MAJOR(version),
-                 VK_VERSION_MINOR(version));
-        return -ENODEV;
-    }
-    if (validate && !has_layer(vk, layer)) {
-        snprintf(note, n, "validation was asked for, and %s is not installed (Debian: apt-get install "
-                 "vulkan-validationlayers)", layer);
-        return -ENOENT;
-    }
-    const VkValidationFeatureEnableEXT sync = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
-    const VkValidationFeaturesEXT features = { .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
-                                               .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = &sync };
-    VkDebugUtilsMessengerCreateInfoEXT messenger = {
-        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT, .pNext = &features,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
-        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT, .pfnUserCallback = on_message };
-    const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "zinc",
-                                    .apiVersion = MIN(version, VK_API_VERSION_1_3) };
-    const VkInstanceCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pNext = validate ? &messenger : NULL,
-                                      .pApplicationInfo = &app, .enabledLayerCount = validate, .ppEnabledLayerNames = &layer,
-                                      .enabledExtensionCount = validate, .ppEnabledExtensionNames = &extension };
-    VkResult r = vk->CreateInstance(&ci, NULL, &shared.instance);
-    if (r) {
-        snprintf(note, n, r == VK_ERROR_INCOMPATIBLE_DRIVER ? "no Vulkan driver here (%s; Debian: apt-get install "
-                 "mesa-vulkan-drivers)" : "no Vulkan instance: %s", vk_error(r));
-        return -ENODEV;
-    }
-    const char *missing = vk_api_instance(vk, shared.instance);
-    if (missing) {
-        snprintf(note, n, "the Vulkan loader has no %s: update it", missing);
-        return -ENODEV;
-    }
-    VkDebugUtilsMessengerEXT m;
-    messenger.pNext = NULL;
-    if (validate && vk->CreateDebugUtilsMessengerEXT)
-        vk->CreateDebugUtilsMessengerEXT(shared.instance, &messenger, NULL, &m);
-    return 0;
-}
-
-static void create_shared(void)
-{
-    shared.validated = env_get()->vulkan_validate;
-    shared.rc = create_instance(shared.validated, shared.note, sizeof shared.note);
-}
-
-int vk_instance_get(struct vk *v, char *note, size_t n)
-{
-    pthread_once(&once, create_shared);
-    v->vk = shared.vk;
-    v->instance = shared.instance;
-    if (shared.rc)
-        snprintf(note, n, "%s", shared.note);
-    return shared.rc;
-}
 
 /* ---- what a device can do ---- */
 
@@ -145,47 +40,67 @@ static void chain(void *head, void *s)
     ((VkBaseOutStructure *)head)->pNext = s;
 }
 
+/* What a device is asked about, and what is switched on in it. */
+struct features {
+    VkPhysicalDeviceFeatures2 f;
+    VkPhysicalDeviceVulkan11Features f11;
+    VkPhysicalDeviceVulkan12Features f12;
+    VkPhysicalDeviceSubgroupSizeControlFeatures size;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR exec;
+};
+
+/* One chain, of those that the device knows. */
+static void features_init(struct features *x, bool size, bool dot, bool khr, bool exec)
+{
+    *x = (struct features){
+        .f.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .f11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .f12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .size.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .khr.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+        .exec.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+    };
+    chain(&x->f, &x->f11);
+    chain(&x->f, &x->f12);
+    if (size)
+        chain(&x->f, &x->size);
+    if (dot)
+        chain(&x->f, &x->dot);
+    if (khr)
+        chain(&x->f, &x->khr);
+    if (exec)
+        chain(&x->f, &x->exec);
+}
+
 static void read_features(const struct vk *v, struct vk_device_info *d)
 {
-    VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES };
-    VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES };
-    VkPhysicalDeviceSubgroupSizeControlFeatures size = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES };
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES };
-    VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR };
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR exec = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR };
-    VkPhysicalDeviceFeatures2 f = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 };
-    chain(&f, &f11);
-    chain(&f, &f12);
-    if (d->has_control_ext)
-        chain(&f, &size);
-    if (d->has_dot_ext)
-        chain(&f, &dot);
-    if (d->has_khr_coopmat)
-        chain(&f, &khr);
-    if (d->has_stats)
-        chain(&f, &exec);
-    v->vk.GetPhysicalDeviceFeatures2(d->dev, &f);
+    struct features x;
+    features_init(&x, d->has_control_ext, d->has_dot_ext, d->has_khr_coopmat, d->has_stats);
+    v->vk.GetPhysicalDeviceFeatures2(d->dev, &x.f);
     const struct {
         VkBool32 there;
         const char *name;
     } needed[] = {
-        { f12.bufferDeviceAddress, "bufferDeviceAddress" }, { f12.timelineSemaphore, "timelineSemaphore" },
-        { f12.scalarBlockLayout, "scalarBlockLayout" },     { f12.storageBuffer8BitAccess, "storageBuffer8BitAccess" },
-        { f11.storageBuffer16BitAccess, "storageBuffer16BitAccess" }, { f.features.shaderInt64, "shaderInt64" },
+        { x.f12.bufferDeviceAddress, "bufferDeviceAddress" }, { x.f12.timelineSemaphore, "timelineSemaphore" },
+        { x.f12.scalarBlockLayout, "scalarBlockLayout" },     { x.f12.storageBuffer8BitAccess, "storageBuffer8BitAccess" },
+        { x.f11.storageBuffer16BitAccess, "storageBuffer16BitAccess" }, { x.f.features.shaderInt64, "shaderInt64" },
     };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!needed[i].there)
             d->lacks = needed[i].name;
-    d->wave_control = size.subgroupSizeControl;
-    d->full_waves = size.computeFullSubgroups;
-    d->caps.dot4 = dot.shaderIntegerDotProduct && !without("dot4");
-    d->has_khr_coopmat = khr.cooperativeMatrix && f12.vulkanMemoryModel && f12.shaderFloat16 && !without("coopmat");
-    d->has_stats = exec.pipelineExecutableInfo;
-    d->memory_model = f12.vulkanMemoryModel;
-    d->memory_model_device = f12.vulkanMemoryModelDeviceScope;
-    d->float16 = f12.shaderFloat16;
-    d->int8 = f12.shaderInt8;
-    d->int16 = f.features.shaderInt16;
+    d->wave_control = x.size.subgroupSizeControl;
+    d->full_waves = x.size.computeFullSubgroups;
+    d->caps.dot4 = x.dot.shaderIntegerDotProduct && !without("dot4");
+    d->has_khr_coopmat = x.khr.cooperativeMatrix && x.f12.vulkanMemoryModel && x.f12.shaderFloat16 && !without("coopmat");
+    d->has_stats = x.exec.pipelineExecutableInfo;
+    d->memory_model = x.f12.vulkanMemoryModel;
+    d->memory_model_device = x.f12.vulkanMemoryModelDeviceScope;
+    d->float16 = x.f12.shaderFloat16;
+    d->int8 = x.f12.shaderInt8;
+    d->int16 = x.f.features.shaderInt16;
 }
 
 /* The subgroup's lanes in every pipeline: 32 where there is a choice. */
@@ -430,55 +345,47 @@ int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n_note)
 
 /* ---- the logical device ---- */
 
+/* Switches on what the kernels use. Returns the number of extensions that this takes. */
+static uint32_t enable(const struct vk_device_info *d, struct features *x, const char *ext[5])
+{
+    uint32_t n = 0;
+    bool size = d->wave_control || d->full_waves, khr = d->caps.coopmat == VK_COOPMAT_KHR;
+    features_init(x, size, d->caps.dot4, khr, d->has_stats);
+    x->f.features.shaderInt64 = VK_TRUE;
+    x->f.features.shaderInt16 = d->int16;
+    x->f11.storageBuffer16BitAccess = VK_TRUE;
+    x->f12.bufferDeviceAddress = x->f12.timelineSemaphore = VK_TRUE;
+    x->f12.scalarBlockLayout = x->f12.storageBuffer8BitAccess = VK_TRUE;
+    x->f12.vulkanMemoryModel = d->memory_model;
+    x->f12.vulkanMemoryModelDeviceScope = d->memory_model_device;
+    x->f12.shaderFloat16 = d->float16;
+    x->f12.shaderInt8 = d->int8;
+    x->size.subgroupSizeControl = d->wave_control;
+    x->size.computeFullSubgroups = d->full_waves;
+    x->dot.shaderIntegerDotProduct = x->khr.cooperativeMatrix = x->exec.pipelineExecutableInfo = VK_TRUE;
+    if (size && !d->core13)
+        ext[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (d->caps.dot4 && !d->core13)
+        ext[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (khr)
+        ext[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (d->has_stats)
+        ext[n++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+    if (d->has_budget)
+        ext[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    return n;
+}
+
 int vk_device_create(struct vk *v, struct err *e)
 {
     const struct vk_device_info *d = &v->info;
-    const char *ext[8];
-    uint32_t n = 0;
-    VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-                                             .storageBuffer16BitAccess = VK_TRUE };
-    VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                             .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE,
-                                             .scalarBlockLayout = VK_TRUE, .storageBuffer8BitAccess = VK_TRUE,
-                                             .vulkanMemoryModel = d->memory_model,
-                                             .vulkanMemoryModelDeviceScope = d->memory_model_device,
-                                             .shaderFloat16 = d->float16, .shaderInt8 = d->int8 };
-    VkPhysicalDeviceSubgroupSizeControlFeatures size = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
-                                                         .subgroupSizeControl = d->wave_control, .computeFullSubgroups = d->full_waves };
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-                                                            .shaderIntegerDotProduct = VK_TRUE };
-    VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-                                                         .cooperativeMatrix = VK_TRUE };
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR exec = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-                                                                     .pipelineExecutableInfo = VK_TRUE };
-    VkPhysicalDeviceFeatures2 f = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                    .features = { .shaderInt64 = VK_TRUE, .shaderInt16 = d->int16 } };
-    chain(&f, &f11);
-    chain(&f, &f12);
-    if (d->wave_control || d->full_waves) {
-        chain(&f, &size);
-        if (!d->core13)
-            ext[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
-    }
-    if (d->caps.dot4) {
-        chain(&f, &dot);
-        if (!d->core13)
-            ext[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
-    }
-    if (d->caps.coopmat == VK_COOPMAT_KHR) {
-        chain(&f, &khr);
-        ext[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
-    }
-    if (d->has_stats) {
-        chain(&f, &exec);
-        ext[n++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
-    }
-    if (d->has_budget)
-        ext[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    const char *ext[5];
+    struct features x;
+    uint32_t n = enable(d, &x, ext);
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo q = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1,
                                         .queueFamilyIndex = d->queue_family, .pQueuePriorities = &priority };
-    const VkDeviceCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f, .queueCreateInfoCount = 1,
+    const VkDeviceCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &x.f, .queueCreateInfoCount = 1,
                                     .pQueueCreateInfos = &q, .enabledExtensionCount = n, .ppEnabledExtensionNames = ext };
     VkResult r = v->vk.CreateDevice(d->dev, &ci, NULL, &v->dev);
     if (r) {
@@ -514,6 +421,7 @@ static struct {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    uint64_t cache_key;
     size_t cache_bytes;
     struct vk_lowering low;
     struct vk_pipeline *pipeline;
@@ -521,7 +429,7 @@ static struct {
     struct vk_api vk;
 } kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-#define VK_KEPT(X) X(dev) X(queue) X(set_layout) X(layout) X(cache) X(cache_bytes) X(low) X(pipeline) X(n_pipelines) X(vk)
+#define VK_KEPT(X) X(dev) X(queue) X(set_layout) X(layout) X(cache) X(cache_key) X(cache_bytes) X(low) X(pipeline) X(n_pipelines) X(vk)
 
 bool vk_device_take(struct vk *v)
 {

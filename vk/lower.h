@@ -103,4 +103,9 @@ bool vk_gemm_moe_down(struct dispatcher *d, const ka_moe_down *a);
 /* dispatch_target.lower */
 void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args);
 
+/* wait [d->n]: does a barrier stand before a launch? Between launches of one command that are not beside each other, where
+ * a command waits for one that was launched since the last barrier, and between commands that use the kernels' own memory,
+ * which they share. */
+void vk_find_waits(const struct stream *s, const struct dispatch_plan *d, bool *wait);
+
 #endif

@@ -92,7 +92,7 @@ static uint32_t rows_of_item(const struct tiles *t, uint32_t wave, uint32_t head
 static bool prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     const struct vk_caps *c = vk_caps(d);
-    bool loops = c->coopmat == VK_COOPMAT_LOOPS, units = c->coopmat == VK_COOPMAT_KHR && c->coopmat_attn && !d->t->zero_moves;
+    bool loops = c->coopmat == VK_COOPMAT_LOOPS, units = c->coopmat == VK_COOPMAT_KHR && c->coopmat_attn;
     struct vk_shape s = vk_shape(d, 4 * c->wave);
     struct tiles t = { .m = 16, .n = 16, .k = 16, .positions = 32 };
     enum vk_kernel kernel = units ? VK_attn_coopmat : loops ? VK_attn_coopmat_loops : VK_attn_prompt;

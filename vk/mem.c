@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "vk/vk.h"
 
 enum { STAGE_BYTES = 4 << 20 };
@@ -155,15 +157,17 @@ int vk_arena_alloc(struct vk *v, enum arena a, uint64_t bytes, enum vk_where w, 
             return err_set(e, -ENOMEM, "vulkan: table of segments");
         x->seg = seg;
         if (!end)
-            return err_set(e, -ENOMEM, "vulkan: the %s need one buffer above %llu MiB at %llu MiB, and %s allows no larger one: "
-                           "a smaller --ctx or --chunk, or --tier=cpu", names[a], (unsigned long long)(limit >> 20),
-                           (unsigned long long)(at >> 20), v->info.name);
+            return err_set(e, -ENOMEM, "vulkan: a part of the %s, at %llu MiB, is larger than the %llu MiB that %s allows a "
+                           "buffer: a smaller --ctx or --chunk, or --tier=cpu", names[a], (unsigned long long)(at >> 20),
+                           (unsigned long long)(limit >> 20), v->info.name);
         VkResult r = vk_mem_alloc(v, &seg[x->n].m, end - at, w);
         if (r)
             return vk_fail(v, r, e, "%llu MiB for %s", (unsigned long long)((end - at) >> 20), names[a]);
         seg[x->n++].off = at;
         at = end;
     }
+    if (x->n > 1)
+        log_info(VK, "%llu MiB of %s in %u buffers", (unsigned long long)(bytes >> 20), names[a], x->n);
     return 0;
 }
 
@@ -305,4 +309,32 @@ VkResult vk_clear(struct vk *v, struct vk_mem *m)
         return r;
     v->vk.CmdFillBuffer(cb, m->buf, 0, VK_WHOLE_SIZE, 0);
     return vk_once_end(v, cb);
+}
+
+VkResult vk_copy_later(struct vk *v, enum arena a, uint64_t dst, uint64_t src, uint64_t n)
+{
+    VkResult r = v->copies ? VK_SUCCESS : vk_once_begin(v, &v->copies);
+    if (r) {
+        v->copies = NULL;
+        return r;
+    }
+    while (n) {
+        uint64_t to, from, to_left, from_left;
+        const struct vk_mem *d = vk_arena_at(v, a, dst, &to, &to_left), *s = vk_arena_at(v, a, src, &from, &from_left);
+        const VkBufferCopy c = { .srcOffset = from, .dstOffset = to, .size = MIN(n, MIN(to_left, from_left)) };
+        v->vk.CmdCopyBuffer(v->copies, s->buf, d->buf, 1, &c);
+        dst += c.size, src += c.size, n -= c.size;
+    }
+    vk_barrier(v, v->copies); /* the next copy may read what this one wrote */
+    return VK_SUCCESS;
+}
+
+VkResult vk_copies_end(struct vk *v)
+{
+    VkCommandBuffer cb = v->copies;
+    uint32_t before = alloc_guard_count(); /* the driver's, ahead of a step */
+    v->copies = NULL;
+    VkResult r = cb ? vk_once_end(v, cb) : VK_SUCCESS;
+    alloc_guard_set(before);
+    return r;
 }

@@ -43,37 +43,6 @@ void vk_plan_destroy(struct tier_plan *base)
     free(p);
 }
 
-/* Does a launch use the kernels' own memory? Commands share it, so two that do cannot run side by side. */
-static bool uses_work(const struct dispatch_plan *d, uint32_t i)
-{
-    for (const uint16_t *off = d->kernels[d->d[i].kernel].addresses(); *off != UINT16_MAX; off++) {
-        gpu_va va;
-        memcpy(&va, d->args + d->d[i].args_off + *off, sizeof va);
-        if (va && SADDR_ARENA(va) == ARENA_WORK)
-            return true;
-    }
-    return false;
-}
-
-/* Before which launches a barrier stands: between launches of one command, and where a command waits for one that was
- * launched since the last barrier. */
-static void find_waits(const struct stream *s, struct vk_pass *x)
-{
-    const struct dispatch_plan *d = x->d;
-    uint32_t settled = 0; /* commands below are complete */
-    bool work = false;    /* one since the last barrier used the kernels' memory */
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t cmd = d->d[i].cmd, wait = s->cmds[cmd].wait;
-        bool first = i == 0 || d->d[i - 1].cmd != cmd, mine = uses_work(d, i);
-        x->wait[i] = first ? (wait != CMD_NO_WAIT && wait >= settled) || (mine && work) : !d->d[i].beside;
-        if (x->wait[i]) {
-            settled = cmd;
-            work = false;
-        }
-        work |= mine;
-    }
-}
-
 static int build_passes(struct vk *v, struct vk_plan *p, const struct stream *s, struct err *e)
 {
     uint32_t rows[2] = { s->h.row_cap, 1 };
@@ -92,7 +61,7 @@ static int build_passes(struct vk *v, struct vk_plan *p, const struct stream *s,
         x->wait = calloc(x->d->n + 1, sizeof *x->wait);
         if (!x->args_at || !x->wait)
             return err_set(e, -ENOMEM, "vulkan: plan of %u launches", x->d->n);
-        find_waits(s, x);
+        vk_find_waits(s, x->d, x->wait);
     }
     p->begin_variant = vk_variant_of(l, &frame[0]);
     p->end_variant = vk_variant_of(l, &frame[1]);
@@ -196,13 +165,15 @@ static int make_stamps(struct vk *v, struct vk_plan *p, uint32_t n, struct err *
     VkResult r = v->vk.CreateQueryPool(v->dev, &ci, NULL, &p->stamps);
     if (r)
         return vk_fail(v, r, e, "%u time stamps", n + 1);
-    if (n > v->cap_trace) {
-        struct tier_trace *t = realloc(v->trace, n * sizeof *t);
-        if (!t)
-            return err_set(e, -ENOMEM, "vulkan: trace of %u launches", n);
-        v->trace = t;
-        v->cap_trace = n;
-    }
+    if (n <= v->cap_trace)
+        return 0;
+    struct tier_trace *trace = realloc(v->trace, n * sizeof *trace);
+    v->trace = trace ? trace : v->trace;
+    uint64_t *stamp = realloc(v->stamp, (n + 1) * sizeof *stamp);
+    v->stamp = stamp ? stamp : v->stamp;
+    if (!trace || !stamp)
+        return err_set(e, -ENOMEM, "vulkan: trace of %u launches", n);
+    v->cap_trace = n;
     return 0;
 }
 
@@ -317,9 +288,11 @@ static VkResult submit(struct vk *v, VkCommandBuffer cb, uint64_t value)
                                                .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &value };
     const VkSubmitInfo si = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &ti, .commandBufferCount = 1,
                               .pCommandBuffers = &cb, .signalSemaphoreCount = 1, .pSignalSemaphores = &v->timeline };
+    uint32_t before = alloc_guard_count(); /* what a driver allocates is its own business */
     pthread_mutex_lock(&v->queue_lock);
     VkResult r = v->vk.QueueSubmit(v->queue, 1, &si, VK_NULL_HANDLE);
     pthread_mutex_unlock(&v->queue_lock);
+    alloc_guard_set(before);
     return r;
 }
 
@@ -327,21 +300,23 @@ static VkResult wait_for(struct vk *v, uint64_t value, uint64_t timeout_ns)
 {
     const VkSemaphoreWaitInfo wi = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1,
                                      .pSemaphores = &v->timeline, .pValues = &value };
-    return v->vk.WaitSemaphores(v->dev, &wi, timeout_ns);
+    uint32_t before = alloc_guard_count();
+    VkResult r = v->vk.WaitSemaphores(v->dev, &wi, timeout_ns);
+    alloc_guard_set(before);
+    return r;
 }
 
 static void read_stamps(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint32_t n)
 {
-    uint64_t *t = malloc((n + 1) * sizeof *t);
+    const uint64_t *t = v->stamp;
     v->n_trace = 0;
-    if (t && !v->vk.GetQueryPoolResults(v->dev, p->stamps, 0, n + 1, (n + 1) * sizeof *t, t, sizeof *t, VK_QUERY_RESULT_64_BIT)) {
-        for (uint32_t i = 0; i < n; i++)
-            v->trace[i] = (struct tier_trace){ .cmd = x->d->d[i].cmd, .kernel = x->d->kernels[x->d->d[i].kernel].name,
-                                               .start_ns = (uint64_t)((double)(t[i] - t[0]) * v->info.timestamp_ns),
-                                               .end_ns = (uint64_t)((double)(t[i + 1] - t[0]) * v->info.timestamp_ns) };
-        v->n_trace = n;
-    }
-    free(t);
+    if (v->vk.GetQueryPoolResults(v->dev, p->stamps, 0, n + 1, (n + 1) * sizeof *t, v->stamp, sizeof *t, VK_QUERY_RESULT_64_BIT))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        v->trace[i] = (struct tier_trace){ .cmd = x->d->d[i].cmd, .kernel = x->d->kernels[x->d->d[i].kernel].name,
+                                           .start_ns = (uint64_t)((double)(t[i] - t[0]) * v->info.timestamp_ns),
+                                           .end_ns = (uint64_t)((double)(t[i + 1] - t[0]) * v->info.timestamp_ns) };
+    v->n_trace = n;
 }
 
 /* Launches [0, n), recorded now and waited for: with time stamps, or each in a submission of its own. */
@@ -409,13 +384,15 @@ static int submit_some(struct vk *v, struct vk_plan *p, const struct step *step,
     v->base.stats.words += words;
     v->base.stats.host_bytes += 4ull * words;
     v->last = p;
-    VkResult r;
-    if (n_cmds == p->base.s->h.n_cmds && x->cb) {
+    VkResult r = vk_copies_end(v);
+    if (!r && n_cmds == p->base.s->h.n_cmds && x->cb) {
         r = submit(v, x->cb, v->issued + 1);
-    } else {
+    } else if (!r) {
         while (n < x->d->n && x->d->d[n].cmd < n_cmds)
             n++;
+        uint32_t before = alloc_guard_count(); /* recording is the driver's, too */
         r = run_now(v, p, x, n, &at);
+        alloc_guard_set(before);
     }
     if (r) {
         vk_report(v, r, p, at < x->d->n ? x->d->d[at].cmd : UINT32_MAX, "running a step");
@@ -425,13 +402,9 @@ static int submit_some(struct vk *v, struct vk_plan *p, const struct step *step,
     return 0;
 }
 
-/* What a driver allocates to submit is its own business. */
 int vk_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
 {
-    uint32_t before = alloc_guard_count();
-    int rc = submit_some(vk_of(t), (struct vk_plan *)p, step, p->s->h.n_cmds, point);
-    alloc_guard_set(before);
-    return rc;
+    return submit_some(vk_of(t), (struct vk_plan *)p, step, p->s->h.n_cmds, point);
 }
 
 int vk_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)
@@ -463,10 +436,8 @@ int vk_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
         if (start - t0 > MIN(timeout_ns, (uint64_t)SPIN_NS))
             break;
     }
-    uint32_t before = alloc_guard_count();
     if (!r)
         r = wait_for(v, point, timeout_ns);
-    alloc_guard_set(before);
     if (r == VK_TIMEOUT)
         return -ETIME;
     if (r) {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/alloc_guard.h"
 #include "rt/report.h"
 #include "vk/vk.h"
 
@@ -20,12 +21,12 @@ void vk_report(struct vk *v, VkResult r, const struct vk_plan *p, uint32_t cmd, 
     FILE *f = report_open(folder, sizeof folder);
     if (f) {
         v->vk.GetSemaphoreCounterValue(v->dev, v->timeline, &done);
-        fprintf(f, "%s while %s%s\ndevice: %s, driver %s, Vulkan %u.%u.%u\nsteps issued %llu, complete %llu, begun by the "
-                "device's own count %s\n", vk_error(r), when, at, v->info.name, v->info.driver, VK_VERSION_MAJOR(v->info.api),
-                VK_VERSION_MINOR(v->info.api), VK_VERSION_PATCH(v->info.api), (unsigned long long)v->issued,
-                (unsigned long long)done, v->done.p ? "below" : "unknown");
+        fprintf(f, "%s while %s%s\ndevice: %s, driver %s, Vulkan %u.%u.%u\nsteps submitted: %llu\n"
+                "steps complete by the semaphore: %llu\n", vk_error(r), when, at, v->info.name, v->info.driver,
+                VK_VERSION_MAJOR(v->info.api), VK_VERSION_MINOR(v->info.api), VK_VERSION_PATCH(v->info.api),
+                (unsigned long long)v->issued, (unsigned long long)done);
         if (v->done.p)
-            fprintf(f, "steps ended by the last kernel: %u\n", *(const volatile uint32_t *)v->done.p);
+            fprintf(f, "steps complete by the last kernel's count: %u\n", *(const volatile uint32_t *)v->done.p);
         if (p)
             vk_plan_dump(&p->base, f);
         fclose(f);
@@ -34,4 +35,5 @@ void vk_report(struct vk *v, VkResult r, const struct vk_plan *p, uint32_t cmd, 
     }
     err_set(&v->fault, -EIO, "vulkan: %s while %s%s%s%s%s", vk_error(r), when, at,
             cmd == UINT32_MAX ? "; --tier=vulkan:check names the command" : "", folder[0] ? "; details in " : "", folder);
+    alloc_guard_forgive();
 }

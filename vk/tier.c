@@ -37,6 +37,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
     info->mem_bytes = d->local_bytes;
     info->mem_free_bytes = d->local_free;
     info->by_capacity = true;
+    info->kv_planes = true;
     info->chunk = c->software ? 64 : d->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 2048 : 512;
     info->software = c->software;
 }
@@ -82,6 +83,7 @@ static void vk_destroy(struct tier *t)
     }
     pthread_mutex_destroy(&v->queue_lock);
     free(v->trace);
+    free(v->stamp);
     free(v);
 }
 
@@ -217,7 +219,10 @@ static int finish_steps(struct vk *v, struct err *e)
     int rc;
     while ((rc = vk_wait(&v->base, v->issued, 1000000000u)) == -ETIME) {
     }
-    return rc ? err_set(e, rc, "%s", v->fault.msg) : 0;
+    if (rc)
+        return err_set(e, rc, "%s", v->fault.msg);
+    VkResult r = vk_copies_end(v);
+    return r ? vk_fail(v, r, e, "copying memory") : 0;
 }
 
 static int move_bytes(struct vk *v, enum arena a, uint64_t off, void *bytes, uint64_t n, bool write, struct err *e)
@@ -242,6 +247,12 @@ static int vk_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64
 static int vk_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
 {
     return move_bytes(vk_of(t), a, off, (void *)(uintptr_t)src, n, true, e);
+}
+
+static int vk_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
+{
+    VkResult r = vk_copy_later(vk_of(t), a, dst, src, n);
+    return r ? vk_fail(vk_of(t), r, e, "copying memory") : 0;
 }
 
 static const void *vk_map(struct tier *t, enum arena a, uint64_t off)
@@ -319,6 +330,7 @@ static const struct tier_impl vk_impl = {
     .wait = vk_wait,
     .read = vk_read,
     .write = vk_write,
+    .copy = vk_copy,
     .map = vk_map,
     .fault = vk_fault,
     .dump = vk_plan_dump,

@@ -71,6 +71,7 @@ struct vk {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    uint64_t cache_key;           /* what its file is for: device, driver, shaders */
     size_t cache_bytes;           /* as loaded or saved last */
     bool check, trace_on;
     bool rejected;                /* a kernel, by the driver */
@@ -85,13 +86,15 @@ struct vk {
     struct vk_mem done;           /* u32 in host memory: steps ended   */
     struct vk_mem io;             /* mirror of IO: logits and next tokens of the last step */
     bool mirrored;
-    struct vk_mem stage;          /* for vk_copy */
+    struct vk_mem stage;          /* for vk_upload and vk_download */
+    VkCommandBuffer copies;       /* begun, with copies that wait for vk_copies_end; or NULL */
     VkSemaphore timeline;
     uint64_t issued;
     uint64_t weight_bytes, weights_hash, work_bytes;
     uint32_t n_weights;
     struct tier_trace *trace;
     uint32_t n_trace, cap_trace;
+    uint64_t *stamp;              /* [cap_trace + 1], as the device gave them */
     struct err fault;
     const struct vk_plan *last;
 };
@@ -125,9 +128,11 @@ static inline struct vk *vk_of(const struct tier *t)
 /* e gets "vulkan: <what>: <error>"; -ENOMEM where memory ran out, else -EIO. */
 __attribute__((format(printf, 4, 5))) int vk_fail(const struct vk *v, VkResult r, struct err *e, const char *fmt, ...);
 
-/* vk/device.c */
+/* vk/instance.c */
 int vk_instance_get(struct vk *v, char *note, size_t n); /* the process's; made on the first call */
 uint32_t vk_invalid_count(void);                         /* errors that the validation layer has reported */
+
+/* vk/device.c */
 /* The device of the options, or the best: discrete, integrated, virtual, software; then the larger memory. */
 int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n);
 /* The logical device with its layouts, and its end with its pipelines. */
@@ -156,6 +161,9 @@ struct vk_mem *vk_arena_at(struct vk *v, enum arena a, uint64_t off, uint64_t *i
 VkResult vk_upload(struct vk *v, struct vk_mem *m, uint64_t off, const void *src, uint64_t n);
 VkResult vk_download(struct vk *v, struct vk_mem *m, uint64_t off, void *dst, uint64_t n);
 VkResult vk_clear(struct vk *v, struct vk_mem *m);
+/* Copies inside an arena are gathered in one command buffer, which runs when the queue is wanted for something else. */
+VkResult vk_copy_later(struct vk *v, enum arena a, uint64_t dst, uint64_t src, uint64_t n);
+VkResult vk_copies_end(struct vk *v); /* waits */
 /* One command buffer, recorded and complete: begin, record, then end_and_wait. */
 VkResult vk_once_begin(struct vk *v, VkCommandBuffer *cb);
 VkResult vk_once_end(struct vk *v, VkCommandBuffer cb);

@@ -4,6 +4,7 @@
  *     devices=none         no device
  *     old=1                devices of Vulkan 1.1
  *     device=CODE          vkCreateDevice
+ *     misuse=1             the device is made with a queue of priority 2: drivers do not mind, the validation layer does
  *     alloc=N:CODE         the N-th allocation of memory, and all after it
  *     pipeline=N:CODE      the N-th pipeline, and all after it
  *     shader=N:CODE        the N-th shader module and all after it
@@ -71,8 +72,15 @@ static VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice d, VkPhysicalDevic
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice d, const VkDeviceCreateInfo *ci, const VkAllocationCallbacks *a,
                                                     VkDevice *out)
 {
+    static const float beyond = 2.0f;
+    VkDeviceQueueCreateInfo queue = ci->pQueueCreateInfos[0];
+    VkDeviceCreateInfo mine = *ci;
     int r = fault("device", NULL);
-    return r ? r : real_create_device(d, ci, a, out);
+    if (fault("misuse", NULL)) {
+        queue.pQueuePriorities = &beyond;
+        mine.pQueueCreateInfos = &queue;
+    }
+    return r ? r : real_create_device(d, &mine, a, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice d, const VkMemoryAllocateInfo *ai, const VkAllocationCallbacks *a,

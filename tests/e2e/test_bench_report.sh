@@ -14,5 +14,9 @@ grep -q '"kernel": "GATE_UP"' "$work/r.json" || miss "the profile has no kernels
 bench --report "$work/none/r.json" >/dev/null && miss "a report in a folder that is not there was written"
 grep -q 'could not be written' "$work/log" || miss "no message: $(tail -n 1 "$work/log")"
 bench --report "$work/r.json" --profile >/dev/null && miss "--report with --profile was taken"
+# a table that is full, but for the rows of --startup
+full=(-p 0 -n 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -d 0,1,2,3)
+bench "${full[@]}" --startup >/dev/null && miss "64 measurements and --startup were taken"
+grep -q 'more than 62 measurements' "$work/log" || miss "64 measurements and --startup: $(tail -n 1 "$work/log")"
 bench --json >"$work/j.json" && grep -q '"test": "pp16"' "$work/j.json" || miss "--json has no rows"
 finish
