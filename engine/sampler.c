@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/sampler_steps.h"
 #include "kernels/sample.h"
+#include "kernels/scan.h"
 
 enum { BREAKER_MAX_TAIL = 20, BREAKER_MAX_BYTES = 40 };
 
@@ -367,14 +368,17 @@ static ka_sample device_args(const struct sampler *s)
                         .top_p = p->top_p, .min_p = p->min_p, .seed = s->seed, .counter = s->n_drawn };
 }
 
-static int32_t first_max(const float *l, uint32_t n)
+static int32_t first_max(const float *l, const uint64_t *mask, uint32_t n)
 {
     float max = -INFINITY;
     int32_t best = -1;
-    for (uint32_t i = 0; i < n; i++)
-        if (l[i] > max) {
-            max = l[i];
-            best = (int32_t)i;
+    for (uint32_t i = 0; i < n; i += 64)
+        for (uint64_t hit = scan_above(l, n, i, mask, max); hit; hit &= hit - 1) {
+            uint32_t id = i + (uint32_t)__builtin_ctzll(hit);
+            if (l[id] > max) {
+                max = l[id];
+                best = (int32_t)id;
+            }
         }
     return best;
 }
@@ -386,7 +390,7 @@ static int32_t choose_by_counter(struct sampler *s, const float *l)
     uint32_t id[KA_SAMPLE_MAX], left = 0, chosen = 0;
     float top[KA_SAMPLE_MAX], total = 0.0f;
     ka_sample a = device_args(s);
-    uint32_t n = sample_take(l, s->n_vocab, sample_top_k(a.top_k), id, top);
+    uint32_t n = sample_take_masked(l, s->n_vocab, s->mask, sample_top_k(a.top_k), id, top);
     if (n)
         chosen = sample_pick(&a, top, n, &left);
     c->n = left;
@@ -403,25 +407,12 @@ static int32_t choose_by_counter(struct sampler *s, const float *l)
 /* Does anything change the logits before the choice? */
 static bool changes_logits(const struct sampler *s)
 {
-    return s->mask || s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
+    return s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
 }
 
 void sampler_set_mask(struct sampler *s, const uint64_t *mask)
 {
     s->mask = mask;
-}
-
-/* Tokens outside the mask are no candidates: 64 at a time, most words are empty or full. */
-static void apply_mask(struct sampler *s)
-{
-    for (uint32_t i = 0; i < s->n_vocab; i += 64) {
-        uint64_t word = s->mask[i / 64];
-        uint32_t n = MIN(s->n_vocab - i, 64u);
-        if (word == UINT64_MAX)
-            continue;
-        for (uint32_t k = 0; k < n; k++)
-            s->work[i + k] = word >> k & 1 ? s->work[i + k] : -INFINITY;
-    }
 }
 
 bool sampler_device(const struct sampler *s, ka_sample *a)
@@ -445,8 +436,6 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
     if (changes_logits(s)) {
         memcpy(s->work, logits, s->n_vocab * sizeof *logits);
         l = s->work;
-        if (s->mask)
-            apply_mask(s);
         for (uint32_t i = 0; i < p->n_bias; i++)
             s->work[s->bias[i].id] += s->bias[i].bias;
         if (s->penalty_n)
@@ -456,15 +445,15 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
     }
     struct cand_list *c = &s->list;
     if (p->temp <= 0 && p->dynatemp_range <= 0) {
-        int32_t id = first_max(l, s->n_vocab);
+        int32_t id = first_max(l, s->mask, s->n_vocab);
         c->n = id >= 0;
         c->c[0] = (struct sampler_cand){ id, id >= 0 ? l[id] : 0, 1 };
         return id;
     }
     if (p->rng == SAMPLER_RNG_COUNTER)
         return choose_by_counter(s, l);
-    float floor = p->top_n_sigma > 0 ? cand_sigma_floor(l, s->n_vocab, p->top_n_sigma) : -INFINITY;
-    cand_take(c, l, s->n_vocab, p->top_k > 0 ? (uint32_t)p->top_k : 0, floor);
+    float floor = p->top_n_sigma > 0 ? cand_sigma_floor(l, s->mask, s->n_vocab, p->top_n_sigma) : -INFINITY;
+    cand_take(c, l, s->mask, s->n_vocab, p->top_k > 0 ? (uint32_t)p->top_k : 0, floor);
     if (c->n == 0)
         return -1;
     cand_typical(c, p->typical_p);

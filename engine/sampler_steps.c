@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
+#include "kernels/scan.h"
 
 enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, SMALL_SORT = 48 };
 
@@ -95,33 +96,42 @@ static void sift_down(struct sampler_cand *heap, uint32_t n, uint32_t i)
     heap[i] = v;
 }
 
-static void take_all(struct cand_list *l, const float *logits, uint32_t n_vocab, float floor)
+static void take_all(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n_vocab, float floor)
 {
     l->n = 0;
-    for (uint32_t i = 0; i < n_vocab; i++)
-        if (logits[i] > -INFINITY && logits[i] >= floor)
-            l->c[l->n++] = (struct sampler_cand){ (int32_t)i, logits[i], 0 };
+    for (uint32_t i = 0; i < n_vocab; i += 64)
+        for (uint64_t hit = scan_above(logits, n_vocab, i, mask, -INFINITY); hit; hit &= hit - 1) {
+            uint32_t id = i + (uint32_t)__builtin_ctzll(hit);
+            if (logits[id] >= floor)
+                l->c[l->n++] = (struct sampler_cand){ (int32_t)id, logits[id], 0 };
+        }
     l->sorted = false;
 }
 
 /* A heap of k with the worst at its root: nearly every logit fails one comparison with the root. */
-static void take_heap(struct cand_list *l, const float *logits, uint32_t n_vocab, uint32_t k, float floor)
+static void take_heap(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n_vocab, uint32_t k,
+                      float floor)
 {
-    uint32_t i = 0, n = 0;
-    for (; i < n_vocab && n < k; i++)
-        if (logits[i] > -INFINITY && logits[i] >= floor)
-            l->c[n++] = (struct sampler_cand){ (int32_t)i, logits[i], 0 };
-    for (uint32_t j = n / 2; j-- > 0;)
-        sift_down(l->c, n, j);
-    float root = n ? l->c[0].logit : INFINITY;
-    if (root < floor)
-        root = floor;
-    for (; i < n_vocab; i++)
-        if (__builtin_expect(logits[i] > root, 0)) {
-            l->c[0] = (struct sampler_cand){ (int32_t)i, logits[i], 0 };
-            sift_down(l->c, n, 0);
-            root = l->c[0].logit;
+    uint32_t n = 0;
+    float root = -INFINITY;
+    for (uint32_t i = 0; i < n_vocab; i += 64)
+        for (uint64_t hit = scan_above(logits, n_vocab, i, mask, root); hit; hit &= hit - 1) {
+            uint32_t id = i + (uint32_t)__builtin_ctzll(hit);
+            struct sampler_cand c = { (int32_t)id, logits[id], 0 };
+            if (!(c.logit > root && c.logit >= floor))
+                continue;
+            if (n < k) {
+                l->c[n++] = c;
+                for (uint32_t j = n == k ? n / 2 : 0; j-- > 0;)
+                    sift_down(l->c, n, j);
+            } else {
+                l->c[0] = c;
+                sift_down(l->c, n, 0);
+            }
+            root = n < k ? root : l->c[0].logit;
         }
+    for (uint32_t j = n < k ? n / 2 : 0; j-- > 0;)
+        sift_down(l->c, n, j);
     for (uint32_t end = n; end > 1; end--) { /* heap sort: the worst go to the end */
         struct sampler_cand t = l->c[0];
         l->c[0] = l->c[end - 1];
@@ -132,13 +142,13 @@ static void take_heap(struct cand_list *l, const float *logits, uint32_t n_vocab
     l->sorted = true;
 }
 
-void cand_take(struct cand_list *l, const float *logits, uint32_t n_vocab, uint32_t k, float floor)
+void cand_take(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n_vocab, uint32_t k, float floor)
 {
     if (k && k <= n_vocab / 8) {
-        take_heap(l, logits, n_vocab, k, floor);
+        take_heap(l, logits, mask, n_vocab, k, floor);
         return;
     }
-    take_all(l, logits, n_vocab, floor);
+    take_all(l, logits, mask, n_vocab, floor);
     if (k && k < n_vocab) {
         cand_sort(l);
         l->n = MIN(l->n, k);
@@ -158,13 +168,13 @@ void cand_softmax(struct cand_list *l)
         l->c[i].p /= sum;
 }
 
-float cand_sigma_floor(const float *logits, uint32_t n_vocab, float n)
+float cand_sigma_floor(const float *logits, const uint64_t *mask, uint32_t n_vocab, float n)
 {
     double sum = 0, sq = 0;
     float max = -INFINITY;
     uint32_t count = 0;
     for (uint32_t i = 0; i < n_vocab; i++)
-        if (isfinite(logits[i])) {
+        if (isfinite(logits[i]) && (!mask || mask[i / 64] >> i % 64 & 1)) {
             sum += (double)logits[i];
             max = MAX(max, logits[i]);
             count++;
@@ -173,7 +183,7 @@ float cand_sigma_floor(const float *logits, uint32_t n_vocab, float n)
         return -INFINITY;
     double mean = sum / count;
     for (uint32_t i = 0; i < n_vocab; i++)
-        if (isfinite(logits[i]))
+        if (isfinite(logits[i]) && (!mask || mask[i / 64] >> i % 64 & 1))
             sq += ((double)logits[i] - mean) * ((double)logits[i] - mean);
     return max - n * (float)sqrt(sq / count);
 }

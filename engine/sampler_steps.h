@@ -21,14 +21,15 @@ struct cand_list {
     uint32_t cap;
 };
 
-/* The k largest logits above or at `floor`, sorted; of equal logits the lower ids. k = 0: all of them, in id order. */
-void cand_take(struct cand_list *l, const float *logits, uint32_t n_vocab, uint32_t k, float floor);
+/* The k largest logits above or at `floor` and in the mask (one bit per logit; NULL: all), sorted; of equal logits the
+ * lower ids. k = 0: all of them, in id order. */
+void cand_take(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n_vocab, uint32_t k, float floor);
 
 void cand_sort(struct cand_list *l);
 void cand_softmax(struct cand_list *l); /* fills p */
 
-/* max - n * standard deviation over the finite logits */
-float cand_sigma_floor(const float *logits, uint32_t n_vocab, float n);
+/* max - n * standard deviation over the finite logits in the mask */
+float cand_sigma_floor(const float *logits, const uint64_t *mask, uint32_t n_vocab, float n);
 
 void cand_typical(struct cand_list *l, float p);
 void cand_top_p(struct cand_list *l, float p);

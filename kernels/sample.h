@@ -14,6 +14,7 @@
 
 #include "kernels/kargs.h"
 #include "kernels/mathf.h"
+#include "kernels/scan.h"
 
 #ifdef KD_SHARED
 #define SAMPLE_MEM KD_SHARED
@@ -98,26 +99,34 @@ static inline uint32_t sample_draw(const SAMPLE_MEM float *w, uint32_t n, float 
 #if !defined(__NVPTX__) && !defined(__AMDGCN__)
 
 /* The host's way to the candidates: the k largest of n logits, falling, ties by the lower id; returns how many there
- * are. NaN and -inf are none. */
-static inline uint32_t sample_take(const float *logits, uint32_t n, uint32_t k, uint32_t *id, float *logit)
+ * are. NaN and -inf are none, nor is what is not in the mask (one bit per logit; NULL: all). */
+static inline uint32_t sample_take_masked(const float *logits, uint32_t n, const uint64_t *mask, uint32_t k, uint32_t *id,
+                                          float *logit)
 {
     uint32_t m = 0;
     float floor = k_bits_float(0xff800000u);
-    for (uint32_t i = 0; i < n; i++) {
-        float x = logits[i];
-        if (!(x > floor))
-            continue;
-        uint32_t j = m < k ? m++ : k - 1;
-        for (; j > 0 && logit[j - 1] < x; j--) {
-            logit[j] = logit[j - 1];
-            id[j] = id[j - 1];
+    for (uint32_t i = 0; i < n; i += 64)
+        for (uint64_t hit = scan_above(logits, n, i, mask, floor); hit; hit &= hit - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctzll(hit);
+            float x = logits[at];
+            if (!(x > floor))
+                continue;
+            uint32_t j = m < k ? m++ : k - 1;
+            for (; j > 0 && logit[j - 1] < x; j--) {
+                logit[j] = logit[j - 1];
+                id[j] = id[j - 1];
+            }
+            logit[j] = x;
+            id[j] = at;
+            if (m == k)
+                floor = logit[k - 1];
         }
-        logit[j] = x;
-        id[j] = i;
-        if (m == k)
-            floor = logit[k - 1];
-    }
     return m;
+}
+
+static inline uint32_t sample_take(const float *logits, uint32_t n, uint32_t k, uint32_t *id, float *logit)
+{
+    return sample_take_masked(logits, n, 0, k, id, logit);
 }
 
 /* The choice among n >= 1 candidates, by temp > 0; *left: how many of them top_p and min_p left. */
