@@ -39,7 +39,7 @@ static const struct opt server_opts[] = {
 static const struct opt request_opts[] = {
     OPT("slots", 0, OPT_U32, &args.slots, "N",
       "requests that run at the same time, each with a context of --ctx (default: 4)"),
-    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more are answered 429 (default: 4 for each slot)"),
+    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
     OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
@@ -62,8 +62,8 @@ static const struct opt limit_opts[] = {
     { 0 },
 };
 
-/* SIGTERM and SIGINT: the first one drains, the second one ends at once. Before there is anything to drain, the first one
- * ends at once too. */
+/* SIGTERM and SIGINT: the first one drains, the second one ends at once. Before there is anything to drain, the first
+ * one ends at once too. */
 static volatile sig_atomic_t stop, serving;
 
 static void on_signal(int sig)
@@ -144,14 +144,16 @@ static void print_address(const struct engine *eng, const struct server *s)
         return;
     cli_print_header(eng);
     fprintf(stderr, "serving %s at %s%s: %u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
-            strncmp(url, "http", 4) == 0 ? "/v1" : "", in->n_slots, in->n_ctx, page ? "; chat at " : "", page ? url : "");
+            strncmp(url, "http", 4) == 0 ? "/v1" : "", in->n_slots, in->n_ctx, page ? "; chat at " : "",
+            page ? url : "");
 }
 
 static int serve_all(struct engine **eng, struct server **s)
 {
     struct err e = { 0 };
     struct server_model m = { .sched = { .max_queue = args.queue,
-                                         .kv = { .host_bytes = cache_bytes(), .reuse_generated = args.reuse_generated } },
+                                         .kv = { .host_bytes = cache_bytes(),
+                                                 .reuse_generated = args.reuse_generated } },
                               .name = args.name,
                               .think = args.think,
                               .think_budget = args.think_budget,
@@ -205,7 +207,7 @@ const struct command cmd_serve = {
         "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}], \"stream\": true}'\n"
         "\n"
-        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers behind a proxy.",
+        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers and a proxy.",
     .groups = groups,
     .main = serve_main,
 };

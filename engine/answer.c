@@ -428,6 +428,8 @@ int answer_end(struct answer *a)
 
 int answer_call_name(struct answer *a, const char *s, size_t n)
 {
+    if (!n || memchr(s, 0, n))
+        return CALL_BROKEN;
     free(a->call.name);
     a->call.name = strndup(s, n);
     return a->call.name ? 0 : -ENOMEM;

@@ -51,8 +51,8 @@ static void put_diverging(struct answer_grammar_out *o, const char *const *marks
     bool seen[128] = { 0 };
     answer_putf(o, "( [^");
     for (unsigned i = 0; set >> i; i++) {
-        char c = marks[i][n];
-        if (!(set >> i & 1) || seen[(int)c])
+        char c = set >> i & 1 ? marks[i][n] : 0;
+        if (!c || seen[(int)c])
             continue;
         seen[(int)c] = true;
         answer_putf(o, "%s%c", strchr("\\]^-[", c) ? "\\" : "", c);

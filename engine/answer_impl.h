@@ -98,7 +98,7 @@ enum { HARMONY_END, HARMONY_RETURN, HARMONY_CALL, HARMONY_MESSAGE, HARMONY_START
 enum { ANSWER_HARMONY_ENDS = 3, ANSWER_HARMONY_MARKS = 6 }; /* the first three end a message */
 extern const char *const answer_harmony_marks[ANSWER_HARMONY_MARKS];
 
-/* For the syntaxes: 0 or -ENOMEM. */
+/* For the syntaxes: 0 or -ENOMEM; CALL_BROKEN: no name. */
 int answer_call_name(struct answer *a, const char *s, size_t n);
 int answer_call_put(struct answer *a, const char *s, size_t n);     /* JSON text of the arguments */
 int answer_call_escaped(struct answer *a, const char *s, size_t n); /* as the inside of a JSON string */

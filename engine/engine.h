@@ -131,7 +131,7 @@ struct engine_chat_opts {
     int think;             /* 1 and 0 ask a thinking model to think or not, -1 leaves it its default            */
     const char *tools;     /* JSON array of {"type":"function","function":{..}}, NULL: none                     */
     const char *effort;    /* gpt-oss: "low", "medium", "high"; NULL: medium                                    */
-    const char *date;      /* "YYYY-MM-DD"; NULL: today, where the format prints one                            */
+    const char *date;      /* "YYYY-MM-DD"; NULL: today for gpt-oss, the template's own fixed date for Llama 3.1 */
 };
 
 /* A prompt as ids, and where its messages end: ascending positions, each where the next message begins. Malloc'ed. */

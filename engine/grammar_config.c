@@ -135,10 +135,10 @@ static uint32_t config_new(struct grammar *g, const struct grammar_item *it, uin
     if (!q || !p)
         return CONFIG_NOMEM;
     struct grammar_config new = { .item = c->n_item, .n = n, .flags = flags };
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         new.reach = MAX(new.reach, item_reach(g, it[i]));
-    memcpy(c->item + c->n_item, it, n * sizeof *it);
-    c->n_item += n;
+        c->item[c->n_item++] = it[i];
+    }
     c->config[c->n_config] = new;
     return c->n_config++;
 }

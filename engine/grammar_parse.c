@@ -563,6 +563,7 @@ int grammar_parse(const struct vocab_index *v, const char *text, size_t n, struc
     a->name_slot = calloc(a->n_slot, sizeof *a->name_slot);
     if (!a->name_slot)
         return err_set(e, -ENOMEM, "grammar: out of memory");
+    add_cp(&p, 0); /* so that the array is there */
     skip_space(&p, true);
     while (!p.rc && p.at < p.n)
         parse_rule(&p);

@@ -310,16 +310,18 @@ static void save_rest(struct kvpool *p, struct kv_slot *slot, uint32_t pos)
 {
     uint64_t need = 0;
     uint32_t id = slot->s->slot, n_tok = 0;
+    if (!p->tree.max_bytes || (p->recurrent && !snapshots(p)))
+        return;
+    prefix_tree_touch_path(&p->tree, slot->end); /* what is saved is of no use without it */
+    if (p->recurrent && state_at_end(slot) && known(slot) >= pos + p->min_reuse)
+        save_state(p, slot);
     for (struct prefix_node *n = slot->end; (n = alone(n, id, pos)); n = n->parent)
         if (!n->run) {
             need += run_bytes(p, n);
             n_tok += n->n;
         }
-    if (n_tok < p->min_reuse || !p->tree.max_bytes || (p->recurrent && !snapshots(p)))
+    if (n_tok < p->min_reuse)
         return;
-    prefix_tree_touch_path(&p->tree, slot->end); /* no use without it */
-    if (p->recurrent && state_at_end(slot))
-        save_state(p, slot);
     for (struct prefix_node *n = slot->end; (n = alone(n, id, pos)); n = n->parent) {
         if (n->run)
             continue;

@@ -231,6 +231,8 @@ json_t *chat_arguments(struct chat_out *o, const struct chat_call *c)
     const char *text = c->arguments && *c->arguments ? c->arguments : "{}";
     json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &je);
 
+    if (!v) /* an integer of more than 64 bits is JSON too */
+        v = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     if (!v)
         chat_fail(o, "the arguments of the call of '%.64s' are not JSON: %.80s", c->name ? c->name : "",
                   je.text);

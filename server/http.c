@@ -44,7 +44,7 @@ static void name_peer(struct conn *c, int fd)
     }
 }
 
-/* libmicrohttpd would answer another version of HTTP with 505; and it is silent about TLS on a plain port. NULL: fine. */
+/* libmicrohttpd would answer another version of HTTP with 505, and is silent about TLS on a plain port. NULL: fine. */
 static const char *wrong_protocol(const char *s, size_t n)
 {
     if (n >= 2 && s[0] == 0x16 && s[1] == 3)
@@ -61,11 +61,25 @@ static const char *wrong_protocol(const char *s, size_t n)
     return NULL;
 }
 
+/* The first bytes without taking them. The first ones are there already (listen.c); a long line may be on its way. */
+static size_t peek(int fd, char *s, size_t cap)
+{
+    enum { LONG_LINE = 1000, TRIES = 3 };
+    ssize_t n = 0;
+    for (int i = 0; i < TRIES; i++) {
+        n = recv(fd, s, cap, MSG_PEEK | MSG_DONTWAIT);
+        if (n < LONG_LINE || (size_t)n == cap || memchr(s, '\n', (size_t)n))
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    return n > 0 ? (size_t)n : 0;
+}
+
 static void refuse_protocol(struct http *h, int fd)
 {
-    char s[8192], head[256];
-    ssize_t n = h->tls.cert ? 0 : recv(fd, s, sizeof s, MSG_PEEK | MSG_DONTWAIT);
-    const char *wrong = n > 0 ? wrong_protocol(s, (size_t)n) : NULL;
+    char s[CONN_MEMORY], head[256];
+    size_t n = h->tls.cert ? 0 : peek(fd, s, sizeof s);
+    const char *wrong = n ? wrong_protocol(s, n) : NULL;
     if (!wrong)
         return;
     char *text = api_error_json(400, NULL, NULL, wrong);
@@ -148,8 +162,8 @@ static int start_daemon(struct http *h, struct err *e)
     extra[n] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     h->mhd = MHD_start_daemon(
-        flags | (h->tls.cert ? MHD_USE_TLS : 0), 0, NULL, NULL, request_handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_message,
-        NULL, MHD_OPTION_LISTEN_SOCKET, h->listener.fd, MHD_OPTION_NOTIFY_COMPLETED, request_completed, h,
+        flags | (h->tls.cert ? MHD_USE_TLS : 0), 0, NULL, NULL, request_handle, h, MHD_OPTION_EXTERNAL_LOGGER,
+        on_message, NULL, MHD_OPTION_LISTEN_SOCKET, h->listener.fd, MHD_OPTION_NOTIFY_COMPLETED, request_completed, h,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
         MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + CONN_SPARE, MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONN_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
@@ -157,8 +171,8 @@ static int start_daemon(struct http *h, struct err *e)
     if (h->mhd)
         return 0;
     if (h->tls.cert)
-        return err_set(e, -EINVAL, "TLS: %s and %s were refused (%s): is the key the certificate's? openssl x509 -noout "
-                       "-pubkey -in CERT and openssl pkey -pubout -in KEY must print the same",
+        return err_set(e, -EINVAL, "TLS: %s and %s were refused (%s): is the key the certificate's? openssl x509 "
+                       "-noout -pubkey -in CERT and openssl pkey -pubout -in KEY must print the same",
                        h->o.tls_cert, h->o.tls_key, last_message);
     return err_set(e, -EIO, "server: HTTP cannot start: %s", last_message);
 }
@@ -174,6 +188,8 @@ static int open_all(struct http *h, struct err *e)
         rc = listener_open(h->o.host, h->o.port, h->tls.cert != NULL, &h->listener, e);
     if (!rc)
         rc = watch_create(&h->watch, e);
+    if (!rc)
+        rc = begin_pool_create(&h->begin, e);
     return rc ? rc : start_daemon(h, e);
 }
 
@@ -253,6 +269,7 @@ void http_destroy(struct http *h)
     if (!h)
         return;
     http_stop(h, 0);
+    begin_pool_destroy(h->begin);
     watch_destroy(h->watch);
     listener_close(&h->listener);
     metrics_destroy(h->metrics);

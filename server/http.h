@@ -24,7 +24,7 @@ void http_serve(struct http *h, const struct http_backend *b);
 /* Nobody can connect any more and new requests on old connections are refused; what is being answered goes on. */
 void http_drain(struct http *h);
 
-/* Waits at most `timeout_ns` until what is being answered is sent, cuts the rest and ends. Returns how many were cut. */
+/* Waits at most `timeout_ns` until what is being answered is sent, cuts the rest and ends. Returns how many. */
 uint32_t http_stop(struct http *h, uint64_t timeout_ns);
 void http_destroy(struct http *h); /* NULL is fine; stops it too */
 

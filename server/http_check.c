@@ -26,7 +26,8 @@ void request_refuse(struct request *r, unsigned status, const char *code, const 
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* %XX decoded. False: not a path, or not UTF-8, or with a NUL in it. */
@@ -82,7 +83,8 @@ static unsigned find_route(struct request *r, bool *open)
 {
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (strcmp(r->path, own[i].path) == 0) {
-            if ((own[i].route == ROUTE_PAGE && r->h->o.no_page) || (own[i].route == ROUTE_METRICS && r->h->o.no_metrics))
+            if ((own[i].route == ROUTE_PAGE && r->h->o.no_page) ||
+                (own[i].route == ROUTE_METRICS && r->h->o.no_metrics))
                 break;
             r->route = own[i].route;
             r->label = own[i].path;
@@ -106,7 +108,8 @@ static void check_route(struct request *r, const char *url, bool *open)
     }
     unsigned methods = find_route(r, open);
     if (!methods) {
-        request_refuse(r, 404, "not_found", "nothing is at %.200s (the API is below /v1, doc/server.md lists it)", r->path);
+        request_refuse(r, 404, "not_found", "nothing is at %.200s (the API is below /v1, doc/server.md lists it)",
+                       r->path);
         return;
     }
     unsigned asked = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0 ? API_GET
@@ -114,7 +117,8 @@ static void check_route(struct request *r, const char *url, bool *open)
     bool preflight = r->h->o.cors && strcmp(r->method, "OPTIONS") == 0;
     if (!(methods & asked) && !preflight) {
         r->refused.allow = methods == API_GET ? "GET, HEAD" : methods == API_POST ? "POST" : "GET, HEAD, POST";
-        request_refuse(r, 405, "method_not_allowed", "%.200s takes %s, not %.32s", r->path, r->refused.allow, r->method);
+        request_refuse(r, 405, "method_not_allowed", "%.200s takes %s, not %.32s", r->path, r->refused.allow,
+                       r->method);
     }
 }
 

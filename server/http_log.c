@@ -1,12 +1,11 @@
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "server/http_priv.h"
 
-/* An id is copied into headers, logs and answers, so it is of printable ASCII without what these would have to quote. */
+/* An id is copied into headers, logs and answers, so it is printable ASCII without what these would have to quote. */
 bool id_is_sane(const char *id)
 {
     size_t n = 0;
@@ -16,7 +15,7 @@ bool id_is_sane(const char *id)
     return n > 0 && n <= ID_MAX_LEN;
 }
 
-/* 16 hexadecimal digits that differ from those of other processes: a counter from a random start, mixed (splitmix64). */
+/* 16 hexadecimal digits that differ from those of other processes: a counter from some start, mixed (splitmix64). */
 void id_make(struct http *h, char *id)
 {
     uint64_t x = atomic_fetch_add(&h->next_id, 0x9e3779b97f4a7c15u);
@@ -53,6 +52,7 @@ static void put_time(char *out, size_t cap)
 void log_request(const struct request *r, const struct api_usage *u, const char *reason, uint64_t end_ns)
 {
     char when[40], method[24], path[160], tokens[200] = "";
+    bool timed = u->decode_ns && u->generated_tokens > 1;
     put_time(when, sizeof when);
     escape(r->method, method, sizeof method);
     escape(r->path, path, sizeof path);
@@ -60,7 +60,7 @@ void log_request(const struct request *r, const struct api_usage *u, const char 
         snprintf(tokens, sizeof tokens, " queued_ms=%.1f prompt_ms=%.1f prompt=%u reused=%u generated=%u tps=%.1f",
                  (double)u->queued_ns * 1e-6, (double)u->prompt_ns * 1e-6, u->prompt_tokens, u->reused_tokens,
                  u->generated_tokens,
-                 u->decode_ns && u->generated_tokens > 1 ? (u->generated_tokens - 1) / ((double)u->decode_ns * 1e-9) : 0);
+                 timed ? (u->generated_tokens - 1) / ((double)u->decode_ns * 1e-9) : 0);
     fprintf(stderr, "%s id=%s client=%s method=%s path=%s status=%u ms=%.1f%s reason=%s\n", when, r->id, r->conn->peer,
             method, path, r->status, (double)(end_ns - r->start_ns) * 1e-6, tokens, reason);
 }

@@ -22,6 +22,7 @@ struct http {
     struct auth *auth;
     struct metrics *metrics;
     struct watch *watch;
+    struct begin_pool *begin;
     struct MHD_Daemon *mhd;
     struct http_backend b;
     _Atomic int state;
@@ -51,6 +52,7 @@ struct request {
     pthread_mutex_t lock;
     bool suspended;             /* under lock: libmicrohttpd waits for request_wake     */
     bool woken;                 /* under lock: and there was one before it waited       */
+    bool beginning;             /* under lock: a thread of the pool is at request_begin */
     atomic_bool gone;           /* the client left                                      */
 
     enum route route;
@@ -66,12 +68,14 @@ struct request {
         char message[300];
     } refused;
     bool no_end;                /* where its body ends is not known                     */
+    bool begun, armed;          /* given to the API; watched                            */
 
     char *body;
     size_t n_body, cap_body;
     uint64_t seen;              /* bytes of the body, kept or not                       */
     uint64_t length;            /* Content-Length; MHD_SIZE_UNKNOWN: chunked            */
 
+    struct request *next_to_begin; /* the pool's                                     */
     struct api_exchange *x;
     char *answer;               /* collected, when it is not a stream                   */
     size_t n_answer, cap_answer;
@@ -84,6 +88,14 @@ struct request {
 enum MHD_Result request_handle(void *cls, struct MHD_Connection *c, const char *url, const char *method,
                                const char *version, const char *data, size_t *n_data, void **con_cls);
 void request_completed(void *cls, struct MHD_Connection *c, void **con_cls, enum MHD_RequestTerminationCode why);
+
+/* Hands the request to the API. On the pool's threads the connection is suspended before and resumed after it. */
+void request_begin(struct request *r);
+
+/* http_begin.c */
+int begin_pool_create(struct begin_pool **out, struct err *e);
+void begin_pool_destroy(struct begin_pool *p); /* NULL is fine; nothing may be in it */
+void begin_pool_put(struct begin_pool *p, struct request *r);
 
 /* http_check.c: what can be said of a request by its head. Fills r->route, path, label, id, client and refused. */
 void request_check(struct request *r, const char *url);

@@ -7,8 +7,9 @@
 
 #define PAGE_POLICY "default-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-ancestors 'none'"
 
-static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 32 32\"><rect width=\"32\" height=\"32\" "
-                           "rx=\"7\" fill=\"#4a6fa5\"/><path d=\"M9 9h14v3L13 21h10v3H9v-3l10-9H9z\" fill=\"#fff\"/></svg>";
+static const char icon[] =
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 32 32\"><rect width=\"32\" height=\"32\" rx=\"7\" "
+    "fill=\"#4a6fa5\"/><path d=\"M9 9h14v3L13 21h10v3H9v-3l10-9H9z\" fill=\"#fff\"/></svg>";
 
 static void put(struct MHD_Response *a, const char *name, const char *value)
 {
@@ -107,8 +108,8 @@ enum MHD_Result reply_health(struct request *r)
     char text[160];
     if (state == HTTP_READY) {
         struct sched_stats s = sched_stats(h->b.sched);
-        snprintf(text, sizeof text, "{\"status\":\"ok\",\"slots\":%u,\"running\":%u,\"waiting\":%u}\n", s.slots, s.running,
-                 s.waiting);
+        snprintf(text, sizeof text, "{\"status\":\"ok\",\"slots\":%u,\"running\":%u,\"waiting\":%u}\n", s.slots,
+                 s.running, s.waiting);
     } else {
         snprintf(text, sizeof text, "{\"status\":\"%s\"}\n", state == HTTP_LOADING ? "loading" : "draining");
     }

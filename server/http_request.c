@@ -1,5 +1,6 @@
 /* The life of a request: its body is collected, the API begins, and while there is nothing to send the connection is
- * suspended, so that no thread waits for it. The API's wake and the watch's gone resume it, from their threads. */
+ * suspended, so that no thread waits for it. The API's wake and the watch's gone resume it, from their threads. Large
+ * requests begin on a thread of the pool (http_begin.c), suspended meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -8,23 +9,27 @@
 #include "base/clock.h"
 #include "server/http_priv.h"
 
-enum { SLOWEST_BODY = 16384 /* bytes a second */, FIRST_BODY = 4096 };
+enum { SLOWEST_BODY = 16384 /* bytes a second */, FIRST_BODY = 4096, LARGE_BODY = 16384 };
 #define BODIES_MAX (256u << 20) /* of all requests together, or four of the largest */
 
 /* ---- waiting ---- */
+
+static void resume(struct request *r)
+{
+    r->suspended = false;
+    atomic_fetch_sub(&r->h->suspended, 1);
+    MHD_resume_connection(r->c);
+}
 
 /* From any thread: look at the request again. */
 static void request_wake(void *user)
 {
     struct request *r = user;
     pthread_mutex_lock(&r->lock);
-    if (r->suspended) {
-        r->suspended = false;
-        atomic_fetch_sub(&r->h->suspended, 1);
-        MHD_resume_connection(r->c);
-    } else {
+    if (r->suspended && !r->beginning)
+        resume(r);
+    else
         r->woken = true;
-    }
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -84,8 +89,8 @@ static int grow_body(struct request *r, size_t n)
     return 0;
 }
 
-/* A refused request is read to its end all the same, so that the client sees the answer and the connection can go on; but not
- * for ever. */
+/* A refused request is read to its end all the same, so that the client sees the answer and the connection can go on;
+ * but not for ever. */
 static enum MHD_Result take_body(struct request *r, const char *data, size_t n)
 {
     uint64_t max = r->h->o.max_body;
@@ -148,26 +153,56 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t cap)
     return 0;
 }
 
-static int begin(struct request *r)
+void request_begin(struct request *r)
 {
     bool head = strcmp(r->method, "HEAD") == 0;
     struct api_call call = { .method = head ? "GET" : r->method, .path = r->path, .body = r->body ? r->body : "",
                              .n_body = r->n_body, .id = r->id, .client = r->client, .wake = request_wake, .user = r };
     if (r->body)
         r->body[r->n_body] = 0;
-    r->x = api_begin(r->h->b.api, &call);
+    struct api_exchange *x = api_begin(r->h->b.api, &call);
     drop_body(r);
-    if (!r->x)
-        return -ENOMEM;
-    watch_arm(r->h->watch, &r->conn->w, request_gone, r);
-    return 0;
+    pthread_mutex_lock(&r->lock);
+    r->x = x;
+    if (r->beginning)
+        resume(r);
+    r->beginning = false;
+    pthread_mutex_unlock(&r->lock);
 }
 
+/* Suspends the connection until a thread of the pool has begun the request. False: too late for that. */
+static bool begin_elsewhere(struct request *r)
+{
+    pthread_mutex_lock(&r->lock);
+    atomic_fetch_add(&r->h->suspended, 1);
+    r->beginning = r->suspended = !is_cut(r);
+    if (r->suspended)
+        MHD_suspend_connection(r->c);
+    else
+        atomic_fetch_sub(&r->h->suspended, 1);
+    bool waits = r->suspended;
+    pthread_mutex_unlock(&r->lock);
+    if (waits)
+        begin_pool_put(r->h->begin, r);
+    return waits;
+}
+
+/* Carries what the API says. Called again whenever the request was suspended and resumed. */
 static enum MHD_Result carry(struct request *r)
 {
-    if (!r->x && begin(r)) {
+    if (!r->begun) {
+        r->begun = true;
+        if (r->n_body > LARGE_BODY)
+            return begin_elsewhere(r) ? MHD_YES : MHD_NO;
+        request_begin(r);
+    }
+    if (!r->x) {
         request_refuse(r, 503, "overloaded", "out of memory");
         return reply_refusal(r);
+    }
+    if (!r->armed) {
+        r->armed = true;
+        watch_arm(r->h->watch, &r->conn->w, request_gone, r);
     }
     do {
         if (is_cut(r))
@@ -270,8 +305,9 @@ void request_completed(void *cls, struct MHD_Connection *c, void **con_cls, enum
     *con_cls = NULL;
     struct api_usage u = { 0 };
     bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
-    if (r->x) {
+    if (r->armed)
         watch_disarm(h->watch, &r->conn->w);
+    if (r->x) {
         u = api_usage(r->x);
         api_end(r->x); /* no wake after this */
     }
@@ -288,6 +324,8 @@ void request_completed(void *cls, struct MHD_Connection *c, void **con_cls, enum
         log_request(r, &u, how_it_ended(r, &u, cut), end);
     drop_body(r);
     free(r->answer);
+    pthread_mutex_lock(&r->lock); /* the thread that began it may still be about to let go */
+    pthread_mutex_unlock(&r->lock);
     pthread_mutex_destroy(&r->lock);
     free(r);
     atomic_fetch_sub(&h->answering, 1);

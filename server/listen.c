@@ -55,7 +55,8 @@ static int bind_failed(const char *host, uint16_t port, struct err *e)
         return err_set(e, -EADDRINUSE, "port %u of %s is in use (ss -ltnp 'sport = :%u' tells by whom): choose another "
                        "with --port, or 0 for any", port, host, port);
     case EACCES:
-        return err_set(e, -EACCES, "port %u of %s: ports below 1024 are for root: choose another with --port", port, host);
+        return err_set(e, -EACCES, "port %u of %s: ports below 1024 are for root: choose another with --port", port,
+                       host);
     case EADDRNOTAVAIL:
         return err_set(e, -EADDRNOTAVAIL, "--host %s: no interface of this machine has this address (0.0.0.0 is all)",
                        host);
@@ -84,8 +85,8 @@ static void tell_url(const char *host, bool tls, struct listener *l)
     getnameinfo((struct sockaddr *)&a, n, text, sizeof text, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
     l->local = is_loopback((struct sockaddr *)&a);
     bool v6 = strchr(text, ':') != NULL, name = strcmp(host, "localhost") == 0;
-    snprintf(l->url, sizeof l->url, "%s://%s%s%s:%s", tls ? "https" : "http", v6 && !name ? "[" : "", name ? host : text,
-             v6 && !name ? "]" : "", service);
+    snprintf(l->url, sizeof l->url, "%s://%s%s%s:%s", tls ? "https" : "http", v6 && !name ? "[" : "",
+             name ? host : text, v6 && !name ? "]" : "", service);
 }
 
 int listener_open(const char *host, uint16_t port, bool tls, struct listener *l, struct err *e)

@@ -173,7 +173,8 @@ static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)
     }
     put_value(f, "zinc_http_cut_total", "counter", "answers that their client did not wait for, or that the end cut",
               (double)m->cut);
-    put_value(f, "zinc_http_rejected_total", "counter", "connections closed for what they began with", (double)m->rejected);
+    put_value(f, "zinc_http_rejected_total", "counter", "connections closed for what they began with",
+              (double)m->rejected);
     put_value(f, "zinc_http_connections", "gauge", "open connections", now->connections);
     put_value(f, "zinc_http_answering", "gauge", "requests that are read or answered now", now->answering);
     put_value(f, "zinc_http_body_bytes", "gauge", "bodies of requests held in memory", (double)now->body_bytes);
@@ -200,7 +201,7 @@ static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)
     X("zinc_rounds_total", "counter", "rounds of the scheduler", s->rounds)                                            \
     X("zinc_steps_total", "counter", "submissions to the tier", s->steps)                                              \
     X("zinc_step_seconds_total", "counter", "inside the tier", (double)s->step_ns * 1e-9)                              \
-    X("zinc_busy_seconds_total", "counter", "in rounds; minus the tier it is the scheduler", (double)s->busy_ns * 1e-9) \
+    X("zinc_busy_seconds_total", "counter", "in rounds; minus steps: the scheduler's own", (double)s->busy_ns * 1e-9) \
     X("zinc_sample_seconds_total", "counter", "choosing tokens", (double)s->sample_ns * 1e-9)                          \
     X("zinc_prefix_lookups_total", "counter", "prompts looked up in the cache of prefixes", s->kv.lookups)             \
     X("zinc_prefix_hits_total", "counter", "of them, found at least in part", s->kv.hits)                              \

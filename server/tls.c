@@ -17,7 +17,7 @@ static int read_pem(const char *path, const char *flag, const char *mark, char *
     int rc = !s                ? err_set(e, -ENOMEM, "%s: out of memory", flag)
              : ferror(f)       ? err_set(e, -EIO, "%s %s: cannot be read: %s", flag, path, strerror(errno))
              : n > MAX_PEM     ? err_set(e, -EINVAL, "%s %s: more than 1 MiB is no PEM file", flag, path)
-             : !strstr(s, mark) ? err_set(e, -EINVAL, "%s %s: no line with '%s': not the PEM file that is expected here",
+             : !strstr(s, mark) ? err_set(e, -EINVAL, "%s %s: no line with '%s': not the PEM file that is expected",
                                           flag, path, mark) : 0;
     fclose(f);
     if (rc)

@@ -8,8 +8,8 @@ struct tls {
     char *cert, *key; /* text; NULL: plain HTTP */
 };
 
-/* Reads both files and looks whether they are what they should be. Without paths nothing is read. -EINVAL: not PEM, one of
- * them missing; -ENOTSUP: this libmicrohttpd was built without TLS. */
+/* Reads both files and looks whether they are what they should be. Without paths nothing is read. -EINVAL: not PEM, one
+ * of them missing; -ENOTSUP: this libmicrohttpd was built without TLS. */
 int tls_read(const char *cert_path, const char *key_path, struct tls *out, struct err *e);
 void tls_free(struct tls *t);
 

@@ -1,7 +1,7 @@
 /* server/watch.h
  * Connections as seen from outside of libmicrohttpd, which looks at no connection that waits for its answer. A thread
- * with an epoll of its own notices at once when the client of an armed connection leaves (closed, reset or half closed),
- * and shuts down sockets whose deadline passed: requests that come too slowly.
+ * with an epoll of its own notices at once when the client of an armed connection leaves (closed, reset or half
+ * closed), and shuts down sockets whose deadline passed: requests that come too slowly.
  *
  * Callbacks run on that thread with the watch locked, so that after watch_disarm none is running: they must not call
  * back into the watch. All functions may be called from any thread. */

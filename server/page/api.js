@@ -23,7 +23,8 @@ async function request(path, { body, signal } = {}) {
     r = await fetch(path, { method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body), signal });
   } catch (e) {
     if (e.name === 'AbortError') throw e;
-    throw new ApiError('offline', 'The server does not answer.', { detail: 'Is zinc still running at ' + location.host + '?' });
+    const detail = 'Is zinc still running at ' + location.host + '?';
+    throw new ApiError('offline', 'The server does not answer.', { detail });
   }
   if (!r.ok) throw await failure(r);
   return r;
@@ -37,11 +38,12 @@ async function failure(r) {
   const detail = typeof error.message === 'string' ? error.message : '';
   const retryAfter = Math.min(600, Math.max(0, parseInt(r.headers.get('retry-after'), 10) || 0));
   const more = { detail, retryAfter };
-  const long = error.code === 'context_length_exceeded';
-  if (r.status === 401 || r.status === 403) return new ApiError('key', 'The server asks for an API key.', { detail: apiKey() && detail });
+  if (r.status === 401 || r.status === 403)
+    return new ApiError('key', 'The server asks for an API key.', { detail: apiKey() && detail });
   if (r.status === 429) return new ApiError('busy', 'The server is busy with other requests.', more);
   if (r.status === 503) return new ApiError('busy', 'The server is starting or shutting down.', more);
-  if (long) return new ApiError('context', 'This conversation is longer than the model can read.', more);
+  if (error.code === 'context_length_exceeded')
+    return new ApiError('context', 'This conversation is longer than the model can read.', more);
   if (r.status === 408) return new ApiError('failed', 'The answer took longer than the server allows.', more);
   if (r.status === 413) return new ApiError('refused', 'The message is larger than the server takes.', more);
   if (r.status < 500) return new ApiError('refused', 'The server refused the request.', more);
@@ -98,7 +100,8 @@ async function streamChat(body, signal, take) {
     for await (const data of events(r)) {
       if (data === '[DONE]') return;
       const c = JSON.parse(data);
-      if (c.error) throw new ApiError('failed', 'The server gave up on the answer.', { detail: String(c.error.message ?? '') });
+      if (c.error)
+        throw new ApiError('failed', 'The server gave up on the answer.', { detail: String(c.error.message ?? '') });
       const choice = c.choices?.[0];
       const d = choice?.delta ?? {};
       if (choice?.finish_reason) finished = true;
@@ -107,7 +110,7 @@ async function streamChat(body, signal, take) {
     }
   } catch (e) {
     if (e.name === 'AbortError' || e instanceof ApiError) throw e;
-    if (!finished) throw new ApiError('broke', 'The connection broke off.', { detail: 'What came is kept.' });
+    if (!finished) throw new ApiError('broke', 'The connection broke off.');
   }
-  if (!finished) throw new ApiError('broke', 'The answer broke off.', { detail: 'What came is kept.' });
+  if (!finished) throw new ApiError('broke', 'The answer broke off.');
 }

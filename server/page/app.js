@@ -2,7 +2,8 @@
 // app.js: the open conversation, and the answers that are on their way.
 
 const app = {
-  chat: null,          // the open one
+  chat: blankChat(),   // the open one
+  ready: false,
   views: [],           // of its messages
   runs: new Map(),     // answers on their way, by the conversation's id; they go on while another one is open
   model: null,
@@ -11,7 +12,9 @@ const app = {
 const others = typeof BroadcastChannel === 'function' ? new BroadcastChannel('zinc') : null;
 const tellOthers = id => others?.postMessage(id);
 
-const blankChat = () => ({ id: newId(), title: '', named: false, created: Date.now(), updated: 0, system: '', messages: [] });
+function blankChat() {
+  return { id: newId(), title: '', named: false, created: Date.now(), updated: 0, system: '', messages: [] };
+}
 
 async function saveChat(chat, quietly) {
   chat.updated = Date.now();
@@ -28,16 +31,20 @@ async function saveChat(chat, quietly) {
 
 // ---- the open conversation ----
 
-async function openChat(id) {
-  const chat = app.runs.get(id)?.chat ?? (id && await store.get(id)) ?? blankChat();
-  app.chat = chat || blankChat();
+// `typed`: what was written before the page was ready.
+async function openChat(id, typed = '') {
+  app.opening = id;
+  const chat = app.runs.get(id)?.chat ?? (id ? await store.get(id) : null);
+  if (app.opening !== id) return;   // another one was chosen meanwhile
+  app.chat = chat ?? blankChat();
+  app.ready = true;
   for (const m of app.chat.messages) if (m.state === 'streaming' && !app.runs.has(id)) m.state = 'stopped';
   app.stuck = true;
   app.recalled = null;
   showMessages();
   showTitle();
   showChats();
-  byId('input').value = draft() ?? '';
+  byId('input').value = draft() || typed;
   grow(byId('input'));
   if (matchMedia('(hover: hover)').matches) byId('input').focus();
 }
@@ -178,7 +185,8 @@ async function answer(chat) {
   const body = { model: app.model?.id ?? 'default', messages: requestMessages(chat), stream: true,
     stream_options: { include_usage: true }, ...settings.fields() };
   const message = { role: 'assistant', content: '', reasoning: '', thought: 0, state: 'streaming', stats: {} };
-  const run = { chat, message, abort: new AbortController(), begun: performance.now(), first: 0, pieces: 0, finish: '' };
+  const run = { chat, message, abort: new AbortController(), begun: performance.now(), first: 0, pieces: 0,
+    finish: '' };
   app.runs.set(chat.id, run);
   addMessage(chat, message);
   keepEnd();
@@ -216,7 +224,8 @@ function fail(run, e) {
   }
   if (!(e instanceof ApiError)) console.error(e);
   message.state = 'error';
-  message.error = { kind: e.kind ?? 'failed', message: e.message, detail: e.detail ?? '',
+  const kept = e.kind === 'broke' && message.content ? 'What came is kept.' : '';
+  message.error = { kind: e.kind ?? 'failed', message: e.message, detail: e.detail || kept,
     retryAt: e.retryAfter ? Date.now() + 1000 * e.retryAfter : 0 };
   if (e.kind === 'offline') watchServer();
 }
@@ -252,7 +261,7 @@ function paintSoon(run) {
     run.frame = false;
     const begun = performance.now();
     if (!run.over) paint(run);
-    run.pause = 4 * (performance.now() - begun);
+    run.pause = Math.min(1000, 4 * (performance.now() - begun));
   }), Math.max(0, (run.pause ?? 0) - 16));
 }
 
@@ -292,14 +301,20 @@ async function loadModel() {
     const m = list.data?.[0];
     app.model = m ? { id: m.id, context: m.max_model_len ?? m.context_length ?? m.meta?.n_ctx ?? 0 } : null;
     byId('model').textContent = app.model?.id ?? '';
-    byId('about').textContent = app.model ? app.model.id + (app.model.context ? ', ' + count(app.model.context) + ' tokens of context' : '') : '';
+    byId('about').textContent = app.model?.context
+      ? app.model.id + ', ' + count(app.model.context) + ' tokens of context' : app.model?.id ?? '';
     hideNotice();
     showState();
   } catch (e) {
-    if (e.kind === 'key')
-      notice('This server asks for an API key. ', el('button', { type: 'button', onclick: () => { openSettings(); byId('key').focus(); } }, 'Enter it'));
+    const enter = el('button', { type: 'button', onclick: enterKey }, 'Enter it');
+    if (e.kind === 'key') notice('This server asks for an API key. ', enter);
     else watchServer();
   }
+}
+
+function enterKey() {
+  openSettings();
+  byId('key').focus();
 }
 
 // Until the server is there again.
@@ -325,10 +340,13 @@ async function start() {
   const kept = await store.open();
   if (!kept) toast('This browser keeps nothing: conversations end with the page.');
   await recover();
-  await openChat(location.hash.slice(2));
+  await openChat(location.hash.slice(2), byId('input').value);
   loadChats();
   loadModel();
-  addEventListener('hashchange', () => { if (location.hash.slice(2) !== app.chat.id) openChat(location.hash.slice(2)); });
+  addEventListener('hashchange', () => {
+    const id = location.hash.slice(2);
+    if (id !== app.chat.id) openChat(id);
+  });
   addEventListener('pagehide', () => rescue([...app.runs.values()].map(r => r.chat)));
   addEventListener('pageshow', e => { if (e.persisted) localStorage.removeItem('zinc.rescue'); });
   others?.addEventListener('message', async e => {

@@ -40,7 +40,8 @@ function showChats() {
     }
     list.append(chatEntry(h));
   }
-  if (!parts.length) parts.push(el('p', { class: 'hint' }, chatList.query ? 'Nothing found.' : 'Conversations appear here.'));
+  const none = chatList.query ? 'Nothing found.' : 'Conversations appear here.';
+  if (!parts.length) parts.push(el('p', { class: 'hint' }, none));
   nav.replaceChildren(...parts);
   if (focused) nav.querySelector(`li[data-id="${CSS.escape(focused)}"] a`)?.focus();
 }

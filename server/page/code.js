@@ -18,17 +18,19 @@ const CODE_WORDS = {
     union unique until update values view when where while with`,
 };
 const CODE_FAMILY = {
-  c: 'c cpp c++ cc h hpp cs csharp java js javascript jsx ts typescript tsx mjs json json5 jsonc go rust rs swift kotlin kt ' +
-    'php scala dart zig glsl hlsl cuda cu metal opencl css scss proto objc v solidity',
-  hash: 'py python sh bash zsh shell console fish rb ruby yaml yml toml ini conf make makefile cmake dockerfile perl pl r ' +
-    'julia jl elixir ex nix gbnf nginx',
+  c: 'c cpp c++ cc h hpp cs csharp java js javascript jsx ts typescript tsx mjs json json5 jsonc go rust rs swift ' +
+    'kotlin kt php scala dart zig glsl hlsl cuda cu metal opencl css scss proto objc v solidity',
+  hash: 'py python sh bash zsh shell console fish rb ruby yaml yml toml ini conf make makefile cmake dockerfile ' +
+    'perl pl r julia jl elixir ex nix gbnf nginx',
   dash: 'sql mysql postgresql sqlite lua haskell hs ada vhdl',
 };
-// comment, string, number, word. Unclosed comments and long strings run to the end: the closing mark may still come.
+// Comment, string, number, word. Unclosed comments and long strings run to the end: the closing mark may still come.
+const codeToken = (comment, string) =>
+  new RegExp(`(${comment.source})|(${string.source})|(\\b\\d[\\w.]*)|([A-Za-z_]\\w*)`, 'g');
 const CODE_TOKEN = {
-  c: /(\/\/.*|\/\*[^]*?(?:\*\/|$))|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`?)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g,
-  hash: /(#.*)|("""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*')|(\b\d[\w.]*)|([A-Za-z_]\w*)/g,
-  dash: /(--.*|\/\*[^]*?(?:\*\/|$))|('(?:''|[^'\n])*'|"[^"\n]*"?)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g,
+  c: codeToken(/\/\/.*|\/\*[^]*?(?:\*\/|$)/, /"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`?/),
+  hash: codeToken(/#.*/, /"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'/),
+  dash: codeToken(/--.*|\/\*[^]*?(?:\*\/|$)/, /'(?:''|[^'\n])*'|"[^"\n]*"?/),
   diff: /^(-.*)|^(\+.*)|^(@@.*)|^((?:diff|index) .*)/gm,
 };
 const CODE_CLASS = ['', 'tc', 'ts', 'tn', 'tk'];

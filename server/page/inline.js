@@ -6,7 +6,9 @@
 
 const INLINE_MARK = /[\\`*_~[\]!<$\n&]|https?:\/\//g;
 const INLINE_NEST = 40;
-const LINK_TARGET = /\(\s*(?:<([^<>\n]*)>|([^\s()<]*(?:\([^\s()]*\)[^\s()]*)*))(?:\s+(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?\s*\)/y;
+const LINK_URL = /\(\s*(?:<([^<>\n]*)>|([^\s()<]*(?:\([^\s()]*\)[^\s()]*)*))/.source;
+const LINK_TITLE = /(?:\s+(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?\s*\)/.source;
+const LINK_TARGET = new RegExp(LINK_URL + LINK_TITLE, 'y');
 const BARE_LINK = /https?:\/\/[^\s<>"`|，。；：、（）「」《》]+/y;
 const ANGLE_LINK = /<((?:https?:\/\/|mailto:)[^\s<>]*)>/y;
 const LINE_TAG = /<br ?\/?>/iy;
@@ -123,8 +125,8 @@ class Inline {
   entity() {
     const m = this.match(ENTITY);
     if (!m) return this.plain(1);
-    const code = Number(m[2]);
-    this.put(m[1] ? ENTITY_TEXT[m[1]] : code > 31 && (code < 0xd800 || code > 0xdfff) ? String.fromCodePoint(code) : m[0]);
+    const code = Number(m[2]), valid = code > 31 && (code < 0xd800 || code > 0xdfff);
+    this.put(m[1] ? ENTITY_TEXT[m[1]] : valid ? String.fromCodePoint(code) : m[0]);
     this.at += m[0].length;
   }
 

@@ -17,7 +17,7 @@ function recall(step) {
 
 function sendInput() {
   const input = byId('input');
-  if (app.runs.has(app.chat.id) || !input.value.trim()) return;
+  if (!app.ready || app.runs.has(app.chat.id) || !input.value.trim()) return;
   const text = input.value;
   input.value = '';
   app.recalled = null;

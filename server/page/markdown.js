@@ -1,8 +1,8 @@
 'use strict';
 // markdown.js: Markdown to DOM nodes, for text that still grows.
 //
-// Blocks are read line by line into a tree. Those that can no longer change are forgotten at once; of the open rest only
-// what differs from the last time is built again, so that a long answer costs about as much as its length.
+// Blocks are read line by line into a tree. Those that can no longer change are forgotten at once; of the open rest
+// only what differs from the last time is built again, so that a long answer costs about as much as its length.
 
 const MARKDOWN_NEST = 12;
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
@@ -111,8 +111,8 @@ function readQuote(lines, i, depth) {
   return { t: 'quote', kids: parseBlocks(body, depth + 1), end: j };
 }
 
-// The item's lines are those indented by two or more against its mark (models are careless with "1."), and lines that go
-// on with its paragraph.
+// The item's lines are those indented by two or more against its mark (models are careless with "1."), and lines that
+// go on with its paragraph.
 function readItem(lines, i, m, depth) {
   const body = [m.rest];
   let j = i + 1, gap = 0;
@@ -133,7 +133,8 @@ function readItem(lines, i, m, depth) {
   if (task) body[0] = body[0].slice(task[0].length);
   const kids = parseBlocks(body, depth + 1);
   const spaced = kids.some((k, n) => n && k.t === 'text' && kids[n - 1].t === 'text');
-  return { t: 'item', task: task ? task[1] !== ' ' : null, kids, raw: body.join('\n'), end: j - gap, next: j, gap, spaced };
+  return { t: 'item', task: task ? task[1] !== ' ' : null, kids, raw: body.join('\n'), end: j - gap, next: j, gap,
+    spaced };
 }
 
 function readList(lines, i, depth) {
@@ -246,7 +247,8 @@ function buildBlock(b) {
   else if (b.start === null) e = el('ul', { class: b.loose ? 'loose' : '' });
   else e = el('ol', { class: b.loose ? 'loose' : '', start: b.start === 1 ? null : String(b.start) });
   if (b.t === 'item' && b.task !== null)
-    e.append(el('input', { type: 'checkbox', disabled: true, checked: b.task, 'aria-label': b.task ? 'done' : 'to do' }));
+    e.append(el('input', { type: 'checkbox', disabled: true, checked: b.task,
+      'aria-label': b.task ? 'done' : 'to do' }));
   syncBlocks(e, [], b.kids, b.live);
   return e;
 }

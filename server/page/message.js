@@ -53,7 +53,7 @@ class MessageView {
     this.node.setAttribute('aria-busy', String(live));
     this.markdown.update(m.content, live);
     this.thinking.hidden = !m.reasoning;
-    this.thoughtTime.textContent = live && !m.content ? 'Thinking ' + seconds(m.thought) : 'Thought for ' + seconds(m.thought);
+    this.thoughtTime.textContent = (live && !m.content ? 'Thinking ' : 'Thought for ') + seconds(m.thought);
     this.showThought();
     this.waiting.hidden = !live || Boolean(m.content);
     this.waiting.lastChild.textContent = m.reasoning ? '' : m.waited > 1500 ? 'Reading, ' + seconds(m.waited) : '';
@@ -129,6 +129,7 @@ class MessageView {
       form.replaceWith(this.body);
       this.tools.hidden = false;
       this.node.classList.remove('editing');
+      byId('input').focus();
     };
     const finish = () => {
       const text = area.value.trim();
@@ -137,7 +138,7 @@ class MessageView {
       send(text);
     };
     const form = el('form', { class: 'edit', onsubmit: e => { e.preventDefault(); finish(); } }, area,
-      el('div', { class: 'row' }, el('button', { type: 'button', onclick: () => { close(); byId('input').focus(); } }, 'Cancel'),
+      el('div', { class: 'row' }, el('button', { type: 'button', onclick: close }, 'Cancel'),
         el('button', { class: 'primary' }, 'Send')));
     area.value = this.message.content;
     area.oninput = () => grow(area);
@@ -145,7 +146,6 @@ class MessageView {
       if (e.key === 'Escape') {
         e.stopPropagation();
         close();
-        byId('input').focus();
       } else if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {
         e.preventDefault();
         finish();

@@ -5,7 +5,7 @@ const SAMPLING = [
   ['temperature', 'Temperature', { min: 0, max: 2, step: 0.05, title: '0 always takes the likeliest token' }],
   ['top_p', 'Top p', { min: 0, max: 1, step: 0.01, title: 'only the likeliest tokens that make up this share' }],
   ['top_k', 'Top k', { min: 0, step: 1, title: 'only the k likeliest tokens; 0: all' }],
-  ['min_p', 'Min p', { min: 0, max: 1, step: 0.01, title: "only tokens with this share of the likeliest one's probability" }],
+  ['min_p', 'Min p', { min: 0, max: 1, step: 0.01, title: 'only tokens with this share of the best probability' }],
   ['max_tokens', 'Max tokens', { min: 1, step: 1, title: 'the answer ends here' }],
   ['seed', 'Seed', { min: 0, step: 1, title: 'the same seed gives the same answer' }],
   ['repetition_penalty', 'Repetition penalty', { min: 0.5, max: 2, step: 0.01, title: '1: none' }],

@@ -70,7 +70,8 @@ const store = {
 
   // The newest first.
   async heads() {
-    const all = this.db ? await this.run('readonly', (_, heads) => heads.getAll()) : [...this.memory.values()].map(this.head);
+    const all = this.db ? await this.run('readonly', (_, heads) => heads.getAll())
+      : [...this.memory.values()].map(this.head);
     return all.sort((a, b) => b.updated - a.updated);
   },
 
@@ -93,7 +94,10 @@ async function recover() {
     chats = JSON.parse(localStorage.getItem('zinc.rescue') || '[]');
     localStorage.removeItem('zinc.rescue');
   } catch { /* nothing to recover */ }
-  for (const c of chats) await store.put(c);
+  for (const c of chats) {
+    const stored = await store.get(c.id);
+    if (!stored || stored.updated <= c.updated) await store.put(c);
+  }
 }
 
 // ---- files ----
@@ -117,8 +121,9 @@ function importChats(text) {
     created: time(c.created), updated: time(c.updated), system: string(c.system),
     messages: c.messages.filter(m => m?.role === 'user' || m?.role === 'assistant').map(m => m.role === 'user'
       ? { role: 'user', content: string(m.content) }
-      : { role: 'assistant', content: string(m.content), reasoning: string(m.reasoning), thought: Number(m.thought) || 0,
-          state: m.state === 'length' || m.state === 'stopped' ? m.state : 'done', stats: importStats(m.stats) }),
+      : { role: 'assistant', content: string(m.content), reasoning: string(m.reasoning),
+          thought: Number(m.thought) || 0, stats: importStats(m.stats),
+          state: m.state === 'length' || m.state === 'stopped' ? m.state : 'done' }),
   }));
 }
 

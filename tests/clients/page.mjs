@@ -2,9 +2,9 @@
 //
 //     node tests/clients/page.mjs [URL] [--page FILE] [--shots DIR] [--only NAME]
 //
-// Without URL a stand-in of the server answers (mock_server.mjs), with scripted failures too; with URL a real server does,
-// and only what needs no script is tested. playwright-core is looked for in $ZINC_CLIENTS, else build/clients; Chromium is
-// $CHROMIUM, else /usr/bin/chromium. Exit 77: one of them is missing.
+// Without URL a stand-in of the server answers (mock_server.mjs), with scripted failures too; with URL a real server
+// does, and only what needs no script is tested. playwright-core is looked for in $ZINC_CLIENTS, else build/clients;
+// Chromium is $CHROMIUM, else /usr/bin/chromium. Exit 77: one of them is missing.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -119,7 +119,8 @@ await test('types, streams, counts', async (chat, page) => {
   await chat.answers.first().waitFor();
   await chat.idle();
   check((await chat.text()).length > 0, 'no text');
-  check(!(await chat.last.locator('.error, .outcome, .waiting').evaluateAll(l => l.some(e => e.offsetParent))), 'an error is shown');
+  for (const c of ['error', 'outcome', 'waiting'])
+    check(!(await chat.last.locator('.' + c).isVisible()), 'shows .' + c);
   check(await page.locator('.message.user .body').innerText() === hello, 'the message is not shown');
   check(/\d+ tokens?/.test(await chat.last.locator('.stats').innerText()), 'no count of tokens');
   check(/of [\d,]+ tokens|tokens?/.test(await page.locator('#context').innerText()), 'no use of context');
@@ -300,6 +301,16 @@ await test('nothing that a model says runs', async (chat, page) => {
   check(await page.locator('.message.user img').count() === 0, 'markup of the user');
   await page.waitForTimeout(100);
 });
+
+await test('markup would not run either', async (chat, page) => {
+  await page.evaluate(() => {
+    document.body.insertAdjacentHTML('beforeend', '<img src="x" onerror="window.pwned = 2">');
+    const s = document.createElement('script');
+    s.textContent = 'window.pwned = 3';
+    document.body.append(s);
+  });
+  await page.waitForTimeout(200);
+}, { ...any, expect: /Content Security Policy|Failed to load/ });
 
 await test('characters cut between packets', async chat => {
   const text = await chat.ask('unicode');

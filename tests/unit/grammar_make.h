@@ -163,7 +163,8 @@ static inline void made_append(char *text, size_t *n, size_t cap, int32_t id)
 }
 
 /* A random walk under the mask until the grammar ends, kept short by preferring tokens that close; returns the text's
- * length. `check` masks are compared with accept on the way. Gives up after `most` tokens: if 0, it has to end. */
+ * length. `check` masks are compared with accept on the way. After `most` tokens it gives up and returns 0; 0: it has to
+ * end. */
 static inline size_t made_walk(struct grammar *g, char *text, size_t cap, uint32_t patience, uint32_t check, uint32_t most)
 {
     struct grammar_state *st = made_state(g);
@@ -171,7 +172,7 @@ static inline size_t made_walk(struct grammar *g, char *text, size_t cap, uint32
     uint32_t n_history = 0;
     size_t n = 0;
     text[0] = 0;
-    while (!most || n_history < most) {
+    for (;;) {
         const uint64_t *mask = grammar_state_mask(st);
         int32_t pick = -1;
         uint32_t seen = 0;
@@ -190,8 +191,12 @@ static inline size_t made_walk(struct grammar *g, char *text, size_t cap, uint32
         }
         if (n_history > patience && grammar_state_can_end(st))
             pick = made_id("<|end|>");
-        ck_assert_msg(pick >= 0, "nothing is allowed after %s", text);
-        ck_assert_msg(n_history < 4096, "the walk does not end: %s", text);
+        ck_assert_msg(pick >= 0, "nothing is allowed after %.500s", text);
+        if (most && n_history == most) {
+            n = 0;
+            break;
+        }
+        ck_assert_msg(n_history < 4096, "the walk does not end: %.500s", text);
         ck_assert_int_eq(grammar_state_accept(st, pick), 0);
         history[n_history++] = pick;
         made_append(text, &n, cap, pick);

@@ -227,12 +227,20 @@ static void say(int fd, const char *text, size_t n)
     }
 }
 
-static void post(int fd, const char *body)
+static void post_padded(int fd, const char *body, int len)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-                     strlen(body), body);
+    int n = snprintf(text, sizeof text, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len);
     say(fd, text, (size_t)n);
+    char *padded = malloc((size_t)len + 1);
+    snprintf(padded, (size_t)len + 1, "%-*s", len, body);
+    say(fd, padded, (size_t)len);
+    free(padded);
+}
+
+static void post(int fd, const char *body)
+{
+    post_padded(fd, body, (int)strlen(body));
 }
 
 /* Reads one answer: its status, its body without chunk marks. 0: the connection ended before there was one. */
@@ -294,7 +302,10 @@ static void *client(void *user)
         uint32_t kind = next_random(&seed) % 8, n[2] = { next_random(&seed) % 300 + 1, next_random(&seed) % 20 + 1 };
         for (int k = 0; k < 2; k++) {
             snprintf(body, sizeof body, "%s %u", kind % 2 ? "stream" : "whole", n[k]);
-            post(fd, kind == 7 ? "silent" : body);
+            if (kind == 2 || kind == 3) /* long enough to begin on other threads than those of HTTP */
+                post_padded(fd, body, 20000);
+            else
+                post(fd, kind == 7 ? "silent" : body);
         }
         if (kind == 6 || kind == 7) { /* leaves: at once, after some bytes, half, or with a reset */
             struct linger hard = { 1, 0 };

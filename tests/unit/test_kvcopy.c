@@ -18,12 +18,11 @@ static const struct {
     enum preset preset;
     const char *tier;
 } cases[] = {
-    { QWEN3, "cpu:f32" },         { QWEN3, "cpu:f16" },     { QWEN3, "cpu:q8_0" },     { QWEN3, "cpu:exact:f16" },
-    { QWEN3, "cpu:exact:q8_0" },  { QWEN35, "cpu:f32" },    { QWEN35, "cpu:q8_0" },    { GEMMA3, "cpu:f16" },
-    { GEMMA3, "cpu:q8_0" },       { GEMMA4, "cpu:f16" },    { GEMMA4, "cpu:q8_0" },    { GPT_OSS, "cpu:f32" },
-    { GPT_OSS, "cpu:q8_0" },      { QWEN3, "lockstep:f32" }, { QWEN3, "lockstep:f16" }, { QWEN3, "lockstep:q8_0" },
-    { QWEN35, "lockstep:q8_0" },
-    { QWEN3, "cuda:f16" },        { QWEN3, "cuda:q8_0" },   { QWEN35, "cuda:f16" },    { GEMMA3, "cuda:q8_0" },
+    { QWEN3, "cpu:f32" },         { QWEN3, "cpu:f16" },         { QWEN3, "cpu:q8_0" },   { QWEN3, "cpu:exact:f16" },
+    { QWEN3, "cpu:exact:q8_0" },  { QWEN35, "cpu:f32" },        { QWEN35, "cpu:q8_0" },  { GEMMA3, "cpu:f16" },
+    { GEMMA3, "cpu:q8_0" },       { GEMMA4, "cpu:f16" },        { GEMMA4, "cpu:q8_0" },  { GPT_OSS, "cpu:f32" },
+    { GPT_OSS, "cpu:q8_0" },      { QWEN3, "lockstep:q8_0" },   { QWEN3, "cuda:f16" },   { QWEN3, "cuda:q8_0" },
+    { QWEN35, "lockstep:f16" },   { QWEN35, "cuda:f16" },       { GEMMA3, "cuda:q8_0" },
 };
 
 static bool here(const char *tier)

@@ -391,8 +391,8 @@ static const struct {
     { QWEN35, "cpu:f16", 3, 100, 500, 5 },
     { QWEN35, "cpu:q8_0", 1, 100, 2000, 40 },
     { QWEN35, "cpu:f16", 3, 60, 0, 0 },
-    { QWEN35MOE, "cpu:f16", 3, 60, 500, 6 },
-    { QWEN3, "lockstep:q8_0", 2, 10, 300, 0 },
+    { QWEN35MOE, "cpu:f16", 3, 40, 500, 6 },
+    { QWEN3, "lockstep:q8_0", 2, 6, 300, 0 },
     { QWEN3, "cuda:q8_0", 3, 100, 600, 0 },
     { QWEN35, "cuda:f16", 3, 100, 500, 5 },
 };
@@ -462,12 +462,14 @@ START_TEST(random_requests_have_the_bits_of_fresh_ones)
            st.lookups, st.tokens_reused, st.tokens, st.tokens_resident, st.tokens_copied, st.tokens_restored, st.saves,
            st.snapshots, st.evictions, st.nodes);
     fflush(stdout);
-    bool enough = scripts[_i].rounds >= 80; /* to meet with everything */
-    ck_assert(st.hits && (!enough || st.tokens_reused > st.tokens / 10));
-    ck_assert_int_eq(!st.saves, !o.host_bytes);
-    ck_assert_int_eq(!st.restores && enough, !o.host_bytes && enough);
-    ck_assert_int_eq(!st.evictions && enough, (!o.host_bytes || scripts[_i].saved >= 5000) && enough);
-    ck_assert_int_eq(!st.snapshots, !o.host_bytes || !scripts[_i].states);
+    bool kept = o.host_bytes > 0, full = kept && scripts[_i].saved < 5000;
+    ck_assert(st.hits);
+    if (scripts[_i].rounds >= 80) { /* enough to meet with everything */
+        ck_assert_uint_gt(st.tokens_reused, st.tokens / 10);
+        ck_assert((st.saves > 0) == kept && (st.restores > 0) == kept && (st.evictions > 0) == full);
+        ck_assert((st.snapshots > 0) == (kept && scripts[_i].states));
+    }
+    ck_assert(kept || (!st.saves && !st.snapshots && !st.restores));
     close_pool();
 }
 END_TEST
