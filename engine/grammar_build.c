@@ -159,7 +159,8 @@ static uint32_t until_next(const uint32_t *t, const uint32_t *border, uint32_t k
 
 /* The edges of state k that lead anywhere but on: a character that fits a shorter beginning leads there, all others
  * to the start. */
-static void until_back(struct builder *b, uint32_t first, const uint32_t *t, uint32_t n, const uint32_t *border, uint32_t k)
+static void until_back(struct builder *b, uint32_t first, const uint32_t *t, uint32_t n, const uint32_t *border,
+                       uint32_t k)
 {
     uint32_t used[2 * GRAMMAR_MAX_UNTIL], rest[2 * GRAMMAR_MAX_UNTIL + 2], n_used = 0;
     for (uint32_t i = 0; i < n; i++) {

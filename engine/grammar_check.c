@@ -8,10 +8,10 @@
 
 /* Edges by where they lead, and calls by rule. */
 struct reverse {
-    uint32_t *from;     /* [n_edges] where an edge begins                          */
-    uint32_t *at, *by;  /* edges into state s: by[at[s] .. at[s + 1])              */
-    uint32_t *call_at, *call; /* calls of rule r: call[call_at[r] .. call_at[r + 1]) */
-    uint32_t *rule_of;  /* [n_states] the rule that a state is the entry of, or GRAMMAR_NONE */
+    uint32_t *from;               /* [n_edges] where an edge begins                          */
+    uint32_t *at, *by;            /* edges into state s: by[at[s] .. at[s + 1])              */
+    uint32_t *call_at, *call;     /* calls of rule r: call[call_at[r] .. call_at[r + 1]) */
+    uint32_t *rule_of;            /* [n_states] the rule that a state is the entry of, or GRAMMAR_NONE */
     uint32_t *todo[2], n_todo[2]; /* [2 n_states]: of this level, of the next one  */
 };
 
@@ -48,8 +48,14 @@ static void group_edges(const struct automaton *a, bool calls, uint32_t n, uint3
 static int reverse_create(const struct automaton *a, struct reverse *r)
 {
     size_t n = a->n_states, m = a->n_edges + 1ull;
-    *r = (struct reverse){ malloc(m * 4), calloc(n + 2, 4), malloc(m * 4), calloc(a->n_rules + 2ull, 4), malloc(m * 4),
-                           malloc(n * 4), { malloc(n * 8), malloc(n * 8) }, { 0, 0 } };
+    *r = (struct reverse){ malloc(m * 4),
+                           calloc(n + 2, 4),
+                           malloc(m * 4),
+                           calloc(a->n_rules + 2ull, 4),
+                           malloc(m * 4),
+                           malloc(n * 4),
+                           { malloc(n * 8), malloc(n * 8) },
+                           { 0, 0 } };
     if (!r->from || !r->at || !r->by || !r->call_at || !r->call || !r->rule_of || !r->todo[0] || !r->todo[1])
         return -ENOMEM;
     for (uint32_t s = 0; s < n; s++)
@@ -82,7 +88,8 @@ static bool can_match(const struct vocab_index *v, const struct grammar_edge *e)
 }
 
 /* need[s] <= level has just become certain: what does it mean for the states before s? */
-static void propagate(const struct automaton *a, const struct vocab_index *v, struct reverse *r, uint32_t *need, uint32_t s)
+static void propagate(const struct automaton *a, const struct vocab_index *v, struct reverse *r, uint32_t *need,
+                      uint32_t s)
 {
     uint32_t level = need[s], rule = r->rule_of[s];
     for (uint32_t k = r->at[s]; k < r->at[s + 1]; k++) {
@@ -93,7 +100,8 @@ static void propagate(const struct automaton *a, const struct vocab_index *v, st
         else if (e->kind == EDGE_EMPTY || (e->kind != EDGE_CALL && v && can_match(v, e)))
             relax(r, need, r->from[r->by[k]], level, level);
     }
-    for (uint32_t k = rule == GRAMMAR_NONE ? 0 : r->call_at[rule]; rule != GRAMMAR_NONE && k < r->call_at[rule + 1]; k++)
+    for (uint32_t k = rule == GRAMMAR_NONE ? 0 : r->call_at[rule]; rule != GRAMMAR_NONE && k < r->call_at[rule + 1];
+         k++)
         if (need[a->edge[r->call[k]].to] <= level)
             relax(r, need, r->from[r->call[k]], level, level + 1);
 }
@@ -283,8 +291,9 @@ int automaton_check(const struct vocab_index *v, const struct grammar_ast *ast, 
         return rc;
     uint32_t need = a->need[a->entry[a->root]];
     if (need == GRAMMAR_NONE)
-        return err_set(e, -EINVAL, "grammar: the rule root has no end: each of its texts goes on for ever, or the "
-                                   "vocabulary cannot spell it");
+        return err_set(e, -EINVAL,
+                       "grammar: the rule root has no end: each of its texts goes on for ever, or the "
+                       "vocabulary cannot spell it");
     if (need > GRAMMAR_MAX_DEPTH)
         return err_set(e, -E2BIG, "grammar: rules call rules %u deep, more than %d", need, GRAMMAR_MAX_DEPTH);
     set_flags(a);

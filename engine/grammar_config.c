@@ -9,7 +9,8 @@
 /* ---- interning ----------------------------------------------------------------------------------------- */
 
 /* Makes room for one more than n entries; hash(g, i) is that of entry i. */
-static int table_grow(struct grammar *g, struct grammar_table *t, uint32_t n, uint64_t (*hash)(const struct grammar *, uint32_t))
+static int table_grow(struct grammar *g, struct grammar_table *t, uint32_t n,
+                      uint64_t (*hash)(const struct grammar *, uint32_t))
 {
     if (t->n_slot >= 2 * (n + 1))
         return 0;
@@ -315,7 +316,8 @@ uint32_t config_of_group(struct grammar *g, uint32_t c, uint32_t at, uint32_t n)
 {
     begin(g);
     for (uint32_t i = 0; i < n; i++)
-        g->w.kernel[g->w.n_kernel++] = (struct grammar_item){ g->c.item[g->c.config[c].item + at + i].state, FRAME_ANY };
+        g->w.kernel[g->w.n_kernel++] =
+            (struct grammar_item){ g->c.item[g->c.config[c].item + at + i].state, FRAME_ANY };
     return config_intern(g);
 }
 

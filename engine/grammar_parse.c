@@ -38,7 +38,8 @@ size_t utf8_encode(uint32_t cp, char out[4])
     if (cp < 0x800)
         return out[0] = (char)(0xc0 | cp >> 6), out[1] = (char)(0x80 | (cp & 63)), 2;
     if (cp < 0x10000)
-        return out[0] = (char)(0xe0 | cp >> 12), out[1] = (char)(0x80 | (cp >> 6 & 63)), out[2] = (char)(0x80 | (cp & 63)), 3;
+        return out[0] = (char)(0xe0 | cp >> 12), out[1] = (char)(0x80 | (cp >> 6 & 63)),
+               out[2] = (char)(0x80 | (cp & 63)), 3;
     out[0] = (char)(0xf0 | cp >> 18);
     out[1] = (char)(0x80 | (cp >> 12 & 63));
     out[2] = (char)(0x80 | (cp >> 6 & 63));
@@ -230,7 +231,9 @@ static uint32_t take_hex(struct parser *p, int digits)
     size_t at = p->at;
     uint32_t cp = 0;
     for (int i = 0; i < digits; i++, p->at++) {
-        int c = peek(p), d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        int c = peek(p), d = c >= '0' && c <= '9'                 ? c - '0'
+                             : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                                  : -1;
         if (d < 0) {
             fail(p, -EINVAL, p->at, "expected %d hexadecimal digits", digits);
             return 0;
@@ -571,7 +574,8 @@ int grammar_parse(const struct vocab_index *v, const char *text, size_t n, struc
         a->root = find_root(&p);
     for (uint32_t i = 0; i < a->n_rule && !p.rc; i++)
         if (a->rule[i].body == GRAMMAR_NONE)
-            fail(&p, -EINVAL, a->rule[i].name, "the rule %.*s is missing", (int)MIN(a->rule[i].n_name, 64), text + a->rule[i].name);
+            fail(&p, -EINVAL, a->rule[i].name, "the rule %.*s is missing", (int)MIN(a->rule[i].n_name, 64),
+                 text + a->rule[i].name);
     if (p.rc)
         grammar_ast_finish(a);
     return p.rc;

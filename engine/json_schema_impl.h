@@ -16,14 +16,14 @@
       "$-hex $-hex) | \"0\" ([1-9a-fA-F] $-hex $-hex | \"0\" ([1-9a-fA-F] $-hex | \"0\" [1-9a-fA-F]))")                \
     X(STRING, "string", "\"\\\"\" ([^\"\\\\\\x00-\\x1f] | \"\\\\\" $-escape)* \"\\\"\"")                               \
     X(INTEGER, "integer", "\"-\"? (\"0\" | [1-9] [0-9]{0,15})")                                                        \
-    X(NUMBER, "number", "$-integer (\".\" [0-9]{1,16})? ([eE] [+-]? [0-9]{1,2})?")                                      \
+    X(NUMBER, "number", "$-integer (\".\" [0-9]{1,16})? ([eE] [+-]? [0-9]{1,2})?")                                     \
     X(VALUE, "value", "$-object | $-array | $-string | $-number | \"true\" | \"false\" | \"null\"")                    \
     X(MEMBER, "member", "$-string \":\" \" \"? $-value")                                                               \
     X(OBJECT, "object", "\"{\" $-ws ($-member (\",\" $-ws $-member)* $-ws)? \"}\"")                                    \
     X(ARRAY, "array", "\"[\" $-ws ($-value (\",\" $-ws $-value)* $-ws)? \"]\"")                                        \
     X(DATE, "date",                                                                                                    \
-      "[0-9]{4} \"-\" (\"02\" \"-\" (\"0\" [1-9] | \"1\" [0-9] | \"2\" [0-8]) | (\"0\" [469] | \"11\") \"-\" "         \
-      "(\"0\" [1-9] | [12] [0-9] | \"30\") | (\"0\" [13578] | \"1\" [02]) \"-\" (\"0\" [1-9] | [12] [0-9] | \"3\" [01]))") \
+      "[0-9]{4} \"-\" (\"02\" \"-\" (\"0\" [1-9] | \"1\" [0-9] | \"2\" [0-8]) | (\"0\" [469] | \"11\") \"-\" (\"0\" "  \
+      "[1-9] | [12] [0-9] | \"30\") | (\"0\" [13578] | \"1\" [02]) \"-\" (\"0\" [1-9] | [12] [0-9] | \"3\" [01]))")    \
     X(TIME, "time",                                                                                                    \
       "([01] [0-9] | \"2\" [0-3]) \":\" [0-5] [0-9] \":\" [0-5] [0-9] (\".\" [0-9]{1,9})? (\"Z\" | [+-] ([01] [0-9] "  \
       "| \"2\" [0-3]) \":\" [0-5] [0-9])")                                                                             \
@@ -41,7 +41,7 @@ struct schema {
     const char *prefix;
     struct tok_buf rules; /* all but the first                       */
     json_t *names;        /* $ref -> number of the rule made for it  */
-    uint32_t n_rules, depth;
+    uint32_t n_rules, n_merged, depth;
     bool shared[SHARED_COUNT]; /* which of them are used               */
     char path[512];
     struct err *e;
@@ -66,6 +66,14 @@ void schema_put_shared_rules(struct schema *s, struct tok_buf *out);
 /* Goes down the path by one step; returns what schema_leave takes back. */
 size_t schema_enter(struct schema *s, const char *fmt, const char *key, size_t index);
 void schema_leave(struct schema *s, size_t at);
+
+/* json_schema.c: one name, literal or group for what a schema allows; min to max characters of a string; ", ". */
+void schema_put_any(struct schema *s, struct tok_buf *b, json_t *schema);
+void schema_put_characters(struct schema *s, struct tok_buf *b, uint64_t min, uint64_t max);
+void schema_put_separator(struct schema *s, struct tok_buf *b);
+
+/* json_schema_object.c */
+void schema_put_object(struct schema *s, struct tok_buf *b, json_t *schema);
 
 /* json_schema_merge.c: follows references, merges allOf, and leaves a schema that holds keywords of one object, with
  * anyOf for all alternatives; refuses what is not supported. The result is the caller's; NULL after a failure. */

@@ -5,7 +5,7 @@
 #include "base/ckd.h"
 #include "engine/json_schema_impl.h"
 
-enum { MAX_REFS = 64, MAX_ALTERNATIVES = 256 };
+enum { MAX_REFS = 64, MAX_MERGED = 100000, MAX_ALTERNATIVES = 256 };
 
 static void merge(struct schema *s, json_t *into, json_t *from, uint32_t refs);
 
@@ -75,7 +75,8 @@ static bool matters(json_t *schema, const char *key, json_t *v)
     if (!strcmp(key, "maxProperties"))
         return !json_is_integer(v) ||
                json_integer_value(v) < (json_int_t)json_object_size(json_object_get(schema, "properties")) ||
-               (json_object_get(schema, "additionalProperties") && !json_is_false(json_object_get(schema, "additionalProperties")));
+               (json_object_get(schema, "additionalProperties") &&
+                !json_is_false(json_object_get(schema, "additionalProperties")));
     if (!strcmp(key, "multipleOf")) {
         json_t *type = json_object_get(schema, "type");
         return !(json_is_string(type) && !strcmp(json_string_value(type), "integer") && json_number_value(v) == 1);
@@ -88,9 +89,22 @@ static bool matters(json_t *schema, const char *key, json_t *v)
 static void check_keywords(struct schema *s, json_t *schema)
 {
     static const char *const refused[] = {
-        "not", "if", "contains", "uniqueItems", "multipleOf", "minProperties", "maxProperties", "patternProperties",
-        "propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties",
-        "unevaluatedItems", "$dynamicRef", "$recursiveRef",
+        "not",
+        "if",
+        "contains",
+        "uniqueItems",
+        "multipleOf",
+        "minProperties",
+        "maxProperties",
+        "patternProperties",
+        "propertyNames",
+        "dependentRequired",
+        "dependentSchemas",
+        "dependencies",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "$dynamicRef",
+        "$recursiveRef",
     };
     for (size_t i = 0; i < ARRAY_LEN(refused) && !s->rc; i++) {
         json_t *v = json_object_get(schema, refused[i]);
@@ -112,13 +126,15 @@ static json_t *under(json_t *property, json_t *additional)
 {
     if (json_is_false(additional))
         return NULL;
-    return json_is_object(additional) && json_object_size(additional) ? both(property, additional) : json_incref(property);
+    return json_is_object(additional) && json_object_size(additional) ? both(property, additional)
+                                                                      : json_incref(property);
 }
 
 static void merge_properties(struct schema *s, json_t *into, json_t *from)
 {
     json_t *a = json_object_get(into, "properties"), *b = json_object_get(from, "properties"), *v, *other;
-    json_t *more_a = json_object_get(into, "additionalProperties"), *more_b = json_object_get(from, "additionalProperties");
+    json_t *more_a = json_object_get(into, "additionalProperties"),
+           *more_b = json_object_get(from, "additionalProperties");
     json_t *all = json_object();
     const char *key;
     if ((a && !json_is_object(a)) || (b && !json_is_object(b)))
@@ -177,7 +193,8 @@ static void merge_type(struct schema *s, json_t *into, json_t *v)
 {
     json_t *have = json_object_get(into, "type"), *out = json_array(), *x, *y;
     json_t *a = json_is_array(have) ? json_incref(have) : json_pack("[O*]", have);
-    json_t *b = json_is_array(v) ? json_incref(v) : json_pack("[O]", v), *number = json_string("number"), *integer = json_string("integer");
+    json_t *b = json_is_array(v) ? json_incref(v) : json_pack("[O]", v), *number = json_string("number"),
+           *integer = json_string("integer");
     size_t i;
     need_memory(s, out && a && b && number && integer);
     json_array_foreach(b, i, x)
@@ -305,7 +322,9 @@ static void merge(struct schema *s, json_t *into, json_t *from, uint32_t refs)
     json_t *v;
     if (s->rc || json_is_true(from))
         return;
-    if (refs > MAX_REFS)
+    if (++s->n_merged > MAX_MERGED)
+        schema_fail(s, -E2BIG, "more than %d schemas, counted wherever $ref and allOf repeat them", MAX_MERGED);
+    else if (refs > MAX_REFS)
         schema_fail(s, -EINVAL, "$ref or allOf leads back to itself");
     else if (json_is_false(from))
         schema_fail(s, -EINVAL, "the schema false allows nothing");

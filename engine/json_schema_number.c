@@ -262,8 +262,8 @@ static bool put_at_most(struct schema *s, struct tok_buf *b, const char *d, bool
 }
 
 /* lo.excluded and hi.excluded apply; the whole parts are equal. */
-static bool put_between(struct schema *s, struct tok_buf *b, const struct bound *lo, const struct bound *hi, const char *l,
-                        const char *h, bool some)
+static bool put_between(struct schema *s, struct tok_buf *b, const struct bound *lo, const struct bound *hi,
+                        const char *l, const char *h, bool some)
 {
     char l0 = *l ? *l : '0', h0 = *h ? *h : '0';
     if (!*l && !lo->excluded)
@@ -317,7 +317,8 @@ static void put_whole(struct schema *s, struct tok_buf *b, const char **bar, int
 }
 
 /* Numbers from lo to hi, both without sign; hi NULL: no end. */
-static void put_magnitudes(struct schema *s, struct tok_buf *b, const char **bar, const struct bound *lo, const struct bound *hi)
+static void put_magnitudes(struct schema *s, struct tok_buf *b, const char **bar, const struct bound *lo,
+                           const struct bound *hi)
 {
     int64_t last = hi ? hi->whole - 1 : FREE_INTEGER;
     if (hi && lo->whole == hi->whole) {

@@ -136,7 +136,8 @@ static uint32_t take_hex(struct regex *r, int digits)
     for (int i = 0; i < digits; i++, r->at++) {
         const char *hex = "0123456789abcdef", *p = *r->at ? strchr(hex, *r->at | 32) : NULL;
         if (!p) {
-            schema_fail(r->s, -EINVAL, "pattern: expected %d hexadecimal digits at byte %zu", digits, (size_t)(r->at - r->text));
+            schema_fail(r->s, -EINVAL, "pattern: expected %d hexadecimal digits at byte %zu", digits,
+                        (size_t)(r->at - r->text));
             return 0;
         }
         cp = cp << 4 | (uint32_t)(p - hex);
@@ -210,7 +211,8 @@ static void parse_brackets(struct regex *r)
             r->at++;
             hi = take_member(r, &set, &hi_class);
             if (hi_class || hi < lo)
-                schema_fail(r->s, -EINVAL, "pattern: a range that ends before it begins, at byte %zu", (size_t)(r->at - r->text));
+                schema_fail(r->s, -EINVAL, "pattern: a range that ends before it begins, at byte %zu",
+                            (size_t)(r->at - r->text));
         }
         add_range(r, &set, lo, hi);
     }
@@ -280,9 +282,7 @@ static void parse_atom(struct regex *r)
         add_range(r, &set, 0, 0);
         set.cp[0] = set.cp[1] = take_escape(r);
         break;
-    default:
-        add_range(r, &set, 0, 0);
-        set.cp[0] = set.cp[1] = take_utf8(r);
+    default: add_range(r, &set, 0, 0); set.cp[0] = set.cp[1] = take_utf8(r);
     }
     if (!r->s->rc)
         put_set(r, &set);

@@ -39,7 +39,8 @@ static void trie_fill(struct trie *t, const struct vocab_index *v, uint32_t *ope
             t->node[open[--n_last]].next = t->n;
         for (; n_last < n; n_last++) {
             open[n_last] = t->n;
-            t->node[t->n++] = (struct trie_node){ .first = k, .depth = (uint16_t)(n_last + 1), .byte = (uint8_t)s[n_last] };
+            t->node[t->n++] =
+                (struct trie_node){ .first = k, .depth = (uint16_t)(n_last + 1), .byte = (uint8_t)s[n_last] };
         }
         t->max_depth = MAX(t->max_depth, n);
         last = s;

@@ -60,8 +60,12 @@ static inline unsigned utf8_plain_step(unsigned state, uint8_t c)
         return c < 0x80   ? (c < 0x20 || c == '"' || c == '\\' || c == '<' ? UTF8_NONE : END)
                : c < 0xc2 ? UTF8_NONE
                : c < 0xe0 ? LAST
-               : c < 0xf0 ? (c == 0xe0 ? E0 : c == 0xed ? ED : LAST2)
-               : c < 0xf5 ? (c == 0xf0 ? F0 : c == 0xf4 ? F4 : LAST3)
+               : c < 0xf0 ? (c == 0xe0   ? E0
+                             : c == 0xed ? ED
+                                         : LAST2)
+               : c < 0xf5 ? (c == 0xf0   ? F0
+                             : c == 0xf4 ? F4
+                                         : LAST3)
                           : UTF8_NONE;
     case LAST:
     case LAST2:

@@ -36,7 +36,7 @@ struct null_tier {
     uint8_t *kv, *state; /* with history: the arenas, mapped and touched where marks are */
 };
 
-/* Where a stream keeps marks: in the values of its first layer with a cache, and in the state of its first recurrent one. */
+/* Where a stream keeps marks: in the values of its first layer with a cache, in the state of its first recurrent one. */
 struct null_plan {
     struct tier_plan base;
     bool has_kv, has_state;

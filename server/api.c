@@ -61,7 +61,7 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
         .timeout_ns = o->timeout_ns, .max_n = o->max_n ? o->max_n : DEFAULT_MAX_N, .n_vocab = in->n_vocab,
     };
     engine_sampling_defaults(o->eng, &a->defaults.sampling);
-    snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s%s%s", ZINC_VERSION, in->tier ? "-" : "", in->tier ? in->tier : "");
+    snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s", ZINC_VERSION, in->tier ? in->tier : "none");
     pthread_mutex_init(&a->lock, NULL);
     json_object_seed(0);
     *out = a;

@@ -70,7 +70,8 @@ static int on_text(void *user, const char *text, size_t n)
 static void write_call(struct api_choice *c, struct out *o, const char *name)
 {
     char id[40];
-    snprintf(id, sizeof id, "\"call_%016llx%02x%02x\"", (unsigned long long)c->x->nonce, c->index & 0xff, c->call & 0xff);
+    snprintf(id, sizeof id, "\"call_%016llx%02x%02x\"", (unsigned long long)c->x->nonce, c->index & 0xff,
+             c->call & 0xff);
     out_text(o, "\"id\":");
     out_text(o, id);
     out_text(o, ",\"type\":\"function\",\"function\":{\"name\":");
@@ -121,13 +122,20 @@ static int on_call_end(void *user, uint32_t index)
     return 0;
 }
 
+/* What a stream has told of a call cannot be taken back: its arguments end where the model broke off. */
+static int on_call_cancel(void *user, uint32_t index, const char *raw, size_t n)
+{
+    (void)raw, (void)n;
+    return on_call_end(user, index);
+}
+
 /* ---- the form ---- */
 
 static int open_choice(struct api_choice *c, struct err *e)
 {
     const struct answer_sink sink = {
         .reasoning = on_reasoning, .text = on_text, .call_begin = on_call_begin, .call_arguments = on_call_arguments,
-        .call_end = on_call_end,
+        .call_end = on_call_end, .call_cancel = c->x->r.stream ? on_call_cancel : NULL,
     };
     const struct api_request *r = &c->x->r;
     const struct engine *eng = c->x->api->o.eng;
@@ -139,14 +147,13 @@ static int open_choice(struct api_choice *c, struct err *e)
 
 static void begin(struct api_choice *c)
 {
-    out_text(api_event_begin(c), ",\"delta\":{\"role\":\"assistant\",\"content\":null},\"logprobs\":null,\"finish_reason\":null");
+    struct out *o = api_event_begin(c);
+    out_text(o, ",\"delta\":{\"role\":\"assistant\",\"content\":null},\"logprobs\":null,\"finish_reason\":null");
     api_event_end(c);
 }
 
 static int put(struct api_choice *c, const struct sched_token *t, const char *text, size_t n)
 {
-    if (t && answer_in_reasoning(c->answer))
-        c->n_reasoning++;
     if (t)
         api_logprobs_token(&c->logprobs, t);
     return n ? answer_put(c->answer, text, n) : 0;
@@ -203,7 +210,8 @@ static void destroy(struct api_choice *c)
 }
 
 static const struct api_form form = {
-    "chatcmpl-", "chat.completion", "chat.completion.chunk", open_choice, begin, put, close_choice, flush, last, whole, destroy,
+    "chatcmpl-", "chat.completion", "chat.completion.chunk", open_choice, begin, put, close_choice, flush, last, whole,
+    destroy,
 };
 
 /* ---- begin ---- */
@@ -245,17 +253,14 @@ void api_chat(struct api_exchange *x, const struct api_call *c)
 {
     const struct engine *eng = x->api->o.eng;
     struct api_problem p;
-    if (api_request_chat(&x->api->defaults, c->body, c->n_body, &x->r, &p) || make_prompt(x, &p) || make_grammar(x, &p)) {
+    if (api_request_chat(&x->api->defaults, c->body, c->n_body, &x->r, &p) || make_prompt(x, &p) ||
+        make_grammar(x, &p)) {
         api_fail(x, &p);
         return;
     }
     struct reply_marks marks = engine_chat_marks(eng, x->r.think);
-    struct gen_opts gen = { .show_special = true, .think_budget = -1 };
-    gen.think_end = x->r.think_budget >= 0 ? answer_think_end(eng, x->r.think) : NULL;
-    if (gen.think_end) {
-        gen.think_budget = x->r.think_budget;
-        gen.think_begin = marks.think_begin;
-        gen.think_opened = marks.opened;
-    }
+    struct gen_opts gen = { .show_special = true, .think_budget = x->r.think_budget, .think_begin = marks.think_begin,
+                            .think_end = marks.think_end, .think_opened = marks.opened,
+                            .think_stop = answer_think_end(eng, x->r.think) };
     api_run(x, c, &form, &gen);
 }

@@ -38,8 +38,9 @@ const char *fields_name(const struct fields *f, const char *name)
 const char *json_kind(const json_t *v)
 {
     static const char *const names[] = {
-        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
-        [JSON_REAL] = "a number",    [JSON_TRUE] = "true",      [JSON_FALSE] = "false",     [JSON_NULL] = "null",
+        [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "an integer", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",        [JSON_NULL] = "null",
     };
     return v ? names[json_typeof(v)] : "nothing";
 }
@@ -51,10 +52,26 @@ static const json_t *get(const struct fields *f, const char *name)
     return json_is_null(v) ? NULL : v;
 }
 
-static int wrong_type(const struct fields *f, const char *name, const char *expected, const json_t *v)
+int field_type(const struct fields *f, const char *name, const char *expected, const json_t *v)
 {
     const char *full = fields_name(f, name);
     return api_refuse(f->p, 400, "invalid_type", full, "'%s' is %s, expected %s", full, json_kind(v), expected);
+}
+
+int field_value(const struct fields *f, const char *name, const char *fmt, ...)
+{
+    char text[sizeof f->p->message];
+    const char *full = fields_name(f, name);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return api_refuse(f->p, 400, "invalid_value", full, "'%s' %s", full, text);
+}
+
+int fields_check(const struct fields *f)
+{
+    return json_is_object(f->o) ? 0 : field_type(f, "", "an object", f->o);
 }
 
 int field_bool(const struct fields *f, const char *name, bool *out)
@@ -63,7 +80,7 @@ int field_bool(const struct fields *f, const char *name, bool *out)
     if (!v)
         return 0;
     if (!json_is_boolean(v))
-        return wrong_type(f, name, "true or false", v);
+        return field_type(f, name, "true or false", v);
     *out = json_is_true(v);
     return 1;
 }
@@ -76,11 +93,10 @@ int field_int(const struct fields *f, const char *name, int64_t lo, int64_t hi, 
     double d = json_number_value(v);
     bool whole = json_is_integer(v) || (json_is_real(v) && d >= -9e15 && d <= 9e15 && d == (double)(int64_t)d);
     if (!whole)
-        return wrong_type(f, name, "an integer", v);
+        return field_type(f, name, "an integer", v);
     int64_t i = json_is_integer(v) ? json_integer_value(v) : (int64_t)d;
     if (i < lo || i > hi)
-        return api_refuse(f->p, 400, "invalid_value", fields_name(f, name), "'%s' is %lld, expected %lld to %lld",
-                          fields_name(f, name), (long long)i, (long long)lo, (long long)hi);
+        return field_value(f, name, "is %lld, expected %lld to %lld", (long long)i, (long long)lo, (long long)hi);
     *out = i;
     return 1;
 }
@@ -91,11 +107,10 @@ int field_real(const struct fields *f, const char *name, double lo, double hi, d
     if (!v)
         return 0;
     if (!json_is_number(v))
-        return wrong_type(f, name, "a number", v);
+        return field_type(f, name, "a number", v);
     double d = json_number_value(v);
     if (!(d >= lo && d <= hi))
-        return api_refuse(f->p, 400, "invalid_value", fields_name(f, name), "'%s' is %g, expected %g to %g",
-                          fields_name(f, name), d, lo, hi);
+        return field_value(f, name, "is %g, expected %g to %g", d, lo, hi);
     *out = d;
     return 1;
 }
@@ -106,7 +121,7 @@ int field_string(const struct fields *f, const char *name, const char **out)
     if (!v)
         return 0;
     if (!json_is_string(v))
-        return wrong_type(f, name, "a string", v);
+        return field_type(f, name, "a string", v);
     *out = json_string_value(v);
     return 1;
 }
@@ -117,7 +132,7 @@ int field_object(const struct fields *f, const char *name, const json_t **out)
     if (!v)
         return 0;
     if (!json_is_object(v))
-        return wrong_type(f, name, "an object", v);
+        return field_type(f, name, "an object", v);
     *out = v;
     return 1;
 }
@@ -128,7 +143,7 @@ int field_array(const struct fields *f, const char *name, const json_t **out)
     if (!v)
         return 0;
     if (!json_is_array(v))
-        return wrong_type(f, name, "an array", v);
+        return field_type(f, name, "an array", v);
     *out = v;
     return 1;
 }
@@ -170,8 +185,8 @@ json_t *api_parse(const char *body, size_t n, struct api_problem *p)
         if (json_error_code(&e) == json_error_out_of_memory)
             api_refuse(p, 503, NULL, NULL, "out of memory for the request");
         else
-            api_refuse(p, 400, "invalid_json", NULL, "the request is not JSON: line %d, column %d: %s", e.line, e.column,
-                       e.text);
+            api_refuse(p, 400, "invalid_json", NULL, "the request is not JSON: line %d, column %d: %s", e.line,
+                       e.column, e.text);
         return NULL;
     }
     if (!json_is_object(v)) {

@@ -32,6 +32,14 @@ struct fields fields_at(const json_t *o, struct api_problem *p, const char *fmt,
 /* "path.name", for api_refuse; lives until the next call in this thread. */
 const char *fields_name(const struct fields *f, const char *name);
 
+/* Refusals of a field with status 400: its value is of the wrong type, or wrong in another way. Names are as in
+ * fields_name; name "" is the object itself. */
+int field_type(const struct fields *f, const char *name, const char *expected, const json_t *v);
+__attribute__((cold, format(printf, 3, 4))) int field_value(const struct fields *f, const char *name, const char *fmt,
+                                                            ...);
+/* 0 if it is an object at all. */
+int fields_check(const struct fields *f);
+
 /* Each returns 1 with *out when the field is there, 0 when it is not or is null (*out stays), and -EINVAL when it is of
  * another type or out of its range. */
 int field_bool(const struct fields *f, const char *name, bool *out);

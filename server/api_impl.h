@@ -1,7 +1,7 @@
 /* server/api_impl.h
  * What the files of the API share. An exchange is an answer in the making. Most are complete when api_begin returns;
- * those that generate (api_run.c) have choices, each with a job of the scheduler, and a form that tells how the endpoint
- * writes them: a chat (api_chat.c) or a completion (api_completion.c). */
+ * those that generate (api_run.c) have choices, each with a job of the scheduler, and a form that tells how the
+ * endpoint writes them: a chat (api_chat.c) or a completion (api_completion.c). */
 #ifndef ZINC_SERVER_API_IMPL_H
 #define ZINC_SERVER_API_IMPL_H
 
@@ -52,7 +52,6 @@ struct api_choice {
     uint32_t call;           /* the newest one's index                      */
     bool begun;              /* stream: the first event was written         */
     bool call_open, said;    /* said: there is content                      */
-    uint32_t n_reasoning;    /* tokens                                      */
     /* when it ended */
     struct gen_result result;
     uint32_t n_reused;
@@ -66,7 +65,7 @@ struct api_form {
     void (*begin)(struct api_choice *c);    /* stream: the first event; may be NULL */
     /* Text came, by a token or (NULL) at the end. */
     int (*put)(struct api_choice *c, const struct sched_token *t, const char *text, size_t n);
-    int (*close)(struct api_choice *c);     /* no more will come: what is held back is put; sets c->finish on tool calls */
+    int (*close)(struct api_choice *c);     /* no more will come: what is held back is put; may change c->finish */
     void (*flush)(struct api_choice *c);    /* stream: what came since the last event, as one                    */
     void (*last)(struct api_choice *c);     /* stream: inside of the event with finish_reason                    */
     void (*whole)(struct api_choice *c);    /* the choice in a complete answer                                   */
@@ -115,8 +114,9 @@ void api_detokenize(struct api_exchange *x, const struct api_call *c);
 
 /* ---- generation ---- */
 
-/* x->r, x->prompts and x->grammar are there: submits everything, or fails. `think`: what is to be known of the reasoning. */
-void api_run(struct api_exchange *x, const struct api_call *c, const struct api_form *form, const struct gen_opts *think);
+/* x->r, x->prompts and x->grammar are there: submits everything, or fails. `base`: what x->r does not tell. */
+void api_run(struct api_exchange *x, const struct api_call *c, const struct api_form *form,
+             const struct gen_opts *base);
 void api_pump(struct api_exchange *x); /* takes what there is */
 void api_run_finish(struct api_exchange *x);
 

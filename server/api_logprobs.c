@@ -116,14 +116,33 @@ static void write_name(struct out *o, const char *s, size_t n)
     out_text(o, "\"");
 }
 
-static void write_named(const struct api_logprobs *l, struct out *o, int32_t id, float logprob)
+/* Adds ,"name":logprob to the object that begins at `from`; not twice where tokens look the same. */
+static void add_top(struct api_logprobs *l, size_t from, int32_t id, float logprob)
 {
-    size_t n = 0;
+    struct out *o = &l->tops;
+    size_t n = 0, start = o->n;
     char *s = piece(l, id, &n);
+    out_text(o, ",");
     write_name(o, s, n);
     out_text(o, ":");
-    out_real(o, (double)logprob);
     free(s);
+    if (!o->failed && memmem(o->s + from, start - from, o->s + start, o->n - start))
+        o->n = start;
+    else
+        out_real(o, (double)logprob);
+}
+
+static void write_tops(struct api_logprobs *l, const struct sched_token *t)
+{
+    struct out *o = &l->tops;
+    comma(o);
+    size_t from = o->n;
+    for (uint32_t i = 0; i < MIN(t->n_top, l->n_top); i++)
+        add_top(l, from, t->top[i].id, t->top[i].logprob);
+    add_top(l, from, t->id, t->logprob);
+    if (!o->failed)
+        o->s[from] = '{';
+    out_text(o, "}");
 }
 
 static size_t characters(const char *s, size_t n)
@@ -139,7 +158,6 @@ static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uin
 {
     size_t n = 0;
     char *s = piece(l, t->id, &n);
-    bool chosen = false;
     comma(&l->entries);
     write_name(&l->entries, s, n);
     comma(&l->values);
@@ -148,19 +166,8 @@ static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uin
     out_int(&l->offsets, (int64_t)*at);
     *at += characters(s, n);
     free(s);
-    comma(&l->tops);
-    out_text(&l->tops, "{");
-    for (uint32_t i = 0; i < MIN(t->n_top, l->n_top); i++) {
-        if (i)
-            out_text(&l->tops, ",");
-        write_named(l, &l->tops, t->top[i].id, t->top[i].logprob);
-        chosen |= t->top[i].id == t->id;
-    }
-    if (l->n_top && !chosen) {
-        out_text(&l->tops, t->n_top ? "," : "");
-        write_named(l, &l->tops, t->id, t->logprob);
-    }
-    out_text(&l->tops, "}");
+    if (l->n_top)
+        write_tops(l, t);
 }
 
 /* The first of the held tokens that reaches into the last n bytes of their text. */

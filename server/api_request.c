@@ -81,8 +81,8 @@ static int read_bias(const struct fields *f, const struct api_defaults *d, struc
     if (rc != 1)
         return rc;
     if (json_object_size(o) > API_MAX_BIASES)
-        return api_refuse(f->p, 400, "invalid_value", "logit_bias", "'logit_bias' has %zu tokens, at most %d can be given",
-                          json_object_size(o), API_MAX_BIASES);
+        return field_value(f, "logit_bias", "has %zu tokens, at most %d can be given", json_object_size(o),
+                           API_MAX_BIASES);
     struct logit_bias *bias = calloc(json_object_size(o) + 1, sizeof *bias);
     if ((rc = api_request_own(r, bias, f->p)))
         return rc;
@@ -92,14 +92,11 @@ static int read_bias(const struct fields *f, const struct api_defaults *d, struc
         char *end;
         unsigned long id = strtoul(key, &end, 10);
         if (key[0] < '0' || key[0] > '9' || *end)
-            return api_refuse(f->p, 400, "invalid_value", "logit_bias",
-                              "'logit_bias': '%.64s' is no token id; POST /tokenize tells the ids of a text", key);
+            return field_value(f, "logit_bias", "has '%.64s', which is no token id; POST /tokenize tells them", key);
         if (id >= d->n_vocab)
-            return api_refuse(f->p, 400, "invalid_value", "logit_bias", "'logit_bias': token %lu, the vocabulary has %u",
-                              id, d->n_vocab);
+            return field_value(f, "logit_bias", "has token %lu, the vocabulary ends at %u", id, d->n_vocab);
         if (!json_is_number(v) || fabs(json_number_value(v)) > 100)
-            return api_refuse(f->p, 400, "invalid_value", "logit_bias",
-                              "'logit_bias': the value of token %lu must be a number from -100 to 100", id);
+            return field_value(f, "logit_bias", "must give token %lu a number from -100 to 100", id);
         bias[n++] = (struct logit_bias){ (int32_t)id, (float)json_number_value(v) };
     }
     r->sampling.bias = bias;
@@ -146,16 +143,14 @@ static int read_stop(const struct fields *f, struct api_request *r)
     if (!v || json_is_null(v))
         return 0;
     if (json_is_array(v) && json_array_size(v) > API_MAX_STOPS)
-        return api_refuse(f->p, 400, "invalid_value", "stop", "'stop' has %zu strings, at most %d can be given",
-                          json_array_size(v), API_MAX_STOPS);
+        return field_value(f, "stop", "has %zu strings, at most %d can be given", json_array_size(v), API_MAX_STOPS);
     for (i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
         item = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(item))
-            return api_refuse(f->p, 400, "invalid_type", "stop", "'stop' has %s, expected a string or an array of strings",
-                              json_kind(item));
+            return field_type(f, "stop", "a string or an array of strings", item);
         if (json_string_length(item) > API_MAX_STOP_BYTES)
-            return api_refuse(f->p, 400, "invalid_value", "stop", "a string of 'stop' has %zu bytes, at most %d",
-                              json_string_length(item), API_MAX_STOP_BYTES);
+            return field_value(f, "stop", "has a string of %zu bytes, the longest may have %d",
+                               json_string_length(item), API_MAX_STOP_BYTES);
         if (json_string_length(item))
             r->stop[r->n_stop++] = json_string_value(item);
     }
@@ -172,7 +167,7 @@ static int read_limit(const struct fields *f, struct api_request *r)
         if (rc < 0)
             return rc;
         if (rc && v == 0)
-            return api_refuse(f->p, 400, "invalid_value", names[i], "'%s' is 0, expected 1 or more", names[i]);
+            return field_value(f, names[i], "is 0, expected 1 or more");
         if (rc)
             r->max_tokens = v < 0 ? 0 : (uint32_t)v;
     }
@@ -186,7 +181,7 @@ static int read_streaming(const struct fields *f, struct api_request *r)
     if (rc < 0 || (rc = field_object(f, "stream_options", &o)) != 1)
         return rc;
     if (!r->stream)
-        return api_refuse(f->p, 400, "invalid_value", "stream_options", "'stream_options' needs \"stream\": true");
+        return field_value(f, "stream_options", "needs \"stream\": true");
     struct fields options = fields_at(o, f->p, "stream_options");
     return field_bool(&options, "include_usage", &r->include_usage);
 }
@@ -204,8 +199,8 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
     r->think_budget = d->think_budget;
     r->n_logprobs = -1;
     r->parallel = true;
-    if ((rc = field_string(f, "model", &model)) < 0 || (rc = read_sampling(f, d, r)) < 0 || (rc = read_stop(f, r)) < 0 ||
-        (rc = read_limit(f, r)) < 0 || (rc = read_streaming(f, r)) < 0 ||
+    if ((rc = field_string(f, "model", &model)) < 0 || (rc = read_sampling(f, d, r)) < 0 ||
+        (rc = read_stop(f, r)) < 0 || (rc = read_limit(f, r)) < 0 || (rc = read_streaming(f, r)) < 0 ||
         (rc = field_bool(f, "ignore_eos", &r->ignore_eos)) < 0 || (rc = field_int(f, "n", 1, d->max_n, &n)) < 0 ||
         (rc = field_real(f, "timeout", 0.001, 1e6, &seconds)) < 0)
         return rc;
@@ -216,7 +211,7 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
         return rc;
     if (rc && best > n)
         return api_refuse(f->p, 400, "unsupported", "best_of",
-                          "'best_of' is %lld with 'n' %lld: answers are not ranked here, ask for as many as you want with 'n'",
+                          "'best_of' is %lld with 'n' %lld: answers are not ranked here, ask for several with 'n'",
                           (long long)best, (long long)n);
     return api_request_format(f, r);
 }

@@ -16,15 +16,14 @@ static int read_part(const struct fields *f, const char **text)
 {
     const char *type = NULL;
     int rc;
-    if (!json_is_object(f->o))
-        return api_refuse(f->p, 400, "invalid_type", f->path, "'%s' is %s, expected an object", f->path, json_kind(f->o));
-    if ((rc = field_string(f, "type", &type)) < 0)
+    if ((rc = fields_check(f)) || (rc = field_string(f, "type", &type)) < 0)
         return rc;
     if (!type)
         return missing(f, "type");
     if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0)
         return api_refuse(f->p, 400, "unsupported", f->path,
-                          "'%s' is of type '%.64s': this server reads text only, no images, audio or files", f->path, type);
+                          "'%s' is of type '%.64s': this server reads text only, no images, audio or files", f->path,
+                          type);
     rc = field_string(f, type, text);
     return rc < 0 ? rc : rc ? 0 : missing(f, type);
 }
@@ -66,8 +65,7 @@ static int read_content(const struct fields *f, struct api_request *r, const cha
     if (json_is_array(v))
         return join_parts(f, v, r, out);
     if (v && !json_is_null(v) && !json_is_string(v))
-        return api_refuse(f->p, 400, "invalid_type", fields_name(f, "content"),
-                          "'%s' is %s, expected a string or an array of parts", fields_name(f, "content"), json_kind(v));
+        return field_type(f, "content", "a string or an array of parts", v);
     *out = json_string_value(v);
     return 0;
 }
@@ -77,9 +75,8 @@ static int read_call(const struct fields *f, struct api_request *r, struct engin
 {
     const json_t *o, *arguments;
     int rc;
-    if (!json_is_object(f->o))
-        return api_refuse(f->p, 400, "invalid_type", f->path, "'%s' is %s, expected an object", f->path, json_kind(f->o));
-    if ((rc = field_string(f, "id", &out->id)) < 0 || (rc = field_object(f, "function", &o)) < 0)
+    if ((rc = fields_check(f)) || (rc = field_string(f, "id", &out->id)) < 0 ||
+        (rc = field_object(f, "function", &o)) < 0)
         return rc;
     if (!rc)
         return missing(f, "function");
@@ -123,18 +120,14 @@ static int read_message(const struct fields *f, struct api_request *r, struct en
     static const char *const roles[] = { "system", "developer", "user", "assistant", "tool" };
     size_t i = 0;
     int rc;
-    if (!json_is_object(f->o))
-        return api_refuse(f->p, 400, "invalid_type", f->path, "'%s' is %s, expected an object", f->path, json_kind(f->o));
-    if ((rc = field_string(f, "role", &m->role)) < 0)
+    if ((rc = fields_check(f)) || (rc = field_string(f, "role", &m->role)) < 0)
         return rc;
     if (!rc)
         return missing(f, "role");
     while (i < ARRAY_LEN(roles) && strcmp(roles[i], m->role) != 0)
         i++;
     if (i == ARRAY_LEN(roles))
-        return api_refuse(f->p, 400, "invalid_value", fields_name(f, "role"),
-                          "'%s' is '%.64s', expected system, developer, user, assistant or tool", fields_name(f, "role"),
-                          m->role);
+        return field_value(f, "role", "is '%.64s', expected system, developer, user, assistant or tool", m->role);
     if ((rc = read_content(f, r, &m->text)) < 0)
         return rc;
     bool assistant = strcmp(m->role, "assistant") == 0;
@@ -187,9 +180,7 @@ static int read_effort(const struct fields *f, struct api_request *r)
     while (i < ARRAY_LEN(levels) && strcmp(levels[i], s) != 0)
         i++;
     if (i == ARRAY_LEN(levels))
-        return api_refuse(f->p, 400, "invalid_value", fields_name(f, "reasoning_effort"),
-                          "'%s' is '%.64s', expected none, minimal, low, medium or high", fields_name(f, "reasoning_effort"),
-                          s);
+        return field_value(f, "reasoning_effort", "is '%.64s', expected none, minimal, low, medium or high", s);
     if (i == 0)
         r->think = 0;
     else
@@ -228,7 +219,7 @@ static int read_logprobs(const struct fields *f, struct api_request *r)
     if (rc < 0 || (rc = field_int(f, "top_logprobs", 0, SCHED_MAX_LOGPROBS, &top)) < 0)
         return rc;
     if (rc && top && !on)
-        return api_refuse(f->p, 400, "invalid_value", "top_logprobs", "'top_logprobs' needs \"logprobs\": true");
+        return field_value(f, "top_logprobs", "needs \"logprobs\": true");
     if (on)
         r->n_logprobs = (int32_t)top;
     return 0;

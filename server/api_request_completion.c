@@ -20,10 +20,9 @@ int api_request_ids(const struct fields *f, const char *name, const json_t *arra
         if (id < 0 || id >= (json_int_t)n_vocab) {
             free(out);
             if (!json_is_integer(v))
-                return api_refuse(f->p, 400, "invalid_type", name, "'%s': item %zu is %s, expected a token id", name, i,
-                                  json_kind(v));
-            return api_refuse(f->p, 400, "invalid_value", name, "'%s': token %lld, the vocabulary has %u", name,
-                              (long long)json_integer_value(v), n_vocab);
+                return field_value(f, name, "has %s at %zu, expected a token id", json_kind(v), i);
+            return field_value(f, name, "has token %lld, the vocabulary ends at %u", (long long)json_integer_value(v),
+                               n_vocab);
         }
         out[i] = (int32_t)id;
     }
@@ -37,8 +36,7 @@ static int read_prompt(const struct fields *f, const json_t *v, uint32_t n_vocab
     if (json_is_array(v))
         return api_request_ids(f, "prompt", v, n_vocab, &out->ids, &out->n_ids);
     if (!json_is_string(v))
-        return api_refuse(f->p, 400, "invalid_type", "prompt",
-                          "'prompt' has %s, expected a string, an array of token ids, or an array of either", json_kind(v));
+        return field_type(f, "prompt", "a string, an array of token ids, or an array of either", v);
     out->text = json_string_value(v);
     out->n_text = json_string_length(v);
     return 0;
@@ -53,8 +51,8 @@ static int read_prompts(const struct fields *f, uint32_t n_vocab, struct api_req
     bool many = json_is_array(v) && (json_is_string(json_array_get(v, 0)) || json_is_array(json_array_get(v, 0)));
     size_t n = many ? json_array_size(v) : 1;
     if (n * r->n > API_MAX_PROMPTS)
-        return api_refuse(f->p, 400, "invalid_value", "prompt", "%zu prompts with 'n' %u: at most %d answers in a request", n,
-                          r->n, API_MAX_PROMPTS);
+        return field_value(f, "prompt", "has %zu prompts, with 'n' %u: a request has at most %d answers", n, r->n,
+                           API_MAX_PROMPTS);
     r->prompts = calloc(n, sizeof *r->prompts);
     if (!r->prompts) {
         api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
@@ -88,6 +86,6 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
     if (suffix && *suffix)
         return api_refuse(p, 400, "unsupported", "suffix", "'suffix' is not supported: text is only continued");
     if (r->echo && r->n_logprobs >= 0)
-        return api_refuse(p, 400, "unsupported", "echo", "'echo' with 'logprobs' is not supported: the prompt is not scored");
+        return api_refuse(p, 400, "unsupported", "echo", "'echo' with 'logprobs' is not supported");
     return 0;
 }

@@ -9,8 +9,7 @@ static int want(const struct fields *f, struct api_request *r, const char *param
                 const char *text)
 {
     if (r->format_param)
-        return api_refuse(f->p, 400, "invalid_value", param, "'%s' and '%s' cannot be given together", r->format_param,
-                          param);
+        return field_value(f, param, "cannot be given together with '%s'", r->format_param);
     r->format = format;
     r->schema = text;
     r->format_param = param;
@@ -24,14 +23,14 @@ static int want_schema(const struct fields *f, struct api_request *r, const char
     return rc ? rc : want(f, r, param, ANSWER_JSON_SCHEMA, text);
 }
 
-/* {"type":"json_schema","json_schema":{"schema":{..}}}, or with the schema beside `type` as llama.cpp's server has it. */
+/* {"type":"json_schema","json_schema":{"schema":{..}}}, or with the schema beside `type` as llama.cpp has it. */
 static int read_schema_format(const struct fields *f, const struct fields *format, struct api_request *r)
 {
     const json_t *outer, *schema = NULL;
     int rc = field_object(format, "json_schema", &outer);
     if (rc < 0)
         return rc;
-    struct fields inner = fields_at(rc ? outer : format->o, f->p, rc ? "response_format.json_schema" : "response_format");
+    struct fields inner = fields_at(rc ? outer : format->o, f->p, "response_format%s", rc ? ".json_schema" : "");
     if ((rc = field_object(&inner, "schema", &schema)) < 0)
         return rc;
     if (!rc)
@@ -57,8 +56,7 @@ static int read_response_format(const struct fields *f, struct api_request *r)
     if (strcmp(type, "json_schema") == 0)
         return read_schema_format(f, &format, r);
     if (strcmp(type, "json_object") != 0)
-        return api_refuse(f->p, 400, "invalid_value", "response_format.type",
-                          "'response_format.type' is '%.64s', expected text, json_object or json_schema", type);
+        return field_value(&format, "type", "is '%.64s', expected text, json_object or json_schema", type);
     if ((rc = field_object(&format, "schema", &schema)) < 0)
         return rc;
     return rc ? want_schema(f, r, "response_format", schema)

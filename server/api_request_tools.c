@@ -19,9 +19,8 @@ static int check_tool(const struct fields *f)
     const char *type = NULL, *name = NULL, *description;
     const json_t *o, *parameters;
     int rc;
-    if (!json_is_object(f->o))
-        return api_refuse(f->p, 400, "invalid_type", f->path, "'%s' is %s, expected an object", f->path, json_kind(f->o));
-    if ((rc = field_string(f, "type", &type)) < 0 || (rc = field_object(f, "function", &o)) < 0)
+    if ((rc = fields_check(f)) || (rc = field_string(f, "type", &type)) < 0 ||
+        (rc = field_object(f, "function", &o)) < 0)
         return rc;
     if (type && strcmp(type, "function") != 0)
         return api_refuse(f->p, 400, "unsupported", fields_name(f, "type"),
@@ -29,13 +28,12 @@ static int check_tool(const struct fields *f)
     if (!rc)
         return api_refuse(f->p, 400, "missing_field", f->path, "'%s' has no 'function'", f->path);
     struct fields function = fields_at(o, f->p, "%.70s.function", f->path);
-    if ((rc = field_string(&function, "name", &name)) < 0 || (rc = field_string(&function, "description", &description)) < 0 ||
+    if ((rc = field_string(&function, "name", &name)) < 0 ||
+        (rc = field_string(&function, "description", &description)) < 0 ||
         (rc = field_object(&function, "parameters", &parameters)) < 0)
         return rc;
     if (!name || !good_name(name))
-        return api_refuse(f->p, 400, "invalid_value", fields_name(&function, "name"),
-                          "'%s' must be 1 to %d of the characters a-z A-Z 0-9 _ - . : /", fields_name(&function, "name"),
-                          MAX_NAME);
+        return field_value(&function, "name", "must be 1 to %d of the characters a-z A-Z 0-9 _ - . : /", MAX_NAME);
     return 0;
 }
 
@@ -65,11 +63,10 @@ static int choose_named(const struct fields *f, const json_t *v, const json_t *t
     if (rc < 0)
         return rc;
     if (!name)
-        return api_refuse(f->p, 400, "invalid_value", "tool_choice",
-                          "'tool_choice' as an object must be {\"type\":\"function\",\"function\":{\"name\":..}}");
+        return field_value(f, "tool_choice",
+                           "as an object must be {\"type\":\"function\",\"function\":{\"name\":..}}");
     if (!has_tool(tools, name))
-        return api_refuse(f->p, 400, "invalid_value", "tool_choice", "'tool_choice' names '%.64s', which is none of 'tools'",
-                          name);
+        return field_value(f, "tool_choice", "names '%.64s', which is none of 'tools'", name);
     r->choice = ANSWER_TOOLS_NAMED;
     r->named = name;
     return 0;
@@ -84,17 +81,15 @@ static int read_choice(const struct fields *f, const json_t *tools, struct api_r
     if (json_is_object(v))
         return choose_named(f, v, tools, r);
     if (!s)
-        return api_refuse(f->p, 400, "invalid_type", "tool_choice", "'tool_choice' is %s, expected a string or an object",
-                          json_kind(v));
+        return field_type(f, "tool_choice", "a string or an object", v);
     if (strcmp(s, "none") == 0)
         r->choice = ANSWER_TOOLS_NONE;
     else if (strcmp(s, "required") == 0)
         r->choice = ANSWER_TOOLS_REQUIRED;
     else if (strcmp(s, "auto") != 0)
-        return api_refuse(f->p, 400, "invalid_value", "tool_choice",
-                          "'tool_choice' is '%.64s', expected none, auto, required or a function", s);
+        return field_value(f, "tool_choice", "is '%.64s', expected none, auto, required or a function", s);
     if (r->choice == ANSWER_TOOLS_REQUIRED && !tools)
-        return api_refuse(f->p, 400, "invalid_value", "tool_choice", "'tool_choice' is required, but there are no 'tools'");
+        return field_value(f, "tool_choice", "is required, but there are no 'tools'");
     return 0;
 }
 
@@ -119,7 +114,7 @@ int api_request_tools(const struct fields *f, struct api_request *r)
         return rc;
     size_t n = json_array_size(tools);
     if (n > MAX_TOOLS)
-        return api_refuse(f->p, 400, "invalid_value", "tools", "%zu tools, at most %d can be given", n, MAX_TOOLS);
+        return field_value(f, "tools", "has %zu tools, at most %d can be given", n, MAX_TOOLS);
     if (!n)
         tools = NULL;
     for (size_t i = 0; i < n; i++) {

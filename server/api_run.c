@@ -64,13 +64,14 @@ static void write_timings(struct out *o, const struct api_usage *u)
 {
     double prompt_ms = (double)u->prompt_ns / 1e6, ms = (double)u->decode_ns / 1e6;
     uint32_t evaluated = u->prompt_tokens - u->reused_tokens;
+    uint32_t evaluations = u->generated_tokens ? u->generated_tokens - 1 : 0;
     int_field(o, ",\"timings\":{\"cache_n\":", u->reused_tokens);
     int_field(o, ",\"prompt_n\":", evaluated);
     real_field(o, ",\"prompt_ms\":", prompt_ms);
     real_field(o, ",\"prompt_per_second\":", prompt_ms > 0 ? evaluated / prompt_ms * 1e3 : 0);
     int_field(o, ",\"predicted_n\":", u->generated_tokens);
     real_field(o, ",\"predicted_ms\":", ms);
-    real_field(o, ",\"predicted_per_second\":", u->generated_tokens > 1 && ms > 0 ? (u->generated_tokens - 1) / ms * 1e3 : 0);
+    real_field(o, ",\"predicted_per_second\":", evaluations && ms > 0 ? evaluations / ms * 1e3 : 0);
     real_field(o, ",\"queued_ms\":", (double)u->queued_ns / 1e6);
     out_text(o, "}");
 }
@@ -90,7 +91,7 @@ static struct api_usage total(const struct api_exchange *x, uint32_t *reasoning)
         u.queued_ns = MAX(u.queued_ns, c->queued_ns);
         u.prompt_ns = MAX(u.prompt_ns, c->prompt_ns);
         u.decode_ns = MAX(u.decode_ns, c->decode_ns);
-        *reasoning += c->n_reasoning;
+        *reasoning += c->result.n_thought;
     }
     return u;
 }
@@ -134,7 +135,7 @@ static void fail_job(struct api_exchange *x, const struct sched_out *o)
     struct api_problem p;
     x->usage.reason = o->end == SCHED_EXPIRED ? "timeout" : o->end == SCHED_FAILED ? "error" : "cancelled";
     if (o->end == SCHED_EXPIRED)
-        api_refuse(&p, 408, "timeout", NULL, "%s", o->err.msg[0] ? o->err.msg : "the request took longer than its timeout");
+        api_refuse(&p, 408, "timeout", NULL, "%s", o->err.msg);
     else if (o->end == SCHED_FAILED)
         api_refuse(&p, 500, "engine_failed", NULL, "%s", o->err.msg);
     else {
@@ -318,7 +319,8 @@ static int submit(struct api_choice *c, const struct api_call *call, const struc
     return rc;
 }
 
-void api_run(struct api_exchange *x, const struct api_call *call, const struct api_form *form, const struct gen_opts *base)
+void api_run(struct api_exchange *x, const struct api_call *call, const struct api_form *form,
+             const struct gen_opts *base)
 {
     struct api_problem p;
     int rc = 0;

@@ -11,9 +11,9 @@ static void write_model(const struct api *a, struct out *o)
         const char *name;
         uint64_t v;
     } meta[] = {
-        { "\"n_ctx\":", in->n_ctx },          { ",\"n_ctx_train\":", in->n_ctx_train }, { ",\"n_vocab\":", in->n_vocab },
-        { ",\"n_embd\":", in->n_embd },       { ",\"n_layer\":", in->n_layer },         { ",\"n_params\":", in->n_params },
-        { ",\"size\":", in->file_bytes },
+        { "\"n_ctx\":", in->n_ctx },     { ",\"n_ctx_train\":", in->n_ctx_train }, { ",\"n_vocab\":", in->n_vocab },
+        { ",\"n_embd\":", in->n_embd },  { ",\"n_layer\":", in->n_layer },
+        { ",\"n_params\":", in->n_params }, { ",\"size\":", in->file_bytes },
     };
     out_text(o, "{\"id\":");
     out_string(o, a->name, strlen(a->name));
@@ -56,7 +56,7 @@ void api_embeddings(struct api_exchange *x, const struct api_call *c)
     struct api_problem p;
     (void)c;
     api_refuse(&p, 400, "unsupported", NULL,
-               "embeddings are not supported: this server generates text, see /v1/chat/completions and /v1/completions");
+               "embeddings are not supported: this server generates text, see /v1/chat/completions");
     api_fail(x, &p);
 }
 
@@ -123,8 +123,8 @@ static int tokenize(struct api_exchange *x, const json_t *body, struct api_probl
     int rc = field_string(&f, "content", &text);
     if (rc == 0)
         rc = field_string(&f, "prompt", &text);
-    if (rc < 0 || (rc = field_bool(&f, "add_special", &add)) < 0 || (rc = field_bool(&f, "parse_special", &parse)) < 0 ||
-        (rc = field_bool(&f, "with_pieces", &pieces)) < 0)
+    if (rc < 0 || (rc = field_bool(&f, "add_special", &add)) < 0 ||
+        (rc = field_bool(&f, "parse_special", &parse)) < 0 || (rc = field_bool(&f, "with_pieces", &pieces)) < 0)
         return rc;
     if (!text)
         return api_refuse(p, 400, "missing_field", "content", "the request has no 'content', the text to tokenize");

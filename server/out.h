@@ -18,12 +18,12 @@ void out_finish(struct out *o);
 void out_clear(struct out *o); /* empty again; keeps memory and failure */
 
 void out_raw(struct out *o, const char *s, size_t n);
-void out_text(struct out *o, const char *s);                   /* as it is                                  */
-void out_escaped(struct out *o, const char *s, size_t n);      /* the inside of a JSON string; what is not UTF-8 becomes U+FFFD */
-void out_string(struct out *o, const char *s, size_t n);       /* the same between quotes                   */
+void out_text(struct out *o, const char *s);
+void out_escaped(struct out *o, const char *s, size_t n); /* the inside of a JSON string; U+FFFD for what is no UTF-8 */
+void out_string(struct out *o, const char *s, size_t n);  /* the same between quotes                                  */
 void out_int(struct out *o, int64_t v);
-void out_real(struct out *o, double v);                        /* null where JSON has no such number        */
-void out_join(struct out *o, const struct out *from);          /* appends, and takes over its failure       */
+void out_real(struct out *o, double v);                   /* null where JSON has no such number                       */
+void out_join(struct out *o, const struct out *from);     /* appends, and takes over its failure                      */
 
 /* Bytes of the UTF-8 character at s[0..n), 0: there is none. */
 size_t out_char(const char *s, size_t n);

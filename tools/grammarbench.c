@@ -1,5 +1,5 @@
-/* tools/grammarbench.c: times constrained decoding over a real vocabulary: for each token of a text that fits the grammar, the
- * mask of what may come and the step over what comes.
+/* tools/grammarbench.c: times constrained decoding over a real vocabulary: for each token of a text that fits the
+ * grammar, the mask of what may come and the step over what comes.
  *
  *     grammarbench [-t GRAMMAR.gbnf|SCHEMA.json TEXT] VOCABULARY.gguf
  *
@@ -68,7 +68,8 @@ static void pass(struct grammar *g, const int32_t *ids, uint32_t n, struct serie
         double us = (double)(cpu_ns() - from) / 1e3;
         out->us[i] = first ? us : MIN(us, out->us[i]);
         if (!allowed || rc) {
-            fprintf(stderr, "grammarbench: token %u of %u (id %d) is not allowed: mask %d, accept %d\n", i, n, ids[i], allowed, rc);
+            fprintf(stderr, "grammarbench: token %u of %u (id %d) is not allowed: mask %d, accept %d\n", i, n, ids[i],
+                    allowed, rc);
             exit(1);
         }
     }
@@ -77,7 +78,8 @@ static void pass(struct grammar *g, const int32_t *ids, uint32_t n, struct serie
     grammar_state_destroy(st);
 }
 
-static void bench(const struct engine *eng, const struct vocab_index *v, const char *name, const char *grammar, const char *text)
+static void bench(const struct engine *eng, const struct vocab_index *v, const char *name, const char *grammar,
+                  const char *text)
 {
     struct err e = { 0 };
     struct grammar_stats st = { 0 };
@@ -111,31 +113,45 @@ static void bench(const struct engine *eng, const struct vocab_index *v, const c
 
 /* ---- built-in grammars and texts ----------------------------------------------------------------------- */
 
-static const char weather[] =
-    "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},\"unit\":{\"type\":\"string\",\"enum\":[\"celsius\",\"fahrenheit\"]},"
-    "\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"city\",\"unit\"],\"additionalProperties\":false}";
+static const char weather[] = "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},\"unit\":{\"type\":"
+                              "\"string\",\"enum\":[\"celsius\",\"fahrenheit\"]},"
+                              "\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"city\","
+                              "\"unit\"],\"additionalProperties\":false}";
 static const char weather_text[] = "{\"city\": \"San Francisco, California\", \"unit\": \"celsius\", \"days\": 7}";
 
-static const char person[] =
-    "{\"type\":\"object\",\"required\":[\"name\",\"age\",\"email\",\"address\",\"tags\",\"history\"],\"additionalProperties\":false,\"properties\":{"
-    "\"name\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":60},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150},"
-    "\"email\":{\"type\":\"string\",\"pattern\":\"^[a-z0-9._-]+@[a-z0-9.-]+\\\\.[a-z]{2,8}$\"},\"score\":{\"type\":\"number\"},"
-    "\"address\":{\"type\":\"object\",\"properties\":{\"street\":{\"type\":\"string\"},\"zip\":{\"type\":\"string\",\"pattern\":\"^[0-9]{5}$\"},"
-    "\"city\":{\"type\":\"string\"},\"country\":{\"enum\":[\"DE\",\"FR\",\"US\",\"JP\"]}},\"required\":[\"street\",\"city\",\"country\"],\"additionalProperties\":false},"
-    "\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":10},\"history\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
-    "\"date\":{\"type\":\"string\",\"format\":\"date\"},\"what\":{\"type\":\"string\"},\"amount\":{\"anyOf\":[{\"type\":\"number\",\"minimum\":0},{\"type\":\"null\"}]}},"
-    "\"required\":[\"date\",\"what\",\"amount\"],\"additionalProperties\":false}}}}";
+static const char person[] = "{\"type\":\"object\",\"required\":[\"name\",\"age\",\"email\",\"address\",\"tags\","
+                             "\"history\"],\"additionalProperties\":false,\"properties\":{"
+                             "\"name\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":60},\"age\":{\"type\":"
+                             "\"integer\",\"minimum\":0,\"maximum\":150},"
+                             "\"email\":{\"type\":\"string\",\"pattern\":\"^[a-z0-9._-]+@[a-z0-9.-]+\\\\.[a-z]{2,8}$\"}"
+                             ",\"score\":{\"type\":\"number\"},"
+                             "\"address\":{\"type\":\"object\",\"properties\":{\"street\":{\"type\":\"string\"},"
+                             "\"zip\":{\"type\":\"string\",\"pattern\":\"^[0-9]{5}$\"},"
+                             "\"city\":{\"type\":\"string\"},\"country\":{\"enum\":[\"DE\",\"FR\",\"US\",\"JP\"]}},"
+                             "\"required\":[\"street\",\"city\",\"country\"],\"additionalProperties\":false},"
+                             "\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":10},"
+                             "\"history\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
+                             "\"date\":{\"type\":\"string\",\"format\":\"date\"},\"what\":{\"type\":\"string\"},"
+                             "\"amount\":{\"anyOf\":[{\"type\":\"number\",\"minimum\":0},{\"type\":\"null\"}]}},"
+                             "\"required\":[\"date\",\"what\",\"amount\"],\"additionalProperties\":false}}}}";
 static const char person_text[] =
-    "{\n  \"name\": \"Grace Brewster Murray Hopper\",\n  \"age\": 85,\n  \"email\": \"grace.hopper@navy.example.mil\",\n  \"score\": 99.75,\n"
-    "  \"address\": {\n    \"street\": \"1206 South Arlington Ridge Road\",\n    \"zip\": \"22202\",\n    \"city\": \"Arlington, Virginia\",\n"
-    "    \"country\": \"US\"\n  },\n  \"tags\": [\"compiler\", \"mathematician\", \"rear admiral\", \"na\\u00efve caf\xc3\xa9\", \"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\"],\n"
-    "  \"history\": [\n    {\"date\": \"1943-12-09\", \"what\": \"joined the WAVES; was told: \\\"too light\\\"\", \"amount\": null},\n"
+    "{\n  \"name\": \"Grace Brewster Murray Hopper\",\n  \"age\": 85,\n  \"email\": "
+    "\"grace.hopper@navy.example.mil\",\n  \"score\": 99.75,\n"
+    "  \"address\": {\n    \"street\": \"1206 South Arlington Ridge Road\",\n    \"zip\": \"22202\",\n    \"city\": "
+    "\"Arlington, Virginia\",\n"
+    "    \"country\": \"US\"\n  },\n  \"tags\": [\"compiler\", \"mathematician\", \"rear admiral\", \"na\\u00efve "
+    "caf\xc3\xa9\", \"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\"],\n"
+    "  \"history\": [\n    {\"date\": \"1943-12-09\", \"what\": \"joined the WAVES; was told: \\\"too light\\\"\", "
+    "\"amount\": null},\n"
     "    {\"date\": \"1952-05-01\", \"what\": \"wrote the first linker, the A-0 system\", \"amount\": 1200.5},\n"
-    "    {\"date\": \"1959-05-28\", \"what\": \"CODASYL meeting on a common business language\", \"amount\": 0}\n  ]\n}";
+    "    {\"date\": \"1959-05-28\", \"what\": \"CODASYL meeting on a common business language\", \"amount\": 0}\n  "
+    "]\n}";
 
-static const char tree[] = "{\"$ref\":\"#/$defs/node\",\"$defs\":{\"node\":{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\"},"
-                           "\"children\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/node\"}}},\"required\":[\"value\",\"children\"],"
-                           "\"additionalProperties\":false}}}";
+static const char tree[] =
+    "{\"$ref\":\"#/$defs/"
+    "node\",\"$defs\":{\"node\":{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\"},"
+    "\"children\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/node\"}}},\"required\":[\"value\",\"children\"],"
+    "\"additionalProperties\":false}}}";
 
 static void put(char **p, const char *s)
 {
@@ -166,7 +182,12 @@ static void put_tree(char **p, int depth)
 /* Objects and arrays in turn, `depth` deep, with all kinds of values at each level. */
 static void put_any(char **p, int depth, int most, bool pretty)
 {
-    static const char *const text[] = { "\"the quick brown fox, jumping: over [dogs]\"", "-12.5e3", "true", "null", "\"tab\\tquote \\\" done\"", "20240229" };
+    static const char *const text[] = { "\"the quick brown fox, jumping: over [dogs]\"",
+                                        "-12.5e3",
+                                        "true",
+                                        "null",
+                                        "\"tab\\tquote \\\" done\"",
+                                        "20240229" };
     bool object = depth % 2 == 0;
     put(p, object ? "{" : "[");
     for (int i = 0; i < 3; i++) {
@@ -237,7 +258,8 @@ int main(int argc, char **argv)
     if (engine_vocab(eng, &v, &e))
         die(argv[optind], &e);
     printf("index of the vocabulary: %.0f ms\n", (double)(cpu_ns() - from) / 1e6);
-    printf("%-22s %-5s %6s %9s %9s %9s %9s  us per token (mask + accept)\n", "", "pass", "tokens", "mean", "p50", "p99", "max");
+    printf("%-22s %-5s %6s %9s %9s %9s %9s  us per token (mask + accept)\n", "", "pass", "tokens", "mean", "p50", "p99",
+           "max");
     if (grammar) {
         char *g = read_file(grammar), *t = read_file(text);
         bench(eng, v, grammar, g, t);

@@ -1,5 +1,5 @@
-/* Any bytes as the body of a request: it is refused with 400, a code and a line that is JSON again, or what was read holds
- * to the limits. */
+/* Any bytes as the body of a request: it is refused with 400, a code and a line that is JSON again, or what was read
+ * holds to the limits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static void check_read(const struct api_request *r, const struct api_defaults *d
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct api_defaults d = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .max_n = 8, .n_vocab = 1000 };
+    struct api_defaults d = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .max_n = 8,
+                              .n_vocab = 1000 };
     char *body = malloc(size ? size : 1); /* with nothing behind it */
     if (!body)
         return 0;

@@ -1,5 +1,5 @@
-/* Any bytes as a grammar in GBNF, up to the first zero byte; those behind it choose tokens. What a mask allows is accepted, and
- * what it does not is refused. */
+/* Any bytes as a grammar in GBNF, up to the first zero byte; those behind it choose tokens. What a mask allows is
+ * accepted, and what it does not is refused. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Any bytes as a JSON schema: what becomes a grammar is one that grammar_from_gbnf reads, and a walk through it stays JSON. */
+/* Any bytes as a JSON schema: what becomes a grammar is one that grammar_from_gbnf reads, and a walk through it stays
+ * JSON. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

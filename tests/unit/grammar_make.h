@@ -21,16 +21,58 @@ static const struct {
     { "<think>", VOCAB_TEXT },
     { "unused", VOCAB_UNUSED },
     { "", VOCAB_TEXT },
-    { "{\"", VOCAB_TEXT },    { "\":", VOCAB_TEXT },    { "\": ", VOCAB_TEXT },  { "\": \"", VOCAB_TEXT }, { "\", \"", VOCAB_TEXT },
-    { "\",\"", VOCAB_TEXT },  { "\"}", VOCAB_TEXT },    { "\"]", VOCAB_TEXT },   { "}}", VOCAB_TEXT },     { "]}", VOCAB_TEXT },
-    { "},", VOCAB_TEXT },     { "], ", VOCAB_TEXT },    { "[]", VOCAB_TEXT },    { "{}", VOCAB_TEXT },     { ": [", VOCAB_TEXT },
-    { "\n  ", VOCAB_TEXT },   { "\n", VOCAB_TEXT },     { "    ", VOCAB_TEXT },  { "true", VOCAB_TEXT },   { "false", VOCAB_TEXT },
-    { "null", VOCAB_TEXT },   { "tr", VOCAB_TEXT },     { "ue", VOCAB_TEXT },    { "12", VOCAB_TEXT },     { "00", VOCAB_TEXT },
-    { "1.5", VOCAB_TEXT },    { "-1", VOCAB_TEXT },     { "e+", VOCAB_TEXT },    { "\\n", VOCAB_TEXT },    { "\\\"", VOCAB_TEXT },
-    { "\\u00", VOCAB_TEXT },  { "\\u", VOCAB_TEXT },    { "ab", VOCAB_TEXT },    { "abc", VOCAB_TEXT },    { "name", VOCAB_TEXT },
-    { " the", VOCAB_TEXT },   { "a\xc3", VOCAB_TEXT },  { "\xa9" "b", VOCAB_TEXT }, { "\xc3\xa9", VOCAB_TEXT }, { "\xe6\x97", VOCAB_TEXT },
-    { "\x97\xa5", VOCAB_TEXT }, { "\xa5\"", VOCAB_TEXT }, { "\xf0\x9f\x98", VOCAB_TEXT }, { "\x80", VOCAB_TEXT }, { "\x80\",", VOCAB_TEXT },
-    { "<|", VOCAB_TEXT },     { "|>", VOCAB_TEXT },     { "call", VOCAB_TEXT },  { "<", VOCAB_TEXT },      { "a<", VOCAB_TEXT },
+    { "{\"", VOCAB_TEXT },
+    { "\":", VOCAB_TEXT },
+    { "\": ", VOCAB_TEXT },
+    { "\": \"", VOCAB_TEXT },
+    { "\", \"", VOCAB_TEXT },
+    { "\",\"", VOCAB_TEXT },
+    { "\"}", VOCAB_TEXT },
+    { "\"]", VOCAB_TEXT },
+    { "}}", VOCAB_TEXT },
+    { "]}", VOCAB_TEXT },
+    { "},", VOCAB_TEXT },
+    { "], ", VOCAB_TEXT },
+    { "[]", VOCAB_TEXT },
+    { "{}", VOCAB_TEXT },
+    { ": [", VOCAB_TEXT },
+    { "\n  ", VOCAB_TEXT },
+    { "\n", VOCAB_TEXT },
+    { "    ", VOCAB_TEXT },
+    { "true", VOCAB_TEXT },
+    { "false", VOCAB_TEXT },
+    { "null", VOCAB_TEXT },
+    { "tr", VOCAB_TEXT },
+    { "ue", VOCAB_TEXT },
+    { "12", VOCAB_TEXT },
+    { "00", VOCAB_TEXT },
+    { "1.5", VOCAB_TEXT },
+    { "-1", VOCAB_TEXT },
+    { "e+", VOCAB_TEXT },
+    { "\\n", VOCAB_TEXT },
+    { "\\\"", VOCAB_TEXT },
+    { "\\u00", VOCAB_TEXT },
+    { "\\u", VOCAB_TEXT },
+    { "ab", VOCAB_TEXT },
+    { "abc", VOCAB_TEXT },
+    { "name", VOCAB_TEXT },
+    { " the", VOCAB_TEXT },
+    { "a\xc3", VOCAB_TEXT },
+    { "\xa9"
+      "b",
+      VOCAB_TEXT },
+    { "\xc3\xa9", VOCAB_TEXT },
+    { "\xe6\x97", VOCAB_TEXT },
+    { "\x97\xa5", VOCAB_TEXT },
+    { "\xa5\"", VOCAB_TEXT },
+    { "\xf0\x9f\x98", VOCAB_TEXT },
+    { "\x80", VOCAB_TEXT },
+    { "\x80\",", VOCAB_TEXT },
+    { "<|", VOCAB_TEXT },
+    { "|>", VOCAB_TEXT },
+    { "call", VOCAB_TEXT },
+    { "<", VOCAB_TEXT },
+    { "a<", VOCAB_TEXT },
 };
 enum { N_MADE = sizeof made_tokens / sizeof made_tokens[0], N_MADE_VOCAB = 256 + N_MADE };
 
@@ -99,7 +141,8 @@ static inline bool made_feed(struct grammar_state *st, const char *s, size_t n, 
         for (int32_t i = 0; i < N_MADE && !bytes; i++) {
             int32_t k = (pick + i) % N_MADE;
             size_t m = strlen(made_tokens[k].text);
-            if (made_tokens[k].kind == VOCAB_TEXT && m && m <= n - at && !memcmp(made_tokens[k].text, s + at, m) && rnd(2)) {
+            if (made_tokens[k].kind == VOCAB_TEXT && m && m <= n - at && !memcmp(made_tokens[k].text, s + at, m) &&
+                rnd(2)) {
                 id = 256 + k;
                 len = m;
                 break;
@@ -109,7 +152,8 @@ static inline bool made_feed(struct grammar_state *st, const char *s, size_t n, 
         ck_assert_ptr_nonnull(mask);
         bool allowed = made_bit(mask, id);
         int rc = grammar_state_accept(st, id);
-        ck_assert_msg(rc == (allowed ? 0 : -EINVAL), "token %d at byte %zu of %.*s: mask %d, accept %d", id, at, (int)n, s, allowed, rc);
+        ck_assert_msg(rc == (allowed ? 0 : -EINVAL), "token %d at byte %zu of %.*s: mask %d, accept %d", id, at, (int)n,
+                      s, allowed, rc);
         if (rc)
             return false;
         at += len;
@@ -163,9 +207,10 @@ static inline void made_append(char *text, size_t *n, size_t cap, int32_t id)
 }
 
 /* A random walk under the mask until the grammar ends, kept short by preferring tokens that close; returns the text's
- * length. `check` masks are compared with accept on the way. After `most` tokens it gives up and returns 0; 0: it has to
- * end. */
-static inline size_t made_walk(struct grammar *g, char *text, size_t cap, uint32_t patience, uint32_t check, uint32_t most)
+ * length. `check` masks are compared with accept on the way. After `most` tokens it gives up and returns 0; most 0: it
+ * has to end. */
+static inline size_t made_walk(struct grammar *g, char *text, size_t cap, uint32_t patience, uint32_t check,
+                               uint32_t most)
 {
     struct grammar_state *st = made_state(g);
     int32_t history[4096];

@@ -17,7 +17,7 @@ static void teardown(void)
     bench_close(&b);
 }
 
-#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"Hello! Who are you?\"}]"
+#define HELLO "'messages':[{'role':'user','content':'Hello! Who are you?'}]"
 
 START_TEST(models)
 {
@@ -49,7 +49,7 @@ START_TEST(paths_and_methods)
     ck_assert_uint_eq(api_methods("/"), 0);
     json_decref(call_json(&b, "POST", "/v1/nothing", "{}", 404));
     json_decref(call_json(&b, "GET", "/v1/chat/completions", "", 405));
-    json_t *v = call_json(&b, "POST", "/v1/embeddings", "{\"input\":\"a\"}", 400);
+    json_t *v = call_json(&b, "POST", "/v1/embeddings", "{'input':'a'}", 400);
     ck_assert_str_eq(str_at(v, "error.code"), "unsupported");
     ck_assert_str_eq(str_at(v, "error.type"), "invalid_request_error");
     ck_assert(json_is_null(at(v, "error.param")));
@@ -59,7 +59,7 @@ END_TEST
 
 START_TEST(tokens_and_text)
 {
-    json_t *v = call_json(&b, "POST", "/tokenize", "{\"content\":\"Hello, world \\u00e9<|im_end|>\"}", 200);
+    json_t *v = call_json(&b, "POST", "/tokenize", "{'content':'Hello, world \\u00e9<|im_end|>'}", 200);
     json_t *ids = at(v, "tokens");
     ck_assert_int_eq(int_at(v, "count"), (long long)json_array_size(ids));
     json_t *ask = json_pack("{s:O}", "tokens", ids);
@@ -70,7 +70,7 @@ START_TEST(tokens_and_text)
     json_decref(ask);
     json_decref(v);
     free(body);
-    v = call_json(&b, "POST", "/tokenize", "{\"content\":\" Hello \\ud83d\\ude42\",\"with_pieces\":true}", 200);
+    v = call_json(&b, "POST", "/tokenize", "{'content':' Hello \\ud83d\\ude42','with_pieces':true}", 200);
     char text[64] = "";
     size_t i, k, n = 0;
     json_t *t, *byte;
@@ -87,11 +87,11 @@ START_TEST(tokens_and_text)
     ck_assert_str_eq(text, " Hello \xf0\x9f\x99\x82");
     json_decref(v);
     json_decref(call_json(&b, "POST", "/tokenize", "{}", 400));
-    json_decref(call_json(&b, "POST", "/tokenize", "{\"content\":5}", 400));
-    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":\"a\"}", 400));
-    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":[100000000]}", 400));
-    json_decref(call_json(&b, "POST", "/detokenize", "{\"tokens\":[-1]}", 400));
-    v = call_json(&b, "POST", "/detokenize", "{\"tokens\":[]}", 200);
+    json_decref(call_json(&b, "POST", "/tokenize", "{'content':5}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':'a'}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':[100000000]}", 400));
+    json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':[-1]}", 400));
+    v = call_json(&b, "POST", "/detokenize", "{'tokens':[]}", 200);
     ck_assert_str_eq(str_at(v, "content"), "");
     json_decref(v);
 }
@@ -100,7 +100,7 @@ END_TEST
 START_TEST(a_chat)
 {
     json_t *v = call_json(&b, "POST", "/v1/chat/completions",
-                          "{" HELLO ",\"temperature\":0,\"max_tokens\":24,\"enable_thinking\":false}", 200);
+                          "{" HELLO ",'temperature':0,'max_tokens':24,'enable_thinking':false}", 200);
     ck_assert_str_eq(str_at(v, "id"), "chatcmpl-req-1");
     ck_assert_str_eq(str_at(v, "object"), "chat.completion");
     ck_assert_str_eq(str_at(v, "model"), "zinc-demo");
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(reasoning_comes_apart)
 {
     json_t *v = call_json(&b, "POST", "/v1/chat/completions",
-                          "{" HELLO ",\"temperature\":0,\"max_tokens\":200,\"enable_thinking\":true}", 200);
+                          "{" HELLO ",'temperature':0,'max_tokens':200,'enable_thinking':true}", 200);
     const char *thought = str_at(v, "choices.0.message.reasoning_content");
     ck_assert_uint_gt(strlen(thought), 0);
     ck_assert_ptr_null(strstr(thought, "think>"));
@@ -141,15 +141,34 @@ START_TEST(reasoning_comes_apart)
 }
 END_TEST
 
+/* The budget ends it: what comes then is the answer. */
+START_TEST(reasoning_has_a_budget)
+{
+    char body[512];
+    long long before = 0;
+    for (int budget = 0; budget <= 8; budget += 4) {
+        snprintf(body, sizeof body, "{" HELLO ",'temperature':0,'max_tokens':60,'enable_thinking':true,"
+                 "'thinking_budget':%d}", budget);
+        json_t *v = call_json(&b, "POST", "/v1/chat/completions", body, 200);
+        long long n = int_at(v, "usage.completion_tokens_details.reasoning_tokens");
+        ck_assert_int_le(n, budget + 12); /* and its marks */
+        ck_assert_int_ge(n, before);
+        ck_assert_uint_gt(strlen(str_at(v, "choices.0.message.content")), 0);
+        before = n;
+        json_decref(v);
+    }
+}
+END_TEST
+
 /* Bodies that are asked whole and as a stream: the same must come. */
 static const char *const same[] = {
-    HELLO ",\"temperature\":0,\"max_tokens\":40,\"enable_thinking\":false",
-    HELLO ",\"temperature\":0,\"max_tokens\":150,\"enable_thinking\":true",
-    HELLO ",\"temperature\":1.2,\"seed\":7,\"max_tokens\":60,\"enable_thinking\":false,\"stop\":[\"e\",\" a\"]",
-    HELLO ",\"temperature\":3,\"seed\":11,\"max_tokens\":60,\"n\":3,\"top_k\":0,\"top_p\":1,\"min_p\":0,\"logprobs\":true,"
-          "\"top_logprobs\":2",
-    HELLO ",\"temperature\":1.3,\"seed\":5,\"max_tokens\":30,\"dry_multiplier\":0.5,\"xtc_probability\":0.5,\"n\":2,"
-          "\"logit_bias\":{\"5\":-100}",
+    HELLO ",'temperature':0,'max_tokens':40,'enable_thinking':false",
+    HELLO ",'temperature':0,'max_tokens':150,'enable_thinking':true",
+    HELLO ",'temperature':1.2,'seed':7,'max_tokens':60,'enable_thinking':false,'stop':['e',' a']",
+    HELLO ",'temperature':3,'seed':11,'max_tokens':60,'n':3,'top_k':0,'top_p':1,'min_p':0,'logprobs':true,"
+          "'top_logprobs':2",
+    HELLO ",'temperature':1.3,'seed':5,'max_tokens':30,'dry_multiplier':0.5,'xtc_probability':0.5,'n':2,"
+          "'logit_bias':{'5':-100}",
 };
 
 static void same_text(json_t *whole, json_t *events, int index, const char *in_message, const char *in_delta)
@@ -209,7 +228,7 @@ START_TEST(streams_say_what_whole_answers_say)
     char body[1024];
     snprintf(body, sizeof body, "{%s}", same[_i]);
     json_t *whole = call_json(&b, "POST", "/v1/chat/completions", body, 200);
-    snprintf(body, sizeof body, "{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", same[_i]);
+    snprintf(body, sizeof body, "{%s,'stream':true,'stream_options':{'include_usage':true}}", same[_i]);
     for (size_t piece = 1; piece <= 4096; piece *= 64) {
         json_t *events = call_events(&b, "/v1/chat/completions", body, piece);
         int n = (int)json_array_size(at(whole, "choices"));
@@ -230,9 +249,9 @@ END_TEST
 START_TEST(answers_of_n_differ_by_seed)
 {
     json_t *v = call_json(&b, "POST", "/v1/chat/completions",
-                          "{" HELLO ",\"temperature\":3,\"seed\":3,\"n\":2,\"max_tokens\":40,\"min_p\":0,\"top_p\":1}", 200);
+                          "{" HELLO ",'temperature':3,'seed':3,'n':2,'max_tokens':40,'min_p':0,'top_p':1}", 200);
     json_t *two = call_json(&b, "POST", "/v1/chat/completions",
-                            "{" HELLO ",\"temperature\":3,\"seed\":4,\"max_tokens\":40,\"min_p\":0,\"top_p\":1}", 200);
+                            "{" HELLO ",'temperature':3,'seed':4,'max_tokens':40,'min_p':0,'top_p':1}", 200);
     json_t *a = at(v, "choices.0.message"), *c = at(v, "choices.1.message");
     ck_assert(!json_equal(a, c));
     ck_assert(json_equal(c, at(two, "choices.0.message")));
@@ -244,15 +263,15 @@ END_TEST
 
 START_TEST(stop_strings_do_not_leak)
 {
-    json_t *v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"Once upon a time\",\"temperature\":0,\"max_tokens\":30}",
-                          200);
+    json_t *v = call_json(&b, "POST", "/v1/completions",
+                          "{'prompt':'Once upon a time','temperature':0,'max_tokens':30}", 200);
     char full[2048];
     snprintf(full, sizeof full, "%s", str_at(v, "choices.0.text"));
     json_decref(v);
     ck_assert_uint_gt(strlen(full), 12);
     for (size_t i = 4; i < 8; i++) { /* wherever it begins and ends */
-        json_t *ask = json_pack("{s:s, s:i, s:i, s:[s#], s:i}", "prompt", "Once upon a time", "temperature", 0, "max_tokens", 30,
-                                "stop", full + i, 4, "logprobs", 0);
+        json_t *ask = json_pack("{s:s, s:i, s:i, s:[s#], s:i}", "prompt", "Once upon a time", "temperature", 0,
+                                "max_tokens", 30, "stop", full + i, 4, "logprobs", 0);
         char *text = json_dumps(ask, JSON_COMPACT);
         v = call_json(&b, "POST", "/v1/completions", text, 200);
         const char *hit = strstr(full, json_string_value(at(ask, "stop.0")));
@@ -269,17 +288,17 @@ END_TEST
 START_TEST(a_completion)
 {
     json_t *v = call_json(&b, "POST", "/v1/completions",
-                          "{\"prompt\":[\"One two\",\"The cat\"],\"temperature\":0,\"max_tokens\":8,\"echo\":true,\"n\":1}", 200);
+                          "{'prompt':['One two','The cat'],'temperature':0,'max_tokens':8,'echo':true,'n':1}", 200);
     ck_assert_str_eq(str_at(v, "object"), "text_completion");
     ck_assert_str_eq(str_at(v, "id"), "cmpl-req-1");
     ck_assert_uint_eq(json_array_size(at(v, "choices")), 2);
     ck_assert_int_eq(strncmp(str_at(v, "choices.0.text"), "One two", 7), 0);
     ck_assert_int_eq(strncmp(str_at(v, "choices.1.text"), "The cat", 7), 0);
     json_decref(v);
-    v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"\"}", 400);
+    v = call_json(&b, "POST", "/v1/completions", "{'prompt':''}", 400);
     ck_assert_str_eq(str_at(v, "error.param"), "prompt");
     json_decref(v);
-    v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":[]}", 400);
+    v = call_json(&b, "POST", "/v1/completions", "{'prompt':[]}", 400);
     ck_assert_str_eq(str_at(v, "error.param"), "prompt");
     json_decref(v);
 }
@@ -287,11 +306,11 @@ END_TEST
 
 START_TEST(completions_stream_too)
 {
-    const char *ask = "\"prompt\":\"Once upon a time\",\"temperature\":0.9,\"seed\":1,\"max_tokens\":30,\"n\":2,\"echo\":true";
+    const char *ask = "'prompt':'Once upon a time','temperature':0.9,'seed':1,'max_tokens':30,'n':2,'echo':true";
     char body[512];
     snprintf(body, sizeof body, "{%s}", ask);
     json_t *whole = call_json(&b, "POST", "/v1/completions", body, 200);
-    snprintf(body, sizeof body, "{%s,\"stream\":true}", ask);
+    snprintf(body, sizeof body, "{%s,'stream':true}", ask);
     json_t *events = call_events(&b, "/v1/completions", body, 100);
     for (int i = 0; i < 2; i++)
         same_text(whole, events, i, "text", "text");
@@ -304,7 +323,7 @@ END_TEST
 START_TEST(logprobs_of_completions)
 {
     json_t *v = call_json(&b, "POST", "/v1/completions",
-                          "{\"prompt\":\"Once upon a time\",\"temperature\":0,\"max_tokens\":12,\"logprobs\":3}", 200);
+                          "{'prompt':'Once upon a time','temperature':0,'max_tokens':12,'logprobs':3}", 200);
     json_t *l = at(v, "choices.0.logprobs"), *t;
     size_t i, n = json_array_size(at(l, "tokens"));
     const char *text = str_at(v, "choices.0.text");
@@ -330,7 +349,7 @@ END_TEST
 START_TEST(logprobs_of_chats)
 {
     json_t *v = call_json(&b, "POST", "/v1/chat/completions",
-                          "{" HELLO ",\"temperature\":0,\"max_tokens\":120,\"logprobs\":true,\"top_logprobs\":2}", 200);
+                          "{" HELLO ",'temperature':0,'max_tokens':120,'logprobs':true,'top_logprobs':2}", 200);
     json_t *t;
     size_t i, k, n = 0;
     char joined[8192] = "";
@@ -338,7 +357,8 @@ START_TEST(logprobs_of_chats)
     {
         ck_assert_uint_eq(json_array_size(at(t, "top_logprobs")), 2);
         ck_assert(json_number_value(at(t, "logprob")) <= 0);
-        ck_assert(json_number_value(at(t, "top_logprobs.0.logprob")) >= json_number_value(at(t, "top_logprobs.1.logprob")));
+        ck_assert(json_number_value(at(t, "top_logprobs.0.logprob")) >=
+                  json_number_value(at(t, "top_logprobs.1.logprob")));
         json_t *bytes = at(t, "bytes"), *byte;
         json_array_foreach(bytes, k, byte)
             joined[n++] = (char)json_integer_value(byte);
@@ -361,10 +381,10 @@ START_TEST(long_prompts_are_refused)
 {
     enum { WORDS = 3000 };
     char *body = malloc(WORDS * 6 + 200), *s = body;
-    s += sprintf(s, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+    s += sprintf(s, "{'messages':[{'role':'user','content':'");
     for (int i = 0; i < WORDS; i++)
         s += sprintf(s, "word ");
-    sprintf(s, "\"}],\"stream\":true}");
+    sprintf(s, "'}],'stream':true}");
     expect_error("/v1/chat/completions", body, 400, "context_length_exceeded");
     free(body);
 }
@@ -372,20 +392,21 @@ END_TEST
 
 START_TEST(grammars_that_are_none_are_refused)
 {
-    expect_error("/v1/completions", "{\"prompt\":\"a\",\"grammar\":\"root ::= (\"}", 400, "invalid_value");
+    expect_error("/v1/completions", "{'prompt':'a','grammar':'root ::= ('}", 400, "invalid_value");
 }
 END_TEST
 
 START_TEST(a_timeout_before_anything_was_sent)
 {
-    expect_error("/v1/chat/completions", "{" HELLO ",\"max_tokens\":900,\"ignore_eos\":true,\"timeout\":0.05}", 408, "timeout");
+    expect_error("/v1/chat/completions", "{" HELLO ",'max_tokens':900,'ignore_eos':true,'timeout':0.05}", 408,
+                 "timeout");
 }
 END_TEST
 
 START_TEST(a_timeout_in_a_stream)
 {
     struct reply_got r = call(&b, "POST", "/v1/chat/completions",
-                              "{" HELLO ",\"max_tokens\":1000,\"ignore_eos\":true,\"timeout\":0.3,\"stream\":true}");
+                              "{" HELLO ",'max_tokens':1000,'ignore_eos':true,'timeout':0.3,'stream':true}");
     if (r.status == 200) { /* else the machine was too slow for a first token */
         const char *last = r.text + r.n - 2;
         while (last > r.text && last[-1] != '\n')
@@ -402,15 +423,17 @@ START_TEST(ends_in_any_state)
 {
     struct wait w[40];
     struct api_exchange *x[40];
-    char body[512], buf[64];
+    char plain[512], buf[64];
     for (int i = 0; i < 40; i++) { /* more than the queue takes: some are refused */
         w[i] = (struct wait)WAIT_INIT;
-        snprintf(body, sizeof body, "{" HELLO ",\"max_tokens\":500,\"ignore_eos\":true,\"n\":%d,\"stream\":%s}", 1 + i % 3,
+        snprintf(plain, sizeof plain, "{" HELLO ",'max_tokens':500,'ignore_eos':true,'n':%d,'stream':%s}", 1 + i % 3,
                  i % 2 ? "true" : "false");
+        char *body = quoted(plain);
         struct api_call c = { .method = "POST", .path = "/v1/chat/completions", .body = body, .n_body = strlen(body),
                               .wake = wait_wake, .user = &w[i] };
         x[i] = api_begin(b.api, &c);
         ck_assert_ptr_nonnull(x[i]);
+        free(body);
     }
     for (int i = 0; i < 40; i++) {
         int status = api_status(x[i]);
@@ -462,6 +485,7 @@ int main(void)
     tcase_add_test(t, tokens_and_text);
     tcase_add_test(t, a_chat);
     tcase_add_test(t, reasoning_comes_apart);
+    tcase_add_test(t, reasoning_has_a_budget);
     tcase_add_loop_test(t, streams_say_what_whole_answers_say, 0, (int)(sizeof same / sizeof *same));
     tcase_add_test(t, answers_of_n_differ_by_seed);
     tcase_add_test(t, stop_strings_do_not_leak);

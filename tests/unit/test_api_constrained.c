@@ -16,13 +16,13 @@ static void teardown(void)
 }
 
 #define CHAT  "/v1/chat/completions"
-#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about the weather.\"}],\"max_tokens\":400"
+#define HELLO "'messages':[{'role':'user','content':'Tell me about the weather.'}],'max_tokens':400"
 #define POINT                                                                                                          \
-    "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"},\"kind\":{\"enum\":[\"red\",\"blue\"]}},"         \
-    "\"required\":[\"x\",\"kind\"],\"additionalProperties\":false}"
+    "{'type':'object','properties':{'x':{'type':'integer'},'kind':{'enum':['red','blue']}},"         \
+    "'required':['x','kind'],'additionalProperties':false}"
 #define WEATHER                                                                                                        \
-    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":" POINT "}},"                  \
-    "{\"type\":\"function\",\"function\":{\"name\":\"time\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]"
+    "'tools':[{'type':'function','function':{'name':'weather','parameters':" POINT "}},"                  \
+    "{'type':'function','function':{'name':'time','parameters':{'type':'object','properties':{}}}}]"
 
 static void check_point(const char *text)
 {
@@ -40,9 +40,9 @@ static bool cut_off(json_t *v)
 
 /* Ways to ask for the same schema. */
 static const char *const schemas[] = {
-    "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"p\",\"strict\":true,\"schema\":" POINT "}}",
-    "\"response_format\":{\"type\":\"json_object\",\"schema\":" POINT "}",
-    "\"json_schema\":" POINT,
+    "'response_format':{'type':'json_schema','json_schema':{'name':'p','strict':true,'schema':" POINT "}}",
+    "'response_format':{'type':'json_object','schema':" POINT "}",
+    "'json_schema':" POINT,
 };
 
 START_TEST(a_schema)
@@ -50,7 +50,7 @@ START_TEST(a_schema)
     char body[2048];
     for (int think = 0; think < 2; think++)
         for (int seed = 0; seed < 3; seed++) {
-            snprintf(body, sizeof body, "{" HELLO ",\"temperature\":1.5,\"seed\":%d,\"enable_thinking\":%s,%s}", seed,
+            snprintf(body, sizeof body, "{" HELLO ",'temperature':1.5,'seed':%d,'enable_thinking':%s,%s}", seed,
                      think ? "true" : "false", schemas[_i]);
             json_t *v = call_json(&b, "POST", CHAT, body, 200);
             if (!cut_off(v))
@@ -59,7 +59,7 @@ START_TEST(a_schema)
                 ck_assert(!cut_off(v) && !at(v, "choices.0.message.reasoning_content"));
             json_decref(v);
         }
-    snprintf(body, sizeof body, "{\"prompt\":\"{\",\"max_tokens\":200,%s}", schemas[_i]);
+    snprintf(body, sizeof body, "{'prompt':'{','max_tokens':200,%s}", schemas[_i]);
     json_t *v = call_json(&b, "POST", "/v1/completions", body, 200);
     check_point(str_at(v, "choices.0.text"));
     json_decref(v);
@@ -68,7 +68,8 @@ END_TEST
 
 START_TEST(any_object)
 {
-    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO ",\"enable_thinking\":false,\"response_format\":{\"type\":\"json_object\"}}", 200);
+    json_t *v = call_json(&b, "POST", CHAT,
+                          "{" HELLO ",'enable_thinking':false,'response_format':{'type':'json_object'}}", 200);
     json_t *o = json_loads(str_at(v, "choices.0.message.content"), 0, NULL);
     ck_assert_msg(cut_off(v) || json_is_object(o), "%s", str_at(v, "choices.0.message.content"));
     json_decref(o);
@@ -78,14 +79,14 @@ END_TEST
 
 START_TEST(a_grammar)
 {
-    const char *g = "\"grammar\":\"root ::= \\\"yes, \\\" [0-9]{3}\"";
+    const char *g = "'grammar':'root ::= \\'yes, \\' [0-9]{3}'";
     char body[1024];
-    snprintf(body, sizeof body, "{\"prompt\":\"x\",%s}", g);
+    snprintf(body, sizeof body, "{'prompt':'x',%s}", g);
     json_t *v = call_json(&b, "POST", "/v1/completions", body, 200);
     ck_assert_uint_eq(strlen(str_at(v, "choices.0.text")), 8);
     ck_assert_int_eq(strncmp(str_at(v, "choices.0.text"), "yes, ", 5), 0);
     json_decref(v);
-    snprintf(body, sizeof body, "{" HELLO ",\"enable_thinking\":false,\"n\":3,\"stream\":true,%s}", g);
+    snprintf(body, sizeof body, "{" HELLO ",'enable_thinking':false,'n':3,'stream':true,%s}", g);
     json_t *events = call_events(&b, CHAT, body, 4096);
     for (int i = 0; i < 3; i++) {
         char *s = join_events(events, i, "delta.content");
@@ -100,8 +101,8 @@ START_TEST(a_call_by_name)
 {
     char body[2048];
     for (int seed = 0; seed < 4; seed++) {
-        snprintf(body, sizeof body, "{" HELLO ",\"enable_thinking\":false,\"temperature\":1.5,\"seed\":%d," WEATHER
-                 ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"weather\"}}}", seed);
+        snprintf(body, sizeof body, "{" HELLO ",'enable_thinking':false,'temperature':1.5,'seed':%d," WEATHER
+                 ",'tool_choice':{'type':'function','function':{'name':'weather'}}}", seed);
         json_t *v = call_json(&b, "POST", CHAT, body, 200);
         ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "tool_calls");
         ck_assert(json_is_null(at(v, "choices.0.message.content")));
@@ -114,8 +115,9 @@ END_TEST
 
 START_TEST(any_call)
 {
-    json_t *events = call_events(&b, CHAT, "{" HELLO ",\"enable_thinking\":false,\"stream\":true,\"parallel_tool_calls\":false,"
-                                           WEATHER ",\"tool_choice\":\"required\"}", 4096);
+    json_t *events = call_events(&b, CHAT,
+                                 "{" HELLO ",'enable_thinking':false,'stream':true,'parallel_tool_calls':false," WEATHER
+                                 ",'tool_choice':'required'}", 4096);
     json_t *last = json_array_get(events, json_array_size(events) - 1), *v;
     size_t i, n_names = 0;
     json_array_foreach(events, i, v)
@@ -129,18 +131,18 @@ END_TEST
 static const struct {
     const char *more, *param;
 } wrong[] = {
-    { "\"grammar\":\"root ::= (\"", "grammar" },
-    { "\"grammar\":\"root ::= other\"", "grammar" },
-    { "\"grammar\":\"root ::= root \\\"a\\\"\"", "grammar" },
-    { "\"json_schema\":{\"type\":\"nonsense\"}", "json_schema" },
-    { "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"$ref\":\"#/nowhere\"}}}", "response_format" },
+    { "'grammar':'root ::= ('", "grammar" },
+    { "'grammar':'root ::= other'", "grammar" },
+    { "'grammar':'root ::= root \\'a\\''", "grammar" },
+    { "'json_schema':{'type':'nonsense'}", "json_schema" },
+    { "'response_format':{'type':'json_schema','json_schema':{'schema':{'$ref':'#/nowhere'}}}", "response_format" },
 };
 
 START_TEST(what_cannot_be_compiled)
 {
     char body[1024];
     for (int chat = 0; chat < 2; chat++) {
-        snprintf(body, sizeof body, "{%s,%s}", chat ? HELLO : "\"prompt\":\"x\"", wrong[_i].more);
+        snprintf(body, sizeof body, "{%s,%s}", chat ? HELLO : "'prompt':'x'", wrong[_i].more);
         json_t *v = call_json(&b, "POST", chat ? CHAT : "/v1/completions", body, 400);
         ck_assert_str_eq(str_at(v, "error.param"), wrong[_i].param);
         ck_assert_uint_gt(strlen(str_at(v, "error.message")), 10);
@@ -156,7 +158,7 @@ static void *many_grammars(void *user)
     for (int i = 0; i < 50; i++) {
         int k = (i * 7 + *(int *)user) % 40;
         snprintf(want, sizeof want, "number %d", k);
-        snprintf(body, sizeof body, "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"%s\\\"\"}", want);
+        snprintf(body, sizeof body, "{'prompt':'x','grammar':'root ::= \\'%s\\''}", want);
         json_t *v = call_json(&b, "POST", "/v1/completions", body, 200);
         ck_assert_str_eq(str_at(v, "choices.0.text"), want);
         json_decref(v);

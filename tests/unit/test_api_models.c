@@ -1,5 +1,5 @@
-/* The API over models of random weights: whatever bytes they say, what comes out is JSON in UTF-8, and a stream says the
- * same as a whole answer. On the null tier too, with many exchanges at the same time. */
+/* The API over models of random weights: whatever bytes they say, what comes out is JSON in UTF-8, and a stream says
+ * the same as a whole answer. On the null tier too, with many exchanges at the same time. */
 #include "tests/unit/test_api.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static void open_model(const char *preset, const char *tier, uint32_t n_slots)
 {
     snprintf(path, sizeof path, "/tmp/zinc-api-XXXXXX");
     tiny_model(path, preset);
-    struct api_opts o = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .model_name = "a \"model\"" };
+    struct api_opts o = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1,
+                          .model_name = "a \"model\"" };
     bench_open(&b, path, tier, n_slots, NULL, &o);
 }
 
@@ -55,10 +56,11 @@ static void same_part(json_t *whole, json_t *events, int i, const char *part)
 static void ask(const char *more)
 {
     char body[512];
-    snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u00e9\\ud83d\\ude42 x\"}],\"n\":2,\"seed\":9,%s}", more);
+    snprintf(body, sizeof body, "{'messages':[{'role':'user','content':'\\u00e9\\ud83d\\ude42 x'}],'n':2,'seed':9,%s}",
+             more);
     json_t *whole = call_json(&b, "POST", "/v1/chat/completions", body, 200);
     ck_assert_str_eq(str_at(whole, "model"), "a \"model\"");
-    snprintf(body + strlen(body) - 1, 64, ",\"stream\":true}");
+    snprintf(body + strlen(body) - 1, 64, ",'stream':true}");
     json_t *events = call_events(&b, "/v1/chat/completions", body, 777);
     for (int i = 0; i < 2; i++) {
         char where[64];
@@ -75,11 +77,11 @@ static void ask(const char *more)
 START_TEST(any_family_says_anything)
 {
     open_model(presets[_i], "cpu", 2);
-    ask("\"temperature\":4,\"max_tokens\":80,\"min_p\":0,\"top_p\":1,\"top_k\":0");
-    ask("\"temperature\":2,\"max_tokens\":40,\"min_p\":0,\"logprobs\":true,\"top_logprobs\":1");
-    ask("\"temperature\":0,\"max_tokens\":30,\"stop\":[\"a\",\"e\"]");
+    ask("'temperature':4,'max_tokens':80,'min_p':0,'top_p':1,'top_k':0");
+    ask("'temperature':2,'max_tokens':40,'min_p':0,'logprobs':true,'top_logprobs':1");
+    ask("'temperature':0,'max_tokens':30,'stop':['a','e']");
     json_t *v = call_json(&b, "POST", "/v1/completions",
-                          "{\"prompt\":\"x\",\"temperature\":4,\"min_p\":0,\"max_tokens\":60,\"logprobs\":5}", 200);
+                          "{'prompt':'x','temperature':4,'min_p':0,'max_tokens':60,'logprobs':5}", 200);
     ck_assert_uint_gt(json_array_size(at(v, "choices.0.logprobs.tokens")), 0);
     json_decref(v);
     close_model();
@@ -89,8 +91,8 @@ END_TEST
 START_TEST(any_family_on_the_null_tier)
 {
     open_model(presets[_i], "null", 2);
-    ask("\"temperature\":0,\"max_tokens\":80,\"logprobs\":true,\"top_logprobs\":1");
-    ask("\"temperature\":0,\"max_tokens\":30,\"stop\":[\"a\",\"e\"]");
+    ask("'temperature':0,'max_tokens':80,'logprobs':true,'top_logprobs':1");
+    ask("'temperature':0,'max_tokens':30,'stop':['a','e']");
     close_model();
 }
 END_TEST
@@ -100,7 +102,7 @@ static void *client(void *user)
 {
     char body[256], *want = NULL;
     for (int i = 0; i < 20; i++) {
-        snprintf(body, sizeof body, "{\"prompt\":[%d,2,3],\"max_tokens\":%d,\"temperature\":0,\"stream\":%s}", *(int *)user, 40,
+        snprintf(body, sizeof body, "{'prompt':[%d,2,3],'max_tokens':%d,'temperature':0,'stream':%s}", *(int *)user, 40,
                  i % 2 ? "true" : "false");
         struct reply_got r = call(&b, "POST", "/v1/completions", body);
         ck_assert_msg(r.status == 200, "%d: %s", r.status, r.text);

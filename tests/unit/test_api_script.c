@@ -1,5 +1,5 @@
-/* The API over a scheduler that says what the test wants: calls of tools, failures at any point, refusals. The functions
- * of engine/sched.h are defined here. */
+/* The API over a scheduler that says what the test wants: calls of tools, failures at any point, refusals. The
+ * functions of engine/sched.h are defined here. */
 #include "tests/unit/test_api.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static struct {
 static struct engine *eng;
 static struct api_bench b;
 
-int sched_submit(struct sched *s, const struct sched_request *r, struct sched_job **out, uint32_t *retry_s, struct err *e)
+int sched_submit(struct sched *s, const struct sched_request *r, struct sched_job **out, uint32_t *retry_s,
+                 struct err *e)
 {
     (void)s;
     if ((int)script.submitted++ == script.refuse_at) {
@@ -61,7 +62,8 @@ void sched_take(struct sched_job *j, struct sched_out *out)
         memcpy(j->buf + out->n_text, s, len);
         out->n_text += len;
         j->text += len;
-        j->tokens[out->n_tokens++] = (struct sched_token){ .id = ids[i], .text_end = (uint32_t)out->n_text, .logprob = -0.5f };
+        j->tokens[out->n_tokens++] =
+            (struct sched_token){ .id = ids[i], .text_end = (uint32_t)out->n_text, .logprob = -0.5f };
         free(s);
     }
     free(ids);
@@ -69,7 +71,8 @@ void sched_take(struct sched_job *j, struct sched_out *out)
         for (uint32_t i = 0; i < script.silent; i++)
             j->tokens[out->n_tokens++] = (struct sched_token){ .id = 5, .text_end = (uint32_t)out->n_text };
         out->end = script.end;
-        out->result = (struct gen_result){ .reason = script.reason, .n_tokens = 11, .n_prompt = j->r.n_prompt };
+        out->result = (struct gen_result){ .reason = script.reason, .n_tokens = 11, .n_thought = 6,
+                                           .n_prompt = j->r.n_prompt };
         err_set(&out->err, -EIO, "the script ends so");
     }
     j->r.wake(j->r.user);
@@ -118,19 +121,21 @@ static void teardown(void)
 }
 
 #define CHAT  "/v1/chat/completions"
-#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"enable_thinking\":false"
+#define HELLO "'messages':[{'role':'user','content':'hi'}],'enable_thinking':false"
 #define TOOLS                                                                                                          \
-    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}},"      \
-    "{\"type\":\"function\",\"function\":{\"name\":\"time\"}}]"
+    "'tools':[{'type':'function','function':{'name':'weather','parameters':{'type':'object'}}},"      \
+    "{'type':'function','function':{'name':'time'}}]"
 
 static const char *const two_calls =
-    "I look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par\\\"is\", \"days\": [1, 2]}}\n</tool_call>\n"
+    "I look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par\\\"is\", \"days\": [1, 2]}}\n"
+    "</tool_call>\n"
     "<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
 
 START_TEST(calls_in_a_whole_answer)
 {
     say(two_calls);
-    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200), *calls = at(v, "choices.0.message.tool_calls");
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
+    json_t *calls = at(v, "choices.0.message.tool_calls");
     ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "tool_calls");
     ck_assert_str_eq(str_at(v, "choices.0.message.content"), "I look.");
     ck_assert_uint_eq(json_array_size(calls), 2);
@@ -161,15 +166,16 @@ static json_t *assemble(json_t *events)
             size_t index = (size_t)int_at(d, "index");
             if (index == json_array_size(calls)) { /* the first: everything but arguments */
                 ck_assert_str_eq(str_at(d, "type"), "function");
-                json_array_append_new(calls, json_pack("{s:O,s:O,s:s}", "id", at(d, "id"), "name", at(d, "function.name"),
-                                                       "arguments", ""));
+                json_array_append_new(calls, json_pack("{s:O,s:O,s:s}", "id", at(d, "id"), "name",
+                                                       at(d, "function.name"), "arguments", ""));
             } else {
                 ck_assert_ptr_null(at(d, "id"));
                 ck_assert_ptr_null(at(d, "function.name"));
             }
             json_t *call = json_array_get(calls, index);
             ck_assert_ptr_nonnull(call);
-            json_object_set_new(call, "arguments", json_sprintf("%s%s", str_at(call, "arguments"), str_at(d, "function.arguments")));
+            json_object_set_new(call, "arguments", json_sprintf("%s%s", str_at(call, "arguments"),
+                                                                str_at(d, "function.arguments")));
         }
     return calls;
 }
@@ -180,7 +186,7 @@ START_TEST(calls_in_a_stream)
     script.per_take = (uint32_t)_i;
     json_t *whole = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
     script.per_take = (uint32_t)_i;
-    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",\"stream\":true}", 4096), *calls = assemble(events);
+    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",'stream':true}", 4096), *calls = assemble(events);
     char *text = join_events(events, 0, "delta.content"), where[64];
     ck_assert_str_eq(text, "I look.");
     ck_assert_uint_eq(json_array_size(calls), 2);
@@ -203,7 +209,7 @@ END_TEST
 START_TEST(calls_nobody_asked_for_are_text)
 {
     say(two_calls);
-    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS ",\"tool_choice\":\"none\"}", 200);
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS ",'tool_choice':'none'}", 200);
     ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
     ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "stop");
     ck_assert_ptr_nonnull(strstr(str_at(v, "choices.0.message.content"), "weather"));
@@ -221,20 +227,20 @@ START_TEST(a_call_cut_off)
     ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
     ck_assert_ptr_nonnull(strstr(str_at(v, "choices.0.message.content"), "Pa"));
     json_decref(v);
-    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",\"stream\":true}", 4096);
+    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",'stream':true}", 4096);
     v = json_array_get(events, json_array_size(events) - 1);
     ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "length");
     json_decref(events);
 }
 END_TEST
 
-START_TEST(reasoning_is_counted)
+START_TEST(reasoning_comes_apart)
 {
     say("<think>\nOne two three.\n</think>\n\nFour.");
-    json_t *v = call_json(&b, "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"logprobs\":true}", 200), *t;
+    json_t *v = call_json(&b, "POST", CHAT, "{'messages':[{'role':'user','content':'hi'}],'logprobs':true}", 200), *t;
     ck_assert_str_eq(str_at(v, "choices.0.message.reasoning_content"), "One two three.");
     ck_assert_str_eq(str_at(v, "choices.0.message.content"), "Four.");
-    ck_assert_int_gt(int_at(v, "usage.completion_tokens_details.reasoning_tokens"), 3);
+    ck_assert_int_eq(int_at(v, "usage.completion_tokens_details.reasoning_tokens"), 6);
     char joined[64] = "";
     size_t i;
     json_array_foreach(at(v, "choices.0.logprobs.content"), i, t)
@@ -249,7 +255,7 @@ START_TEST(tokens_of_a_stop_string_are_not_listed)
     say("abc def");
     script.silent = 3;
     script.reason = GEN_STOP_STRING;
-    json_t *v = call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"x\",\"logprobs\":0}", 200), *t;
+    json_t *v = call_json(&b, "POST", "/v1/completions", "{'prompt':'x','logprobs':0}", 200), *t;
     char joined[64] = "";
     size_t i;
     json_array_foreach(at(v, "choices.0.logprobs.tokens"), i, t)
@@ -262,15 +268,17 @@ END_TEST
 START_TEST(what_is_asked_reaches_the_scheduler)
 {
     say("x");
-    json_decref(call_json(&b, "POST", CHAT, "{" HELLO ",\"max_tokens\":5,\"stop\":\"END\",\"ignore_eos\":true,\"temperature\":0.25}", 200));
+    json_decref(call_json(&b, "POST", CHAT,
+                          "{" HELLO ",'max_tokens':5,'stop':'END','ignore_eos':true,'temperature':0.25}", 200));
     ck_assert_uint_eq(script.gen.n_max, 5);
     ck_assert_uint_eq(script.gen.n_stop, 1);
     ck_assert(script.gen.ignore_eos && script.gen.show_special && script.gen.sampling.temp == 0.25f);
     ck_assert_int_eq(script.gen.think_budget, -1);
-    json_decref(call_json(&b, "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"thinking_budget\":3}", 200));
+    json_decref(call_json(&b, "POST", CHAT, "{'messages':[{'role':'user','content':'hi'}],'thinking_budget':3}", 200));
     ck_assert_int_eq(script.gen.think_budget, 3);
-    ck_assert_ptr_nonnull(script.gen.think_end);
-    json_decref(call_json(&b, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 200));
+    ck_assert_str_eq(script.gen.think_end, "</think>");
+    ck_assert_ptr_nonnull(strstr(script.gen.think_stop, "</think>"));
+    json_decref(call_json(&b, "POST", "/v1/completions", "{'prompt':'x'}", 200));
     ck_assert(!script.gen.show_special && script.gen.n_max == 0);
 }
 END_TEST
@@ -291,7 +299,7 @@ START_TEST(failures_with_a_status)
     for (int stream = 0; stream < 2; stream++) {
         say(stream ? "" : "some text");
         script.end = failures[_i].end;
-        struct reply_got r = call(&b, "POST", CHAT, stream ? "{" HELLO ",\"stream\":true}" : "{" HELLO "}");
+        struct reply_got r = call(&b, "POST", CHAT, stream ? "{" HELLO ",'stream':true}" : "{" HELLO "}");
         ck_assert_int_eq(r.status, failures[_i].status);
         ck_assert(!r.streams);
         ck_assert_str_eq(r.usage.reason, failures[_i].reason);
@@ -308,7 +316,7 @@ START_TEST(failures_in_a_stream)
 {
     say("some text");
     script.end = failures[_i].end;
-    struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",\"stream\":true,\"n\":2}");
+    struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",'stream':true,'n':2}");
     ck_assert_int_eq(r.status, 200);
     ck_assert_ptr_null(strstr(r.text, "[DONE]"));
     const char *error = strstr(r.text, "data: {\"error\":");
@@ -326,8 +334,9 @@ static const struct {
     const char *code;
     uint32_t retry_after;
 } refusals[] = {
-    { -EBUSY, 429, "queue_full", 7 },   { -ESHUTDOWN, 503, "shutting_down", 5 }, { -E2BIG, 400, "context_length_exceeded", 0 },
-    { -EINVAL, 400, "invalid_value", 0 }, { -ENOMEM, 503, "out_of_memory", 0 },  { -EIO, 500, "engine_failed", 0 },
+    { -EBUSY, 429, "queue_full", 7 },     { -ESHUTDOWN, 503, "shutting_down", 5 },
+    { -EINVAL, 400, "invalid_value", 0 }, { -E2BIG, 400, "context_length_exceeded", 0 },
+    { -EIO, 500, "engine_failed", 0 },    { -ENOMEM, 503, "out_of_memory", 0 },
 };
 
 /* Of the first answer, or of the second, when the first one runs already. */
@@ -337,7 +346,7 @@ START_TEST(refusals_have_a_status)
         say("some text");
         script.refuse_at = which;
         script.refuse = refusals[_i].rc;
-        struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",\"stream\":true,\"n\":2}");
+        struct reply_got r = call(&b, "POST", CHAT, "{" HELLO ",'stream':true,'n':2}");
         ck_assert_int_eq(r.status, refusals[_i].status);
         ck_assert_uint_eq(r.retry_after, refusals[_i].retry_after);
         ck_assert_uint_eq(script.live, 0);
@@ -352,11 +361,12 @@ END_TEST
 START_TEST(an_exchange_left_in_the_middle)
 {
     struct wait w = WAIT_INIT;
-    const char *body = "{" HELLO ",\"stream\":true,\"n\":3}";
+    char *body = quoted("{" HELLO ",'stream':true,'n':3}");
     char buf[10];
     for (int reads = 0; reads < 200; reads += 20) {
         say(two_calls);
-        struct api_call c = { .method = "POST", .path = CHAT, .body = body, .n_body = strlen(body), .wake = wait_wake, .user = &w };
+        struct api_call c = { .method = "POST", .path = CHAT, .body = body, .n_body = strlen(body), .wake = wait_wake,
+                              .user = &w };
         struct api_exchange *x = api_begin(b.api, &c);
         ck_assert_uint_eq(script.live, 3);
         for (int i = 0; i < reads && api_status(x); i++)
@@ -364,6 +374,7 @@ START_TEST(an_exchange_left_in_the_middle)
         api_end(x);
         ck_assert_uint_eq(script.live, 0);
     }
+    free(body);
 }
 END_TEST
 
@@ -378,7 +389,7 @@ int main(void)
     tcase_add_loop_test(t, calls_in_a_stream, 1, 20);
     tcase_add_test(t, calls_nobody_asked_for_are_text);
     tcase_add_test(t, a_call_cut_off);
-    tcase_add_test(t, reasoning_is_counted);
+    tcase_add_test(t, reasoning_comes_apart);
     tcase_add_test(t, tokens_of_a_stop_string_are_not_listed);
     tcase_add_test(t, what_is_asked_reaches_the_scheduler);
     tcase_add_loop_test(t, failures_with_a_status, 0, (int)ARRAY_LEN(failures));

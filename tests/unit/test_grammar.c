@@ -33,25 +33,44 @@ static const struct {
     { "root ::= \"abc\"", { "abc" }, { "", "ab", "abcc", "abd" } },
     { "root ::= \"a\" | \"\" | \"bc\"", { "a", "", "bc" }, { "b", "ab" } },
     { "root ::= [a-c]* [^a-z]+", { "1", "abcA", "ccc\xe6\x97\xa5" }, { "", "abc", "d1", "a1b", "\xe6\x97" } },
-    { "root ::= \"a\"{2,3} \"b\"{2} \"c\"{1,} \"d\"{,2}", { "aabbc", "aaabbcccdd", "aabbcd" }, { "abbc", "aabc", "aabb", "aabbcddd" } },
+    { "root ::= \"a\"{2,3} \"b\"{2} \"c\"{1,} \"d\"{,2}",
+      { "aabbc", "aaabbcccdd", "aabbcd" },
+      { "abbc", "aabc", "aabb", "aabbcddd" } },
     { "root ::= \"a\"{0} \"b\"?", { "", "b" }, { "a", "bb" } },
     { "root ::= (\"a\" | \"b\" (\"c\" | \"d\")*)+", { "a", "bcdcd", "abab", "bca" }, { "", "c", "ac" } },
-    { "root ::= \"\\x41\\u00e9\\U0001F600\\n\\t\\r\\\\\\\"\\[\\]\"", { "A\xc3\xa9\xf0\x9f\x98\x80\n\t\r\\\"[]" }, { "A" } },
-    { "root ::= .", { "a", "\n", "\xc3\xa9", "\xf0\x9f\x98\x80" }, { "", "ab", "\xc3", "\xff", "\xed\xa0\x80", "\xc0\x80" } },
-    { "root ::= [\\u0080-\\U0010ffff]", { "\xc2\x80", "\xe6\x97\xa5", "\xf4\x8f\xbf\xbf", "\xee\x80\x80", "\xed\x9f\xbf" },
+    { "root ::= \"\\x41\\u00e9\\U0001F600\\n\\t\\r\\\\\\\"\\[\\]\"",
+      { "A\xc3\xa9\xf0\x9f\x98\x80\n\t\r\\\"[]" },
+      { "A" } },
+    { "root ::= .",
+      { "a", "\n", "\xc3\xa9", "\xf0\x9f\x98\x80" },
+      { "", "ab", "\xc3", "\xff", "\xed\xa0\x80", "\xc0\x80" } },
+    { "root ::= [\\u0080-\\U0010ffff]",
+      { "\xc2\x80", "\xe6\x97\xa5", "\xf4\x8f\xbf\xbf", "\xee\x80\x80", "\xed\x9f\xbf" },
       { "a", "\x80", "\xf4\x90\x80\x80", "\xed\xa0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80" } },
-    { "root ::= [\\u07f0-\\u0823]", { "\xdf\xb0", "\xdf\xbf", "\xe0\xa0\x80", "\xe0\xa0\xa3" }, { "\xdf\xaf", "\xe0\xa0\xa4" } },
+    { "root ::= [\\u07f0-\\u0823]",
+      { "\xdf\xb0", "\xdf\xbf", "\xe0\xa0\x80", "\xe0\xa0\xa3" },
+      { "\xdf\xaf", "\xe0\xa0\xa4" } },
     { "root ::= [-a] [a-] [\\]^] [^^]", { "-a]x", "a-^]" }, { "b-]x", "-a]^" } },
-    { "root ::= a # the first\n# a comment\n\na ::=\n  b\n  | c |\n d\nb ::= \"b\" # more\nc ::= (\n\"c\"\n)\n d ::=\"d\"", { "b", "c", "d" }, { "a", "" } },
+    { "root ::= a # the first\n# a comment\n\na ::=\n  b\n  | c |\n d\nb ::= \"b\" # more\nc ::= (\n\"c\"\n)\n d "
+      "::=\"d\"",
+      { "b", "c", "d" },
+      { "a", "" } },
     { "root ::= \"(\" root \")\" | \"x\"", { "x", "((((((((((x))))))))))" }, { "(x", "x)", "()" } },
     { "root ::= \"a\" root | \"\"", { "", "aaaaaaaaaaaaaaaaaaaaaaaa" }, { "b" } },
-    { "root ::= list\nlist ::= item (\",\" list)?\nitem ::= \"[\" list? \"]\" | [0-9]", { "1,2", "[],[1,[2,3]],4" }, { "1,", "[1,]", "" } },
+    { "root ::= list\nlist ::= item (\",\" list)?\nitem ::= \"[\" list? \"]\" | [0-9]",
+      { "1,2", "[],[1,[2,3]],4" },
+      { "1,", "[1,]", "" } },
     { "root ::= (\"a\"?)* \"b\"", { "b", "aaab" }, { "a" } },
     { "root ::= (\"a\"* \"b\"*)* \"c\"", { "c", "abbac", "aac" }, { "ab" } },
     { "root ::= x x\nx ::= \"a\" | \"aa\" | \"\"", { "", "a", "aa", "aaa", "aaaa" }, { "aaaaa" } },
-    { "root ::= %until \"stop\" \"!\"", { "stop!", "a stop!", "sstop!", "ststop!", "\xc3\xa9stop!" }, { "stop", "stopstop!", "stop stop!", "\xc3stop!" } },
+    { "root ::= %until \"stop\" \"!\"",
+      { "stop!", "a stop!", "sstop!", "ststop!", "\xc3\xa9stop!" },
+      { "stop", "stopstop!", "stop stop!", "\xc3stop!" } },
     { "root ::= %until \"aab\" | %until \"aac\"", { "aab", "aaaab", "aac", "xaabxaac", "aabaac" }, { "ab", "aabb" } },
-    { "root ::= (%until \"\xc3\xa9\")+", { "\xc3\xa9", "a\xc3\xa9" "b\xc3\xa9" }, { "", "\xc3\xa8", "\xc3\xa9x" } },
+    { "root ::= (%until \"\xc3\xa9\")+",
+      { "\xc3\xa9", "a\xc3\xa9"
+                    "b\xc3\xa9" },
+      { "", "\xc3\xa8", "\xc3\xa9x" } },
     { "root ::= <think> \"x\"", { "" }, { "<think>x" } }, /* the token, not its letters: see token_terminals */
 };
 
@@ -60,10 +79,11 @@ START_TEST(texts_are_in_the_language_or_not)
     struct grammar *g = make(language[_i].grammar);
     for (int k = 0; k < 8 && language[_i].yes[k]; k++)
         if (!strstr(language[_i].grammar, "<think>"))
-            ck_assert_msg(made_matches(g, language[_i].yes[k], strlen(language[_i].yes[k])), "%s refuses '%s'", language[_i].grammar,
-                          language[_i].yes[k]);
+            ck_assert_msg(made_matches(g, language[_i].yes[k], strlen(language[_i].yes[k])), "%s refuses '%s'",
+                          language[_i].grammar, language[_i].yes[k]);
     for (int k = 0; k < 8 && language[_i].no[k]; k++)
-        ck_assert_msg(!strcmp(language[_i].no[k], "<think>x") || !made_matches(g, language[_i].no[k], strlen(language[_i].no[k])),
+        ck_assert_msg(!strcmp(language[_i].no[k], "<think>x") ||
+                          !made_matches(g, language[_i].no[k], strlen(language[_i].no[k])),
                       "%s matches '%s'", language[_i].grammar, language[_i].no[k]);
     grammar_unref(g);
 }
@@ -365,7 +385,8 @@ static void random_regex(char *gbnf, char *posix, int depth)
     int kind = depth ? (int)rnd(6) : 0;
     char g[2][1024], p[2][1024];
     if (kind == 0) {
-        const char *const atom[][2] = { { "\"a\"", "a" }, { "\"b\"", "b" }, { "[a-b]", "[a-b]" }, { "[^a]", "[^a]" }, { "\"ab\"", "(ab)" }, { ".", "." } };
+        const char *const atom[][2] = { { "\"a\"", "a" },   { "\"b\"", "b" },     { "[a-b]", "[a-b]" },
+                                        { "[^a]", "[^a]" }, { "\"ab\"", "(ab)" }, { ".", "." } };
         uint32_t k = rnd(ARRAY_LEN(atom));
         strcpy(gbnf, atom[k][0]);
         strcpy(posix, atom[k][1]);

@@ -1,5 +1,5 @@
-/* Constrained decoding over whole vocabularies: the demo model's, and the vocabulary files of llama.cpp's test suite where they are
- * (shared/vocab). Masks are compared with the answer of grammar_state_accept for every token. */
+/* Constrained decoding over whole vocabularies: the demo model's, and the vocabulary files of llama.cpp's test suite
+ * where they are (shared/vocab). Masks are compared with the answer of grammar_state_accept for every token. */
 #include <check.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "engine/priv.h"
 #include "model/tok.h"
 
-static const char *const files[] = { "models/zinc-demo.gguf", "ggml-vocab-qwen35.gguf", "ggml-vocab-llama-spm.gguf", "ggml-vocab-gemma-4.gguf" };
+static const char *const files[] = { "models/zinc-demo.gguf", "ggml-vocab-qwen35.gguf", "ggml-vocab-llama-spm.gguf",
+                                     "ggml-vocab-gemma-4.gguf" };
 
 static struct engine *open_file(const char *name, const struct vocab_index **v)
 {
@@ -37,7 +38,8 @@ static struct grammar *make(const struct vocab_index *v, const char *text)
 {
     struct grammar *g = NULL;
     struct err e = { 0 };
-    int rc = *text == '{' ? grammar_from_schema(v, text, strlen(text), &g, &e) : grammar_from_gbnf(v, text, strlen(text), &g, &e);
+    int rc = *text == '{' ? grammar_from_schema(v, text, strlen(text), &g, &e)
+                          : grammar_from_gbnf(v, text, strlen(text), &g, &e);
     ck_assert_msg(rc == 0, "%s", e.msg);
     return g;
 }
@@ -48,7 +50,8 @@ static bool has(const uint64_t *mask, int32_t id)
 }
 
 /* Every token at one place: `probe` is led there again for each that is accepted. */
-static void check_all(struct grammar_state *st, struct grammar_state *probe, const int32_t *history, uint32_t n, uint32_t n_vocab)
+static void check_all(struct grammar_state *st, struct grammar_state *probe, const int32_t *history, uint32_t n,
+                      uint32_t n_vocab)
 {
     uint64_t *mask = malloc((n_vocab + 63) / 64 * 8);
     bool there = false;
@@ -61,7 +64,8 @@ static void check_all(struct grammar_state *st, struct grammar_state *probe, con
         }
         int rc = grammar_state_accept(probe, id);
         there = rc != 0;
-        ck_assert_msg(rc == (has(mask, id) ? 0 : -EINVAL), "token %d after %u tokens: mask %d, accept %d", id, n, has(mask, id), rc);
+        ck_assert_msg(rc == (has(mask, id) ? 0 : -EINVAL), "token %d after %u tokens: mask %d, accept %d", id, n,
+                      has(mask, id), rc);
     }
     free(mask);
 }
@@ -97,7 +101,9 @@ START_TEST(masks_are_what_accept_says)
         return;
     ck_assert_int_eq(engine_vocab(eng, &again, NULL), 0);
     ck_assert_ptr_eq(v, again);
-    follow(eng, v, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":40}}}}",
+    follow(eng, v,
+           "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\",\"items\":"
+           "{\"type\":\"string\",\"maxLength\":40}}}}",
            "{\"name\": \"caf\xc3\xa9, \\\"quoted\\\" text\", \"tags\": [\"one two\", \"three\"]}");
     follow(eng, v, "root ::= %until \"</x>\" [0-9]+ .", "some <b>text</b></x>12 ");
     engine_close(eng);

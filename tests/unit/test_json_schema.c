@@ -31,74 +31,135 @@ static struct grammar *make(const char *schema)
 static const struct {
     const char *schema, *yes[10], *no[10];
 } table[] = {
-    { "{}", { "{}", "[]", "1", "\"x\"", "null", "{\"a\": [1, {\"b\": null}]}", "[\n  1,\n  2\n]" }, { "", "[1,]", "{\"a\"}", "01", "[1 ,2]", "nul" } },
+    { "{}",
+      { "{}", "[]", "1", "\"x\"", "null", "{\"a\": [1, {\"b\": null}]}", "[\n  1,\n  2\n]" },
+      { "", "[1,]", "{\"a\"}", "01", "[1 ,2]", "nul" } },
     { "true", { "[true,false]" }, { "tru" } },
     { "{'type':'null'}", { "null" }, { "0" } },
     { "{'type':'boolean','title':'x','description':'y','default':true}", { "true", "false" }, { "null" } },
-    { "{'type':['integer','null']}", { "-5", "0", "null", "9999999999999999" }, { "1.5", "-", "00", "99999999999999999" } },
+    { "{'type':['integer','null']}",
+      { "-5", "0", "null", "9999999999999999" },
+      { "1.5", "-", "00", "99999999999999999" } },
     { "{'type':'number'}", { "0", "-1.25", "1e5", "2.5E-10" }, { ".5", "1.", "+1", "1e", "1e555" } },
-    { "{'type':'integer','minimum':5,'maximum':123}", { "5", "9", "10", "99", "100", "123" }, { "4", "0", "124", "130", "-5", "1000", "05" } },
-    { "{'type':'integer','minimum':-15,'maximum':7}", { "-15", "-9", "-1", "0", "7" }, { "-16", "8", "-20", "10", "-0" } },
+    { "{'type':'integer','minimum':5,'maximum':123}",
+      { "5", "9", "10", "99", "100", "123" },
+      { "4", "0", "124", "130", "-5", "1000", "05" } },
+    { "{'type':'integer','minimum':-15,'maximum':7}",
+      { "-15", "-9", "-1", "0", "7" },
+      { "-16", "8", "-20", "10", "-0" } },
     { "{'type':'integer','exclusiveMinimum':-2,'exclusiveMaximum':2}", { "-1", "0", "1" }, { "-2", "2" } },
     { "{'type':'integer','minimum':0.5,'maximum':2.5}", { "1", "2" }, { "0", "3" } },
     { "{'type':'integer','minimum':-2.5,'exclusiveMaximum':-0.5}", { "-1", "-2" }, { "-3", "0" } },
     { "{'type':'integer','minimum':1000}", { "1000", "99999" }, { "999", "-1000", "1" } },
     { "{'type':'integer','maximum':-10}", { "-10", "-11", "-100" }, { "-9", "10", "0" } },
-    { "{'type':'number','minimum':0,'maximum':1}", { "0", "1", "0.5", "1.0", "0.999" }, { "1.01", "2", "-0.1", "10", "1e0" } },
+    { "{'type':'number','minimum':0,'maximum':1}",
+      { "0", "1", "0.5", "1.0", "0.999" },
+      { "1.01", "2", "-0.1", "10", "1e0" } },
     { "{'type':'number','exclusiveMinimum':0}", { "0.1", "0.001", "1", "12.5" }, { "0", "0.0", "-1" } },
-    { "{'type':'number','minimum':1.25,'exclusiveMaximum':3.5}", { "1.25", "1.3", "1.250", "2", "3", "3.49", "3.4999" }, { "1", "1.2", "1.24", "3.5", "3.50", "3.6", "4" } },
-    { "{'type':'number','minimum':-1.5,'maximum':-0.25}", { "-1.5", "-1", "-0.25", "-0.3" }, { "-1.51", "-2", "-0.2", "0", "-0" } },
-    { "{'type':'number','minimum':2.13,'maximum':2.17}", { "2.13", "2.15", "2.17", "2.169" }, { "2", "2.1", "2.12", "2.171", "2.2" } },
+    { "{'type':'number','minimum':1.25,'exclusiveMaximum':3.5}",
+      { "1.25", "1.3", "1.250", "2", "3", "3.49", "3.4999" },
+      { "1", "1.2", "1.24", "3.5", "3.50", "3.6", "4" } },
+    { "{'type':'number','minimum':-1.5,'maximum':-0.25}",
+      { "-1.5", "-1", "-0.25", "-0.3" },
+      { "-1.51", "-2", "-0.2", "0", "-0" } },
+    { "{'type':'number','minimum':2.13,'maximum':2.17}",
+      { "2.13", "2.15", "2.17", "2.169" },
+      { "2", "2.1", "2.12", "2.171", "2.2" } },
     { "{'type':'number','minimum':-1e300,'maximum':1e300}", { "5", "-12345.5" }, { "x" } },
-    { "{'type':'string'}", { "\"\"", "\"a\\\"\\\\\\n\\u00e9\"", "\"\xc3\xa9\xe6\x97\xa5\"", "\"\\ud83d\\ude00\"" },
+    { "{'type':'string'}",
+      { "\"\"", "\"a\\\"\\\\\\n\\u00e9\"", "\"\xc3\xa9\xe6\x97\xa5\"", "\"\\ud83d\\ude00\"" },
       { "\"", "a", "\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\u0000\"", "\"\xff\"" } },
-    { "{'type':'string','minLength':2,'maxLength':3}", { "\"ab\"", "\"\xc3\xa9\xe6\x97\xa5" "a\"", "\"\\n\\n\"" }, { "\"a\"", "\"abcd\"" } },
+    { "{'type':'string','minLength':2,'maxLength':3}",
+      { "\"ab\"",
+        "\"\xc3\xa9\xe6\x97\xa5"
+        "a\"",
+        "\"\\n\\n\"" },
+      { "\"a\"", "\"abcd\"" } },
     { "{'type':'string','minLength':1}", { "\"a\"", "\"abcdefgh\"" }, { "\"\"" } },
-    { "{'enum':['a',1,null,'x\\\"y',[1,2],{'k':1.5}]}", { "\"a\"", "1", "null", "\"x\\\"y\"", "[1,2]", "{\"k\":1.5}" }, { "\"b\"", "2" } },
+    { "{'enum':['a',1,null,'x\\\"y',[1,2],{'k':1.5}]}",
+      { "\"a\"", "1", "null", "\"x\\\"y\"", "[1,2]", "{\"k\":1.5}" },
+      { "\"b\"", "2" } },
     { "{'type':'string','enum':['a',1]}", { "\"a\"" }, { "1" } },
     { "{'const':'only'}", { "\"only\"" }, { "\"onl\"", "only" } },
-    { "{'type':'array','items':{'type':'integer'}}", { "[]", "[1]", "[1,2]", "[1, 2]", "[\n  1,\n  2\n]", "[ 1 ]" }, { "[1,]", "[true]", "[1 2]", "[,1]" } },
-    { "{'type':'array','items':{'type':'integer'},'minItems':2,'maxItems':3}", { "[1,2]", "[1,2,3]" }, { "[1]", "[]", "[1,2,3,4]" } },
+    { "{'type':'array','items':{'type':'integer'}}",
+      { "[]", "[1]", "[1,2]", "[1, 2]", "[\n  1,\n  2\n]", "[ 1 ]" },
+      { "[1,]", "[true]", "[1 2]", "[,1]" } },
+    { "{'type':'array','items':{'type':'integer'},'minItems':2,'maxItems':3}",
+      { "[1,2]", "[1,2,3]" },
+      { "[1]", "[]", "[1,2,3,4]" } },
     { "{'type':'array','items':{'type':'integer'},'maxItems':1}", { "[]", "[1]" }, { "[1,2]" } },
     { "{'type':'array','maxItems':0}", { "[]" }, { "[1]" } },
-    { "{'type':'array','prefixItems':[{'type':'integer'},{'type':'string'}]}", { "[1,\"a\"]" }, { "[1]", "[\"a\",1]", "[1,\"a\",2]" } },
-    { "{'type':'array','prefixItems':[{'type':'integer'}],'items':{'type':'null'},'minItems':2}", { "[1,null]", "[1,null,null]" }, { "[1]", "[1,1]" } },
+    { "{'type':'array','prefixItems':[{'type':'integer'},{'type':'string'}]}",
+      { "[1,\"a\"]" },
+      { "[1]", "[\"a\",1]", "[1,\"a\",2]" } },
+    { "{'type':'array','prefixItems':[{'type':'integer'}],'items':{'type':'null'},'minItems':2}",
+      { "[1,null]", "[1,null,null]" },
+      { "[1]", "[1,1]" } },
     { "{'items':[{'type':'integer'}],'additionalItems':{'type':'boolean'}}", { "[1]", "[1,true]" }, { "[]", "[1,1]" } },
     { "{'type':'object','properties':{'a':{'type':'integer'},'b':{'type':'null'}},'required':['a']}",
-      { "{\"a\":1}", "{\"a\": 1, \"b\": null}", "{\n  \"a\": 1,\n  \"b\": null\n}" }, { "{}", "{\"b\":null}", "{\"b\":null,\"a\":1}", "{\"a\":1,}", "{\"a\":1,\"c\":1}" } },
+      { "{\"a\":1}", "{\"a\": 1, \"b\": null}", "{\n  \"a\": 1,\n  \"b\": null\n}" },
+      { "{}", "{\"b\":null}", "{\"b\":null,\"a\":1}", "{\"a\":1,}", "{\"a\":1,\"c\":1}" } },
     { "{'type':'object','properties':{'a':{'type':'integer'},'b':{'type':'integer'},'c':{'type':'integer'}}}",
-      { "{}", "{\"a\":1}", "{\"b\":1}", "{\"c\":1}", "{\"a\":1,\"c\":1}", "{\"a\":1,\"b\":2,\"c\":3}" }, { "{,\"a\":1}", "{\"c\":1,\"a\":1}" } },
-    { "{'type':'object','properties':{'a':{},'b':{},'c':{}},'required':['c']}", { "{\"c\":1}", "{\"a\":1,\"c\":1}", "{\"b\":1,\"c\":1}" }, { "{}", "{\"a\":1}" } },
-    { "{'type':'object','properties':{'ab':{'type':'integer'},'ac':{'type':'integer'}},'additionalProperties':{'type':'null'}}",
+      { "{}", "{\"a\":1}", "{\"b\":1}", "{\"c\":1}", "{\"a\":1,\"c\":1}", "{\"a\":1,\"b\":2,\"c\":3}" },
+      { "{,\"a\":1}", "{\"c\":1,\"a\":1}" } },
+    { "{'type':'object','properties':{'a':{},'b':{},'c':{}},'required':['c']}",
+      { "{\"c\":1}", "{\"a\":1,\"c\":1}", "{\"b\":1,\"c\":1}" },
+      { "{}", "{\"a\":1}" } },
+    { "{'type':'object','properties':{'ab':{'type':'integer'},'ac':{'type':'integer'}},'additionalProperties':{'type':'"
+      "null'}}",
       { "{\"ab\":1}", "{\"ad\":null}", "{\"a\":null,\"abc\":null}", "{\"ab\":1,\"x\":null}", "{\"\":null}" },
       { "{\"ab\":null}", "{\"ac\":null}", "{\"x\":1}", "{\"\\u0061b\":null}" } },
     { "{'type':'object','properties':{'\xc3\xa9':{'type':'integer'}},'additionalProperties':{'type':'null'}}",
-      { "{\"\xc3\xa9\":1}", "{\"\xc3\xa8\":null}", "{\"\xc3\xa9x\":null}" }, { "{\"\xc3\xa9\":null}" } },
+      { "{\"\xc3\xa9\":1}", "{\"\xc3\xa8\":null}", "{\"\xc3\xa9x\":null}" },
+      { "{\"\xc3\xa9\":null}" } },
     { "{'type':'object','properties':{},'additionalProperties':false}", { "{}", "{ }" }, { "{\"a\":1}" } },
     { "{'type':'object'}", { "{}", "{\"a\":{\"b\":[]}}" }, { "[]" } },
     { "{'type':'object','required':['z']}", { "{\"z\":1}" }, { "{}" } },
-    { "{'type':'object','properties':{'q\\\"\\n':{'type':'null'}},'required':['q\\\"\\n']}", { "{\"q\\\"\\n\":null}" }, { "{}" } },
+    { "{'type':'object','properties':{'q\\\"\\n':{'type':'null'}},'required':['q\\\"\\n']}",
+      { "{\"q\\\"\\n\":null}" },
+      { "{}" } },
     { "{'anyOf':[{'type':'integer'},{'type':'array','items':{'type':'null'}}]}", { "1", "[null]" }, { "null" } },
     { "{'oneOf':[{'const':1},{'const':12}]}", { "1", "12" }, { "2" } },
-    { "{'type':'object','properties':{'a':{'type':'integer'},'b':{'type':'integer'}},'anyOf':[{'required':['a']},{'required':['b']}]}",
-      { "{\"a\":1}", "{\"b\":1}", "{\"a\":1,\"b\":1}" }, { "{}" } },
-    { "{'allOf':[{'type':'object','properties':{'a':{'type':'number'}},'required':['a']},{'properties':{'a':{'minimum':3,'type':'integer'},'b':{'type':'null'}}}]}",
-      { "{\"a\":3}", "{\"a\":4,\"b\":null}" }, { "{\"a\":2}", "{\"a\":3.5}", "{\"b\":null}" } },
-    { "{'allOf':[{'minimum':3},{'minimum':5,'maximum':9},{'maximum':7}],'type':'integer'}", { "5", "7" }, { "4", "8" } },
+    { "{'type':'object','properties':{'a':{'type':'integer'},'b':{'type':'integer'}},'anyOf':[{'required':['a']},{'"
+      "required':['b']}]}",
+      { "{\"a\":1}", "{\"b\":1}", "{\"a\":1,\"b\":1}" },
+      { "{}" } },
+    { "{'allOf':[{'type':'object','properties':{'a':{'type':'number'}},'required':['a']},{'properties':{'a':{'minimum':"
+      "3,'type':'integer'},'b':{'type':'null'}}}]}",
+      { "{\"a\":3}", "{\"a\":4,\"b\":null}" },
+      { "{\"a\":2}", "{\"a\":3.5}", "{\"b\":null}" } },
+    { "{'allOf':[{'minimum':3},{'minimum':5,'maximum':9},{'maximum':7}],'type':'integer'}",
+      { "5", "7" },
+      { "4", "8" } },
     { "{'allOf':[{'enum':[1,2,3]},{'enum':[2,3,4]}]}", { "2", "3" }, { "1", "4" } },
-    { "{'$ref':'#/$defs/n','$defs':{'n':{'type':'object','properties':{'v':{'type':'integer'},'next':{'$ref':'#/$defs/n'}},'required':['v']}}}",
-      { "{\"v\":1}", "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}" }, { "{\"v\":1,\"next\":{}}" } },
+    { "{'$ref':'#/$defs/n','$defs':{'n':{'type':'object','properties':{'v':{'type':'integer'},'next':{'$ref':'#/$defs/"
+      "n'}},'required':['v']}}}",
+      { "{\"v\":1}", "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}" },
+      { "{\"v\":1,\"next\":{}}" } },
     { "{'type':'array','items':{'$ref':'#'}}", { "[]", "[[],[[[]]]]" }, { "[1]" } },
-    { "{'properties':{'a':{'allOf':[{'$ref':'#/definitions/x~1y%20z'}],'description':'d'}},'definitions':{'x/y z':{'type':'null'}}}", { "{\"a\":null}", "{}" }, { "{\"a\":1}" } },
+    { "{'properties':{'a':{'allOf':[{'$ref':'#/definitions/x~1y%20z'}],'description':'d'}},'definitions':{'x/y "
+      "z':{'type':'null'}}}",
+      { "{\"a\":null}", "{}" },
+      { "{\"a\":1}" } },
     { "{'type':'string','nullable':true}", { "\"\"", "null" }, { "1" } },
-    { "{'type':'string','pattern':'^[a-c]{2}(x|y)?\\\\d+$'}", { "\"ab1\"", "\"cax22\"" }, { "\"a1\"", "\"abz1\"", "\"abx\"" } },
+    { "{'type':'string','pattern':'^[a-c]{2}(x|y)?\\\\d+$'}",
+      { "\"ab1\"", "\"cax22\"" },
+      { "\"a1\"", "\"abz1\"", "\"abx\"" } },
     { "{'type':'string','pattern':'b+'}", { "\"b\"", "\"abba\"", "\"\\nb\"" }, { "\"\"", "\"aac\"" } },
     { "{'type':'string','pattern':'^a|c$'}", { "\"ax\"", "\"xc\"", "\"a\"" }, { "\"xa\"", "\"cx\"" } },
-    { "{'type':'string','pattern':'^\\\\w+\\\\s\\\\S\\\\D[^\\\\d\\\\\\\\x]\\\\.$'}", { "\"a_1 -ab.\"", "\"b\\tc\\\"\xc3\xa9.\"" }, { "\"a b1a.\"", "\"a bb1.\"", "\"a bbx.\"" } },
-    { "{'type':'string','pattern':'^(?:a|b)(?<n>c)*?[\\\\]\\\"\\\\\\\\-]\\\\/\\\\u0041$'}", { "\"ac]/A\"", "\"b\\\"/A\"", "\"b\\\\/A\"", "\"a-/A\"" }, { "\"c]/A\"", "\"a\\\\/B\"" } },
+    { "{'type':'string','pattern':'^\\\\w+\\\\s\\\\S\\\\D[^\\\\d\\\\\\\\x]\\\\.$'}",
+      { "\"a_1 -ab.\"", "\"b\\tc\\\"\xc3\xa9.\"" },
+      { "\"a b1a.\"", "\"a bb1.\"", "\"a bbx.\"" } },
+    { "{'type':'string','pattern':'^(?:a|b)(?<n>c)*?[\\\\]\\\"\\\\\\\\-]\\\\/\\\\u0041$'}",
+      { "\"ac]/A\"", "\"b\\\"/A\"", "\"b\\\\/A\"", "\"a-/A\"" },
+      { "\"c]/A\"", "\"a\\\\/B\"" } },
     { "{'type':'string','pattern':'^(|a)$'}", { "\"\"", "\"a\"" }, { "\"b\"" } },
-    { "{'type':'string','format':'date'}", { "\"2024-02-28\"", "\"1999-12-31\"", "\"2000-04-30\"" }, { "\"2024-13-01\"", "\"2024-04-31\"", "\"24-01-01\"" } },
-    { "{'type':'string','format':'time'}", { "\"23:59:59Z\"", "\"00:00:00.5+02:00\"" }, { "\"24:00:00Z\"", "\"10:00\"" } },
+    { "{'type':'string','format':'date'}",
+      { "\"2024-02-28\"", "\"1999-12-31\"", "\"2000-04-30\"" },
+      { "\"2024-13-01\"", "\"2024-04-31\"", "\"24-01-01\"" } },
+    { "{'type':'string','format':'time'}",
+      { "\"23:59:59Z\"", "\"00:00:00.5+02:00\"" },
+      { "\"24:00:00Z\"", "\"10:00\"" } },
     { "{'type':'string','format':'date-time'}", { "\"2024-02-28T12:00:00Z\"" }, { "\"2024-02-28\"" } },
     { "{'type':'string','format':'uuid'}", { "\"123e4567-e89b-12d3-a456-426614174000\"" }, { "\"123e4567\"" } },
     { "{'type':'string','format':'email'}", { "\"anything\"" }, { "1" } },
@@ -119,9 +180,11 @@ START_TEST(texts_are_valid_or_not)
     unquote(table[_i].schema, schema, sizeof schema);
     struct grammar *g = make(schema);
     for (int k = 0; k < 10 && table[_i].yes[k]; k++)
-        ck_assert_msg(made_matches(g, table[_i].yes[k], strlen(table[_i].yes[k])), "%s refuses %s", schema, table[_i].yes[k]);
+        ck_assert_msg(made_matches(g, table[_i].yes[k], strlen(table[_i].yes[k])), "%s refuses %s", schema,
+                      table[_i].yes[k]);
     for (int k = 0; k < 10 && table[_i].no[k]; k++)
-        ck_assert_msg(!made_matches(g, table[_i].no[k], strlen(table[_i].no[k])), "%s matches %s", schema, table[_i].no[k]);
+        ck_assert_msg(!made_matches(g, table[_i].no[k], strlen(table[_i].no[k])), "%s matches %s", schema,
+                      table[_i].no[k]);
     char text[65536];
     for (int k = 0; k < 4; k++) {
         size_t n = made_walk(g, text, sizeof text, 30, 2, 400); /* what a pattern asks for may be long in coming */
@@ -145,7 +208,8 @@ static const struct {
     { "false", -EINVAL, "allows nothing" },
     { "{'properties':{'a':{'items':{'type':'q'}}}}", -EINVAL, "#/properties/a/items: type" },
     { "{'properties':[]}", -EINVAL, "properties is not an object" },
-    { "{'required':['a'],'properties':{'b':{}},'additionalProperties':false}", -EINVAL, "the property a is required and not allowed" },
+    { "{'required':['a'],'properties':{'b':{}},'additionalProperties':false}", -EINVAL,
+      "the property a is required and not allowed" },
     { "{'required':[1]}", -EINVAL, "required: entry 0" },
     { "{'enum':[]}", -EINVAL, "enum: no value" },
     { "{'enum':[1],'type':'string'}", -EINVAL, "enum: no value is of the type" },
@@ -199,10 +263,25 @@ START_TEST(schemas_are_refused_by_name)
 }
 END_TEST
 
+/* Each definition holds the next one twice: small to write, large to merge. */
+START_TEST(merging_is_bounded)
+{
+    char schema[4096] = "{\"allOf\":[{\"$ref\":\"#/d/0\"},{}],\"d\":[";
+    struct grammar *g = NULL;
+    struct err e = { 0 };
+    for (int i = 1; i <= 30; i++)
+        snprintf(schema + strlen(schema), 100, "{\"allOf\":[{\"$ref\":\"#/d/%d\"},{\"$ref\":\"#/d/%d\"}]},", i, i);
+    strcat(schema, "{\"type\":\"null\"}]}");
+    int rc = grammar_from_schema(vocab, schema, strlen(schema), &g, &e);
+    ck_assert_msg(rc == -E2BIG && strstr(e.msg, "repeat them"), "%d %s", rc, e.msg);
+}
+END_TEST
+
 START_TEST(rules_carry_the_prefix)
 {
     struct tok_buf b = { 0 };
-    const char *schema = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"},\"b\":{\"format\":\"uuid\",\"type\":\"string\"},\"c\":{}}}";
+    const char *schema = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"},\"b\":{\"format\":\"uuid\","
+                         "\"type\":\"string\"},\"c\":{}}}";
     struct grammar *g;
     struct err e = { 0 };
     tok_buf_add(&b, "root ::= x-args \"|\" y-any\n", 26);
@@ -250,7 +329,8 @@ static bool bound_holds(json_t *schema, const char *key, double x, int sign, boo
 
 static bool valid_object(json_t *schema, json_t *v)
 {
-    json_t *props = json_object_get(schema, "properties"), *more = json_object_get(schema, "additionalProperties"), *x, *r;
+    json_t *props = json_object_get(schema, "properties"), *more = json_object_get(schema, "additionalProperties"), *x,
+           *r;
     const char *key;
     size_t i;
     json_array_foreach(json_object_get(schema, "required"), i, r)
@@ -273,7 +353,8 @@ static bool valid_array(json_t *schema, json_t *v)
         if (s && !valid(s, x))
             return false;
     }
-    return bound_holds(schema, "minItems", (double)n, 1, false) && bound_holds(schema, "maxItems", (double)n, -1, false);
+    return bound_holds(schema, "minItems", (double)n, 1, false) &&
+           bound_holds(schema, "maxItems", (double)n, -1, false);
 }
 
 static bool valid_in(const char *key, json_t *schema, json_t *v, bool all)
@@ -302,8 +383,10 @@ static bool valid(json_t *schema, json_t *v)
     if (json_object_get(schema, "const") && !json_equal(json_object_get(schema, "const"), v))
         return false;
     if (json_is_number(v))
-        return bound_holds(schema, "minimum", json_number_value(v), 1, false) && bound_holds(schema, "maximum", json_number_value(v), -1, false) &&
-               bound_holds(schema, "exclusiveMinimum", json_number_value(v), 1, true) && bound_holds(schema, "exclusiveMaximum", json_number_value(v), -1, true);
+        return bound_holds(schema, "minimum", json_number_value(v), 1, false) &&
+               bound_holds(schema, "maximum", json_number_value(v), -1, false) &&
+               bound_holds(schema, "exclusiveMinimum", json_number_value(v), 1, true) &&
+               bound_holds(schema, "exclusiveMaximum", json_number_value(v), -1, true);
     if (json_is_string(v))
         return bound_holds(schema, "minLength", (double)n_chars(json_string_value(v)), 1, false) &&
                bound_holds(schema, "maxLength", (double)n_chars(json_string_value(v)), -1, false);
@@ -317,21 +400,26 @@ static json_t *random_schema(int depth, json_t **instance);
 static json_t *random_number(json_t **instance)
 {
     bool whole = rnd(2), negative = rnd(3) == 0;
-    double lo = (negative ? -1 : 1) * (double)rnd(whole ? 2000 : 200000) / (whole ? 1 : 100), hi = lo + rnd(whole ? 3000 : 300000) / (whole ? 1 : 100.0);
+    double lo = (negative ? -1 : 1) * (double)rnd(whole ? 2000 : 200000) / (whole ? 1 : 100),
+           hi = lo + rnd(whole ? 3000 : 300000) / (whole ? 1 : 100.0);
     json_t *s = json_pack("{s:s}", "type", whole ? "integer" : "number");
     double x = whole ? lo + rnd((uint32_t)(hi - lo) + 1) : round((lo + (hi - lo) / 2) * 100) / 100;
     bool ex = rnd(2) && hi > lo + 2;
     if (rnd(3))
-        json_object_set_new(s, ex ? "exclusiveMinimum" : "minimum", whole ? json_integer((json_int_t)lo - ex) : json_real(lo - ex));
+        json_object_set_new(s, ex ? "exclusiveMinimum" : "minimum",
+                            whole ? json_integer((json_int_t)lo - ex) : json_real(lo - ex));
     if (rnd(3))
-        json_object_set_new(s, ex ? "exclusiveMaximum" : "maximum", whole ? json_integer((json_int_t)hi + ex) : json_real(hi + ex));
+        json_object_set_new(s, ex ? "exclusiveMaximum" : "maximum",
+                            whole ? json_integer((json_int_t)hi + ex) : json_real(hi + ex));
     *instance = whole ? json_integer((json_int_t)x) : json_real(x);
     return s;
 }
 
 static json_t *random_string(json_t **instance)
 {
-    static const char *const pieces[] = { "a", "ab", "\"", "\\", "\n", "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x98\x80", " the", "/", "<|call|>" };
+    static const char *const pieces[] = { "a",    "ab",       "\"",           "\\",
+                                          "\n",   "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x98\x80",
+                                          " the", "/",        "<|call|>" };
     json_t *s = json_pack("{s:s}", "type", "string");
     char text[128] = "";
     for (uint32_t n = rnd(6); n--;)
@@ -493,6 +581,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, texts_are_valid_or_not, 0, (int)ARRAY_LEN(table));
     tcase_add_loop_test(tc, schemas_are_refused_by_name, 0, (int)ARRAY_LEN(refused));
+    tcase_add_test(tc, merging_is_bounded);
     tcase_add_test(tc, rules_carry_the_prefix);
     tcase_add_test(tc, random_schemas_hold_in_both_directions);
     tcase_add_test(tc, white_space_cannot_run_away);

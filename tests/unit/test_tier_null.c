@@ -1,5 +1,5 @@
-/* The null tier: every stream is accepted, logits follow its formula, bytes are counted; and its ways to be like a device:
- * steps that take their time, tokens that follow from what the cache holds. */
+/* The null tier: every stream is accepted, logits follow its formula, bytes are counted; and its ways to be like a
+ * device: steps that take their time, tokens that follow from what the cache holds. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tools/loadgen/drive.c: many connections from one thread. Each carries one request at a time, well or badly: readers that
- * pause, clients that go away at any point. */
+/* tools/loadgen/drive.c: many connections from one thread. Each carries one request at a time, well or badly: readers
+ * that pause, clients that go away at any point. */
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>

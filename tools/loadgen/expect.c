@@ -1,5 +1,5 @@
-/* tools/loadgen/expect.c: what each distinct request's answer must be: text, number of tokens and how it ended, as a server
- * gave them that had nothing else to do. One JSON line for each in a file. */
+/* tools/loadgen/expect.c: what each distinct request's answer must be: text, number of tokens and how it ended, as a
+ * server gave them that had nothing else to do. One JSON line for each in a file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* tools/loadgen/fuzz.c: requests that are wrong somewhere: a good one, then a few accidents in its line, its headers, its
- * framing, its JSON or its UTF-8. The i-th follows from the seed. Some are still good after all. */
+/* tools/loadgen/fuzz.c: requests that are wrong somewhere: a good one, then a few accidents in its line, its headers,
+ * its framing, its JSON or its UTF-8. The i-th follows from the seed. Some are still good after all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,32 +16,34 @@ struct parts {
 
 /* ---- what it was before ---- */
 
+/* In the bodies ' stands for ". */
 static const struct seed {
     const char *method, *path, *body;
 } seeds[] = {
     { "POST", "/v1/chat/completions",
-      "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"short\"},{\"role\":\"user\",\"content\":\"hi\"}],"
-      "\"max_tokens\":4,\"temperature\":0.5,\"top_p\":0.9,\"seed\":7,\"stop\":[\"x\"],\"stream\":true}" },
+      "{'model':'m','messages':[{'role':'system','content':'short'},{'role':'user','content':'hi'}],'max_tokens':4,"
+      "'temperature':0.5,'top_p':0.9,'seed':7,'stop':['x'],'stream':true}" },
     { "POST", "/v1/chat/completions",
-      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}],\"max_tokens\":3,"
-      "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":"
-      "{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}}}],\"tool_choice\":\"auto\",\"logprobs\":true,"
-      "\"top_logprobs\":3,\"logit_bias\":{\"5\":-1.5},\"n\":2}" },
+      "{'messages':[{'role':'user','content':[{'type':'text','text':'hi'}]}],'max_tokens':3,"
+      "'tools':[{'type':'function','function':{'name':'f','parameters':{'type':'object','properties':{'a':{'type':'integer'}},'required':['a']}}}],"
+      "'tool_choice':'auto','logprobs':true,'top_logprobs':3,'logit_bias':{'5':-1.5},'n':2}" },
     { "POST", "/v1/chat/completions",
-      "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"type\":"
-      "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
-      "\"c1\",\"content\":\"2\"}],\"max_tokens\":3}" },
+      "{'messages':[{'role':'user','content':'hi'},{'role':'assistant','tool_calls':[{'id':'c1','type':'function',"
+      "'function':{'name':'f','arguments':'{}'}}]},{'role':'tool','tool_call_id':'c1','content':'2'}],"
+      "'max_tokens':3}" },
     { "POST", "/v1/chat/completions",
-      "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":4,\"response_format\":{\"type\":\"json_schema\","
-      "\"json_schema\":{\"name\":\"s\",\"strict\":true,\"schema\":{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":"
-      "[\"a\",\"b\"]},\"n\":{\"type\":\"array\",\"items\":{\"type\":\"number\"},\"maxItems\":3}},\"required\":[\"k\"]}}}}" },
+      "{'messages':[{'role':'user','content':'hi'}],'max_tokens':4,"
+      "'response_format':{'type':'json_schema','json_schema':{'name':'s','strict':true,'schema':{'type':'object','properties':{'k':{'enum':['a','b']},'n':{'type':'array',"
+      "'items':{'type':'number'},'maxItems':3}},'required':['k']}}}}" },
     { "POST", "/v1/completions",
-      "{\"prompt\":\"once upon a \\u20ac \\ud83c\\udf0d\",\"max_tokens\":4,\"temperature\":0,\"echo\":true,\"logprobs\":1}" },
-    { "POST", "/v1/completions", "{\"prompt\":[1,2,3,4],\"max_tokens\":3,\"min_p\":0.05,\"repeat_penalty\":1.1,\"n\":2}" },
-    { "POST", "/v1/completions", "{\"prompt\":[\"a\",\"b\"],\"max_tokens\":2,\"stream\":true,\"grammar\":\"root ::= [a-z]+\"}" },
-    { "POST", "/v1/embeddings", "{\"input\":\"hi\"}" },
-    { "POST", "/tokenize", "{\"content\":\"h\xc3\xa9llo <|im_start|>\",\"add_special\":true,\"with_pieces\":true}" },
-    { "POST", "/detokenize", "{\"tokens\":[1,2,3]}" },
+      "{'prompt':'once \\u20ac \\ud83c\\udf0d','max_tokens':4,'temperature':0,'echo':true,'logprobs':1}" },
+    { "POST", "/v1/completions",
+      "{'prompt':[1,2,3,4],'max_tokens':3,'min_p':0.05,'repeat_penalty':1.1,'n':2}" },
+    { "POST", "/v1/completions",
+      "{'prompt':['a','b'],'max_tokens':2,'stream':true,'grammar':'root ::= [a-z]+'}" },
+    { "POST", "/v1/embeddings", "{'input':'hi'}" },
+    { "POST", "/tokenize", "{'content':'h\xc3\xa9llo <|im_start|>','add_special':true,'with_pieces':true}" },
+    { "POST", "/detokenize", "{'tokens':[1,2,3]}" },
     { "GET", "/v1/models", NULL },
     { "GET", "/health", NULL },
     { "GET", "/metrics", NULL },
@@ -103,14 +105,15 @@ static void repeat_some(struct parts *p, struct bytes *b)
 /* ---- accidents to JSON and UTF-8 ---- */
 
 static const char *const values[] = {
-    "null", "true", "-1", "0", "1e400", "-0.0", "9223372036854775808", "99999999999999999999999999", "1.5", "NaN", "Infinity",
-    "\"\"", "\"x\"", "[]", "{}", "[[[[[[]]]]]]", "[null]", "{\"a\":{\"a\":{}}}", "\"\\u0000\"", "\"\\ud800\"", "\"\\x\"", "\"",
-    "0x10", "+1", "01", "'x'", "[1,]", "{,}", "1e-400", "4294967296", "2147483648", "-2147483649", "\"\\udc00\\ud800\"",
+    "null", "true", "-1", "0", "1e400", "-0.0", "9223372036854775808", "99999999999999999999999999", "1.5", "NaN",
+    "Infinity", "\"\"", "\"x\"", "[]", "{}", "[[[[[[]]]]]]", "[null]", "{\"a\":{\"a\":{}}}", "\"\\u0000\"",
+    "\"\\ud800\"", "\"\\x\"", "\"", "0x10", "+1", "01", "'x'", "[1,]", "{,}", "1e-400", "4294967296", "2147483648",
+    "-2147483649", "\"\\udc00\\ud800\"",
 };
 
 static const char *const letters[] = {
-    "\xff", "\xc0\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\x80", "\xef\xbf\xbf",
-    "\xef\xbb\xbf", "\x01", "\x7f", "\xc2\x85", "\xe2\x80\xa8",
+    "\xff", "\xc0\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\x80",
+    "\xef\xbf\xbf", "\xef\xbb\xbf", "\x01", "\x7f", "\xc2\x85", "\xe2\x80\xa8",
 };
 
 static bool is_value_char(char c)
@@ -159,29 +162,33 @@ static void insert_nul(struct parts *p, struct bytes *b)
 }
 
 static void (*const body_accidents[])(struct parts *, struct bytes *) = {
-    noise, flip_bit, remove_some, repeat_some, change_value, change_value, change_value, break_utf8, nest, cut_end, insert_nul,
+    noise,        flip_bit,     remove_some, repeat_some, change_value, change_value,
+    change_value, break_utf8,   nest,        cut_end,     insert_nul,
 };
 
 /* ---- accidents to the head ---- */
 
 static const char *const lines[] = {
-    "GET", "GET /health", "GET  /health HTTP/1.1", "GET /health HTTP/9.9", "GET /health HTTP/1.0", "GET /health HTTP/0.9",
-    "GET /health HTTP/1.1 extra", "GET /health http/1.1", "get /health HTTP/1.1", "PATCH /v1/models HTTP/1.1",
-    "DELETE / HTTP/1.1", "CONNECT example.org:443 HTTP/1.1", "TRACE / HTTP/1.1", "PRI * HTTP/2.0", "OPTIONS * HTTP/1.1",
-    "GET http://other/health HTTP/1.1", "GET /%00 HTTP/1.1", "GET /%zz HTTP/1.1", "GET /../../etc/passwd HTTP/1.1",
-    "GET /%ff%fe HTTP/1.1", "GET //health HTTP/1.1", "GET /health?a=%00&b HTTP/1.1", "GET /#x HTTP/1.1", "", " ", "\r\n\r\n",
+    "GET", "GET /health", "GET  /health HTTP/1.1", "GET /health HTTP/9.9", "GET /health HTTP/1.0",
+    "GET /health HTTP/0.9", "GET /health HTTP/1.1 extra", "GET /health http/1.1", "get /health HTTP/1.1",
+    "PATCH /v1/models HTTP/1.1", "DELETE / HTTP/1.1", "CONNECT example.org:443 HTTP/1.1", "TRACE / HTTP/1.1",
+    "PRI * HTTP/2.0", "OPTIONS * HTTP/1.1", "GET http://other/health HTTP/1.1", "GET /%00 HTTP/1.1",
+    "GET /%zz HTTP/1.1", "GET /../../etc/passwd HTTP/1.1", "GET /%ff%fe HTTP/1.1", "GET //health HTTP/1.1",
+    "GET /health?a=%00&b HTTP/1.1", "GET /#x HTTP/1.1", "", " ", "\r\n\r\n",
     "POST /v1/completions HTTP/1.1\r\nGET / HTTP/1.1", "\x16\x03\x01\x02\x00\x01", "GET /health HTTP/1.",
-    "GET /health HTTP/11.1", "GET /health HTTP/1.1\x00x", "HEAD /health HTTP/1.1", "POST / HTTP/1.1", "PUT /tokenize HTTP/1.1",
+    "GET /health HTTP/11.1", "HEAD /health HTTP/1.1", "POST / HTTP/1.1",
+    "PUT /tokenize HTTP/1.1",
 };
 
 static const char *const header_lines[] = {
     "Content-Length: -1\r\n", "Content-Length: 99999999999999999999\r\n", "Content-Length: 18446744073709551615\r\n",
     "Content-Length: 5\r\nContent-Length: 7\r\n", "Content-Length: abc\r\n", "Content-Length: 0x10\r\n",
-    "Content-Length:\r\n", "Content-Length: 3 3\r\n", "Content-Length: 1000000000\r\n", "Transfer-Encoding: gzip, chunked\r\n",
-    "Transfer-Encoding: identity\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-    "Transfer-Encoding : chunked\r\n", "Expect: 100-continue\r\n", "Expect: a-miracle\r\n", "Connection: upgrade\r\n",
-    "Upgrade: websocket\r\n", "Host: other\r\n", "Host:\r\n", ": empty\r\n", "No-Colon\r\n", " folded: line\r\n",
-    "X: a\r\n b\r\n", "X: \x01\x02\r\n", "X\x00Y: z\r\n", "Authorization: Bearer\r\n", "Authorization: \xff\r\n",
+    "Content-Length:\r\n", "Content-Length: 3 3\r\n", "Content-Length: 1000000000\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: identity\r\n",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding : chunked\r\n",
+    "Expect: 100-continue\r\n", "Expect: a-miracle\r\n", "Connection: upgrade\r\n", "Upgrade: websocket\r\n",
+    "Host: other\r\n", "Host:\r\n", ": empty\r\n", "No-Colon\r\n", " folded: line\r\n", "X: a\r\n b\r\n",
+    "X: \x01\x02\r\n", "Authorization: Bearer\r\n", "Authorization: \xff\r\n",
     "Content-Type: multipart/form-data; boundary=\r\n", "Content-Type: application/x-www-form-urlencoded\r\n",
     "Content-Encoding: gzip\r\n", "X-Request-Id: \x7f\"\r\n", "X-Request-Id: a\tb{}\r\n", "Range: bytes=0-\r\n",
     "Cookie: a=b; =; ;;;\r\n", "Origin: null\r\n", "Connection: close, keep-alive\r\n", "X: y\n", "X: y\r", "\n",
@@ -227,7 +234,8 @@ static void change_head(struct parts *p)
 
 static void put_chunks(struct parts *p)
 {
-    static const char *const sizes[] = { "g", "-1", "ffffffffffffffff", "7fffffffffffffff0", "", " 5", "5;ext=\"", "0005", "5 5" };
+    static const char *const sizes[] = {
+        "g", "-1", "ffffffffffffffff", "7fffffffffffffff0", "", " 5", "5;ext=\"", "0005", "5 5"};
     for (size_t at = 0, n; at < p->body.n; at += n) {
         n = MIN(1 + rng_below(&p->r, 100), p->body.n - at);
         if (rng_percent(&p->r, 8))
@@ -271,6 +279,8 @@ void fuzz_request(const struct load_opts *o, uint64_t i, struct bytes *out)
     bytes_format(&p.line, "%s %s HTTP/1.1", s->method, s->path);
     bytes_format(&p.headers, "Host: %s:%s\r\nContent-Type: application/json\r\n", o->host, o->port);
     bytes_text(&p.body, s->body ? s->body : "");
+    for (size_t k = 0; k < p.body.n; k++)
+        p.body.p[k] = p.body.p[k] == '\'' ? '"' : p.body.p[k];
     for (uint32_t k = 1 + rng_below(&p.r, 3); k; k--) {
         if (s->body && rng_percent(&p.r, 60))
             body_accidents[rng_below(&p.r, ARRAY_LEN(body_accidents))](&p, &p.body);

@@ -1,4 +1,4 @@
-/* loadgen: many clients of an OpenAI-compatible server at once, some of them bad, and whether each got what it should. */
+/* loadgen: many clients of an OpenAI-compatible server at once, some of them bad: does each get what it should? */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -9,8 +9,10 @@
 
 static const char usage[] =
     "usage: loadgen [OPTION]... URL\n"
-    "Sends requests to the chat and completion endpoints of a server over many connections, and reports what became of\n"
-    "them and how long it took. Requests share prefixes, stream or not, are greedy or drawn with a seed; all follows from\n"
+    "Sends requests to the chat and completion endpoints of a server over many connections, and reports what "
+    "became of\n"
+    "them and how long it took. Requests share prefixes, stream or not, are greedy or drawn with a seed; all "
+    "follows from\n"
     "--seed. Clients may be slow, go away at any point, or send nonsense.\n"
     "\n"
     "  -n, --requests N   requests (200)\n"
@@ -22,7 +24,7 @@ static const char usage[] =
     "  --prefix-words N   words of the longest prefix that requests share (150)\n"
     "  --plain P          per cent that do not stream (25)\n"
     "  --slow P           per cent that read slowly, with pauses and a small buffer (0)\n"
-    "  --drop P           per cent that go away: in the body, waiting, or in the stream; reset, closed or half closed (0)\n"
+    "  --drop P           per cent that go away in the body, waiting or in the stream, in three ways (0)\n"
     "  --bad P            per cent with a body or path that must be answered 4xx (0)\n"
     "  --retry            what is refused with 429 is sent again after its Retry-After\n"
     "  --timeout S        no byte for so long is a hang (60)\n"
@@ -39,13 +41,16 @@ static const char usage[] =
     "  zinc serve -m model.gguf --port 8080 --slots 1 --cache-mib 0 &\n"
     "  loadgen --solo expected.json http://127.0.0.1:8080\n"
     "  (the same server with --slots 8)\n"
-    "  loadgen -n 2000 -c 64 --drop 10 --slow 5 --bad 5 --retry --verify expected.json http://127.0.0.1:8080\n"
+    "  loadgen -n 2000 -c 64 --drop 10 --slow 5 --bad 5 --verify expected.json http://127.0.0.1:8080\n"
     "  loadgen --fuzz 10000 -c 32 http://127.0.0.1:8080\n"
     "\n"
-    "Exit status: 0; 1 when an answer was different, broken, unexpected, late or 5xx; 2 for wrong usage or no server.\n";
+    "Exit status: 0; 1 when an answer was different, broken, unexpected, late or 5xx; 2: wrong usage, or no server.\n";
 
-enum { OPT_FIRST = 256, OPT_SECONDS, OPT_SEED, OPT_DISTINCT, OPT_TOKENS, OPT_PREFIX, OPT_PLAIN, OPT_SLOW, OPT_DROP, OPT_BAD,
-       OPT_RETRY, OPT_TIMEOUT, OPT_KEY, OPT_SOLO, OPT_VERIFY, OPT_FUZZ, OPT_ONLY, OPT_WATCH, OPT_JSON };
+enum {
+    OPT_FIRST = 256, OPT_SECONDS, OPT_SEED, OPT_DISTINCT, OPT_TOKENS, OPT_PREFIX, OPT_PLAIN, OPT_SLOW,
+    OPT_DROP, OPT_BAD, OPT_RETRY, OPT_TIMEOUT, OPT_KEY, OPT_SOLO, OPT_VERIFY, OPT_FUZZ, OPT_ONLY, OPT_WATCH,
+    OPT_JSON,
+};
 
 static const struct option options[] = {
     { "requests", required_argument, NULL, 'n' },
@@ -126,10 +131,12 @@ static bool read_url(struct load_opts *o)
     if (strncmp(p, "http://", 7) == 0)
         p += 7;
     size_t n = strcspn(p, "/"), host = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/"), cut = *p == '[';
-    if (strstr(o->url, "://") > o->url + 4 || host == 0 || host > n || host >= sizeof o->host || n - host >= sizeof o->port)
+    if (strstr(o->url, "://") > o->url + 4 || host == 0 || host > n || host >= sizeof o->host ||
+        n - host >= sizeof o->port)
         return false;
     snprintf(o->host, sizeof o->host, "%.*s", (int)(host - 2 * cut), p + cut);
-    snprintf(o->port, sizeof o->port, "%.*s", (int)(p[host] == ':' ? n - host - 1 : 2), p[host] == ':' ? p + host + 1 : "80");
+    snprintf(o->port, sizeof o->port, "%.*s", (int)(p[host] == ':' ? n - host - 1 : 2),
+             p[host] == ':' ? p + host + 1 : "80");
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* tools/loadgen/mix.c: what is sent. A request of the mix is one of `distinct` different ones, behaves well or badly, and
- * follows from the seed and its number alone. */
+/* tools/loadgen/mix.c: what is sent. A request of the mix is one of `distinct` different ones, behaves well or badly,
+ * and follows from the seed and its number alone. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ void request_free(struct request *r)
 
 void request_post(const struct load_opts *o, struct bytes *out, const char *path, const char *body, size_t n)
 {
-    bytes_format(out, "POST %s HTTP/1.1\r\nHost: %s:%s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n", path,
-                 o->host, o->port, n);
+    bytes_format(out, "POST %s HTTP/1.1\r\nHost: %s:%s\r\n", path, o->host, o->port);
+    bytes_format(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
     if (o->key)
         bytes_format(out, "Authorization: Bearer %s\r\n", o->key);
     bytes_text(out, "\r\n");
@@ -65,11 +65,11 @@ void request_post(const struct load_opts *o, struct bytes *out, const char *path
 /* ---- good requests ---- */
 
 static const char *const words[] = {
-    "the", "old", "lamp", "of", "a", "river", "stone", "was", "bright", "and", "children", "walked", "to", "market",
-    "with", "three", "green", "apples", "because", "winter", "came", "early", "that", "year", "snow", "lay", "on",
-    "roofs", "while", "bakers", "sang", "in", "narrow", "streets", "a", "dog", "slept", "near", "fire", "nobody", "knew",
-    "why", "ships", "left", "harbour", "before", "dawn", "seven", "letters", "were", "lost", "caf\xc3\xa9", "\xe2\x82\xac",
-    "\xf0\x9f\x8c\x8d", "42", "x", "=", "y",
+    "the", "old", "lamp", "of", "a", "river", "stone", "was", "bright", "and", "children", "walked", "to",
+    "market", "with", "three", "green", "apples", "because", "winter", "came", "early", "that", "year", "snow",
+    "lay", "on", "roofs", "while", "bakers", "sang", "in", "narrow", "streets", "a", "dog", "slept", "near",
+    "fire", "nobody", "knew", "why", "ships", "left", "harbour", "before", "dawn", "seven", "letters", "were",
+    "lost", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\x8d", "42", "x", "=", "y",
 };
 
 static void put_words(struct bytes *b, struct rng *r, uint32_t n)
@@ -93,7 +93,7 @@ static void put_settings(struct bytes *b, const struct load_opts *o, struct rng 
         bytes_text(b, ",\"frequency_penalty\":0.5,\"presence_penalty\":0.2");
     if (rng_percent(r, 15))
         bytes_text(b, ",\"stop\":[\"e\",\" th\",\"\\n\\n\"]");
-    if (rng_percent(r, 10) && chat) /* /v1/completions has tokens as keys, which jansson cannot read when one is a NUL */
+    if (chat && rng_percent(r, 20)) /* /v1/completions has tokens as keys: jansson cannot read one that is a NUL */
         bytes_text(b, ",\"logprobs\":true,\"top_logprobs\":2");
     if (n_choices > 1)
         bytes_format(b, ",\"n\":%u", n_choices);
@@ -143,7 +143,8 @@ static const struct bad_body {
     { CHAT, "{\"messages\":[{\"role\":\"wizard\",\"content\":\"hello\"}]}" },
     { CHAT, "{\"messages\":[{\"content\":\"hello\"}]}" },
     { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}" },
-    { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]}]}" },
+    {CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
+           "\"x\"}}]}]}"},
     { CHAT, "{" HELLO ",\"temperature\":\"hot\"}" },
     { CHAT, "{" HELLO ",\"temperature\":-3}" },
     { CHAT, "{" HELLO ",\"top_p\":7}" },
@@ -206,7 +207,13 @@ void mix_request(const struct load_opts *o, uint64_t i, struct request *out)
     struct rng r = rng_of(o->seed, RNG_MIX, i);
     uint32_t p = rng_below(&r, 100);
     out->bytes.n = 0;
-    out->how = p < o->bad ? BE_BAD : p < o->bad + o->drop ? BE_DROP : p < o->bad + o->drop + o->slow ? BE_SLOW : BE_GOOD;
+    out->how = BE_GOOD;
+    if (p < o->bad)
+        out->how = BE_BAD;
+    else if (p < o->bad + o->drop)
+        out->how = BE_DROP;
+    else if (p < o->bad + o->drop + o->slow)
+        out->how = BE_SLOW;
     if (out->how == BE_BAD) {
         bad_request(o, &r, out);
         return;

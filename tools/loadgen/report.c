@@ -185,7 +185,8 @@ void report_print(const struct report *r, const struct load_opts *o)
     printf("%llu requests in %.2f s, %u at once\n", (unsigned long long)r->sent, s, o->solo ? 1 : o->connections);
     for (int i = 0; i < OUT_COUNT; i++)
         if (r->outcome[i])
-            printf("  %-13s %8llu%s\n", outcome_name[i], (unsigned long long)r->outcome[i], outcome_wrong[i] ? "  !" : "");
+            printf("  %-13s %8llu%s\n", outcome_name[i], (unsigned long long)r->outcome[i],
+                   outcome_wrong[i] ? "  !" : "");
     printf("status        ");
     for (int i = 0; i < 600; i++)
         if (r->status[i])

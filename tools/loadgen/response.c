@@ -1,5 +1,5 @@
-/* tools/loadgen/response.c: an HTTP/1.1 response as it comes: head, body by length, by chunks or until the end; and in the
- * body the API's JSON, whole or as server-sent events. */
+/* tools/loadgen/response.c: an HTTP/1.1 response as it comes: head, body by length, by chunks or until the end; and in
+ * the body the API's JSON, whole or as server-sent events. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
