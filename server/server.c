@@ -92,6 +92,9 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     struct api *api = NULL;
     struct api_opts ao = { .eng = eng, .model_name = m->name, .sampling = m->sampling, .think = m->think,
                            .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns };
+    const struct vocab_index *v;
+    if (in->has_vocab) /* now, or the first request with a grammar would wait for it */
+        engine_vocab(eng, &v, NULL);
     int rc = sched_create(eng, &m->sched, &sched, e);
     ao.sched = sched;
     if (!rc)
