@@ -300,12 +300,13 @@ gen: ## rewrite the generated files under */gen/
 gen-check: gen ## fail when a generated file differs from its generator's output
 	@git diff --exit-code -- '*/gen/*'
 
-install: all ## install zinc and its man page below PREFIX (default /usr/local)
+install: all ## install zinc, its man page and a systemd unit below PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(B)/zinc $(DESTDIR)$(PREFIX)/bin/zinc
 	install -m 644 doc/zinc.1 $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1
+	install -Dm 644 share/zinc.service $(DESTDIR)$(PREFIX)/share/zinc/zinc.service
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/zinc $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/zinc $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1 $(DESTDIR)$(PREFIX)/share/zinc/zinc.service
 
 clean: ## remove build/
 	rm -rf build
