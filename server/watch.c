@@ -14,6 +14,7 @@
 #include "base/log.h"
 
 enum { EVENTS = 64, SWEEP_MS = 500 };
+#define LEFT_NS 1000000000u /* for an answer to who left without waiting for it */
 
 struct watch {
     int epoll, wake;
@@ -34,6 +35,21 @@ static void call_gone(struct watched *it)
     it->gone = NULL;
     if (gone)
         gone(it->user);
+}
+
+static void set_deadline(struct watched *it, uint64_t deadline_ns)
+{
+    uint64_t last = it->left ? clock_ns() + LEFT_NS : UINT64_MAX;
+    it->deadline_ns = it->left && (!deadline_ns || deadline_ns > last) ? last : deadline_ns;
+}
+
+static void note_left(struct watched *it)
+{
+    it->left = true;
+    if (it->gone)
+        call_gone(it);
+    else
+        set_deadline(it, it->deadline_ns);
 }
 
 static void sweep(struct watch *w)
@@ -60,7 +76,7 @@ static void *run(void *user)
             size_t fd = (uint32_t)ev[i].data.u64;
             struct watched *it = fd < w->n_by_fd ? w->by_fd[fd] : NULL;
             if (it && it->tag == ev[i].data.u64)
-                call_gone(it);
+                note_left(it);
         }
         pthread_mutex_unlock(&w->lock);
         if (clock_ns() >= next_sweep) {
@@ -136,6 +152,9 @@ int watch_add(struct watch *w, struct watched *it, int fd, uint64_t deadline_ns)
             w->first->prev = it;
         w->first = it;
         w->by_fd[fd] = it;
+        struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = it->tag };
+        if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev))
+            log_debug(SERVER, "watch: descriptor %d: %s", fd, strerror(errno)); /* found out when writing to it */
     }
     pthread_mutex_unlock(&w->lock);
     return rc;
@@ -155,19 +174,18 @@ void watch_remove(struct watch *w, struct watched *it)
 void watch_set_deadline(struct watch *w, struct watched *it, uint64_t deadline_ns)
 {
     pthread_mutex_lock(&w->lock);
-    it->deadline_ns = deadline_ns;
+    set_deadline(it, deadline_ns);
     pthread_mutex_unlock(&w->lock);
 }
 
 void watch_arm(struct watch *w, struct watched *it, void (*gone)(void *user), void *user)
 {
-    struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = it->tag };
     pthread_mutex_lock(&w->lock);
     it->gone = gone;
     it->user = user;
     it->deadline_ns = 0;
-    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, it->fd, &ev))
-        log_debug(SERVER, "watch: descriptor %d: %s", it->fd, strerror(errno)); /* found out when writing to it */
+    if (it->left)
+        call_gone(it);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -175,7 +193,6 @@ void watch_disarm(struct watch *w, struct watched *it)
 {
     pthread_mutex_lock(&w->lock);
     it->gone = NULL;
-    epoll_ctl(w->epoll, EPOLL_CTL_DEL, it->fd, NULL);
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -1,7 +1,8 @@
 /* server/watch.h
- * Connections as seen from outside of libmicrohttpd, which looks at no connection that waits for its answer. A thread
- * with an epoll of its own notices at once when the client of an armed connection leaves (closed, reset or half
- * closed), and shuts down sockets whose deadline passed: requests that come too slowly.
+ * Connections as seen from outside of libmicrohttpd, which looks at no connection that waits for its answer, and may miss
+ * that a client left in the middle of a request. A thread with an epoll of its own notices at once when a client leaves
+ * (closed, reset or half closed): of an armed connection it tells, others get a second for what they may have asked. And it
+ * shuts down sockets whose deadline passed: requests that come too slowly.
  *
  * Callbacks run on that thread with the watch locked, so that after watch_disarm none is running: they must not call
  * back into the watch. All functions may be called from any thread. */
@@ -20,6 +21,7 @@ struct watched {             /* part of whatever is watched; all fields belong t
     uint64_t deadline_ns;    /* clock_ns(); 0: none */
     void (*gone)(void *user); /* NULL: not armed */
     void *user;
+    bool left;               /* the client did */
     uint64_t tag;
     struct watched *prev, *next;
 };
