@@ -536,7 +536,7 @@ int sched_submit(struct sched *s, const struct sched_request *r, struct sched_jo
         rc = err_set(e, -ESHUTDOWN, "the server is shutting down");
     else if (s->faulted)
         rc = err_set(e, -EIO, "the %s tier failed before; the server has to be restarted", s->eng->info.tier);
-    else if (s->n_queue >= s->o.max_queue) {
+    else if (s->n_live >= s->o.max_queue + s->st.slots) { /* who is about to get a slot does not wait */
         double wait = s->job_ns * 1e-9 * (s->n_queue + 1) / s->st.slots;
         *retry_s = wait < 1 ? 1 : wait > 60 ? 60 : (uint32_t)ceil(wait);
         rc = err_set(e, -EBUSY, "all %u slots are busy and %u requests wait: come again in %u s", s->st.slots, s->n_queue,

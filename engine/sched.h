@@ -22,7 +22,7 @@ struct sched;
 struct sched_job;
 
 struct sched_opts {
-    uint32_t max_queue;      /* requests waiting at most; 0: 4 for each slot, at least 16                     */
+    uint32_t max_queue;      /* requests at most beside those that slots can run; 0: 4 for each slot, at least 16 */
     uint32_t hold_bytes;     /* a request whose taker leaves more than this unread is paused; 0: 256 KiB     */
     struct kvpool_opts kv;
 };

@@ -27,8 +27,12 @@ struct null_won {
 struct null_tier {
     struct tier base;
     uint8_t *io;
+    /* [cap_out, n_vocab]. Apart from the IO arena, which each stream lays out in its own way: a step writes only what
+     * changes in them, and another stream's step block must not lie there. */
+    float *logits;
+    const struct stream *last; /* of the newest step: where its logits seem to be */
     struct null_won *won; /* [n_won] logits that hold WINNER since the last step */
-    uint32_t n_won, cap_won;
+    uint32_t n_won, cap_out;
     uint64_t points;
     double ns_per_byte, ns_per_flop;
     uint64_t due_ns[IN_FLIGHT]; /* by point: when it is complete */
@@ -69,6 +73,7 @@ static void null_destroy(struct tier *t)
     if (n->state)
         munmap(n->state, t->arena_bytes[ARENA_STATE]);
     free(n->io);
+    free(n->logits);
     free(n->won);
     free(n);
 }
@@ -121,6 +126,22 @@ static void find_marks(struct null_plan *p, const struct stream *s)
     }
 }
 
+static int grow_outputs(struct null_tier *n, const struct stream_head *h)
+{
+    uint64_t n_logits = (uint64_t)h->out_cap * h->n_vocab;
+    struct null_won *won = realloc(n->won, h->out_cap * sizeof *won);
+    n->won = won ? won : n->won;
+    float *logits = won ? realloc(n->logits, n_logits * sizeof *logits) : NULL;
+    if (!logits)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < n_logits; i++)
+        logits[i] = noise((uint32_t)(i % h->n_vocab));
+    n->logits = logits;
+    n->cap_out = h->out_cap;
+    n->n_won = 0;
+    return 0;
+}
+
 static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out,
                         struct err *e)
 {
@@ -128,29 +149,22 @@ static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k
     struct null_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "null: plan object");
-    if (s->h.out_cap > n->cap_won) {
-        struct null_won *won = realloc(n->won, s->h.out_cap * sizeof *won);
-        if (!won) {
-            free(p);
-            return err_set(e, -ENOMEM, "null: %u outputs", s->h.out_cap);
-        }
-        n->won = won;
-        n->cap_won = s->h.out_cap;
+    if (s->h.out_cap > n->cap_out && grow_outputs(n, &s->h)) {
+        free(p);
+        return err_set(e, -ENOMEM, "null: %u outputs", s->h.out_cap);
     }
     p->base = (struct tier_plan){ .tier = t, .s = s, .kind = k == PLAN_AUTO ? PLAN_REPLAY : k };
     if (n->history)
         find_marks(p, s);
-    float *logits = (float *)(n->io + s->h.logits_off);
-    for (uint64_t r = 0; r < s->h.out_cap; r++)
-        for (uint32_t i = 0; i < s->h.n_vocab; i++)
-            logits[r * s->h.n_vocab + i] = noise(i);
-    n->n_won = 0;
     *out = &p->base;
     return 0;
 }
 
 static void null_plan_destroy(struct tier_plan *p)
 {
+    struct null_tier *n = null_of(p->tier);
+    if (n->last == p->s)
+        n->last = NULL;
     free(p);
 }
 
@@ -237,7 +251,7 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
     const struct stream_head *h = &p->s->h;
     int32_t *next = (int32_t *)(n->io + h->next_off);
     t->stats.words += stream_patch(n->io, p->s, step);
-    float *logits = (float *)(n->io + h->logits_off);
+    n->last = p->s;
     for (uint32_t i = 0; i < n->n_won; i++)
         *n->won[i].at = noise(n->won[i].id);
     /* a row may name a token of the step before: read all of them first */
@@ -252,7 +266,7 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
         if (n->history)
             sum = read_marks(n, plan_of(p), r);
         n->won[out].id = (uint32_t)(sum % h->n_vocab);
-        n->won[out].at = logits + (uint64_t)out * h->n_vocab + n->won[out].id;
+        n->won[out].at = n->logits + (uint64_t)out * h->n_vocab + n->won[out].id;
         out++;
     }
     for (uint32_t i = 0; i < step->n_out; i++) {
@@ -283,16 +297,21 @@ static int null_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     return until < due ? -ETIME : 0;
 }
 
-static uint8_t *arena_at(const struct null_tier *n, enum arena a)
+/* NULL: nothing is kept there. */
+static uint8_t *bytes_at(const struct null_tier *n, enum arena a, uint64_t off)
 {
-    return a == ARENA_IO ? n->io : a == ARENA_KV ? n->kv : a == ARENA_STATE ? n->state : NULL;
+    const struct stream_head *h = n->last ? &n->last->h : NULL;
+    if (a == ARENA_IO && h && off >= h->logits_off && off - h->logits_off < 4ull * h->out_cap * h->n_vocab)
+        return (uint8_t *)n->logits + (off - h->logits_off);
+    uint8_t *arena = a == ARENA_IO ? n->io : a == ARENA_KV ? n->kv : a == ARENA_STATE ? n->state : NULL;
+    return arena ? arena + off : NULL;
 }
 
 static int null_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
 {
-    const uint8_t *p = arena_at(null_of(t), a);
+    const uint8_t *p = bytes_at(null_of(t), a, off);
     if (p)
-        memcpy(dst, p + off, n);
+        memcpy(dst, p, n);
     else
         memset(dst, 0, n);
     return 0;
@@ -300,16 +319,15 @@ static int null_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint
 
 static int null_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e)
 {
-    uint8_t *p = arena_at(null_of(t), a);
+    uint8_t *p = bytes_at(null_of(t), a, off);
     if (p)
-        memcpy(p + off, src, n);
+        memcpy(p, src, n);
     return 0;
 }
 
 static const void *null_map(struct tier *t, enum arena a, uint64_t off)
 {
-    const uint8_t *p = arena_at(null_of(t), a);
-    return p ? p + off : NULL;
+    return bytes_at(null_of(t), a, off);
 }
 
 static int null_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)

@@ -28,7 +28,7 @@ verify()
     serve alone "$@" --slots 1 --cache-mib 0 || return
     load "$family alone" --distinct $distinct --prefix-words 60 --tokens 24 --solo "$work/expected"
     serve_end alone $pid
-    serve many "$@" --slots 4 --queue 256 --cache-mib 64 --idle 5 || return
+    serve many "$@" --slots 4 --queue 256 --cache-mib 64 || return
     load "$family" -n $n -c 64 --distinct $distinct --prefix-words 60 --tokens 24 --slow 5 --drop 15 --bad 5 \
         --verify "$work/expected"
     all_quiet "$family" "$url"
@@ -52,7 +52,7 @@ model=models/zinc-demo.gguf
 [ -e $model ] || { make_model qwen35 Q8_0 "$work/null.gguf" && model=$work/null.gguf; }
 n=2000
 [ -n "$slow_build" ] && n=400
-serve null -m $model --tier null --slots 32 --queue 256 --cache-mib 64 --idle 5 --quiet || finish
+serve null -m $model --tier null --slots 32 --queue 256 --cache-mib 64 --quiet || finish
 load "null" ${LOAD_SECONDS:+--seconds $LOAD_SECONDS} -n $n -c 64 --distinct 500 --tokens 64 --slow 5 --drop 20 --bad 10 --watch $pid
 all_quiet null "$url"
 serve_end null $pid
@@ -62,7 +62,7 @@ export ZINC_NULL_HISTORY=1
 serve alone -m $model --tier null --slots 1 --cache-mib 0 --quiet || finish
 load "null alone" --distinct 100 --tokens 48 --solo "$work/expected"
 serve_end alone $pid
-ZINC_NULL_GBS=100 serve history -m $model --tier null --slots 16 --queue 256 --cache-mib 4 --idle 5 --quiet || finish
+ZINC_NULL_GBS=100 serve history -m $model --tier null --slots 16 --queue 256 --cache-mib 4 --quiet || finish
 load "null history" -n $((n / 2)) -c 64 --distinct 100 --tokens 48 --slow 5 --drop 15 --bad 5 --verify "$work/expected"
 # The comparison must see a difference.
 sed 's/\["length","/&#/g' "$work/expected" >"$work/other"

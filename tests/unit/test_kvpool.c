@@ -480,7 +480,7 @@ START_TEST(random_requests_have_the_bits_of_fresh_ones)
     bool kept = o.host_bytes > 0, full = kept && scripts[_i].saved < 5000;
     ck_assert(st.hits);
     if (scripts[_i].rounds >= 80) { /* enough to meet with everything */
-        ck_assert_uint_gt(st.tokens_reused, st.tokens / 10);
+        ck_assert_uint_gt(st.tokens_reused, st.tokens / (eng->tier->info.by_capacity ? 20 : 10)); /* there, nothing generated */
         ck_assert((st.saves > 0) == kept && (st.restores > 0) == kept && (st.evictions > 0) == full);
         ck_assert((st.snapshots > 0) == (kept && scripts[_i].states));
     }
