@@ -93,8 +93,8 @@ static int check_args(void)
 {
     if (args.port < 0 || args.port > 65535)
         return usage_error("--port %d: expected 0 to 65535", args.port);
-    if (args.slots < 1 || args.slots > 1024)
-        return usage_error("--slots %u: expected 1 to 1024", args.slots);
+    if (args.slots < 1 || args.slots > 256)
+        return usage_error("--slots %u: expected 1 to 256", args.slots);
     if (args.think_budget < -1)
         return usage_error("--think-budget %d: expected a number of tokens, or -1 for no limit", args.think_budget);
     if (args.cors && (args.cors[strcspn(args.cors, " ,\r\n")] ||

@@ -365,6 +365,7 @@ static void publish(struct sched *s, uint64_t busy_ns)
 static void *thread_main(void *user)
 {
     struct sched *s = user;
+    pthread_setname_np(pthread_self(), "zinc-sched");
     for (;;) {
         uint64_t t0 = clock_ns();
         end_what_is_over(s);
