@@ -158,6 +158,10 @@ static void check_body(struct request *r)
         request_refuse(r, 400, NULL, "Transfer-Encoding: only chunked is understood");
     else if (!f.lengths && !f.encodings && strcmp(r->method, "POST") == 0)
         request_refuse(r, 411, NULL, "Content-Length is missing");
+    const char *coding = MHD_lookup_connection_value(r->c, MHD_HEADER_KIND, "Content-Encoding");
+    if (coding && strcasecmp(coding, "identity") != 0)
+        request_refuse(r, 415, "unsupported_encoding", "Content-Encoding %.32s is not understood: send the body as it is",
+                       coding);
     if (r->length != MHD_SIZE_UNKNOWN && r->length > r->h->o.max_body)
         request_refuse(r, 413, "request_too_large", "the request has %llu bytes, at most %llu are read (--max-body)",
                        (unsigned long long)r->length, (unsigned long long)r->h->o.max_body);

@@ -119,6 +119,7 @@ if serve main --api-key-file "$work/keys" --cors https://chat.example.com --max-
     head -c 1500000 /dev/zero | tr '\0' ' ' >"$work/big"
     answers 413 /v1/chat/completions "${auth[@]}" --data-binary @"$work/big"
     answers 413 /v1/chat/completions "${auth[@]}" --data-binary @"$work/big" -H 'Transfer-Encoding: chunked'
+    answers 415 /v1/chat/completions "${auth[@]}" -d '{}' -H 'Content-Encoding: gzip'
     answers 400 /v1/chat/completions "${auth[@]}" -d '{'
     answers 200 /v1/chat/completions "${auth[@]}" -d "$(chat 8)"
     answers 200 /v1/chat/completions "${auth[@]}" -N -d "$(chat 8 ',"stream":true')"
