@@ -76,7 +76,7 @@ refuses() # STATUS PATTERN options
 printf '# nothing\n' >"$work/empty"
 refuses 2 'expected 0 to 65535' --port 70000
 refuses 2 'one origin' --cors example.com
-refuses 2 '1 to 1024' --slots 0
+refuses 2 '1 to 256' --slots 0
 refuses 1 'no interface of this machine' --host 203.0.113.9
 refuses 1 'API keys: .*nosuch' --api-key-file "$work/nosuch"
 refuses 1 'no key in it' --api-key-file "$work/empty"
