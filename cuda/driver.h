@@ -53,6 +53,20 @@ struct cu_launch {
     struct cu_launch_attr *attrs;
     unsigned n_attrs;
 };
+enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE = 2 };
+struct cu_side { /* of a copy of rows */
+    size_t x, y;
+    int kind;
+    void *host;
+    cu_ptr device;
+    void *array;
+    size_t pitch;
+};
+struct cu_copy_2d {
+    struct cu_side src, dst;
+    size_t width, rows;
+};
+_Static_assert(sizeof(struct cu_copy_2d) == 128, "CUDA driver ABI");
 _Static_assert(sizeof(struct cu_launch_attr) == 72 && sizeof(struct cu_launch) == 56, "CUDA driver ABI");
 
 /* X(member, symbol, arguments) */
@@ -78,6 +92,7 @@ _Static_assert(sizeof(struct cu_launch_attr) == 72 && sizeof(struct cu_launch) =
     X(to_device, "cuMemcpyHtoD_v2", (cu_ptr d, const void *s, size_t n))                                               \
     X(to_device_async, "cuMemcpyHtoDAsync_v2", (cu_ptr d, const void *s, size_t n, cu_stream q))                       \
     X(to_host, "cuMemcpyDtoH_v2", (void *d, cu_ptr s, size_t n))                                                       \
+    X(copy_2d, "cuMemcpy2D_v2", (const struct cu_copy_2d *c))                                                 \
     X(copy_async, "cuMemcpyDtoDAsync_v2", (cu_ptr d, cu_ptr s, size_t n, cu_stream q))                                 \
     X(set_bytes, "cuMemsetD8_v2", (cu_ptr d, unsigned char v, size_t n))                                               \
     X(stream_create, "cuStreamCreate", (cu_stream *q, unsigned flags))                                                 \

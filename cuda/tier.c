@@ -275,6 +275,27 @@ static int cuda_write(struct tier *t, enum arena a, uint64_t off, const void *sr
     return rc ? rc : r ? cuda_fail(c, r, e, "writing %llu bytes", (unsigned long long)n) : 0;
 }
 
+static int move_rows(struct tier *t, enum arena a, const struct tier_rows *r, void *host, bool up, struct err *e)
+{
+    struct cuda *c = cuda_of(t);
+    struct cu_side mem = { .kind = CU_MEMORY_HOST, .host = host, .pitch = r->host_pitch },
+                   dev = { .kind = CU_MEMORY_DEVICE, .device = c->arena[a] + r->off, .pitch = r->pitch };
+    struct cu_copy_2d m = { .src = up ? mem : dev, .dst = up ? dev : mem, .width = r->width, .rows = r->n };
+    int rc = finish_steps(c, e);
+    cu_result q = rc ? CU_OK : c->cu->copy_2d(&m);
+    return rc ? rc : q ? cuda_fail(c, q, e, "moving %u rows of %llu bytes", r->n, (unsigned long long)r->width) : 0;
+}
+
+static int cuda_read_rows(struct tier *t, enum arena a, const struct tier_rows *r, void *dst, struct err *e)
+{
+    return move_rows(t, a, r, dst, false, e);
+}
+
+static int cuda_write_rows(struct tier *t, enum arena a, const struct tier_rows *r, const void *src, struct err *e)
+{
+    return move_rows(t, a, r, (void *)(uintptr_t)src, true, e);
+}
+
 static int cuda_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
 {
     struct cuda *c = cuda_of(t);
@@ -367,6 +388,8 @@ static const struct tier_impl cuda_impl = {
     .read = cuda_read,
     .write = cuda_write,
     .copy = cuda_copy,
+    .read_rows = cuda_read_rows,
+    .write_rows = cuda_write_rows,
     .map = cuda_map,
     .fault = cuda_fault,
     .dump = cuda_plan_dump,

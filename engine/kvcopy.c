@@ -145,20 +145,29 @@ int kvcopy_move(struct kvcopy *c, uint32_t to_slot, uint32_t from_slot, uint32_t
     return rc;
 }
 
+/* A plane's positions [from, to) of all heads, which are host_n positions apart in the host's memory. */
+static struct tier_rows rows(const struct kvcopy *c, const struct plane *p, uint32_t slot, uint32_t from, uint32_t to,
+                             uint32_t host_n)
+{
+    return (struct tier_rows){ .off = address(c, p, slot, 0, from), .pitch = c->n_ctx * p->unit,
+                               .host_pitch = host_n * p->unit, .width = (to - from) * p->unit, .n = p->heads };
+}
+
 int kvcopy_save(struct kvcopy *c, uint32_t slot, uint32_t from, uint32_t to, void *out, struct err *e)
 {
     CHECK(from <= to && to <= c->n_ctx && slot < c->n_slots);
     uint8_t *at = out;
-    int rc = 0;
+    int rc;
     from = group_down(from);
     to = group_up(to);
     for (uint32_t i = 0; i < c->n_planes; i++) {
         const struct plane *p = &c->plane[i];
-        uint64_t n = (to - from) * p->unit;
-        for (uint32_t h = 0; h < p->heads && !rc; h++, at += n)
-            rc = tier_read(c->tier, ARENA_KV, address(c, p, slot, h, from), at, n, e);
+        struct tier_rows r = rows(c, p, slot, from, to, to - from);
+        if ((rc = tier_read_rows(c->tier, ARENA_KV, &r, at, e)))
+            return rc;
+        at += r.host_pitch * p->heads;
     }
-    return rc;
+    return 0;
 }
 
 int kvcopy_load(struct kvcopy *c, uint32_t slot, uint32_t from, uint32_t to, const void *saved, uint32_t saved_from,
@@ -166,18 +175,19 @@ int kvcopy_load(struct kvcopy *c, uint32_t slot, uint32_t from, uint32_t to, con
 {
     CHECK(from <= to && to <= c->n_ctx && slot < c->n_slots && saved_from <= from && to <= saved_to);
     const uint8_t *at = saved;
-    int rc = 0;
+    int rc;
     from = group_down(from);
     to = group_up(to);
     saved_from = group_down(saved_from);
     saved_to = group_up(saved_to);
     for (uint32_t i = 0; i < c->n_planes; i++) {
         const struct plane *p = &c->plane[i];
-        for (uint32_t h = 0; h < p->heads && !rc; h++, at += (saved_to - saved_from) * p->unit)
-            rc = tier_write(c->tier, ARENA_KV, address(c, p, slot, h, from), at + (from - saved_from) * p->unit,
-                            (to - from) * p->unit, e);
+        struct tier_rows r = rows(c, p, slot, from, to, saved_to - saved_from);
+        if ((rc = tier_write_rows(c->tier, ARENA_KV, &r, at + (from - saved_from) * p->unit, e)))
+            return rc;
+        at += r.host_pitch * p->heads;
     }
-    return rc;
+    return 0;
 }
 
 int kvcopy_save_state(struct kvcopy *c, uint32_t slot, void *out, struct err *e)

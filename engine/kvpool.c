@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/kvcopy.h"
 #include "engine/prefix_tree.h"
@@ -36,6 +37,7 @@ struct kvpool {
     bool recurrent, prompts_only; /* what was generated is not used again                                  */
     uint32_t snapshot_every, min_reuse, n_slots, n_busy;
     uint64_t clock, state_bytes;
+    double token_ns, byte_ns; /* evaluating a token; moving a byte between a slot and the host: 0: not known   */
     struct kv_slot *slot;
     struct kvpool_stats stats, published;
     pthread_mutex_t lock;    /* of `published`                                                             */
@@ -270,12 +272,32 @@ static bool snapshots(const struct kvpool *p)
     return p->recurrent && p->state_bytes + sizeof(struct prefix_blob) <= p->tree.max_bytes;
 }
 
+void kvpool_set_token_ns(struct kvpool *p, double ns)
+{
+    p->token_ns = ns;
+}
+
+/* A running mean. Small moves tell little. */
+static void learn_move(struct kvpool *p, uint64_t bytes, uint64_t since_ns)
+{
+    double ns = (double)(clock_ns() - since_ns) / (double)MAX(bytes, 1u);
+    if (bytes >= 64 << 10)
+        p->byte_ns = p->byte_ns > 0 ? 0.7 * p->byte_ns + 0.3 * ns : ns;
+}
+
+/* Is moving so many bytes `times` quicker than evaluating n tokens? */
+static bool move_pays(const struct kvpool *p, uint64_t bytes, uint32_t n, double times)
+{
+    return p->token_ns <= 0 || p->byte_ns <= 0 || times * p->byte_ns * (double)bytes < p->token_ns * n;
+}
+
 static bool save_run(struct kvpool *p, struct prefix_node *n, uint32_t slot)
 {
     struct prefix_blob *b = prefix_tree_blob(&p->tree, run_bytes(p, n) - sizeof *b);
     struct err e = { 0 };
     if (!b)
         return false;
+    uint64_t t0 = clock_ns();
     b->from = n->begin;
     b->to = prefix_node_end(n);
     if (kvcopy_save(p->copy, slot, b->from, b->to, b->data, &e)) {
@@ -283,6 +305,7 @@ static bool save_run(struct kvpool *p, struct prefix_node *n, uint32_t slot)
         free(b);
         return false;
     }
+    learn_move(p, run_bytes(p, n), t0);
     prefix_tree_put_run(&p->tree, n, b);
     p->stats.saves++;
     return true;
@@ -294,12 +317,14 @@ static void save_state(struct kvpool *p, struct kv_slot *slot)
     struct err e = { 0 };
     if (!b)
         return;
+    uint64_t t0 = clock_ns();
     b->from = b->to = known(slot);
     if (kvcopy_save_state(p->copy, slot->s->slot, b->data, &e)) {
         log_warn(ENGINE, "no snapshot was taken: %s", e.msg);
         free(b);
         return;
     }
+    learn_move(p, p->state_bytes, t0);
     prefix_tree_put_state(&p->tree, slot->end, b);
     p->stats.snapshots++;
 }
@@ -312,14 +337,16 @@ static void save_rest(struct kvpool *p, struct kv_slot *slot, uint32_t pos)
     uint32_t id = slot->s->slot, n_tok = 0;
     if (!p->tree.max_bytes || (p->recurrent && !snapshots(p)))
         return;
-    prefix_tree_touch_path(&p->tree, slot->end); /* what is saved is of no use without it */
-    if (p->recurrent && state_at_end(slot) && known(slot) >= pos + p->min_reuse)
-        save_state(p, slot);
     for (struct prefix_node *n = slot->end; (n = alone(n, id, pos)); n = n->parent)
         if (!n->run) {
             need += run_bytes(p, n);
             n_tok += n->n;
         }
+    if (n_tok && !move_pays(p, need, n_tok, 4)) /* there and back, and half of it will never be asked for */
+        return;
+    prefix_tree_touch_path(&p->tree, slot->end); /* what is saved is of no use without it */
+    if (p->recurrent && state_at_end(slot) && known(slot) >= pos + p->min_reuse)
+        save_state(p, slot);
     if (n_tok < p->min_reuse)
         return;
     for (struct prefix_node *n = slot->end; (n = alone(n, id, pos)); n = n->parent) {
@@ -413,7 +440,7 @@ static void set_wanted(const struct kvpool *p, struct kv_slot *slot, const uint3
 {
     slot->n_wanted = 0;
     for (uint32_t i = 0; i < n_boundary && snapshots(p); i++) {
-        if (boundary[i] < p->min_reuse || boundary[i] > n)
+        if (boundary[i] < p->min_reuse || boundary[i] > n || !move_pays(p, p->state_bytes, boundary[i], 2))
             continue;
         if (slot->n_wanted == MAX_WANTED) {
             slot->wanted[1] = slot->wanted[2];

@@ -72,6 +72,10 @@ void kvpool_extend(struct kvpool *p, struct session *s, bool generated);
  * evaluation failed). */
 void kvpool_release(struct kvpool *p, struct session *s, bool keep);
 
+/* What evaluating a token of a prompt takes, in ns, as it was measured; 0: not known. A run is saved, and put back, only
+ * where that is quicker than evaluating it again. */
+void kvpool_set_token_ns(struct kvpool *p, double ns);
+
 struct kvpool_stats kvpool_stats(const struct kvpool *p);
 
 #endif

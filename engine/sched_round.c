@@ -72,6 +72,7 @@ static void learn_speed(struct batch *b, uint64_t ns)
         return;
     double row = (double)ns / b->n_rows;
     b->s->prompt_row_ns = b->s->prompt_row_ns > 0 ? 0.8 * b->s->prompt_row_ns + 0.2 * row : row;
+    kvpool_set_token_ns(b->s->pool, b->s->prompt_row_ns);
 }
 
 /* What was evaluated belongs to the sessions now. */

@@ -263,6 +263,42 @@ static int copy_in_pieces(struct tier *t, enum arena a, uint64_t dst, uint64_t s
     return rc;
 }
 
+static int check_rows(const struct tier *t, enum arena a, const struct tier_rows *r, struct err *e)
+{
+    uint64_t last;
+    if (!r->n || !r->width)
+        return 0;
+    if (r->pitch < r->width || !ckd_mul_u64(r->n - 1, r->pitch, &last))
+        return err_set(e, -EINVAL, "tier %s: %u rows of %llu bytes, %llu apart", t->impl->name, r->n,
+                       (unsigned long long)r->width, (unsigned long long)r->pitch);
+    int rc = check_range(t, a, r->off, r->width, e);
+    return rc ? rc : check_range(t, a, r->off + last, r->width, e);
+}
+
+int tier_read_rows(struct tier *t, enum arena a, const struct tier_rows *r, void *dst, struct err *e)
+{
+    int rc = check_rows(t, a, r, e);
+    if (rc || !r->n || !r->width)
+        return rc;
+    if (t->impl->read_rows)
+        return t->impl->read_rows(t, a, r, dst, e);
+    for (uint32_t i = 0; i < r->n && !rc; i++)
+        rc = t->impl->read(t, a, r->off + i * r->pitch, (uint8_t *)dst + i * r->host_pitch, r->width, e);
+    return rc;
+}
+
+int tier_write_rows(struct tier *t, enum arena a, const struct tier_rows *r, const void *src, struct err *e)
+{
+    int rc = check_rows(t, a, r, e);
+    if (rc || !r->n || !r->width)
+        return rc;
+    if (t->impl->write_rows)
+        return t->impl->write_rows(t, a, r, src, e);
+    for (uint32_t i = 0; i < r->n && !rc; i++)
+        rc = t->impl->write(t, a, r->off + i * r->pitch, (const uint8_t *)src + i * r->host_pitch, r->width, e);
+    return rc;
+}
+
 int tier_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e)
 {
     int rc = check_range(t, a, dst, n, e);

@@ -63,6 +63,12 @@ struct tier_weights {
     const uint8_t *const *data;
 };
 
+/* Rows of bytes in an arena, and how far apart they are there and in the host's memory. */
+struct tier_rows {
+    uint64_t off, pitch, host_pitch, width;
+    uint32_t n;
+};
+
 struct tier;
 struct tier_plan;
 
@@ -82,6 +88,9 @@ struct tier_impl {
     int (*write)(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
     /* Optional, each: */
     int (*copy)(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e); /* n > 0 */
+    /* n rows of `width` bytes, `pitch` apart in the arena and host_pitch in memory; all at least 1 */
+    int (*read_rows)(struct tier *t, enum arena a, const struct tier_rows *r, void *dst, struct err *e);
+    int (*write_rows)(struct tier *t, enum arena a, const struct tier_rows *r, const void *src, struct err *e);
     const void *(*map)(struct tier *t, enum arena a, uint64_t off); /* host-visible bytes, else NULL     */
     bool (*supports)(const struct tier *t, const struct stream *s, uint32_t cmd); /* NULL: every command */
     int (*fault)(struct tier *t, struct err *out);                 /* the story behind -EIO              */
@@ -143,6 +152,9 @@ int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, ui
 int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
 int tier_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
 int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
+/* The same for rows, in one go where the tier can. */
+int tier_read_rows(struct tier *t, enum arena a, const struct tier_rows *r, void *dst, struct err *e);
+int tier_write_rows(struct tier *t, enum arena a, const struct tier_rows *r, const void *src, struct err *e);
 /* n bytes inside one arena, not overlapping: after all steps and copies before it, and seen by all that come later. It may
  * return before it is done; then a failure is reported by what comes next. */
 int tier_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e);

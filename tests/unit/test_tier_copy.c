@@ -1,4 +1,4 @@
-/* tier_copy on every tier that opens here: what was copied is there, what lies around it is as it was. The vulkan tier's
+/* tier_copy, and rows there and back, on every tier that opens here: what was copied is there, what lies around it is as it was. The vulkan tier's
  * cache is cut into buffers of its own for this, and copies cross the cuts. */
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +102,34 @@ static void copies(struct ctx *c)
     look(c);
 }
 
+/* Rows that are apart in the arena and in memory, there and back. */
+static void rows(struct ctx *c)
+{
+    enum { ROWS = 5, WIDTH = 96 << 10, PITCH = 200 << 10, HOST = WIDTH + 40 };
+    struct tier_rows r = { .off = 12, .pitch = PITCH, .host_pitch = HOST, .width = WIDTH, .n = ROWS };
+    uint8_t *host = malloc(ROWS * HOST);
+    memset(host, 0xee, ROWS * HOST);
+    ck_assert_msg(tier_read_rows(c->t, ARENA_KV, &r, host, &c->e) == 0, "%s", c->e.msg);
+    for (int i = 0; i < ROWS; i++) {
+        ck_assert(memcmp(host + i * HOST, c->want + r.off + (uint64_t)i * PITCH, WIDTH) == 0);
+        for (int k = WIDTH; k < HOST; k++)
+            ck_assert_uint_eq(host[i * HOST + k], 0xee);
+    }
+    for (int i = 0; i < ROWS * HOST; i++)
+        host[i] ^= 0x5a;
+    r.off += 4;
+    ck_assert_msg(tier_write_rows(c->t, ARENA_KV, &r, host, &c->e) == 0, "%s", c->e.msg);
+    for (int i = 0; i < ROWS; i++)
+        memcpy(c->want + r.off + (uint64_t)i * PITCH, host + i * HOST, WIDTH);
+    look(c);
+    r.n = 100;
+    ck_assert_int_eq(tier_read_rows(c->t, ARENA_KV, &r, host, &c->e), -EINVAL);
+    r.n = 2, r.pitch = WIDTH - 1;
+    ck_assert_int_eq(tier_write_rows(c->t, ARENA_KV, &r, host, &c->e), -EINVAL);
+    look(c);
+    free(host);
+}
+
 /* After the step before and ahead of the next, without waiting in between. */
 static void between_steps(struct ctx *c)
 {
@@ -136,8 +164,10 @@ static void on(const char *tier, bool planes)
         ck_assert_uint_ge(((const struct vk *)c.t)->arena[ARENA_KV].n, PARTS);
 #endif
     copies(&c);
-    if (strcmp(tier, "null") != 0)
+    if (strcmp(tier, "null") != 0) {
+        rows(&c);
         between_steps(&c);
+    }
     finish(&c);
 }
 
