@@ -338,11 +338,12 @@ await test('settings reach the server', async (chat, page) => {
   await page.getByLabel('Temperature').fill('9');
   await page.keyboard.press('Escape');
   await page.reload();
-  await chat.answers.first().waitFor();
+  await until('the conversation', async () => await chat.answers.count() === 2);
   await chat.ask('more');
   check(!('temperature' in asked()) && asked().top_k === 40, 'out of range was sent, or the rest was lost');
   check(asked().messages[0].content === 'Be brief.', 'the system prompt was lost');
   await page.keyboard.press('Control+Shift+O');
+  await until('an empty one', async () => await chat.answers.count() === 0);
   await chat.ask('elsewhere');
   check(asked().messages[0].role === 'user', 'the system prompt went into another conversation');
 });
@@ -421,6 +422,7 @@ await test('an answer goes on while another conversation is open', async (chat, 
   await chat.begin('slow');
   await until('some text', async () => (await chat.text()).length > 8);
   await page.getByRole('link', { name: 'New conversation' }).click();
+  await until('an empty one', async () => await chat.answers.count() === 0);
   check(await chat.ask('meanwhile') === 'You said: meanwhile (1)', 'no second answer');
   check(await page.locator('#chats .dot').count() === 1, 'no sign of the first');
   await page.locator('#chats li', { hasText: 'slow' }).getByRole('link').click();
