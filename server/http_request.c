@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "server/http_priv.h"
 
-enum { SLOWEST_BODY = 16384 /* bytes a second */, FIRST_BODY = 4096, LARGE_BODY = 16384 };
+enum { DRAIN_BODIES = 4 /* of the largest size are read, to answer a request that is too large */,
+       SLOWEST_BODY = 16384 /* bytes a second */, FIRST_BODY = 4096, LARGE_BODY = 16384 };
 #define BODIES_MAX (256u << 20) /* of all requests together, or four of the largest */
 
 /* ---- waiting ---- */
@@ -102,7 +103,7 @@ static enum MHD_Result take_body(struct request *r, const char *data, size_t n)
         request_refuse(r, 503, "overloaded", "no memory for a request of this size now");
     if (r->refused.status || r->route != ROUTE_API) {
         drop_body(r);
-        return r->seen > 4 * max ? MHD_NO : MHD_YES;
+        return r->seen > DRAIN_BODIES * max ? MHD_NO : MHD_YES;
     }
     memcpy(r->body + r->n_body, data, n);
     r->n_body += n;
@@ -260,7 +261,7 @@ static struct request *create(struct http *h, struct MHD_Connection *c, const ch
 static bool refuse_early(const struct request *r)
 {
     return r->refused.status &&
-           (r->no_end || (r->length != MHD_SIZE_UNKNOWN && r->length > r->h->o.max_body) ||
+           (r->no_end || (r->length != MHD_SIZE_UNKNOWN && r->length > DRAIN_BODIES * r->h->o.max_body) ||
             (r->length && MHD_lookup_connection_value(r->c, MHD_HEADER_KIND, "Expect")));
 }
 
