@@ -225,7 +225,10 @@ int bench_open(struct bench *b, bool trace)
 static void open_roof(struct bench *b)
 {
     struct err e = { 0 };
-    if (args.no_roof || !engine_roof(b->eng, &b->gpu_roof, NULL))
+    int rc = args.no_roof ? 0 : engine_roof(b->eng, &b->gpu_roof, &e);
+    if (rc && rc != -ENOTSUP)
+        fprintf(stderr, "zinc: the roof of the tier's memory: %s\n", e.msg);
+    if (args.no_roof || rc != -ENOTSUP) /* the host's memory is no roof over a device's */
         return;
     if (roof_create(cli_model.o.threads > 0 ? (uint32_t)cli_model.o.threads : 0, &b->roof, &e))
         fprintf(stderr, "zinc: %s\n", e.msg); /* the speeds stand without it */
