@@ -469,7 +469,7 @@ void sched_destroy(struct sched *s)
 static int check_request(const struct sched *s, const struct sched_request *r, struct err *e)
 {
     const struct engine_info *in = &s->eng->info;
-    CHECK(!r->echo_logprobs && r->n_logprobs <= SCHED_MAX_LOGPROBS);
+    CHECK(r->n_logprobs <= SCHED_MAX_LOGPROBS);
     if (!r->n_prompt)
         return err_set(e, -EINVAL, "the prompt has no tokens");
     if (r->n_prompt > in->n_ctx)

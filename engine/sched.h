@@ -37,7 +37,6 @@ struct sched_request {
     struct gen_opts gen;     /* sampling, n_max, stop, ignore_eos, show_special, budget; callbacks are the scheduler's own */
     struct grammar *grammar; /* NULL: free. Takes a reference                                                */
     int32_t n_logprobs;      /* -1: none; 0..20: of the chosen token and of so many best ones                */
-    bool echo_logprobs;      /* not yet: must be false                                                       */
     uint64_t deadline_ns;    /* clock_ns() from which the request is ended; 0: none                          */
     uint64_t client;         /* requests of one client share its turns: a hash of key or address             */
     /* There is something to take, or the request ended. Called on the scheduler's thread, again only after a take that
