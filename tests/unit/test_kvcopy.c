@@ -76,8 +76,10 @@ static void pretend(struct session *s, const int32_t *tok)
 
 START_TEST(copies_continue_as_the_original)
 {
-    if (!here(cases[_i].tier))
+    if (!here(cases[_i].tier)) {
+        printf("%s %s: not run: no such device here\n", presets[cases[_i].preset], cases[_i].tier);
         return;
+    }
     struct engine *eng = open_engine(paths[cases[_i].preset], cases[_i].tier);
     struct session *s[3];
     struct kvcopy *c;
