@@ -15,16 +15,16 @@ static void count(void)
         guard_calls++;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define GUARD_ASAN 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GUARD_HOOKS 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GUARD_ASAN 1
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define GUARD_HOOKS 1
 #endif
 #endif
 
-#ifdef GUARD_ASAN
-/* From sanitizer/allocator_interface.h: ASan owns malloc and calls these. */
+#ifdef GUARD_HOOKS
+/* From sanitizer/allocator_interface.h: the sanitizer owns malloc and calls these. */
 int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
                                               void (*free_hook)(const volatile void *));
 static void on_malloc(const volatile void *p, size_t n)

@@ -14,7 +14,7 @@
 #ifdef ZINC_DEBUG_CHECKS
 void alloc_guard_begin(const char *name);
 void alloc_guard_end(void);
-/* Calls counted by the guard that is open, for tests; 0 where counting is not possible (neither glibc nor ASan). */
+/* Calls counted by the guard that is open, for tests; 0 where counting is not possible (neither glibc nor a sanitizer). */
 uint32_t alloc_guard_count(void);
 /* Forgets what was counted: for an allocation that is meant, such as the report of an error. */
 void alloc_guard_forgive(void);

@@ -21,7 +21,7 @@ static const struct opt opts[] = {
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
     OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token; vulkan: without its cache of kernels, and with it"),
     OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "where the time goes, by kernel; launches then run one by one, slower"),
-    OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure the memory roof"),
+    OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure the roofs"),
     OPT("report", 0, OPT_STR, &args.report, "FILE",
         "also profile, check the results, and write all that somebody far away would ask for into one file"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
@@ -110,11 +110,19 @@ int bench_measure(struct bench *b, uint32_t n, bool prompt, double *tps, double 
     *gbs = (double)(after.bytes - before.bytes) * 1e-9 / s;
     if (host) {
         host->steps += after.steps - before.steps;
+        host->flops += after.flops - before.flops;
         host->host_ns += after.host_ns - before.host_ns;
         host->words += after.words - before.words;
         host->host_bytes += after.host_bytes - before.host_bytes;
     }
     return rc;
+}
+
+static void measure_ops_roof(struct bench *b)
+{
+    double gops;
+    if (!engine_roof_ops(b->eng, &gops, NULL))
+        b->ops_roof = MAX(b->ops_roof, gops);
 }
 
 static void measure_gpu_roof(struct bench *b)
@@ -141,7 +149,9 @@ static int measure_row(struct bench *b, struct bench_row *r, struct err *e)
 {
     int rc = bench_prepare(b, r, e);
     for (uint32_t i = 0; i < b->reps && !rc; i++) {
-        if (b->roof)
+        if (r->prompt && b->ops_roof > 0)
+            measure_ops_roof(b);
+        else if (b->roof)
             roof_measure(b->roof);
         else if (b->gpu_roof > 0)
             measure_gpu_roof(b);
@@ -191,7 +201,7 @@ static int measure_startup(struct bench *b, const char *name, int fresh, struct 
 /* A driver that compiles kernels keeps them: then it makes a difference whether a program starts for the first time. */
 static int measure_startups(struct bench *b, struct err *e)
 {
-    bool compiles = strcmp(engine_info(b->eng)->tier, "vulkan") == 0;
+    bool compiles = engine_info(b->eng)->compiles;
     int rc = compiles ? measure_startup(b, "startup cold", 2, e) : 0;
     return rc ? rc : measure_startup(b, compiles ? "startup warm" : "startup", 1, e);
 }
@@ -228,6 +238,8 @@ static void open_roof(struct bench *b)
     int rc = args.no_roof ? 0 : engine_roof(b->eng, &b->gpu_roof, &e);
     if (rc && rc != -ENOTSUP)
         fprintf(stderr, "zinc: the roof of the tier's memory: %s\n", e.msg);
+    if (!args.no_roof)
+        measure_ops_roof(b);
     if (args.no_roof || rc != -ENOTSUP) /* the host's memory is no roof over a device's */
         return;
     if (roof_create(cli_model.o.threads > 0 ? (uint32_t)cli_model.o.threads : 0, &b->roof, &e))
@@ -298,9 +310,10 @@ const struct command cmd_bench = {
     .usage = "-m MODEL.gguf [-p 512,4096] [-n 128] [-d 0,32768] [-r 3] [options]",
     .about =
         "Measures prompt evaluation (ppN), generation (tgN) and generation at a depth of context (tgN@dN): tokens per\n"
-        "second, mean and standard deviation over the repetitions, the bytes that the stream moves per second, and\n"
-        "their share of the memory roof, which is measured in between. The tokens are any tokens; sampling is not\n"
-        "part of it.\n"
+        "second, mean and standard deviation over the repetitions, the bytes that the stream moves per second, and for\n"
+        "generation their share of the memory roof. Prompts are bound by arithmetic: for them the operations per second,\n"
+        "and where the tier can tell it (cpu) their share of what its products give out of caches. Roofs are measured in\n"
+        "between. The tokens are any tokens; sampling is not part of it.\n"
         "\n"
         "  zinc bench -m model.gguf -p 512 -n 128 -d 0,4096\n"
         "  zinc bench -m model.gguf --tier vulkan --report card.json    one file to send to somebody without such a card",

@@ -36,6 +36,7 @@ struct bench {
     struct session *s;
     struct roof *roof;      /* of the host's memory */
     double gpu_roof;        /* of the tier's own memory, GB/s; 0: it has none or was not asked */
+    double ops_roof;        /* of its products, Gop/s; 0: it cannot tell or was not asked      */
     struct bench_row row[BENCH_ROWS];
     uint32_t n_rows;
     uint32_t reps;
@@ -60,6 +61,7 @@ json_t *bench_profile_json(const struct bench *b, const struct bench_row *r);
 /* cli/bench_print.c */
 double bench_roof(const struct bench *b);              /* GB/s, 0: not known */
 double bench_share(const struct bench *b, double gbs); /* of it, percent     */
+double bench_gops(const struct bench_row *r);          /* operations, 10^9/s */
 void bench_print(const struct bench *b);
 json_t *bench_json(const struct bench *b);
 

@@ -29,6 +29,16 @@ double bench_share(const struct bench *b, double gbs)
     return bench_roof(b) > 0 ? 100 * gbs / bench_roof(b) : 0;
 }
 
+double bench_gops(const struct bench_row *r)
+{
+    return r->n && r->n_reps ? mean(r->tps, r->n_reps) * 1e-9 * (double)r->host.flops / ((double)r->n * r->n_reps) : 0;
+}
+
+static double ops_share(const struct bench *b, const struct bench_row *r)
+{
+    return b->ops_roof > 0 ? 100 * bench_gops(r) / b->ops_roof : 0;
+}
+
 static double per_step(const struct bench_row *r, uint64_t sum)
 {
     return r->host.steps ? (double)sum / (double)r->host.steps : 0;
@@ -50,6 +60,8 @@ void bench_print(const struct bench *b)
                cli_bytes(roof_bytes(b->roof), w), roof_threads(b->roof));
     else if (b->gpu_roof > 0)
         printf("roof: %.0f GB/s, the best of all readings of its memory\n", b->gpu_roof);
+    if (b->ops_roof > 0)
+        printf("compute roof: %.0f Gop/s, the best of int8 products out of caches\n", b->ops_roof);
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const struct bench_row *r = &b->row[i];
         double g = mean(r->gbs, r->n_reps);
@@ -57,10 +69,16 @@ void bench_print(const struct bench *b)
             printf("%-16s opened in %.3f s ± %.3f, first token after %.3f s ± %.3f\n", r->name, mean(r->tps, r->n_reps),
                    deviation(r->tps, r->n_reps), g, deviation(r->gbs, r->n_reps));
         else
-            printf("%-16s %10.2f ± %.2f tok/s  %8.2f GB/s%s", r->name, mean(r->tps, r->n_reps),
-                   deviation(r->tps, r->n_reps), g, bench_roof(b) > 0 ? "" : "\n");
-        if (!r->startup && bench_roof(b) > 0)
-            printf("  %5.1f %% of the roof\n", bench_share(b, g));
+            printf("%-16s %10.2f ± %.2f tok/s  %8.2f GB/s", r->name, mean(r->tps, r->n_reps),
+                   deviation(r->tps, r->n_reps), g);
+        if (r->prompt) /* what its bytes are to memory says little: most of them come out of caches */
+            printf("  %.1f Gop/s", bench_gops(r));
+        if (r->prompt && b->ops_roof > 0)
+            printf("  %5.1f %% of the compute roof", ops_share(b, r));
+        if (!r->startup && !r->prompt && bench_roof(b) > 0)
+            printf("  %5.1f %% of the roof", bench_share(b, g));
+        if (!r->startup)
+            putchar('\n');
         if (r->host.host_bytes)
             printf("%16s host: %.2f us, %.0f dwords, %.0f bytes written for each step\n", "", host_us(r),
                    per_step(r, r->host.words), per_step(r, r->host.host_bytes));
@@ -73,9 +91,14 @@ static json_t *row_json(const struct bench *b, const struct bench_row *r)
     if (r->startup)
         return json_pack("{s:s, s:f, s:f, s:f, s:f}", "test", r->name, "open_s", m, "open_s_spread", d, "first_token_s", g,
                          "first_token_s_spread", deviation(r->gbs, r->n_reps));
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "test", r->name, "n", r->n, "depth", r->depth,
-                     "tps", m, "tps_spread", d, "gbs", g, "roof_percent", bench_share(b, g), "host_us", host_us(r),
-                     "host_dwords", per_step(r, r->host.words), "host_bytes", per_step(r, r->host.host_bytes));
+    json_t *o = json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "test", r->name, "n", r->n, "depth",
+                          r->depth, "tps", m, "tps_spread", d, "gbs", g, "gops", bench_gops(r), "host_us", host_us(r),
+                          "host_dwords", per_step(r, r->host.words), "host_bytes", per_step(r, r->host.host_bytes));
+    if (o && r->prompt && b->ops_roof > 0)
+        json_object_set_new(o, "compute_roof_percent", json_real(ops_share(b, r)));
+    if (o && !r->prompt)
+        json_object_set_new(o, "roof_percent", json_real(bench_share(b, g)));
+    return o;
 }
 
 json_t *bench_json(const struct bench *b)
@@ -88,9 +111,10 @@ json_t *bench_json(const struct bench *b)
         if (b->row[i].profile)
             json_array_append_new(profiles, bench_profile_json(b, &b->row[i]));
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:f, s:o}", "model", in->label, "family", in->family,
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:f, s:f, s:o}", "model", in->label, "family", in->family,
                           "weights", in->weights, "tier", in->tier, "exact", in->exact, "device", in->device, "context",
-                          in->n_ctx, "repetitions", b->reps, "roof_gbs", bench_roof(b), "rows", rows);
+                          in->n_ctx, "repetitions", b->reps, "roof_gbs", bench_roof(b), "roof_gops", b->ops_roof, "rows",
+                          rows);
     if (json_array_size(profiles))
         json_object_set(o, "profiles", profiles);
     json_decref(profiles);

@@ -77,8 +77,12 @@ void bench_profile_print(const struct bench *b, const struct bench_row *r)
     for (uint32_t j = 0; j < p->n_kernels; j++) {
         const struct bench_kernel *k = &p->kernel[j];
         double us = kernel_us(k), g = kernel_gbs(k);
-        printf("  %-28s %7u %12.1f %10.2f %6.1f%% %10.1f %5.1f%%\n", k->name, k->n / p->steps, us / p->steps, us / k->n,
-               p->ns ? 100 * us / ((double)p->ns * 1e-3) : 0, g, bench_share(b, g));
+        printf("  %-28s %7u %12.1f %10.2f %6.1f%% %10.1f", k->name, k->n / p->steps, us / p->steps, us / k->n,
+               p->ns ? 100 * us / ((double)p->ns * 1e-3) : 0, g);
+        if (r->prompt)
+            printf(" %6s\n", "-"); /* memory is no roof over it */
+        else
+            printf(" %5.1f%%\n", bench_share(b, g));
     }
 }
 
@@ -89,9 +93,11 @@ json_t *bench_profile_json(const struct bench *b, const struct bench_row *r)
     for (uint32_t j = 0; j < p->n_kernels; j++) {
         const struct bench_kernel *k = &p->kernel[j];
         double g = kernel_gbs(k);
-        json_array_append_new(kernels, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->name, "calls",
-                                                 (int)(k->n / p->steps), "us_step", kernel_us(k) / p->steps, "us_call",
-                                                 kernel_us(k) / k->n, "gbs", g, "roof_percent", bench_share(b, g)));
+        json_t *o = json_pack("{s:s, s:i, s:f, s:f, s:f}", "kernel", k->name, "calls", (int)(k->n / p->steps), "us_step",
+                              kernel_us(k) / p->steps, "us_call", kernel_us(k) / k->n, "gbs", g);
+        if (o && !r->prompt)
+            json_object_set_new(o, "roof_percent", json_real(bench_share(b, g)));
+        json_array_append_new(kernels, o);
     }
     return json_pack("{s:s, s:i, s:f, s:o}", "test", r->name, "launches", (int)p->launches, "us_step",
                      p->steps ? (double)p->ns * 1e-3 / p->steps : 0.0, "kernels", kernels);

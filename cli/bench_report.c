@@ -112,7 +112,7 @@ int bench_report(struct bench *b, const char *path)
     char tier[32];
     uint32_t failed = 0;
     snprintf(tier, sizeof tier, "%s", engine_info(b->eng)->tier);
-    bool reference = strcmp(tier, "cpu") == 0 || strcmp(tier, "null") == 0;
+    bool nothing_to_check = engine_info(b->eng)->is_reference || engine_info(b->eng)->dry_run;
     json_t *tiers = json_array(), *device = json_object(), *model = model_json(engine_info(b->eng));
     engine_tiers(add_tier, tiers);
     engine_describe(b->eng, add_property, device);
@@ -120,9 +120,9 @@ int bench_report(struct bench *b, const char *path)
     int rc = profile_rows(b);
     json_t *bench = rc ? json_null() : bench_json(b);
     bench_close(b); /* the check opens the device for itself */
-    if (!rc && !reference)
+    if (!rc && !nothing_to_check)
         fprintf(stderr, "zinc: report: every kernel and some tokens against the cpu tier; this may take minutes\n");
-    json_t *check = rc || reference ? json_null() : check_json(tier, &failed);
+    json_t *check = rc || nothing_to_check ? json_null() : check_json(tier, &failed);
     json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "zinc", ZINC_VERSION, "host", host_json(), "tiers", tiers,
                           "device", device, "model", model, "bench", bench, "check", check);
     if (!rc)

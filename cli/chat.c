@@ -45,10 +45,10 @@ struct chat {
 
 /* ---- output ---- */
 
-static int on_part(void *user, enum reply_part part, const char *text, size_t n)
+static int on_part(void *user, enum answer_part part, const char *text, size_t n)
 {
     struct chat *c = user;
-    bool thinks = part == REPLY_REASONING;
+    bool thinks = part == ANSWER_PART_REASONING;
     if (thinks && (args.hide_thinking || !isatty(STDOUT_FILENO)))
         return 0; /* a pipe gets answers */
     if (thinks != c->dim) {

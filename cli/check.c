@@ -20,7 +20,7 @@ static void print_tier(void *user, const struct tier_look *t)
 {
     struct found *f = user;
     char mem[32];
-    bool computes = t->works && strcmp(t->name, "null") != 0;
+    bool computes = t->works && !t->dry_run;
     f->n += computes;
     printf("tier      %-8s %-4s %s%s%s", t->name, t->works ? "yes" : "no", t->device, t->device[0] && t->note[0] ? ": " : "",
            t->note);
@@ -63,7 +63,7 @@ static int try_model(struct err *e)
     printf("runs on   %s, %s, plan %s, %u commands per token%s\n", in->tier, in->device, in->plan, in->n_cmds,
            in->has_vocab ? "" : "; no vocabulary: token ids only");
     if (!(rc = session_create(eng, &s, e)) && !(rc = session_eval(s, &first, 1, &logits, e)) &&
-        strcmp(in->tier, "null") != 0)
+        !in->dry_run)
         for (uint32_t i = 0; i < in->n_vocab && !rc; i++)
             if (logits[i] != logits[i])
                 rc = err_set(e, -EDOM, "logit %u of the first token is not a number: the file may be damaged", i);

@@ -9,8 +9,13 @@
 /* Exit statuses. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_graph,
-    cmd_bench, cmd_validate, cmd_check, cmd_eval, cmd_ladder;
+/* The commands, in the order of `zinc help`; cmd_NAME lies in NAME.c (detokenize beside tokenize). */
+#define CLI_COMMANDS(X)                                                                                                \
+    X(run) X(chat) X(serve) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(eval) X(validate)   \
+    X(check) X(ladder)
+#define X(name) extern const struct command cmd_##name;
+CLI_COMMANDS(X)
+#undef X
 
 /* Options that several commands take. */
 struct cli_model {

@@ -7,6 +7,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "engine/answer/answer.h"
 
 enum { MAX_TASKS = 64, MAX_MESSAGES = 256, MAX_ANSWER = 8192 };
 
@@ -38,7 +39,8 @@ struct eval {
     struct session *s;
     struct score scores[MAX_TASKS];
     uint32_t n_scores, n_prompt, n_answer;
-    char answer[MAX_ANSWER];
+    struct answer *parts;    /* takes the reasoning off               */
+    char answer[MAX_ANSWER]; /* [n_text] what is left, then a NUL     */
     size_t n_text;
     const char *path;
     uint32_t line;
@@ -64,7 +66,7 @@ static struct score *score_of(struct eval *v, const char *task)
     return s;
 }
 
-static int on_text(void *user, const char *text, size_t n)
+static int keep_text(void *user, const char *text, size_t n)
 {
     struct eval *v = user;
     n = MIN(n, sizeof v->answer - 1 - v->n_text);
@@ -72,6 +74,40 @@ static int on_text(void *user, const char *text, size_t n)
     v->n_text += n;
     v->answer[v->n_text] = 0;
     return 0;
+}
+
+static int on_text(void *user, const char *text, size_t n)
+{
+    return answer_put(((struct eval *)user)->parts, text, n);
+}
+
+/* Generates into v->answer what comes after the reasoning. 0 or a negative errno. */
+static int generate_answer(struct eval *v, int think, const int32_t *ids, uint32_t n, struct gen_result *r,
+                           struct err *e)
+{
+    static const struct answer_sink sink = { .text = keep_text };
+    const struct answer_opts as = { .think = think };
+    struct gen_opts o = { .sampling = cli_sampling.p, .n_max = args.n, .show_special = true, .on_text = on_text,
+                          .user = v };
+    o.sampling.temp = 0;
+    v->n_text = 0;
+    v->answer[0] = 0;
+    session_reset(v->s);
+    int rc = answer_create(engine_chat_template(v->eng), &as, &sink, v, &v->parts, e);
+    if (rc)
+        return rc;
+    rc = generate(v->s, &o, ids, n, r, e);
+    if (!rc && (rc = answer_end(v->parts)))
+        err_set(e, rc, "out of memory for an answer");
+    answer_destroy(v->parts);
+    return rc;
+}
+
+/* Whether the line asks to think. A prompt as it is, is taken to end where the answer begins. */
+static int asks_to_think(const json_t *item)
+{
+    const json_t *think = json_object_get(item, "think");
+    return json_object_get(item, "prompt") ? 0 : think ? json_is_true(think) : -1;
 }
 
 /* The prompt of a line as ids. 0 or an exit status. */
@@ -83,7 +119,7 @@ static int read_prompt(struct eval *v, const json_t *item, int32_t **ids, uint32
         return engine_encode(v->eng, prompt, strlen(prompt), ENGINE_ADD_SPECIAL | ENGINE_PARSE_SPECIAL, ids, n, &e)
                    ? cli_fail(&e) : 0;
     struct engine_message m[MAX_MESSAGES];
-    const json_t *list = json_object_get(item, "messages"), *think = json_object_get(item, "think"), *one;
+    const json_t *list = json_object_get(item, "messages"), *one;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MAX_MESSAGES)
         return bad_line(v, "no \"prompt\" and no usable \"messages\"");
@@ -93,14 +129,11 @@ static int read_prompt(struct eval *v, const json_t *item, int32_t **ids, uint32
         if (!m[i].role || !m[i].text)
             return bad_line(v, "a message without \"role\" or \"content\"");
     }
-    return engine_chat(v->eng, m, (uint32_t)i, think ? json_is_true(think) : -1, ids, n, &e) ? cli_fail(&e) : 0;
+    return engine_chat(v->eng, m, (uint32_t)i, asks_to_think(item), ids, n, &e) ? cli_fail(&e) : 0;
 }
 
-/* What comes after the reasoning, without white space around it. */
-static char *trimmed_answer(char *s)
+static char *trimmed(char *s)
 {
-    char *end = strstr(s, "</think>");
-    s = end ? end + strlen("</think>") : s;
     s += strspn(s, " \t\r\n");
     for (size_t n = strlen(s); n && strchr(" \t\r\n", s[n - 1]);)
         s[--n] = 0;
@@ -123,14 +156,9 @@ static int eval_line(struct eval *v, const char *text, size_t n_text)
         rc = bad_line(v, "more than 64 different tasks");
     if (rc || !sc || (args.limit && sc->total >= args.limit) || (rc = read_prompt(v, item, &ids, &n)))
         goto out;
-    struct gen_opts o = { .sampling = cli_sampling.p, .n_max = args.n, .show_special = true, .on_text = on_text, .user = v };
     struct gen_result r;
     struct err e = { 0 };
-    o.sampling.temp = 0;
-    v->n_text = 0;
-    v->answer[0] = 0;
-    session_reset(v->s);
-    rc = generate(v->s, &o, ids, n, &r, &e);
+    rc = generate_answer(v, asks_to_think(item), ids, n, &r, &e);
     if (rc) {
         rc = rc == -ECANCELED ? EXIT_INTERRUPTED : cli_fail(&e);
         goto out;
@@ -139,7 +167,7 @@ static int eval_line(struct eval *v, const char *text, size_t n_text)
         rc = EXIT_INTERRUPTED;
         goto out;
     }
-    const char *got = trimmed_answer(v->answer);
+    const char *got = trimmed(v->answer);
     v->n_prompt += r.n_prompt;
     v->n_answer += r.n_tokens;
     sc->total++;

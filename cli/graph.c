@@ -6,7 +6,7 @@
 
 static struct {
     bool json, dot, stream, plan_only;
-    const char *save;
+    const char *save, *layers;
     uint32_t rows, kv_len, slots;
     float gbs, gflops;
 } args;
@@ -24,10 +24,18 @@ static const struct opt opts[] = {
     OPT("slots", 0, OPT_U32, &args.slots, "N", "sequences at the same time (default: 1)"),
     OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
+    OPT("layers", 0, OPT_STR, &args.layers, "FIRST:END", "only layers FIRST to END - 1, of a model cut there"),
     OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory roof in GB/s that decides the bottleneck"),
     OPT("gflops", 0, OPT_F32, &args.gflops, "N", "compute roof in Gflop/s that decides the bottleneck"),
     { 0 },
 };
+
+static bool parse_layers(const char *text, uint32_t *first, uint32_t *end)
+{
+    int len = 0;
+    return strspn(text, "0123456789:") == strlen(text) && sscanf(text, "%9u:%9u%n", first, end, &len) == 2 &&
+           !text[len] && *first < *end;
+}
 
 static int graph_main(int argc, char **argv)
 {
@@ -37,6 +45,9 @@ static int graph_main(int argc, char **argv)
         return usage_error("no model given: -m FILE");
     if (args.json + args.dot + args.stream + args.plan_only > 1)
         return usage_error("choose one of --json, --dot, --stream, --plan-only");
+    uint32_t first = 0, end = 0;
+    if (args.layers && !parse_layers(args.layers, &first, &end))
+        return usage_error("--layers: '%s' is not FIRST:END with FIRST below END, like 0:14", args.layers);
     struct graph_request r = { .o = cli_model.o,
                                .format = args.dot                                 ? GRAPH_DOT
                                          : args.stream                            ? GRAPH_STREAM
@@ -45,6 +56,8 @@ static int graph_main(int argc, char **argv)
                                .save = args.save,
                                .rows = args.rows,
                                .kv_len = args.kv_len,
+                               .first_layer = first,
+                               .end_layer = end,
                                .gbs = (double)args.gbs,
                                .gflops = (double)args.gflops };
     r.o.n_slots = args.slots;
@@ -60,7 +73,8 @@ const struct command cmd_graph = {
     .about = "Lowers the model to its decode stream and shows it, with what every command moves and computes.\n"
              "\n"
              "  zinc graph -m model.gguf --dot | dot -Tsvg > model.svg\n"
-             "  zinc graph -m model.gguf --save model.zstream && zinc run -m model.gguf --stream model.zstream ...",
+             "  zinc graph -m model.gguf --save model.zstream && zinc run -m model.gguf --stream model.zstream ...\n"
+             "  zinc graph -m model.gguf --layers 0:14 --plan-only    # what that part of it takes",
     .groups = groups,
     .main = graph_main,
 };

@@ -7,8 +7,9 @@
 #include "cli/cli.h"
 
 static const struct command *const commands[] = {
-    &cmd_run,   &cmd_chat,  &cmd_serve,    &cmd_tokenize, &cmd_detokenize, &cmd_inspect,
-    &cmd_graph, &cmd_bench, &cmd_validate, &cmd_check,    &cmd_eval,       &cmd_ladder,
+#define X(name) &cmd_##name,
+    CLI_COMMANDS(X)
+#undef X
 };
 
 static const char *command_name_at(const void *user, size_t i)
@@ -103,7 +104,7 @@ static const struct command *command_of_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, not a death */
+    signal(SIGPIPE, SIG_DFL); /* whose reader is gone ends quietly, as other tools do */
     if (argc < 2) {
         print_overview(stderr);
         return EXIT_USAGE;
@@ -127,6 +128,8 @@ int main(int argc, char **argv)
         argv++;
         argc--;
     }
+    if (c == &cmd_serve || c == &cmd_run || c == &cmd_chat) /* these have more to do when somebody does not read on */
+        signal(SIGPIPE, SIG_IGN);
     int rc = args_parse(c, &argc, argv);
     return rc != ARGS_RUN ? rc : c->main(argc, argv);
 }

@@ -6,16 +6,18 @@
 
 #include "base/ckd.h"
 #include "cli/cli.h"
+#include "engine/answer/answer.h"
 
 enum { DEFAULT_N = 128, ANSWER_ROOM = 1024 };
 
 static struct {
-    const char *prompt, *prompt_file, *prompt_tokens, *system, *dump_logits;
+    const char *prompt, *prompt_file, *prompt_tokens, *system, *dump_logits, *force;
     int32_t n;
+    uint32_t force_rows;
     int think;
     bool chat, print_tokens, json, ignore_eos, special;
     struct str_list stop;
-} args = { .n = -1, .think = -1 };
+} args = { .n = -1, .think = -1, .force_rows = 1 };
 
 static const struct opt run_opts[] = {
     OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "the text to continue"),
@@ -44,14 +46,18 @@ static const struct opt output_opts[] = {
 static const struct opt replay_opts[] = {
     OPT("stream", 0, OPT_STR, &cli_model.o.stream_path, "FILE",
       "run a stream saved by zinc graph --save instead of compiling the model; it sets the context"),
+    OPT("force", 0, OPT_STR, &args.force, "IDS",
+      "go on with these ids whatever the model prefers, and print at each step the id that it would have taken"),
+    OPT("force-rows", 0, OPT_U32, &args.force_rows, "N",
+      "ids of --force per step: 1 as in generating, more as in reading a prompt (default: 1)"),
     { 0 },
 };
 
 struct run {
     struct engine *eng;
     struct session *s;
-    int32_t *prompt;
-    uint32_t n_prompt;
+    int32_t *prompt, *force; /* force [n_force]: --force */
+    uint32_t n_prompt, n_force;
     FILE *dump;
     bool text_out;
     int32_t *ids;      /* generated */
@@ -59,8 +65,8 @@ struct run {
     struct text {
         char *s;
         size_t n, cap;
-    } text[2];         /* by enum reply_part, for JSON */
-    struct reply reply;
+    } text[2];         /* by enum answer_part, for JSON */
+    struct answer *answer; /* NULL without --chat: all is text */
     bool dim;          /* the terminal is in the middle of dimmed text */
 };
 
@@ -97,15 +103,20 @@ static void end_reasoning(struct run *r)
     r->dim = false;
 }
 
-static int on_part(void *user, enum reply_part part, const char *s, size_t n)
+static int put_reasoning(void *user, const char *s, size_t n)
 {
     struct run *r = user;
     if (args.json)
-        return collect_text(&r->text[part], s, n);
-    if (part == REPLY_REASONING) {
-        show_reasoning(r, s, n);
-        return 0;
-    }
+        return collect_text(&r->text[ANSWER_PART_REASONING], s, n);
+    show_reasoning(r, s, n);
+    return 0;
+}
+
+static int put_text(void *user, const char *s, size_t n)
+{
+    struct run *r = user;
+    if (args.json)
+        return collect_text(&r->text[ANSWER_PART_TEXT], s, n);
     end_reasoning(r);
     return r->text_out ? cli_put(stdout, s, n) : 0;
 }
@@ -113,7 +124,7 @@ static int on_part(void *user, enum reply_part part, const char *s, size_t n)
 static int on_text(void *user, const char *s, size_t n)
 {
     struct run *r = user;
-    return args.chat ? reply_put(&r->reply, s, n) : on_part(r, REPLY_ANSWER, s, n);
+    return r->answer ? answer_put(r->answer, s, n) : put_text(r, s, n);
 }
 
 static int on_token(void *user, int32_t id, const float *logits)
@@ -128,6 +139,88 @@ static int on_token(void *user, int32_t id, const float *logits)
         return 0;
     char s[16];
     return cli_put(stdout, s, (size_t)snprintf(s, sizeof s, r->n_ids > 1 ? " %d" : "%d", id));
+}
+
+static int finish_output(struct run *r, struct err *e)
+{
+    if (fflush(stdout) && errno != EPIPE)
+        return err_set(e, -errno, "standard output: %s", strerror(errno));
+    if (r->dump && (fflush(r->dump) || ferror(r->dump)))
+        return err_set(e, -EIO, "%s: cannot be written: %s", args.dump_logits, strerror(errno));
+    return 0;
+}
+
+/* ---- --force ---- */
+
+static int on_forced(void *user, uint32_t i, const float *logits)
+{
+    struct run *r = user;
+    uint32_t n_vocab = engine_info(r->eng)->n_vocab;
+    int32_t best = 0;
+    (void)i;
+    for (uint32_t v = 1; v < n_vocab; v++)
+        if (logits[v] > logits[best])
+            best = (int32_t)v;
+    return on_token(r, best, logits);
+}
+
+/* One at a time, as generate() does it; the tier makes the choices. */
+static int force_singly(struct run *r, const volatile sig_atomic_t *cancel, struct err *e)
+{
+    const int32_t *tok = r->prompt;
+    uint32_t n = r->n_prompt;
+    for (uint32_t i = 0; i < r->n_force; i++) {
+        const float *logits;
+        int32_t best;
+        session_set_prompt(r->s, i == 0); /* however short it is */
+        int rc = *cancel ? -ECANCELED : session_eval_next(r->s, tok, n, NULL, &logits, &best, e);
+        if (rc)
+            return rc;
+        if (best < 0)
+            return err_set(e, -EDOM, "engine: token %u: no logit is a finite number", session_pos(r->s));
+        if ((rc = on_token(r, best, logits)))
+            return err_set(e, rc, "output: %s", strerror(-rc));
+        tok = &r->force[i];
+        n = 1;
+    }
+    return 0;
+}
+
+/* The same by steps of --force-rows: the prompt's last id and all but the last of the others have logits. */
+static int force_together(struct run *r, struct err *e)
+{
+    uint32_t n = r->n_force;
+    int32_t *tok = calloc(n, sizeof *tok);
+    if (!tok)
+        return err_set(e, -ENOMEM, "out of memory");
+    tok[0] = r->prompt[r->n_prompt - 1];
+    memcpy(tok + 1, r->force, (n - 1) * sizeof *tok);
+    session_set_prompt(r->s, true);
+    int rc = r->n_prompt > 1 ? session_eval(r->s, r->prompt, r->n_prompt - 1, NULL, e) : 0;
+    rc = rc ? rc : session_score(r->s, tok, n, on_forced, r, e);
+    free(tok);
+    return rc;
+}
+
+static int follow(struct run *r, struct err *e)
+{
+    const volatile sig_atomic_t *cancel = cli_catch_interrupt();
+    int rc = session_create(r->eng, &r->s, e);
+    r->cap = r->n_force;
+    r->ids = calloc(r->cap, sizeof *r->ids);
+    if (!rc && !r->ids)
+        rc = err_set(e, -ENOMEM, "out of memory");
+    if (rc || (rc = session_check(r->s, r->prompt, r->n_prompt, e)) ||
+        (rc = session_check(r->s, r->force, r->n_force, e)))
+        return cli_fail(e);
+    cli_print_header(r->eng);
+    session_set_cancel(r->s, cancel);
+    rc = args.force_rows > 1 ? force_together(r, e) : force_singly(r, cancel, e);
+    if (r->n_ids)
+        putchar('\n');
+    if (rc == -ECANCELED)
+        return EXIT_INTERRUPTED;
+    return rc ? cli_fail(e) : finish_output(r, e) ? cli_fail(e) : EXIT_OK;
 }
 
 /* The prompt as ids. 0 or an exit status. */
@@ -175,28 +268,15 @@ static void print_json(const struct run *r, const struct gen_result *g, uint32_t
     for (uint32_t i = 0; i < r->n_ids; i++)
         printf(i ? ", %d" : "%d", r->ids[i]);
     printf("], \"text\": ");
-    cli_json_string(stdout, r->text[REPLY_ANSWER].s, r->text[REPLY_ANSWER].n);
-    if (r->text[REPLY_REASONING].n) {
+    cli_json_string(stdout, r->text[ANSWER_PART_TEXT].s, r->text[ANSWER_PART_TEXT].n);
+    if (r->text[ANSWER_PART_REASONING].n) {
         printf(", \"reasoning\": ");
-        cli_json_string(stdout, r->text[REPLY_REASONING].s, r->text[REPLY_REASONING].n);
+        cli_json_string(stdout, r->text[ANSWER_PART_REASONING].s, r->text[ANSWER_PART_REASONING].n);
     }
     printf(", \"end\": \"%s\", \"seed\": %u, \"logits\": \"%08x\", \"prompt_tps\": %.3f, \"decode_tps\": %.3f, "
            "\"decode_gbs\": %.3f}\n", gen_reason_json(g->reason), seed, g->fingerprint,
            prompt_s > 0 ? (g->n_prompt - g->n_reused) / prompt_s : 0, s > 0 ? g->n_decoded / s : 0,
            s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0);
-}
-
-static int finish_output(struct run *r, const struct gen_result *g, uint32_t seed, struct err *e)
-{
-    if (args.json)
-        print_json(r, g, seed);
-    else if (g->n_tokens)
-        putchar('\n');
-    if (fflush(stdout) && errno != EPIPE)
-        return err_set(e, -errno, "standard output: %s", strerror(errno));
-    if (r->dump && (fflush(r->dump) || ferror(r->dump)))
-        return err_set(e, -EIO, "%s: cannot be written: %s", args.dump_logits, strerror(errno));
-    return 0;
 }
 
 static int answer(struct run *r)
@@ -220,9 +300,12 @@ static int answer(struct run *r)
     r->cap = o.n_max ? MIN(o.n_max, in->n_ctx + 1) : in->n_ctx + 1;
     r->ids = calloc(r->cap, sizeof *r->ids);
     r->text_out = in->has_vocab && !args.print_tokens && !args.json;
-    struct reply_marks marks = engine_chat_marks(r->eng, args.think);
-    if (!r->ids || reply_init(&r->reply, &marks, on_part, r))
+    if (!r->ids)
         return usage_error("out of memory");
+    const struct answer_sink sink = { .reasoning = put_reasoning, .text = put_text };
+    const struct answer_opts as = { .think = args.think };
+    if (args.chat && answer_create(engine_chat_template(r->eng), &as, &sink, r, &r->answer, &e))
+        return cli_fail(&e);
     struct progress bar = progress_terminal();
     struct gen_result g = { 0 };
     if ((rc = session_create(r->eng, &r->s, &e)) || (rc = session_check(r->s, r->prompt, r->n_prompt, &e)))
@@ -231,7 +314,7 @@ static int answer(struct run *r)
     session_set_cancel(r->s, cli_catch_interrupt());
     session_set_progress(r->s, cli_model.quiet ? NULL : &bar);
     rc = generate(r->s, &o, r->prompt, r->n_prompt, &g, &e);
-    if (args.chat && !rc && (rc = reply_end(&r->reply)))
+    if (r->answer && !rc && (rc = answer_end(r->answer)))
         err_set(&e, rc, "output: %s", strerror(-rc));
     end_reasoning(r);
     if (rc == -EPIPE) /* nobody reads any more: not our failure */
@@ -241,7 +324,11 @@ static int answer(struct run *r)
             putchar('\n');
         return cli_fail(&e);
     }
-    if (finish_output(r, &g, o.sampling.seed, &e))
+    if (args.json)
+        print_json(r, &g, o.sampling.seed);
+    else if (g.n_tokens)
+        putchar('\n');
+    if (finish_output(r, &e))
         return cli_fail(&e);
     if (!cli_model.quiet)
         print_stats(r, &g);
@@ -257,6 +344,10 @@ static int check_args(void)
     args.chat |= args.system != NULL;
     if (args.chat && args.prompt_tokens)
         return usage_error("--chat needs a text, not --prompt-tokens");
+    if (args.force && (args.json || args.n >= 0 || args.stop.n))
+        return usage_error("--force prints one id for each of its ids: without -n, --stop and --json");
+    if (!args.force_rows || (args.force_rows > 1 && !args.force))
+        return usage_error(args.force_rows ? "--force-rows needs --force" : "--force-rows 0: at least 1 is needed");
     if (args.think >= 0 && !args.chat)
         return usage_error("--%sthink needs --chat", args.think ? "" : "no-");
     return 0;
@@ -274,10 +365,16 @@ static int run_all(struct run *r)
     }
     if ((rc = cli_open_vocab(&r->eng)) || (rc = read_prompt(r)))
         return rc;
-    cli_model.o.ctx_wanted = r->n_prompt + (args.n > 0 ? (uint32_t)args.n : ANSWER_ROOM);
+    if (args.force && (rc = cli_parse_ids(args.force, &r->force, &r->n_force)))
+        return rc;
+    if (args.force && !r->n_force)
+        return usage_error("--force holds no ids");
+    cli_model.o.ctx_wanted = r->n_prompt + (args.force ? r->n_force : args.n > 0 ? (uint32_t)args.n : ANSWER_ROOM);
+    cli_model.o.score_rows = args.force ? args.force_rows : 0;
     if ((rc = cli_start(r->eng)))
         return rc;
-    return answer(r);
+    struct err e = { 0 };
+    return args.force ? follow(r, &e) : answer(r);
 }
 
 static int run_main(int argc, char **argv)
@@ -290,10 +387,11 @@ static int run_main(int argc, char **argv)
     if (r.dump)
         fclose(r.dump);
     free(r.prompt);
+    free(r.force);
     free(r.ids);
     free(r.text[0].s);
     free(r.text[1].s);
-    reply_finish(&r.reply);
+    answer_destroy(r.answer);
     return rc;
 }
 

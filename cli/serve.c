@@ -12,10 +12,10 @@ enum { DEFAULT_SLOTS = 4, CTX_WANTED = 8192, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE
 static struct {
     const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file;
     int32_t port, think_budget, cache_mib;
-    uint32_t slots, queue, max_body_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
+    uint32_t slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
-    bool no_page, no_metrics, reuse_generated;
-    struct str_list keys;
+    bool no_page, no_metrics, reuse_generated, share_cache;
+    struct str_list keys, hosts;
 } args = { .port = 8080, .slots = DEFAULT_SLOTS, .think = -1, .think_budget = -1, .cache_mib = -1,
            .drain_s = DEFAULT_DRAIN_S };
 
@@ -28,6 +28,9 @@ static const struct opt server_opts[] = {
       "the list of processes: --api-key-file is better"),
     OPT("api-key-file", 0, OPT_STR, &args.key_file, "FILE", "keys, one a line; # begins a comment"),
     OPT("cors", 0, OPT_STR, &args.cors, "ORIGIN", "pages of this origin may call the API from a browser; *: all pages"),
+    OPT("allow-host", 0, OPT_LIST, &args.hosts, "NAME",
+      "answer requests to this name (the Host header) without a key too, as behind a proxy; may be given more than once. "
+      "Without keys only local names and addresses are answered"),
     OPT("tls-cert", 0, OPT_STR, &args.tls_cert, "FILE", "serve HTTPS with this certificate (PEM, with its chain)"),
     OPT("tls-key", 0, OPT_STR, &args.tls_key, "FILE", "and its key (PEM)"),
     OPT("no-page", 0, OPT_FLAG, &args.no_page, NULL, "no chat page at /"),
@@ -42,6 +45,8 @@ static const struct opt request_opts[] = {
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
+    OPT("share-cache", 0, OPT_FLAG, &args.share_cache, NULL,
+      "reuse beginnings of prompts also between API keys; who has one can then guess what others asked"),
     OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
       "continue after generated tokens without evaluating them again; on some tiers that changes low bits"),
     OPT("name", 0, OPT_STR, &args.name, "NAME", "the model's name in the API (default: that of the file)"),
@@ -55,6 +60,9 @@ static const struct opt request_opts[] = {
 
 static const struct opt limit_opts[] = {
     OPT("max-body", 0, OPT_U32, &args.max_body_mib, "MIB", "largest request (default: 8)"),
+    OPT("max-memory", 0, OPT_U32, &args.memory_mib, "MIB",
+      "host memory for requests, unread answers and kept grammars together; what does not fit gets 429, what never can "
+      "413 (default: 512, or 4 x --max-body)"),
     OPT("max-connections", 0, OPT_U32, &args.connections, "N", "more are answered 503 (default: 1024)"),
     OPT("idle", 0, OPT_U32, &args.idle_s, "S", "close connections that send or read nothing for so long (default: 60)"),
     OPT("drain", 0, OPT_U32, &args.drain_s, "S", "after SIGTERM, running answers may take so long (default: 30)"),
@@ -100,6 +108,10 @@ static int check_args(void)
     if (args.cors && (args.cors[strcspn(args.cors, " ,\r\n")] ||
                       (strcmp(args.cors, "*") != 0 && !strstr(args.cors, "://"))))
         return usage_error("--cors %s: expected one origin such as https://chat.example.com, or *", args.cors);
+    for (uint32_t i = 0; i < args.hosts.n; i++)
+        if (args.hosts.s[i][strcspn(args.hosts.s[i], " /@:[]\r\n")] || !*args.hosts.s[i])
+            return usage_error("--allow-host %s: expected a name such as chat.example.com, without a port",
+                               args.hosts.s[i]);
     if (args.max_body_mib > 1024)
         return usage_error("--max-body %u: expected at most 1024 MiB", args.max_body_mib);
     if (args.connections > 100000 || args.threads > 64)
@@ -116,9 +128,12 @@ static int listen_first(struct server **s)
                              .n_api_keys = args.keys.n,
                              .api_key_file = args.key_file,
                              .cors = args.cors,
+                             .hosts = args.hosts.s,
+                             .n_hosts = args.hosts.n,
                              .tls_cert = args.tls_cert,
                              .tls_key = args.tls_key,
                              .max_body = (uint64_t)args.max_body_mib << 20,
+                             .max_memory = (uint64_t)args.memory_mib << 20,
                              .max_connections = args.connections,
                              .threads = args.threads,
                              .idle_s = args.idle_s,
@@ -153,7 +168,8 @@ static int serve_all(struct engine **eng, struct server **s)
     struct err e = { 0 };
     struct server_model m = { .sched = { .max_queue = args.queue,
                                          .kv = { .host_bytes = cache_bytes(),
-                                                 .reuse_generated = args.reuse_generated } },
+                                                 .reuse_generated = args.reuse_generated,
+                                                 .share = args.share_cache } },
                               .name = args.name,
                               .think = args.think,
                               .think_budget = args.think_budget,

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 static struct {
-    bool no_special, pieces, show_special;
+    bool no_special, pieces, show_special, null;
 } args;
 
 static const struct opt model_opts[] = {
@@ -16,10 +16,12 @@ static const struct opt tokenize_opts[] = {
     OPT("no-special", 0, OPT_FLAG, &args.no_special, NULL,
       "the text alone: no begin-of-text token, and control tokens written in it stay text"),
     OPT("pieces", 0, OPT_FLAG, &args.pieces, NULL, "one token per line: its id and its text as JSON"),
+    OPT("null", '0', OPT_FLAG, &args.null, NULL, "many texts, each ended by a NUL byte; a line of ids for each"),
     { 0 },
 };
 static const struct opt detokenize_opts[] = {
     OPT("special", 0, OPT_FLAG, &args.show_special, NULL, "print control tokens as text"),
+    OPT("null", '0', OPT_FLAG, &args.null, NULL, "each line of ids is a text, printed with a NUL byte behind it"),
     { 0 },
 };
 
@@ -58,6 +60,21 @@ static int tokenize(struct engine *eng, const char *text, size_t n, struct err *
     return rc;
 }
 
+/* text[0..n): one text or, with --null, several; the last one may lack its NUL. */
+static int tokenize_all(struct engine *eng, const char *text, size_t n, struct err *e)
+{
+    if (!args.null)
+        return tokenize(eng, text, n, e);
+    for (size_t len; n; text += len, n -= len) {
+        len = strnlen(text, n);
+        int rc = tokenize(eng, text, len, e);
+        if (rc)
+            return rc;
+        len += len < n;
+    }
+    return 0;
+}
+
 static int tokenize_main(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -71,9 +88,28 @@ static int tokenize_main(int argc, char **argv)
     if (!engine_info(eng)->has_vocab)
         rc = engine_encode(eng, "", 0, 0, NULL, NULL, &e); /* says why */
     else if (!(rc = cli_read_file("-", &text, &n, &e)))
-        rc = tokenize(eng, text, n, &e);
+        rc = tokenize_all(eng, text, n, &e);
     free(text);
     engine_close(eng);
+    return rc ? cli_fail(&e) : EXIT_OK;
+}
+
+/* The text of the ids in `in`, and a NUL behind it with --null. An exit status. */
+static int detokenize(const struct engine *eng, const char *in)
+{
+    struct err e = { 0 };
+    char *text = NULL;
+    int32_t *ids = NULL;
+    uint32_t n_ids;
+    size_t n;
+    int rc = cli_parse_ids(in, &ids, &n_ids);
+    if (rc)
+        return rc;
+    rc = engine_decode(eng, ids, n_ids, args.show_special ? ENGINE_SHOW_SPECIAL : 0, &text, &n, &e);
+    if (!rc) /* engine_decode ends the text with a NUL */
+        fwrite(text, 1, n + args.null, stdout);
+    free(ids);
+    free(text);
     return rc ? cli_fail(&e) : EXIT_OK;
 }
 
@@ -82,24 +118,24 @@ static int detokenize_main(int argc, char **argv)
     (void)argc, (void)argv;
     struct engine *eng;
     struct err e = { 0 };
-    char *in = NULL, *text = NULL;
-    int32_t *ids = NULL;
-    uint32_t n_ids;
+    char *in = NULL;
     size_t n;
     int rc = cli_open_vocab(&eng);
     if (rc)
         return rc;
     if (cli_read_file("-", &in, &n, &e))
         rc = cli_fail(&e);
-    else if (!(rc = cli_parse_ids(in, &ids, &n_ids))) {
-        rc = engine_decode(eng, ids, n_ids, args.show_special ? ENGINE_SHOW_SPECIAL : 0, &text, &n, &e);
-        rc = rc ? cli_fail(&e) : EXIT_OK;
-        if (!rc)
-            cli_put(stdout, text, n);
-    }
+    else if (!args.null)
+        rc = detokenize(eng, in);
+    else
+        for (char *line = in, *end; !rc && *line; line = end) {
+            end = line + strcspn(line, "\n");
+            if (*end)
+                *end++ = 0;
+            rc = detokenize(eng, line);
+        }
+    fflush(stdout);
     free(in);
-    free(ids);
-    free(text);
     engine_close(eng);
     return rc;
 }
@@ -110,7 +146,7 @@ static const struct opt_group detokenize_groups[] = { { "options", model_opts },
 const struct command cmd_tokenize = {
     .name = "tokenize",
     .summary = "text on standard input to token ids",
-    .usage = "-m MODEL.gguf [--no-special] [--pieces] < TEXT",
+    .usage = "-m MODEL.gguf [--no-special] [--pieces] [--null] < TEXT",
     .about = "Prints the token ids of the text on standard input, on one line.\n"
              "\n"
              "  printf 'Hello world' | zinc tokenize -m model.gguf",
@@ -121,7 +157,7 @@ const struct command cmd_tokenize = {
 const struct command cmd_detokenize = {
     .name = "detokenize",
     .summary = "token ids on standard input to text",
-    .usage = "-m MODEL.gguf [--special] < IDS",
+    .usage = "-m MODEL.gguf [--special] [--null] < IDS",
     .about = "Prints the text of the token ids on standard input, byte by byte as the vocabulary has it.\n"
              "\n"
              "  echo 9906 1917 | zinc detokenize -m model.gguf",

@@ -4,7 +4,7 @@
 
 #include "base/ckd.h"
 #include "cli/cli.h"
-#include "engine/validate.h"
+#include "engine/proof/validate.h"
 
 static struct {
     const char *tier_a, *tier_b, *prompt, *prompt_tokens;

@@ -1,142 +1,96 @@
-/* Weights: from the mapped file to the device. A few threads each take a piece of a tensor, regroup it into planes in
- * memory that the device can read by itself, and start its copy; while that runs they prepare the next piece. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+/* Weights on their way to the device (rt/replay.h): a thread regroups a piece in memory that the device can read by itself
+ * and starts its copy; while that runs it prepares the next in another such buffer. */
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/ckd.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "cuda/cuda.h"
-#include "rt/pieces.h"
 
 enum { MAX_LOADERS = 8 };
 
-struct loading {
-    struct cuda *c;
-    struct pieces pieces;
-    atomic_uint next;
-    atomic_ullong done;
-    atomic_int rc; /* cu_result of the first failure, or -1: cancelled */
-};
-
-/* Where a piece's bytes go. */
-struct sending {
+struct loader {
     struct cuda *c;
     cu_stream q;
+    uint8_t *buf[2];
+    uint64_t room[2];
+    cu_event ev[2]; /* behind the last copy from the buffer */
+    int now;        /* the buffer of the next piece */
 };
 
 static int send_bytes(void *user, uint64_t off, const void *from, uint64_t n)
 {
-    struct sending *s = user;
-    return s->c->cu->to_device_async(s->c->arena[ARENA_WEIGHTS] + off, from, n, s->q);
+    struct loader *l = user;
+    return l->c->cu->to_device_async(l->c->arena[ARENA_WEIGHTS] + off, from, n, l->q);
 }
 
-static void fail(struct loading *l, cu_result r)
+static int alloc_weights(struct replay *r, const struct stream *s, struct err *e)
 {
-    int none = 0;
-    atomic_compare_exchange_strong(&l->rc, &none, r);
+    struct cuda *c = cuda_of_replay(r);
+    r->weight_bytes = MAX(s->h.arena_bytes[ARENA_WEIGHTS], 256u);
+    c->cu->ctx_set(c->ctx);
+    cu_result q = c->cu->mem_alloc(&c->arena[ARENA_WEIGHTS], r->weight_bytes);
+    return q ? cuda_fail(c, q, e, "%llu MiB for weights", (unsigned long long)(r->weight_bytes >> 20)) : 0;
 }
 
-static void *load_pieces(void *arg)
+static int fail(const struct cuda *c, cu_result q, struct err *e)
 {
-    struct loading *l = arg;
-    struct cuda *c = l->c;
-    const struct cuda_api *cu = c->cu;
-    uint8_t *buf[2] = { 0 };
-    uint64_t room[2] = { 0 };
-    cu_event ev[2] = { 0 };
-    cu_stream q = NULL;
-    cu_result r = cu->ctx_set(c->ctx);
-    if (!r)
-        r = cu->stream_create(&q, CU_STREAM_NON_BLOCKING);
-    for (int b = 0; b < 2 && !r; b++)
-        r = cu->event_create(&ev[b], CU_EVENT_NO_TIMING);
-    uint32_t i;
-    for (int b = 0; !r && !atomic_load(&l->rc) && (i = atomic_fetch_add(&l->next, 1)) < l->pieces.n; b ^= 1) {
-        const struct piece *p = &l->pieces.piece[i];
-        uint64_t bytes = piece_bytes(&l->pieces, p);
-        r = cu->event_sync(ev[b]); /* at once when it was never recorded */
-        if (!r && room[b] < bytes) {
-            if (buf[b])
-                cu->host_free(buf[b]);
-            room[b] = MAX(bytes, (uint64_t)PIECE_BYTES);
-            r = cu->host_alloc((void **)&buf[b], room[b], CU_HOST_PORTABLE);
-        }
-        if (!r)
-            r = piece_pack(&l->pieces, p, buf[b], send_bytes, &(struct sending){ c, q });
-        if (!r)
-            r = cu->event_record(ev[b], q);
-        atomic_fetch_add(&l->done, bytes);
+    return q ? cuda_fail(c, q, e, "copying %llu MiB of weights", (unsigned long long)(c->r.weight_bytes >> 20)) : 0;
+}
+
+static int begin(struct replay *r, void *thread, struct err *e)
+{
+    struct loader *l = thread;
+    l->c = cuda_of_replay(r);
+    const struct cuda_api *cu = l->c->cu;
+    cu_result q = cu->ctx_set(l->c->ctx);
+    if (!q)
+        q = cu->stream_create(&l->q, CU_STREAM_NON_BLOCKING);
+    for (int b = 0; b < 2 && !q; b++)
+        q = cu->event_create(&l->ev[b], CU_EVENT_NO_TIMING);
+    return fail(l->c, q, e);
+}
+
+static int send_piece(struct replay *r, void *thread, const struct pieces *all, const struct piece *p, struct err *e)
+{
+    struct loader *l = thread;
+    const struct cuda_api *cu = l->c->cu;
+    uint64_t bytes = piece_bytes(all, p);
+    int b = l->now;
+    cu_result q = cu->event_sync(l->ev[b]); /* at once when it was never recorded */
+    if (!q && l->room[b] < bytes) {
+        if (l->buf[b])
+            cu->host_free(l->buf[b]);
+        l->buf[b] = NULL;
+        l->room[b] = MAX(bytes, (uint64_t)PIECE_BYTES);
+        q = cu->host_alloc((void **)&l->buf[b], l->room[b], CU_HOST_PORTABLE);
     }
-    if (q && !r)
-        r = cu->stream_sync(q);
-    if (r)
-        fail(l, r);
+    if (!q)
+        q = piece_pack(all, p, l->buf[b], send_bytes, l);
+    if (!q)
+        q = cu->event_record(l->ev[b], l->q);
+    l->now = !b;
+    return fail(l->c, q, e);
+}
+
+static int end(struct replay *r, void *thread, struct err *e)
+{
+    struct loader *l = thread;
+    const struct cuda_api *cu = l->c->cu;
+    cu_result q = l->q ? cu->stream_sync(l->q) : CU_OK;
     for (int b = 0; b < 2; b++) {
-        if (buf[b])
-            cu->host_free(buf[b]);
-        if (ev[b])
-            cu->event_destroy(ev[b]);
+        if (l->buf[b])
+            cu->host_free(l->buf[b]);
+        if (l->ev[b])
+            cu->event_destroy(l->ev[b]);
     }
-    if (q)
-        cu->stream_destroy(q);
-    return NULL;
-}
-
-static int run_loaders(struct loading *l, uint64_t total, const struct progress *p, struct err *e)
-{
-    pthread_t thread[MAX_LOADERS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = MIN((uint32_t)MAX(cores, 1), (uint32_t)MAX_LOADERS), started = 0;
-    for (; started < n; started++)
-        if (pthread_create(&thread[started], NULL, load_pieces, l))
-            break;
-    if (!started)
-        load_pieces(l);
-    while (started && atomic_load(&l->done) < total && !atomic_load(&l->rc)) {
-        if (!progress_report(p, "weights", atomic_load(&l->done), total))
-            fail(l, -1);
-        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
-    }
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
-    int r = atomic_load(&l->rc);
-    if (r == -1 || (!r && !progress_report(p, "weights", total, total)))
-        return err_set(e, -ECANCELED, "cuda: load was cancelled");
-    return r ? cuda_fail(l->c, r, e, "copying %llu MiB of weights", (unsigned long long)(total >> 20)) : 0;
+    if (l->q)
+        cu->stream_destroy(l->q);
+    return fail(l->c, q, e);
 }
 
 int cuda_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
-    struct cuda *c = cuda_of(t);
-    const struct stream_head *h = &w->s->h;
-    uint64_t total = 0, t0 = clock_ns(), arena = MAX(h->arena_bytes[ARENA_WEIGHTS], 256u);
-    uint32_t *unit = calloc(h->n_weights + 1, sizeof *unit);
-    struct loading l = { .c = c };
-    if (!unit)
-        return err_set(e, -ENOMEM, "cuda: weight table");
-    int rc = dispatch_weight_units(w->s, unit, e);
-    if (!rc && (rc = pieces_cut(&l.pieces, w, unit)))
-        err_set(e, rc, "cuda: weight table");
-    for (uint32_t i = 0; i < h->n_weights; i++)
-        total += w->s->weights[i].bytes;
-    cu_result r;
-    c->cu->ctx_set(c->ctx);
-    if (!rc && (r = c->cu->mem_alloc(&c->arena[ARENA_WEIGHTS], arena)))
-        rc = cuda_fail(c, r, e, "%llu MiB for weights", (unsigned long long)(arena >> 20));
-    if (!rc)
-        rc = run_loaders(&l, total, p, e);
-    double s = (double)(clock_ns() - t0) * 1e-9;
-    if (!rc)
-        log_info(CUDA, "%.2f GB of weights in %.2f s, %.1f GB/s", (double)total * 1e-9, s, (double)total * 1e-9 / s);
-    c->weight_bytes = arena;
-    c->weights_hash = h->weights_hash;
-    c->n_weights = h->n_weights;
-    pieces_free(&l.pieces);
-    free(unit);
-    return rc;
+    static const struct replay_loader loader = { .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
+                                                 .alloc = alloc_weights, .begin = begin, .piece = send_piece,
+                                                 .end = end };
+    return replay_load(replay_of(t), w, &loader, p, e);
 }

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/ckd.h"
@@ -23,7 +24,9 @@ static void load_one(struct cuda *c, struct cuda_module *m)
 {
     int opts[] = { CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES };
     void *values[] = { m->log, (void *)(uintptr_t)sizeof m->log };
-    m->rc = c->cu->module_load(&m->m, m->blob->data, 2, opts, values);
+    uint64_t n;
+    const void *ptx = kernel_blob_bytes(m->blob, &n);
+    m->rc = ptx ? c->cu->module_load(&m->m, ptx, 2, opts, values) : CU_OUT_OF_MEMORY;
 }
 
 static void *load_some(void *arg)
@@ -85,9 +88,9 @@ static int find_function(struct cuda *c, enum kernel_id k, struct err *e)
     cu_result r = c->cu->module_function(&c->func[k], find_module(c, info->module)->m, info->name);
     if (r)
         return cuda_fail(c, r, e, "kernel %s", info->name);
-    r = c->cu->func_set(c->func[k], CU_FUNC_MAX_DYNAMIC_SHARED, (int)c->t.shared_max);
+    r = c->cu->func_set(c->func[k], CU_FUNC_MAX_DYNAMIC_SHARED, (int)c->r.target.shared_max);
     if (r)
-        return cuda_fail(c, r, e, "kernel %s: %u bytes of shared memory", info->name, c->t.shared_max);
+        return cuda_fail(c, r, e, "kernel %s: %u bytes of shared memory", info->name, c->r.target.shared_max);
     int regs = 0, local = 0;
     c->cu->func_attr(&regs, CU_FUNC_REGS, c->func[k]);
     c->cu->func_attr(&local, CU_FUNC_LOCAL_BYTES, c->func[k]);

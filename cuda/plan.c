@@ -42,11 +42,13 @@ static cu_result launch_end(struct cuda *c, const struct cuda_plan *p, bool over
 /* Kernels of sm_90 wait for their inputs by themselves; on older devices launches follow each other. */
 static bool overlaps(const struct cuda *c)
 {
-    return c->t.wgmma;
+    return c->r.target.wgmma;
 }
 
-static int capture(struct cuda *c, struct cuda_plan *p, struct cuda_pass *x, struct err *e)
+static int capture(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct err *e)
 {
+    const struct dispatch_plan *d = p->r.pass[pass].d;
+    struct cuda_pass *x = &p->pass[pass];
     const struct cuda_api *cu = c->cu;
     cu_graph g = NULL;
     cu_result r = cu->capture_begin(c->q, CU_CAPTURE_THREAD_LOCAL);
@@ -55,13 +57,13 @@ static int capture(struct cuda *c, struct cuda_plan *p, struct cuda_pass *x, str
     bool over = overlaps(c);
     r = launch_begin(c, p);
     uint32_t i = 0;
-    for (; i < x->d->n && !r; i++)
-        r = launch_dispatch(c, x->d, i, over);
+    for (; i < d->n && !r; i++)
+        r = launch_dispatch(c, d, i, over);
     if (r) {
         cu->capture_end(c->q, &g);
         if (g)
             cu->graph_destroy(g);
-        return i ? cuda_fail(c, r, e, "launch of %s", kernel_infos[x->d->d[i - 1].kernel].name)
+        return i ? cuda_fail(c, r, e, "launch of %s", kernel_infos[d->d[i - 1].kernel].name)
                  : cuda_fail(c, r, e, "launch of k_step_begin");
     }
     r = launch_end(c, p, over);
@@ -73,7 +75,7 @@ static int capture(struct cuda *c, struct cuda_plan *p, struct cuda_pass *x, str
         r = cu->graph_upload(x->exec, c->q);
     if (g)
         cu->graph_destroy(g);
-    return r ? cuda_fail(c, r, e, "graph of %u launches", x->d->n + 2) : 0;
+    return r ? cuda_fail(c, r, e, "graph of %u launches", d->n + 2) : 0;
 }
 
 /* ---- plans ---- */
@@ -86,43 +88,22 @@ void cuda_plan_destroy(struct tier_plan *base)
     struct cuda *c = cuda_of(base->tier);
     c->cu->ctx_set(c->ctx);
     c->cu->stream_sync(c->q);
-    for (uint32_t i = 0; i < p->n_passes; i++) {
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
         struct cuda_pass *x = &p->pass[i];
         if (x->exec)
             c->cu->exec_destroy(x->exec);
-        for (uint32_t k = 0; x->events && k <= x->d->n; k++)
+        for (uint32_t k = 0; x->events && k <= p->r.pass[i].d->n; k++)
             if (x->events[k])
                 c->cu->event_destroy(x->events[k]);
         free(x->events);
-        dispatch_free(x->d);
     }
     if (p->work)
         c->cu->mem_free(p->work);
     if (p->consts)
         c->cu->mem_free(p->consts);
     cuda_host_free(c, &p->ring);
-    if (c->last == p)
-        c->last = NULL;
+    replay_plan_free(&p->r);
     free(p);
-}
-
-static int build_passes(struct cuda *c, struct cuda_plan *p, const struct stream *s, struct err *e)
-{
-    uint32_t rows[2] = { s->h.row_cap, 1 };
-    uint32_t n = s->h.row_cap > 1 && s->h.row_cap <= KL_DECODE_ROWS ? 2 : 1;
-    bool need[KERNEL_COUNT] = { [K_step_begin] = true, [K_step_end] = true };
-    int rc = 0;
-    for (uint32_t i = 0; i < n && !rc; i++) {
-        struct cuda_pass *x = &p->pass[i];
-        x->max_rows = rows[i];
-        rc = dispatch_build(s, &c->t, rows[i], &x->d, e);
-        if (rc)
-            break;
-        p->n_passes++;
-        for (uint32_t k = 0; k < x->d->n; k++)
-            need[x->d->d[k].kernel] = true;
-    }
-    return rc ? rc : cuda_modules_need(c, need, e);
 }
 
 static int alloc_device(struct cuda *c, cu_ptr *p, uint64_t bytes, const char *what, struct err *e)
@@ -136,21 +117,17 @@ static int alloc_device(struct cuda *c, cu_ptr *p, uint64_t bytes, const char *w
 
 static int alloc_plan(struct cuda *c, struct cuda_plan *p, const struct stream *s, struct err *e)
 {
-    uint64_t work = 0;
-    for (uint32_t i = 0; i < p->n_passes; i++)
-        work = MAX(work, p->pass[i].d->work_bytes);
-    p->stride = (uint32_t)align_up(s->h.next_off, 64);
     int rc;
-    if ((rc = alloc_device(c, &p->work, work, "the kernels' own memory", e)) ||
+    if ((rc = alloc_device(c, &p->work, p->r.work_bytes, "the kernels' own memory", e)) ||
         (rc = alloc_device(c, &p->consts, s->h.const_bytes, "constants", e)) ||
-        (rc = cuda_host_alloc(c, &p->ring, (uint64_t)p->stride * KL_RING, e)))
+        (rc = cuda_host_alloc(c, &p->ring, (uint64_t)p->r.stride * KL_RING, e)))
         return rc;
-    c->work_bytes += work;
+    p->r.ring = p->ring.p;
     cu_result r = s->h.const_bytes ? c->cu->to_device(p->consts, s->consts, s->h.const_bytes) : CU_OK;
     return r ? cuda_fail(c, r, e, "constants") : 0;
 }
 
-static void relocate(struct cuda *c, struct cuda_plan *p, const struct stream *s)
+static void relocate(struct cuda *c, struct cuda_plan *p)
 {
     uint64_t base[ARENA_ALL];
     for (int a = 0; a < ARENA_COUNT; a++)
@@ -158,70 +135,59 @@ static void relocate(struct cuda *c, struct cuda_plan *p, const struct stream *s
     base[ARENA_CONST] = p->consts;
     base[ARENA_WORK] = p->work;
     base[ARENA_HOST_IO] = c->io.va;
-    for (uint32_t i = 0; i < p->n_passes; i++)
-        dispatch_relocate(p->pass[i].d, base);
-    p->begin = (kl_step_begin){ .step = c->arena[ARENA_IO], .ring = p->ring.va, .seq = c->seq,
-                                .next_off = (uint32_t)s->h.next_off, .stride = p->stride };
-    p->end = (kl_step_end){ .next = c->arena[ARENA_IO] + s->h.next_off, .host_next = c->io.va + s->h.next_off,
-                            .seq = c->seq, .done = c->done.va, .n = s->h.out_cap };
+    for (uint32_t i = 0; i < p->r.n_passes; i++)
+        dispatch_relocate(p->r.pass[i].d, base);
+    const struct replay_places at = { .io = c->arena[ARENA_IO], .host_io = c->io.va, .seq = c->seq, .done = c->done.va,
+                                      .ring = p->ring.va };
+    replay_frame(&p->r, &at, &p->begin, &p->end);
 }
 
-static int make_events(struct cuda *c, struct cuda_pass *x, struct err *e)
+static int make_events(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct err *e)
 {
-    x->events = calloc(x->d->n + 1, sizeof *x->events);
+    uint32_t n = p->r.pass[pass].d->n;
+    struct cuda_pass *x = &p->pass[pass];
+    x->events = calloc(n + 1, sizeof *x->events);
     if (!x->events)
         return err_set(e, -ENOMEM, "cuda: events");
-    for (uint32_t k = 0; k <= x->d->n; k++) {
+    for (uint32_t k = 0; k <= n; k++) {
         cu_result r = c->cu->event_create(&x->events[k], CU_EVENT_DEFAULT);
         if (r)
             return cuda_fail(c, r, e, "event");
     }
-    if (x->d->n > c->cap_trace) {
-        struct tier_trace *t = realloc(c->trace, x->d->n * sizeof *t);
-        if (!t)
-            return err_set(e, -ENOMEM, "cuda: trace of %u launches", x->d->n);
-        c->trace = t;
-        c->cap_trace = x->d->n;
-    }
-    return 0;
+    return replay_trace_room(&c->r, n, e);
 }
 
 int cuda_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
 {
     struct cuda *c = cuda_of(t);
-    if (k == PLAN_PERSISTENT)
-        return err_set(e, -ENOTSUP, "cuda: there is no persistent plan yet; --plan=replay");
-    if (s->h.n_weights != c->n_weights || s->h.weights_hash != c->weights_hash)
-        return err_set(e, -EINVAL, "cuda: the stream is of another model than the weights: %u weights, hash %016llx; "
-                       "loaded %u, %016llx", s->h.n_weights, (unsigned long long)s->h.weights_hash, c->n_weights,
-                       (unsigned long long)c->weights_hash);
+    bool need[KERNEL_COUNT] = { 0 };
     struct cuda_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "cuda: plan object");
-    p->base = (struct tier_plan){ .tier = t, .s = s, .kind = PLAN_REPLAY };
     c->cu->ctx_set(c->ctx);
-    int rc;
-    if (!(rc = build_passes(c, p, s, e)) && !(rc = alloc_plan(c, p, s, e))) {
-        relocate(c, p, s);
-        for (uint32_t i = 0; i < p->n_passes && !rc; i++) {
-            if (c->trace_on)
-                rc = make_events(c, &p->pass[i], e);
-            else if (!c->check)
-                rc = capture(c, p, &p->pass[i], e);
+    int rc = replay_plan_begin(&p->r, &c->r, s, k, e);
+    if (!rc && !(rc = replay_plan_build(&p->r, need, e)) && !(rc = cuda_modules_need(c, need, e)) &&
+        !(rc = alloc_plan(c, p, s, e))) {
+        relocate(c, p);
+        for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {
+            if (c->r.trace_on)
+                rc = make_events(c, p, i, e);
+            else if (!c->r.check)
+                rc = capture(c, p, i, e);
         }
     }
     if (rc) {
-        cuda_plan_destroy(&p->base);
+        cuda_plan_destroy(&p->r.base);
         return rc;
     }
-    c->mirrored = c->mirrored && dispatch_copies_logits(s);
-    *out = &p->base;
+    replay_plan_end(&p->r);
+    *out = &p->r.base;
     return 0;
 }
 
 void cuda_plan_dump(const struct tier_plan *base, FILE *f)
 {
-    const struct cuda_plan *p = (const struct cuda_plan *)base;
+    const struct replay_plan *p = (const struct replay_plan *)base;
     for (uint32_t i = 0; i < p->n_passes; i++) {
         const struct dispatch_plan *d = p->pass[i].d;
         fprintf(f, "graph for %u row%s: %u launches\n", p->pass[i].max_rows, p->pass[i].max_rows == 1 ? "" : "s", d->n);
@@ -244,88 +210,53 @@ static bool is_done(const struct cuda *c, uint64_t point)
     return (int32_t)(done_count(c) - (uint32_t)point) >= 0;
 }
 
-static struct cuda_pass *pass_for(struct cuda_plan *p, const struct step *step)
-{
-    uint32_t i = p->n_passes;
-    while (i-- > 0)
-        if (step->n_rows <= p->pass[i].max_rows && step->n_out <= p->pass[i].max_rows)
-            return &p->pass[i];
-    return &p->pass[0];
-}
-
 /* Launches [0, n) one by one, each followed by a mark in time or by waiting for it. */
-static cu_result run_singly(struct cuda *c, struct cuda_plan *p, struct cuda_pass *x, uint32_t n, uint32_t *at)
+static cu_result run_singly(struct cuda *c, struct cuda_plan *p, uint32_t pass, uint32_t n, uint32_t *at)
 {
+    const struct dispatch_plan *d = p->r.pass[pass].d;
+    cu_event *events = c->r.trace_on ? p->pass[pass].events : NULL;
     cu_result r = launch_begin(c, p);
-    bool stamps = c->trace_on && x->events;
-    if (!r && stamps)
-        r = c->cu->event_record(x->events[0], c->q);
+    if (!r && events)
+        r = c->cu->event_record(events[0], c->q);
     for (uint32_t i = 0; i < n && !r; i++) {
         *at = i;
-        r = launch_dispatch(c, x->d, i, false);
+        r = launch_dispatch(c, d, i, false);
         if (!r)
-            r = stamps ? c->cu->event_record(x->events[i + 1], c->q) : c->cu->stream_sync(c->q);
+            r = events ? c->cu->event_record(events[i + 1], c->q) : c->cu->stream_sync(c->q);
     }
     if (!r)
         r = launch_end(c, p, false);
     if (!r)
         r = c->cu->stream_sync(c->q);
-    if (r || !stamps)
+    if (r || !events)
         return r;
     double ns = 0.0;
     for (uint32_t i = 0; i < n; i++) {
         float ms = 0.0f;
-        c->cu->event_ms(&ms, x->events[i], x->events[i + 1]);
-        c->trace[i] = (struct tier_trace){ .cmd = x->d->d[i].cmd, .kernel = kernel_infos[x->d->d[i].kernel].name,
-                                           .start_ns = (uint64_t)ns, .end_ns = (uint64_t)(ns + (double)ms * 1e6) };
+        c->cu->event_ms(&ms, events[i], events[i + 1]);
+        c->r.trace[i] = (struct tier_trace){ .cmd = d->d[i].cmd, .kernel = kernel_infos[d->d[i].kernel].name,
+                                             .start_ns = (uint64_t)ns, .end_ns = (uint64_t)(ns + (double)ms * 1e6) };
         ns += (double)ms * 1e6;
     }
-    c->n_trace = n;
+    c->r.n_trace = n;
     return r;
 }
 
-static int submit_some(struct cuda *c, struct cuda_plan *p, const struct step *step, uint32_t n_cmds, uint64_t *point)
+int cuda_run(struct replay *rp, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
 {
-    struct cuda_pass *x = pass_for(p, step);
-    uint8_t *slot = (uint8_t *)p->ring.p + (c->issued % KL_RING) * p->stride;
-    uint32_t n = 0, at = 0;
-    int rc = 0;
-    if (c->issued >= KL_RING) /* the slot's previous step must have been read */
-        while ((rc = cuda_wait(&c->base, c->issued - KL_RING + 1, 1000000000u)) == -ETIME) {
-        }
-    if (rc)
-        return rc;
-    c->base.stats.words += stream_patch(slot, p->base.s, step);
-    c->last = p;
+    struct cuda *c = cuda_of_replay(rp);
+    struct cuda_plan *p = (struct cuda_plan *)base;
+    const struct dispatch_plan *d = base->pass[pass].d;
+    cu_exec exec = p->pass[pass].exec;
+    uint32_t at = 0;
     c->cu->ctx_set(c->ctx);
-    cu_result r;
-    if (n_cmds == p->base.s->h.n_cmds && x->exec) {
-        r = c->cu->graph_launch(x->exec, c->q);
-    } else {
-        while (n < x->d->n && x->d->d[n].cmd < n_cmds)
-            n++;
-        r = run_singly(c, p, x, n, &at);
-    }
+    cu_result r = exec && n == d->n ? c->cu->graph_launch(exec, c->q) : run_singly(c, p, pass, n, &at);
     if (r) {
-        cuda_report(c, r, p, x->d->n && !x->exec ? x->d->d[at].cmd : UINT32_MAX, "launching a step");
+        cuda_report(c, r, base, d->n && !exec ? d->d[at].cmd : UINT32_MAX, "launching a step");
         return -EIO;
     }
-    *point = ++c->issued;
+    *point = rp->issued + 1;
     return 0;
-}
-
-int cuda_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
-{
-    return submit_some(cuda_of(t), (struct cuda_plan *)p, step, p->s->h.n_cmds, point);
-}
-
-int cuda_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)
-{
-    uint64_t point;
-    int rc = submit_some(cuda_of(t), (struct cuda_plan *)p, step, n_cmds, &point);
-    while (!rc && (rc = cuda_wait(t, point, 1000000000u)) == -ETIME)
-        rc = 0;
-    return rc;
 }
 
 /* Polls the word in host memory; now and then asks the driver whether the device still lives. */
@@ -342,7 +273,7 @@ int cuda_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
             continue;
         cu_result r = c->cu->stream_query(c->q);
         if (r && r != CU_NOT_READY) {
-            cuda_report(c, r, c->last, UINT32_MAX, "waiting for a step");
+            cuda_report(c, r, c->r.last, UINT32_MAX, "waiting for a step");
             return -EIO;
         }
         uint64_t now = clock_ns();

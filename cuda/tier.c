@@ -164,41 +164,32 @@ static void cuda_destroy(struct tier *t)
         cuda_modules_free(c);
         cu->ctx_release(c->dev);
     }
-    free(c->trace);
+    replay_free(&c->r);
     free(c);
 }
 
-/* Does the device execute what it is given? One addition, looked at. */
-static int self_check(struct cuda *c, struct err *e)
+static int add(struct replay *rp, const float a[REPLAY_CHECK_N], float y[REPLAY_CHECK_N], struct err *e)
 {
-    enum { N = 64 };
+    enum { BYTES = REPLAY_CHECK_N * sizeof(float) };
+    struct cuda *c = cuda_of_replay(rp);
     bool need[KERNEL_COUNT] = { [K_add] = true };
-    float a[N], y[N];
     ka_step step = { .n_rows = 1 };
     cu_ptr mem = 0;
     int rc = cuda_modules_need(c, need, e);
     if (rc)
         return rc;
-    for (int i = 0; i < N; i++)
-        a[i] = (float)i;
     const struct cuda_api *cu = c->cu;
     cu_result r = cu->mem_alloc(&mem, 4096);
-    if (!r && !(r = cu->to_device(mem, &step, sizeof step)) && !(r = cu->to_device(mem + 1024, a, sizeof a))) {
-        kl_add args = { .step = mem, .y = mem + 2048, .a = mem + 1024, .b = mem + 1024, .n = N };
+    if (!r && !(r = cu->to_device(mem, &step, sizeof step)) && !(r = cu->to_device(mem + 1024, a, BYTES))) {
+        kl_add args = { .step = mem, .y = mem + 2048, .a = mem + 1024, .b = mem + 1024, .n = REPLAY_CHECK_N };
         struct cu_launch l = { .grid = { 1, 1, 1 }, .block = { kernel_infos[K_add].threads, 1, 1 }, .stream = c->q };
         void *params[] = { &args };
         if (!(r = cu->launch(&l, c->func[K_add], params, NULL)) && !(r = cu->stream_sync(c->q)))
-            r = cu->to_host(y, mem + 2048, sizeof y);
+            r = cu->to_host(y, mem + 2048, BYTES);
     }
     if (mem)
         cu->mem_free(mem);
-    if (r)
-        return cuda_fail(c, r, e, "self-check");
-    for (int i = 0; i < N; i++)
-        if (y[i] != 2.0f * a[i])
-            return err_set(e, -EIO, "cuda: self-check: %g + %g gave %g on %s", (double)a[i], (double)a[i], (double)y[i],
-                           c->name);
-    return 0;
+    return r ? cuda_fail(c, r, e, "self-check") : 0;
 }
 
 static int open_device(struct cuda *c, struct err *e)
@@ -216,15 +207,15 @@ static int open_device(struct cuda *c, struct err *e)
         return cuda_fail(c, r, e, "step counter");
     size_t free_bytes = 0, total = 0;
     cu->mem_info(&free_bytes, &total);
-    c->base.info.mem_bytes = total;
-    c->base.info.mem_free_bytes = free_bytes;
+    c->r.tier.info.mem_bytes = total;
+    c->r.tier.info.mem_free_bytes = free_bytes;
     c->target = target_of(cu, c->dev);
-    c->t = (struct dispatch_target){ .n_cores = (uint32_t)attr(cu, c->dev, CU_ATTR_CORES),
-                                     .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
-                                     .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
-                                     .wgmma = strcmp(c->target, "sm_90a") == 0 };
+    c->r.target = (struct dispatch_target){ .n_cores = (uint32_t)attr(cu, c->dev, CU_ATTR_CORES),
+                                            .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
+                                            .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
+                                            .wgmma = strcmp(c->target, "sm_90a") == 0 };
     int rc = cuda_host_alloc(c, &c->done, sizeof(uint32_t), e);
-    return rc ? rc : self_check(c, e);
+    return rc ? rc : replay_self_check(&c->r, c->name, "", e);
 }
 
 static int cuda_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
@@ -240,23 +231,21 @@ static int cuda_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct 
         if (r)
             return cuda_fail(c, r, e, "the %s arena of %llu MiB", names[a], (unsigned long long)(n >> 20));
     }
-    c->mirrored = true;
-    return cuda_host_alloc(c, &c->io, bytes[ARENA_IO], e);
+    int rc = cuda_host_alloc(c, &c->io, bytes[ARENA_IO], e);
+    c->r.mirrored = true;
+    c->r.mirror = c->io.p;
+    return rc;
 }
 
 /* ---- reading and writing ---- */
 
 static int finish_steps(struct cuda *c, struct err *e)
 {
-    int rc;
     c->cu->ctx_set(c->ctx);
-    while ((rc = cuda_wait(&c->base, c->issued, 1000000000u)) == -ETIME) {
-    }
-    if (rc)
-        return err_set(e, rc, "%s", c->fault.msg);
-    cu_result r = c->copying ? c->cu->stream_sync(c->q) : CU_OK;
+    int rc = replay_finish(&c->r, c->r.issued, e);
+    cu_result r = !rc && c->copying ? c->cu->stream_sync(c->q) : CU_OK;
     c->copying = false;
-    return r ? cuda_fail(c, r, e, "copying") : 0;
+    return rc ? rc : r ? cuda_fail(c, r, e, "copying") : 0;
 }
 
 static int cuda_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e)
@@ -305,35 +294,27 @@ static int cuda_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, u
     return r ? cuda_fail(c, r, e, "copying %llu bytes", (unsigned long long)n) : 0;
 }
 
-static const void *cuda_map(struct tier *t, enum arena a, uint64_t off)
-{
-    struct cuda *c = cuda_of(t);
-    return a == ARENA_IO && c->mirrored ? (const uint8_t *)c->io.p + off : NULL;
-}
+/* Where the roof is read, and between which events. */
+struct reading {
+    kl_roof args;
+    cu_event ev[2];
+};
 
-static int cuda_fault(struct tier *t, struct err *out)
+static int read_once(struct replay *rp, void *user, uint64_t *ns, struct err *e)
 {
-    struct cuda *c = cuda_of(t);
-    if (!c->fault.msg[0])
-        return -ENOENT;
-    *out = c->fault;
-    return 0;
-}
-
-static uint32_t cuda_trace(struct tier *t, const struct tier_trace **out)
-{
-    struct cuda *c = cuda_of(t);
-    *out = c->trace;
-    return c->n_trace;
-}
-
-static uint64_t cuda_resident(const struct tier *t)
-{
-    const struct cuda *c = (const struct cuda *)t;
-    uint64_t sum = c->weight_bytes + c->work_bytes;
-    for (int a = 0; a < ARENA_COUNT; a++)
-        sum += t->arena_bytes[a];
-    return sum;
+    struct cuda *c = cuda_of_replay(rp);
+    const struct cuda_api *cu = c->cu;
+    struct reading *x = user;
+    struct cu_launch l = { .grid = { 4 * rp->target.n_cores, 1, 1 }, .block = { kernel_infos[K_roof].threads, 1, 1 },
+                           .stream = c->q };
+    void *params[] = { &x->args };
+    float ms = 0.0f;
+    cu_result r = cu->event_record(x->ev[0], c->q);
+    if (!r && !(r = cu->launch(&l, c->func[K_roof], params, NULL)) && !(r = cu->event_record(x->ev[1], c->q)) &&
+        !(r = cu->event_sync(x->ev[1])))
+        r = cu->event_ms(&ms, x->ev[0], x->ev[1]);
+    *ns = (uint64_t)((double)ms * 1e6);
+    return r ? cuda_fail(c, r, e, "measuring the roof") : 0;
 }
 
 /* The weights are read when they are large enough, as decoding reads them; else memory of its own. */
@@ -344,38 +325,26 @@ static int cuda_roof(struct tier *t, double *gbs, struct err *e)
     const struct cuda_api *cu = c->cu;
     bool need[KERNEL_COUNT] = { [K_roof] = true };
     uint64_t bytes = (uint64_t)2 << 30;
-    cu_event ev[2] = { 0 };
+    struct reading x = { .args = { .p = c->arena[ARENA_WEIGHTS], .out = c->seq + 64, .n16 = (uint32_t)(bytes / 16) } };
     cu_ptr own = 0;
-    float ms = 0.0f, best = 0.0f;
     int rc = finish_steps(c, e);
     if (rc || (rc = cuda_modules_need(c, need, e)))
         return rc;
-    cu_result r = CU_OK;
-    if (c->weight_bytes < bytes)
-        r = cu->mem_alloc(&own, bytes);
-    kl_roof args = { .p = own ? own : c->arena[ARENA_WEIGHTS], .out = c->seq + 64, .n16 = (uint32_t)(bytes / 16) };
-    struct cu_launch l = { .grid = { 4 * c->t.n_cores, 1, 1 }, .block = { kernel_infos[K_roof].threads, 1, 1 },
-                           .stream = c->q };
-    void *params[] = { &args };
+    cu_result r = c->r.weight_bytes < bytes ? cu->mem_alloc(&own, bytes) : CU_OK;
     for (int i = 0; i < 2 && !r; i++)
-        r = cu->event_create(&ev[i], CU_EVENT_DEFAULT);
-    for (int i = 0; i < READS && !r; i++) {
-        if (!(r = cu->event_record(ev[0], c->q)) && !(r = cu->launch(&l, c->func[K_roof], params, NULL)) &&
-            !(r = cu->event_record(ev[1], c->q)) && !(r = cu->event_sync(ev[1])))
-            r = cu->event_ms(&ms, ev[0], ev[1]);
-        best = i == 0 || ms < best ? ms : best;
-    }
+        r = cu->event_create(&x.ev[i], CU_EVENT_DEFAULT);
+    if (own)
+        x.args.p = own;
+    rc = r ? cuda_fail(c, r, e, "measuring the roof") : replay_roof(&c->r, bytes, READS, read_once, &x, gbs, e);
     for (int i = 0; i < 2; i++)
-        if (ev[i])
-            cu->event_destroy(ev[i]);
+        if (x.ev[i])
+            cu->event_destroy(x.ev[i]);
     if (own)
         cu->mem_free(own);
-    if (r)
-        return cuda_fail(c, r, e, "measuring the roof");
-    *gbs = (double)bytes / ((double)best * 1e6);
-    return 0;
+    return rc;
 }
 
+static const struct replay_ops ops = { .run = cuda_run, .add = add };
 static const struct tier_impl cuda_impl = {
     .name = "cuda",
     .destroy = cuda_destroy,
@@ -383,19 +352,19 @@ static const struct tier_impl cuda_impl = {
     .alloc = cuda_alloc,
     .prepare = cuda_prepare,
     .plan_destroy = cuda_plan_destroy,
-    .submit = cuda_submit,
+    .submit = replay_submit,
     .wait = cuda_wait,
     .read = cuda_read,
     .write = cuda_write,
     .copy = cuda_copy,
     .read_rows = cuda_read_rows,
     .write_rows = cuda_write_rows,
-    .map = cuda_map,
-    .fault = cuda_fault,
+    .map = replay_map,
+    .fault = replay_fault,
     .dump = cuda_plan_dump,
-    .trace = cuda_trace,
-    .submit_prefix = cuda_submit_prefix,
-    .resident = cuda_resident,
+    .trace = replay_trace,
+    .submit_prefix = replay_submit_prefix,
+    .resident = replay_resident,
     .roof = cuda_roof,
 };
 
@@ -404,22 +373,23 @@ static int cuda_open(const struct tier_opts *o, struct tier **out, struct err *e
     struct cuda *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(e, -ENOMEM, "cuda: tier object");
-    c->base.impl = &cuda_impl;
-    c->check = o->check;
-    c->trace_on = o->trace;
-    int rc = probe(o, &c->base.info, &c->cu, &c->dev);
+    c->r.tier.impl = &cuda_impl;
+    c->r.ops = &ops;
+    c->r.check = o->check;
+    c->r.trace_on = o->trace;
+    int rc = probe(o, &c->r.tier.info, &c->cu, &c->dev);
     if (rc)
-        err_set(e, rc, "cuda: %s", c->base.info.note);
+        err_set(e, rc, "cuda: %s", c->r.tier.info.note);
     if (!rc) {
-        snprintf(c->name, sizeof c->name, "%s", c->base.info.device);
+        snprintf(c->name, sizeof c->name, "%s", c->r.tier.info.device);
         rc = open_device(c, e);
     }
     if (rc) {
-        cuda_destroy(&c->base);
+        cuda_destroy(&c->r.tier);
         return rc;
     }
-    *out = &c->base;
+    *out = &c->r.tier;
     return 0;
 }
 
-const struct tier_driver tier_driver_cuda = { "cuda", cuda_probe, cuda_open };
+const struct tier_driver tier_driver_cuda = { "cuda", cuda_probe, cuda_open, NULL };

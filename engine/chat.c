@@ -4,7 +4,6 @@
 
 #include "engine/chat_text.h"
 #include "engine/priv.h"
-#include "model/chat.h"
 #include "model/tok.h"
 
 static const struct engine_chat_opts *or_default(const struct engine_chat_opts *o)
@@ -18,7 +17,8 @@ static struct chat_opts options(const struct engine_chat_opts *o)
     return (struct chat_opts){ .thinking = o->think < 0 ? CHAT_THINK_DEFAULT
                                            : o->think   ? CHAT_THINK_ON
                                                         : CHAT_THINK_OFF,
-                               .add_generation_prompt = true,
+                               .add_generation_prompt = !o->continue_final,
+                               .continue_final = o->continue_final,
                                .tools = o->tools,
                                .date = o->date,
                                .reasoning_effort = o->effort };
@@ -55,26 +55,24 @@ static int check_effort(const struct chat_template *tpl, const char *effort, str
 }
 
 static int render(const struct engine *eng, const struct engine_message *m, uint32_t n_messages,
-                  const struct engine_chat_opts *o, struct tok_buf *out, struct err *e)
+                  const struct engine_chat_opts *o, struct tok_buf *out, struct tok_spans *plain, struct err *e)
 {
-    struct chat_template tpl;
     struct chat_opts co = options(o);
-    chat_template_detect(eng->gguf, &tpl);
-    int rc = check_effort(&tpl, o->effort, e);
+    int rc = check_effort(&eng->chat, o->effort, e);
     if (rc)
         return rc;
     struct chat_msg *msg = convert(m, n_messages);
     if (!msg)
         return err_set(e, -ENOMEM, "engine: out of memory");
-    rc = chat_render(&tpl, msg, n_messages, &co, out, e);
+    rc = chat_render_marked(&eng->chat, msg, n_messages, &co, out, plain, e);
     free(msg);
     return rc;
 }
 
 int engine_chat_text(const struct engine *eng, const struct engine_message *m, uint32_t n_messages, int think,
-                     struct tok_buf *out, struct err *e)
+                     struct tok_buf *out, struct tok_spans *plain, struct err *e)
 {
-    return render(eng, m, n_messages, &(struct engine_chat_opts){ .think = think }, out, e);
+    return render(eng, m, n_messages, &(struct engine_chat_opts){ .think = think }, out, plain, e);
 }
 
 /* ---- prompts ---- */
@@ -117,25 +115,25 @@ int engine_chat_prompt(const struct engine *eng, const struct engine_message *m,
                        const struct engine_chat_opts *o, struct engine_prompt *out, struct err *e)
 {
     struct tok_buf text = { 0 };
+    struct tok_spans plain = { 0 };
     struct tok_ids v = { 0 };
-    struct chat_template tpl;
     *out = (struct engine_prompt){ 0 };
     int rc = engine_need_vocab(eng, e);
     if (rc)
         return rc;
-    chat_template_detect(eng->gguf, &tpl);
-    rc = render(eng, m, n_messages, or_default(o), &text, e);
-    if (!rc && chat_format_info(tpl.format)->begins_with_bos && !tok_add_bos(eng->tok) && tok_bos(eng->tok) >= 0 &&
-        tok_ids_push(&v, tok_bos(eng->tok)))
+    rc = render(eng, m, n_messages, or_default(o), &text, &plain, e);
+    bool bos = chat_format_info(eng->chat.format)->begins_with_bos && !tok_add_bos(eng->tok) && tok_bos(eng->tok) >= 0;
+    if (!rc && bos && tok_ids_push(&v, tok_bos(eng->tok)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
     if (!rc)
-        rc = tok_encode(eng->tok, text.s, text.n, TOK_ADD_SPECIAL | TOK_PARSE_SPECIAL, &v, e);
+        rc = tok_encode_marked(eng->tok, text.s, text.n, &plain, TOK_ADD_SPECIAL | TOK_PARSE_SPECIAL, &v, e);
     if (!rc && v.n > INT32_MAX)
         rc = err_set(e, -E2BIG, "engine: %zu tokens in one prompt", v.n);
     tok_buf_finish(&text);
+    tok_spans_finish(&plain);
     *out = (struct engine_prompt){ .ids = v.id, .n = (uint32_t)v.n };
     if (!rc)
-        rc = find_boundaries(out, opening_token(eng, tpl.format), e);
+        rc = find_boundaries(out, opening_token(eng, eng->chat.format), e);
     if (rc)
         engine_prompt_free(out);
     return rc;
@@ -156,20 +154,21 @@ int engine_chat(const struct engine *eng, const struct engine_message *m, uint32
 
 /* ---- the format ---- */
 
-const char *engine_chat_format(const struct engine *eng, bool *guessed)
+const struct chat_template *engine_chat_template(const struct engine *eng)
 {
-    struct chat_template tpl;
-    chat_template_detect(eng->gguf, &tpl);
-    *guessed = tpl.guessed;
-    return chat_format_info(tpl.format)->name;
+    return &eng->chat;
 }
 
-struct reply_marks engine_chat_marks(const struct engine *eng, int think)
+const char *engine_chat_format(const struct engine *eng, bool *guessed)
 {
-    struct chat_template tpl;
+    *guessed = eng->chat.guessed;
+    return chat_format_info(eng->chat.format)->name;
+}
+
+const char *engine_chat_resume(const struct engine *eng, int think)
+{
     struct chat_opts o = options(&(struct engine_chat_opts){ .think = think });
-    chat_template_detect(eng->gguf, &tpl);
-    const struct chat_info *in = chat_format_info(tpl.format);
-    return (struct reply_marks){ in->think_begin, in->think_end, in->answer_begin,
-                                 chat_prompt_opens_thinking(&tpl, &o) };
+    if (eng->chat.format == CHAT_GPT_OSS)
+        return "<|channel|>final<|message|>";
+    return chat_prompt_opens_thinking(&eng->chat, &o) ? chat_format_info(eng->chat.format)->think_end : "";
 }

@@ -21,14 +21,14 @@ void engine_debug_open(const struct engine *eng)
     graph_print_plan(stderr, eng->decode.s);
     fprintf(stderr, "debug: prompt ");
     graph_print_plan(stderr, eng->prefill.s);
-    if (level >= 4 && eng->tier->impl->dump)
-        eng->tier->impl->dump(eng->decode.native, stderr);
+    if (level >= 4)
+        tier_dump(eng->decode.native, stderr);
 }
 
 static void print_commands(struct engine *eng, const struct stream *s, const struct step *st)
 {
-    const struct tier_trace *t = NULL;
-    uint32_t n = eng->tier->impl->trace ? eng->tier->impl->trace(eng->tier, &t) : 0;
+    const struct tier_trace *t;
+    uint32_t n = tier_trace(eng->tier, &t);
     for (uint32_t i = 0; i < n; i++) {
         const struct cmd *c = &s->cmds[t[i].cmd];
         struct output out[MAX_OUTPUTS];

@@ -15,9 +15,9 @@ struct dialog {
     int think;
     int32_t pending;           /* chosen, but not evaluated, and no end token; or -1 */
     /* The turn in progress. */
-    struct reply reply;
-    struct tok_buf part[2];    /* by enum reply_part */
-    reply_fn fn;
+    struct answer *answer;
+    struct tok_buf part[2];    /* by enum answer_part */
+    dialog_fn fn;
     void *user;
     const struct gen_opts *o;
     int32_t last;
@@ -134,10 +134,14 @@ static void trim(const char **s, size_t *n)
 static int prompt_by_appending(struct dialog *d, int32_t **ids, uint32_t *n, struct err *e)
 {
     struct tok_buf text = { 0 };
+    struct tok_spans plain = { 0 };
     struct tok_ids v = { 0 };
-    int rc = engine_chat_text(d->s->eng, d->m, d->n, d->think, &text, e);
-    if (rc)
+    int rc = engine_chat_text(d->s->eng, d->m, d->n, d->think, &text, &plain, e);
+    if (rc) {
+        tok_buf_finish(&text);
+        tok_spans_finish(&plain);
         return rc;
+    }
     const char *user = d->m[d->n - 1].text, *answer = d->m[d->n - 2].text;
     size_t n_user = strlen(user), n_answer = strlen(answer);
     trim(&user, &n_user);
@@ -150,10 +154,12 @@ static int prompt_by_appending(struct dialog *d, int32_t **ids, uint32_t *n, str
             rc = tok_ids_push(&v, d->s->tok[i]);
         if (!rc && d->pending >= 0)
             rc = tok_ids_push(&v, d->pending);
+        tok_spans_skip(&plain, (size_t)(a - text.s));
         rc = rc ? no_memory(e)
-                : tok_encode(d->s->eng->tok, a, (size_t)(text.s + text.n - a), TOK_PARSE_SPECIAL, &v, e);
+                : tok_encode_marked(d->s->eng->tok, a, (size_t)(text.s + text.n - a), &plain, TOK_PARSE_SPECIAL, &v, e);
     }
     tok_buf_finish(&text);
+    tok_spans_finish(&plain);
     if (rc) {
         tok_ids_finish(&v);
         return rc;
@@ -175,17 +181,26 @@ static int make_prompt(struct dialog *d, int32_t **ids, uint32_t *n, struct err 
     return engine_chat(d->s->eng, d->m, d->n, d->think, ids, n, e);
 }
 
-static int keep_part(void *user, enum reply_part part, const char *text, size_t n)
+static int keep_part(struct dialog *d, enum answer_part part, const char *text, size_t n)
 {
-    struct dialog *d = user;
     if (tok_buf_add(&d->part[part], text, n))
         return -ENOMEM;
     return d->fn ? d->fn(d->user, part, text, n) : 0;
 }
 
+static int keep_reasoning(void *user, const char *text, size_t n)
+{
+    return keep_part(user, ANSWER_PART_REASONING, text, n);
+}
+
+static int keep_text(void *user, const char *text, size_t n)
+{
+    return keep_part(user, ANSWER_PART_TEXT, text, n);
+}
+
 static int on_text(void *user, const char *text, size_t n)
 {
-    return reply_put(&((struct dialog *)user)->reply, text, n);
+    return answer_put(((struct dialog *)user)->answer, text, n);
 }
 
 static int on_token(void *user, int32_t id, const float *logits)
@@ -201,29 +216,32 @@ static int32_t pending_token(const struct dialog *d, const struct gen_result *r)
     return r->n_tokens > r->n_decoded && !engine_is_eog(d->s->eng, d->last) ? d->last : -1;
 }
 
-static int answer(struct dialog *d, const int32_t *ids, uint32_t n, const struct gen_opts *o, struct gen_result *r,
+static int generate_answer(struct dialog *d, const int32_t *ids, uint32_t n, const struct gen_opts *o, struct gen_result *r,
                   struct err *e)
 {
+    static const struct answer_sink sink = { .reasoning = keep_reasoning, .text = keep_text };
+    const struct answer_opts as = { .think = d->think };
     struct gen_opts own = *o;
-    struct reply_marks marks = engine_chat_marks(d->s->eng, d->think);
     own.show_special = true; /* the marks may be control tokens */
     own.on_text = on_text;
     own.on_token = on_token;
     own.user = d;
     d->o = o;
     d->part[0].n = d->part[1].n = 0;
-    if (reply_init(&d->reply, &marks, keep_part, d))
-        return no_memory(e);
-    int rc = generate(d->s, &own, ids, n, r, e);
-    int rc_end = rc ? 0 : reply_end(&d->reply);
+    int rc = answer_create(&d->s->eng->chat, &as, &sink, d, &d->answer, e);
+    if (rc)
+        return rc;
+    rc = generate(d->s, &own, ids, n, r, e);
+    int rc_end = rc ? 0 : answer_end(d->answer);
     if (rc_end)
         rc = err_set(e, rc_end, "output: %s", strerror(-rc_end));
-    reply_finish(&d->reply);
+    answer_destroy(d->answer);
+    d->answer = NULL;
     d->pending = rc ? -1 : pending_token(d, r);
     return rc;
 }
 
-int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, reply_fn fn, void *user,
+int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user,
                struct gen_result *r, struct err *e)
 {
     uint32_t before = d->n, n;
@@ -235,14 +253,14 @@ int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, rep
     if (rc)
         return rc;
     if (!(rc = make_prompt(d, &ids, &n, e))) {
-        rc = answer(d, ids, n, o, r, e);
+        rc = generate_answer(d, ids, n, o, r, e);
         free(ids);
     }
     if (!rc && (tok_buf_add(&d->part[0], "", 1) || tok_buf_add(&d->part[1], "", 1)))
         rc = no_memory(e);
     if (!rc)
-        rc = add_message(d, "assistant", d->part[REPLY_ANSWER].s,
-                         d->part[REPLY_REASONING].s[0] ? d->part[REPLY_REASONING].s : NULL, e);
+        rc = add_message(d, "assistant", d->part[ANSWER_PART_TEXT].s,
+                         d->part[ANSWER_PART_REASONING].s[0] ? d->part[ANSWER_PART_REASONING].s : NULL, e);
     if (rc)
         drop_messages(d, before);
     return rc;

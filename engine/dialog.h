@@ -10,6 +10,7 @@
 #ifndef ZINC_ENGINE_DIALOG_H
 #define ZINC_ENGINE_DIALOG_H
 
+#include "engine/answer/answer.h"
 #include "engine/generate.h"
 
 struct dialog;
@@ -23,9 +24,12 @@ int dialog_reset(struct dialog *d, const char *system, struct err *e);
 const char *dialog_system(const struct dialog *d);
 uint32_t dialog_n_messages(const struct dialog *d);
 
+/* Gets the answer in parts, reasoning or text. Returns 0 or a negative errno, which ends the generation. */
+typedef int (*dialog_fn)(void *user, enum answer_part part, const char *text, size_t n);
+
 /* Adds the user's message, generates the answer and adds it. o->on_text and o->show_special are not used: the answer
- * goes to fn in parts. On failure the message is taken back; an interrupted answer stays. */
-int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, reply_fn fn, void *user,
+ * goes to fn, which may be NULL. On failure the message is taken back; an interrupted answer stays. */
+int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user,
                struct gen_result *r, struct err *e);
 
 /* The answer and the reasoning of the last turn; "" when there is none. */

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
-#include "engine/grammar.h"
+#include "engine/grammar/grammar.h"
 #include "engine/priv.h"
 #include "model/tok.h"
 
@@ -105,6 +105,7 @@ static int open_file(struct engine *eng, const char *path, struct err *e)
     if (rc)
         return rc;
     name_model(eng, path);
+    chat_template_detect(eng->gguf, &eng->chat);
     if (tok_create(eng->gguf, &eng->tok, &eng->tok_err))
         log_info(ENGINE, "no text: %s", eng->tok_err.msg);
     eng->info.has_vocab = eng->tok != NULL;
@@ -141,7 +142,11 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     if (o->stream_path) {
         int rc = stream_load(o->stream_path, &eng->decode.s, e);
         eng->prefill.s = eng->decode.s;
-        return rc;
+        if (rc || stream_is_whole(eng->decode.s))
+            return rc;
+        const struct stream_head *h = &eng->decode.s->h;
+        return err_set(e, -EINVAL, "engine: %s: layers %u:%u of %u, which cannot run alone (zinc graph --save "
+                       "without --layers)", o->stream_path, h->layers_before, h->n_layer - h->layers_behind, h->n_layer);
     }
     struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
                              .n_slots = o->n_slots ? o->n_slots : 1,
@@ -195,10 +200,13 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
         return rc;
     snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
     snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
-    eng->info.tier = eng->tier->impl->name;
+    eng->info.tier = tier_name(eng->tier);
     eng->info.device = eng->device;
     eng->info.why = eng->why;
     eng->info.exact = sp->exact;
+    eng->info.is_reference = strcmp(eng->info.tier, tier_reference()) == 0;
+    eng->info.dry_run = eng->tier->info.dry_run;
+    eng->info.compiles = eng->tier->info.compiles;
     return 0;
 }
 
@@ -287,10 +295,11 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
     describe_model(eng);
     rc = start_on_tier(eng, o, &sp, e);
     if ((rc == -ENOMEM || rc == -ENOTSUP || rc == -EIO) && strcmp(sp.tier, "auto") == 0 && eng->tier &&
-        strcmp(eng->info.tier, "cpu") != 0) {
-        log_warn(ENGINE, "%s; running on the cpu tier instead", e ? e->msg : "the best tier cannot run this model");
+        !eng->info.is_reference) {
+        log_warn(ENGINE, "%s; running on the %s tier instead", e ? e->msg : "the best tier cannot run this model",
+                 tier_reference());
         leave_tier(eng);
-        snprintf(sp.tier, sizeof sp.tier, "cpu");
+        snprintf(sp.tier, sizeof sp.tier, "%s", tier_reference());
         rc = start_on_tier(eng, o, &sp, e);
     }
     return rc;
@@ -364,7 +373,7 @@ const struct engine_info *engine_info(const struct engine *eng)
 struct engine_stats engine_stats(const struct engine *eng)
 {
     const struct tier_stats *t = &eng->tier->stats;
-    return (struct engine_stats){ t->steps, t->rows, t->busy_ns, t->bytes, t->host_ns, t->words, t->host_bytes };
+    return (struct engine_stats){ t->steps, t->rows, t->busy_ns, t->bytes, t->flops, t->host_ns, t->words, t->host_bytes };
 }
 
 uint32_t engine_fingerprint(const struct engine *eng, const float *logits)

@@ -24,8 +24,7 @@
 
 #include "base/err.h"
 #include "base/progress.h"
-#include "engine/reply.h"
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 
 /* Zero is the default everywhere but in `device`. */
 struct engine_opts {
@@ -61,6 +60,8 @@ struct engine_info {
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
     const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
     bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */
+    bool is_reference, dry_run, compiles; /* the tier: others are compared with it; it computes nothing, logits are
+                                             made up; opening it compiles kernels, which are kept            */
     uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
     uint64_t n_params, file_bytes;
     uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */
@@ -71,6 +72,7 @@ struct engine_stats {
     uint64_t steps, rows;    /* submissions and the rows in them                              */
     uint64_t busy_ns;        /* from submit to completion                                     */
     uint64_t bytes;          /* weights, state and cache moved, by the streams' cost          */
+    uint64_t flops;          /* operations, by the same; a multiply-add is two                */
     uint64_t host_ns;        /* that the host spent submitting                                */
     uint64_t words, host_bytes; /* patched and written to submit; host_bytes 0: not counted   */
 };
@@ -108,6 +110,11 @@ int engine_decode(const struct engine *eng, const int32_t *ids, uint32_t n, unsi
                   struct err *e);
 bool engine_is_eog(const struct engine *eng, int32_t id);
 
+/* The vocabulary as grammars need it (engine/grammar/grammar.h), made by the first call; the engine owns it. Any thread.
+ * -ENOENT: the model has no vocabulary. */
+struct vocab_index;
+int engine_vocab(const struct engine *eng, const struct vocab_index **out, struct err *e);
+
 /* ---- conversations ---- */
 
 /* One call of a tool that the assistant made. */
@@ -132,6 +139,7 @@ struct engine_chat_opts {
     const char *tools;     /* JSON array of {"type":"function","function":{..}}, NULL: none                     */
     const char *effort;    /* gpt-oss: "low", "medium", "high"; NULL: medium                                    */
     const char *date;      /* "YYYY-MM-DD"; NULL: today for gpt-oss, the template's own fixed date for Llama 3.1 */
+    bool continue_final;   /* the last message, the assistant's, is left open: it is the answer's beginning         */
 };
 
 /* A prompt as ids, and where its messages end: ascending positions, each where the next message begins. Malloc'ed. */
@@ -155,8 +163,13 @@ int engine_chat(const struct engine *eng, const struct engine_message *m, uint32
 /* The format's name, and whether it is a guess because the file has no template that zinc knows. */
 const char *engine_chat_format(const struct engine *eng, bool *guessed);
 
-/* How the answer to such a prompt separates reasoning from answer: for reply_init. Generate with show_special then. */
-struct reply_marks engine_chat_marks(const struct engine *eng, int think);
+/* The format itself, for answer_create (engine/answer/answer.h); the engine owns it. */
+struct chat_template;
+const struct chat_template *engine_chat_template(const struct engine *eng);
+
+/* What a model had written, marks and all, when it came to the point where a prompt with continue_final ends: for parsers
+ * of answers, which begin at the beginning. "" where it was nothing but text. */
+const char *engine_chat_resume(const struct engine *eng, int think);
 
 /* Puts the file's general.sampling.* values where p->set does not say that the user chose. */
 void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p);
@@ -171,6 +184,11 @@ int engine_sampler(const struct engine *eng, const struct sampler_params *p, boo
 /* -EAGAIN: all slots are in use. */
 int session_create(struct engine *eng, struct session **out, struct err *e);
 void session_destroy(struct session *s); /* NULL is fine */
+
+/* What is evaluated from now on belongs to a prompt, also a single token, which is else taken for a generated one: on
+ * tiers whose streams for the two differ in low bits, what a prompt gives must not depend on how much of it was there
+ * already. Off at first. */
+void session_set_prompt(struct session *s, bool on);
 
 /* Evaluates n >= 1 tokens after the current position, in chunks. On success *logits (logits may be NULL) points to
  * those of the last token, f32 [n_vocab], valid until the next evaluation of any session of the engine.
@@ -225,6 +243,9 @@ uint32_t engine_trace(struct engine *eng, struct engine_launch *l, uint32_t cap)
 /* GB/s (10^9 bytes) at which the tier's memory can be read, measured now. -ENOTSUP: the tier's memory is the host's, see
  * engine/roof.h. */
 int engine_roof(struct engine *eng, double *gbs, struct err *e);
+/* What its own kernel for products gives at most, out of caches: the roof over prompts, in 10^9 operations a second (a
+ * multiply-add is two). -ENOTSUP: the tier cannot tell. */
+int engine_roof_ops(struct engine *eng, double *gops, struct err *e);
 
 /* All that the tier knows of its device and of what it made for it: fn gets a name and a value at a time, in parts. Nothing
  * where the tier tells nothing. */

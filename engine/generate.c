@@ -1,27 +1,32 @@
 #include "engine/generate.h"
 
-#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc_guard.h"
+#include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "engine/answer/answer.h"
 #include "engine/priv.h"
 #include "model/tok.h"
 
 enum { TEXT_RESERVE = 4096 };
 
-/* Where the answer stands with its reasoning, and the words that end it. */
-enum think_state { THINK_NOT_YET, THINK_IN, THINK_OVER };
+/* What is known of the reasoning, and the words that end it. */
 struct think {
-    enum think_state state;
-    char *begin, *end;
-    char tail[64];            /* the newest text, to find marks that span tokens */
-    size_t n_tail;
+    struct answer *answer;    /* the text so far, in parts; NULL: nobody asks    */
+    enum answer_part part;    /* where it stands                                 */
+    uint32_t n_seen;          /* tokens of which it is known where they belong   */
     int32_t *stop;            /* [n_stop] tokens that end it; NULL: no limit     */
     uint32_t n_stop, at_stop; /* at_stop: the next one to say; 0: not yet        */
-    int32_t budget;
+};
+
+struct stop {
+    char *text;
+    size_t n, have;   /* have: how much of it the text ends with                                     */
+    uint32_t *border; /* [n] of the first k bytes: the longest beginning that they also end with     */
 };
 
 struct gen {
@@ -32,10 +37,9 @@ struct gen {
     struct tok_stream text;
     struct tok_buf piece;  /* bytes of the newest token                                          */
     struct tok_buf held;   /* text that may be the start of a stop string, then the newest piece */
-    char **stop;
-    size_t *stop_len;
+    struct stop *stop;
     uint32_t n_stop;
-    struct grammar_state *grammar;
+    struct grammar_state *grammar; /* NULL: none, or not begun */
     struct think think;
     struct gen_result r;
 };
@@ -60,19 +64,30 @@ const char *gen_reason_text(enum gen_reason r)
     return name[r];
 }
 
+/* How much of the stop string the text ends with, one byte on; the whole of it is an end. */
+static size_t stop_step(const struct stop *s, size_t k, char c)
+{
+    while (k && s->text[k] != c)
+        k = s->border[k];
+    return s->text[k] == c ? k + 1 : 0;
+}
+
 static int copy_stops(struct gen *g, const struct gen_opts *o)
 {
     g->stop = calloc(o->n_stop + 1, sizeof *g->stop);
-    g->stop_len = calloc(o->n_stop + 1, sizeof *g->stop_len);
-    if (!g->stop || !g->stop_len)
+    if (!g->stop)
         return -ENOMEM;
     for (uint32_t i = 0; i < o->n_stop; i++) {
         if (!o->stop[i][0])
             continue;
-        if (!(g->stop[g->n_stop] = strdup(o->stop[i])))
+        struct stop *s = &g->stop[g->n_stop++];
+        s->n = strlen(o->stop[i]);
+        s->text = strdup(o->stop[i]);
+        s->border = calloc(s->n, sizeof *s->border);
+        if (!s->text || !s->border)
             return -ENOMEM;
-        g->stop_len[g->n_stop] = strlen(o->stop[i]);
-        g->n_stop++;
+        for (size_t k = 2; k < s->n; k++)
+            s->border[k] = (uint32_t)stop_step(s, s->border[k - 1], s->text[k - 1]);
     }
     return 0;
 }
@@ -80,19 +95,18 @@ static int copy_stops(struct gen *g, const struct gen_opts *o)
 static int init_think(struct gen *g, const struct gen_opts *o, struct err *e)
 {
     struct think *t = &g->think;
-    t->state = !o->think_end ? THINK_OVER : o->think_opened ? THINK_IN : THINK_NOT_YET;
-    t->budget = o->think_budget;
-    if (!o->think_end)
+    if (!o->chat)
         return 0;
-    t->begin = strdup(o->think_begin ? o->think_begin : "");
-    t->end = strdup(o->think_end);
-    if (!t->begin || !t->end)
-        return err_set(e, -ENOMEM, "engine: out of memory");
-    if (strlen(t->begin) >= sizeof t->tail / 2 || strlen(t->end) >= sizeof t->tail / 2)
-        return err_set(e, -EINVAL, "engine: marks of reasoning longer than %zu bytes", sizeof t->tail / 2);
-    if (!o->think_stop || o->think_budget < 0)
+    const struct answer_opts as = { .think = o->think };
+    const struct answer_sink nobody = { 0 };
+    const char *stop = answer_think_end(o->chat);
+    int rc = answer_create(o->chat, &as, &nobody, NULL, &t->answer, e);
+    if (rc)
+        return rc;
+    t->part = answer_part(t->answer);
+    if (!stop || o->think_budget < 0)
         return 0;
-    return engine_encode(g->eng, o->think_stop, strlen(o->think_stop), ENGINE_PARSE_SPECIAL, &t->stop, &t->n_stop, e);
+    return engine_encode(g->eng, stop, strlen(stop), ENGINE_PARSE_SPECIAL, &t->stop, &t->n_stop, e);
 }
 
 /* Does the stream choose next tokens as its steps say? Files may hold streams that only know the largest logit. */
@@ -109,12 +123,12 @@ int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **
         return err_set(e, -ENOMEM, "engine: out of memory");
     g->eng = eng;
     g->o = *o;
+    if (o->grammar)
+        grammar_ref(o->grammar);
     g->on_device = stream_chooses(eng->decode.s) && stream_chooses(eng->prefill.s);
     int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
     if (!rc)
         rc = init_think(g, o, e);
-    if (!rc && o->grammar)
-        rc = grammar_state_create(o->grammar, &g->grammar, e);
     if (!rc && (copy_stops(g, o) || tok_buf_reserve(&g->held, TEXT_RESERVE) || tok_buf_reserve(&g->piece, TEXT_RESERVE)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
     if (rc) {
@@ -134,15 +148,38 @@ void gen_destroy(struct gen *g)
     sampler_destroy(g->sampler);
     tok_buf_finish(&g->held);
     tok_buf_finish(&g->piece);
-    for (uint32_t i = 0; i < g->n_stop; i++)
-        free(g->stop[i]);
+    for (uint32_t i = 0; i < g->n_stop; i++) {
+        free(g->stop[i].text);
+        free(g->stop[i].border);
+    }
     free(g->stop);
-    free(g->stop_len);
     grammar_state_destroy(g->grammar);
-    free(g->think.begin);
-    free(g->think.end);
+    grammar_unref(g->o.grammar);
+    answer_destroy(g->think.answer);
     free(g->think.stop);
     free(g);
+}
+
+int gen_begin(struct gen *g, struct err *e)
+{
+    return g->o.grammar && !g->grammar ? grammar_state_create(g->o.grammar, &g->grammar, e) : 0;
+}
+
+int gen_prepare(struct gen *g, struct grammar_limit *l, bool wait, struct err *e)
+{
+    return g->grammar && g->r.reason == GEN_RUNNING ? grammar_state_prepare(g->grammar, l, wait, e) : 0;
+}
+
+struct grammar_state *gen_grammar_state(const struct gen *g)
+{
+    return g->grammar;
+}
+
+void gen_end_grammar(struct gen *g, bool lent)
+{
+    if (!lent)
+        grammar_state_destroy(g->grammar);
+    g->grammar = NULL;
 }
 
 void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n)
@@ -172,22 +209,24 @@ static int emit(struct gen *g, size_t n, struct err *e)
     return 0;
 }
 
-/* Looks for the first stop string in the held text. When there is none, *keep is how many bytes at the end may be the
- * beginning of one. */
-static bool find_stop(const struct gen *g, size_t *at, uint32_t *which, size_t *keep)
+/* Looks for the first stop string in the held text, of which the bytes from `from` on are new. When there is none, *keep
+ * is how many bytes at the end may be the beginning of one. A byte costs the same however long the strings are. */
+static bool find_stop(struct gen *g, size_t from, size_t *at, uint32_t *which, size_t *keep)
 {
     bool found = false;
     *keep = 0;
     for (uint32_t i = 0; i < g->n_stop; i++) {
-        const char *hit = g->held.n ? memmem(g->held.s, g->held.n, g->stop[i], g->stop_len[i]) : NULL;
-        if (hit && (!found || (size_t)(hit - g->held.s) < *at)) {
-            found = true;
-            *at = (size_t)(hit - g->held.s);
-            *which = i;
+        struct stop *s = &g->stop[i];
+        for (size_t k = from; k < g->held.n && s->have < s->n; k++) {
+            s->have = stop_step(s, s->have, g->held.s[k]);
+            size_t begin = k + 1 - s->have;
+            if (s->have == s->n && (!found || begin < *at)) {
+                found = true;
+                *at = begin;
+                *which = i;
+            }
         }
-        for (size_t n = MIN(g->stop_len[i] - 1, g->held.n); n > *keep; n--)
-            if (memcmp(g->held.s + g->held.n - n, g->stop[i], n) == 0)
-                *keep = n;
+        *keep = MAX(*keep, s->have);
     }
     return found;
 }
@@ -196,12 +235,13 @@ static bool find_stop(const struct gen *g, size_t *at, uint32_t *which, size_t *
 static int put_text(struct gen *g, int32_t id, struct err *e)
 {
     g->piece.n = 0;
+    size_t before = g->held.n;
     int rc = tok_piece(g->eng->tok, id, g->text.flags, &g->piece, e);
     if (rc || (rc = tok_stream_bytes(&g->text, g->piece.s, g->piece.n, &g->held, e)))
         return rc;
-    size_t at, keep;
+    size_t at = 0, keep;
     uint32_t which;
-    if (find_stop(g, &at, &which, &keep)) {
+    if (find_stop(g, before, &at, &which, &keep)) {
         rc = emit(g, at, e);
         g->held.n = 0;
         g->r.reason = GEN_STOP_STRING;
@@ -221,48 +261,41 @@ int gen_end(struct gen *g, enum gen_reason why, struct err *e)
     return rc ? rc : emit(g, g->held.n, e);
 }
 
-/* Follows the reasoning through the newest piece of text. */
-static void follow_think(struct gen *g)
+/* Follows the reasoning through the newest piece of text. Tokens between two parts belong to what comes after them. */
+static int follow_think(struct gen *g, struct err *e)
 {
     struct think *t = &g->think;
-    if (t->state == THINK_OVER)
-        return;
-    bool thinks = t->state == THINK_IN;
-    for (size_t i = 0; i < g->piece.n && t->state != THINK_OVER; i++) {
-        if (t->state == THINK_NOT_YET && !t->n_tail && isspace((unsigned char)g->piece.s[i]))
-            continue;
-        if (t->n_tail == sizeof t->tail) {
-            memmove(t->tail, t->tail + sizeof t->tail / 2, sizeof t->tail / 2);
-            t->n_tail = sizeof t->tail / 2;
-        }
-        t->tail[t->n_tail++] = g->piece.s[i];
-        const char *mark = t->state == THINK_IN ? t->end : t->begin;
-        size_t n = strlen(mark);
-        if (t->n_tail >= n && memcmp(t->tail + t->n_tail - n, mark, n) == 0) {
-            t->state = t->state == THINK_IN ? THINK_OVER : THINK_IN;
-            t->n_tail = 0;
-            thinks = true;
-        } else if (t->state == THINK_NOT_YET && t->n_tail > n) {
-            t->state = THINK_OVER; /* an answer without reasoning */
-        }
-    }
-    if (thinks)
-        g->r.n_thought = g->r.n_tokens;
+    if (!t->answer)
+        return 0;
+    int rc = answer_put(t->answer, g->piece.s, g->piece.n);
+    if (rc)
+        return err_set(e, rc, "engine: out of memory for an answer");
+    bool thought = t->part == ANSWER_PART_REASONING;
+    t->part = answer_part(t->answer);
+    bool thinks = t->part == ANSWER_PART_REASONING;
+    if (thinks && !thought)
+        t->at_stop = 0; /* once more, though its end may have been said */
+    if (thinks || thought)
+        g->r.n_thought += g->r.n_tokens - t->n_seen;
+    if (thinks || thought || t->part == ANSWER_PART_TEXT)
+        t->n_seen = g->r.n_tokens;
+    return 0;
 }
 
 /* The token that has to come now, because the reasoning has used up its budget; -1: the model is free. */
 static int32_t forced_token(struct gen *g)
 {
     struct think *t = &g->think;
-    if (!t->stop || (!t->at_stop && (t->state != THINK_IN || g->r.n_tokens < (uint32_t)t->budget)))
+    bool over = t->part == ANSWER_PART_REASONING && g->r.n_thought >= (uint32_t)g->o.think_budget;
+    if (!t->stop || (!t->at_stop && !over))
         return -1;
     return t->at_stop < t->n_stop ? t->stop[t->at_stop++] : -1;
 }
 
-/* Takes the token into the grammar: -1 where it has no place there. */
-static int32_t within_grammar(struct gen *g, int32_t t)
+/* The token if the mask has it, else -1. */
+static int32_t within(const uint64_t *mask, int32_t t)
 {
-    return t >= 0 && g->grammar && grammar_state_accept(g->grammar, t) ? -1 : t;
+    return t >= 0 && mask && !(mask[t >> 6] >> (t & 63) & 1) ? -1 : t;
 }
 
 /* The answer goes on with token t, -1: there is none. */
@@ -284,33 +317,52 @@ static int take(struct gen *g, int32_t t, const float *logits, int32_t *id, stru
         return gen_end(g, GEN_EOG, e);
     if (g->eng->tok && (rc = put_text(g, t, e)))
         return rc;
-    follow_think(g);
+    if ((rc = follow_think(g, e)))
+        return rc;
     if (g->r.reason == GEN_RUNNING && g->o.n_max && g->r.n_tokens >= g->o.n_max)
         return gen_end(g, GEN_LENGTH, e);
     return g->r.reason == GEN_RUNNING;
+}
+
+/* The grammar allows nothing that the request lets be chosen. Where it may end, that is the end. */
+static int nothing_left(struct gen *g, const float *logits, struct err *e)
+{
+    bool finite = false;
+    for (uint32_t i = 0; i < g->eng->info.n_vocab && !finite; i++)
+        finite = isfinite(logits[i]);
+    if (!finite) /* it is not the grammar */
+        return take(g, -1, logits, NULL, e);
+    if (grammar_state_may_end(g->grammar))
+        return gen_end(g, GEN_EOG, e);
+    g->r.reason = GEN_FAILED;
+    return err_set(e, -ENODATA, "of the tokens that the grammar allows next none may be chosen: logit_bias takes them away");
 }
 
 int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
 {
     if (g->r.reason != GEN_RUNNING)
         return 0;
-    int32_t t = within_grammar(g, forced_token(g));
+    CHECK(!g->o.grammar || g->grammar);
+    const uint64_t *mask = g->grammar ? grammar_state_ready(g->grammar) : NULL;
+    CHECK(!g->grammar || mask);
+    int32_t t = within(mask, forced_token(g));
     if (t < 0) {
-        const uint64_t *mask = g->grammar ? grammar_state_mask(g->grammar) : NULL;
-        if (g->grammar && !mask)
-            return err_set(e, -ENOMEM, "engine: out of memory for the grammar's tokens");
         sampler_set_mask(g->sampler, mask);
         alloc_guard_begin("sample");
         t = sampler_choose(g->sampler, logits);
         alloc_guard_end();
-        t = within_grammar(g, t);
+        t = within(mask, t);
     }
+    if (g->grammar && t < 0)
+        return nothing_left(g, logits, e);
+    if (g->grammar)
+        grammar_state_choose(g->grammar, t);
     return take(g, t, logits, id, e);
 }
 
 bool gen_device(const struct gen *g, ka_sample *how)
 {
-    return sampler_device(g->sampler, how) && g->on_device && !g->grammar;
+    return sampler_device(g->sampler, how) && g->on_device && !g->o.grammar;
 }
 
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e)
@@ -346,6 +398,22 @@ static int choose_next(struct gen *g, const struct outcome *o, int32_t *id, stru
     return o->chosen ? gen_next_chosen(g, o->next, o->logits, id, e) : gen_next(g, o->logits, id, e);
 }
 
+static int look_at_cancel(void *user)
+{
+    const struct session *s = user;
+    return s->cancel && *s->cancel ? -ECANCELED : 0;
+}
+
+/* 1: the next token is *id; 0: the answer ended. */
+static int prepare_and_choose(struct session *s, struct gen *g, const struct outcome *o, int32_t *id, struct err *e)
+{
+    struct grammar_limit l = { .steps = GRAMMAR_TOKEN_STEPS, .slice = 100000, .pause = look_at_cancel, .user = s };
+    int rc = gen_prepare(g, &l, true, e);
+    if (rc == -ECANCELED)
+        return gen_end(g, GEN_CANCELLED, e);
+    return rc ? rc : choose_next(g, o, id, e);
+}
+
 /* The token loop: choose, evaluate, until an end. *o: of the prompt. */
 static int decode(struct session *s, struct gen *g, struct outcome *o, struct err *e)
 {
@@ -353,7 +421,7 @@ static int decode(struct session *s, struct gen *g, struct outcome *o, struct er
     int32_t id;
     uint64_t bytes = eng->tier->stats.bytes;
     int rc;
-    while ((rc = choose_next(g, o, &id, e)) == 1) {
+    while ((rc = prepare_and_choose(s, g, o, &id, e)) == 1) {
         if (s->pos >= eng->info.n_ctx) {
             rc = gen_end(g, GEN_CONTEXT, e);
             break;
@@ -387,13 +455,17 @@ int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt,
     *r = (struct gen_result){ 0 };
     struct gen *g;
     int rc = gen_create(s->eng, o, &g, e);
+    if (!rc && (rc = gen_begin(g, e)))
+        gen_destroy(g);
     if (rc)
         return rc;
     gen_prompt(g, prompt, n);
     uint32_t kept = session_keep_common(s, prompt, n);
     struct outcome first;
     uint64_t t0 = clock_ns();
+    session_set_prompt(s, true);
     rc = evaluate(s, g, prompt + kept, n - kept, &first, e);
+    session_set_prompt(s, false);
     g->r.prompt_ns = clock_ns() - t0;
     g->r.n_reused = kept;
     if (!rc)

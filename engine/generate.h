@@ -3,9 +3,10 @@
  * text that never ends inside a character, and finds its end. Whoever drives the model asks it for the next token:
  *
  *     gen_create(eng, &o, &g, &e);
+ *     gen_begin(g, &e);
  *     gen_prompt(g, prompt, n);                            the sampler's penalties see the prompt
  *     session_eval(s, prompt, n, &logits, &e);
- *     while (gen_next(g, logits, &id, &e) == 1)            text goes to o.on_text meanwhile
+ *     while (gen_prepare(g, &limit, true, &e) == 0 && gen_next(g, logits, &id, &e) == 1)   text goes to o.on_text
  *         session_eval(s, &id, 1, &logits, &e);
  *     gen_result(g) ...
  *
@@ -14,7 +15,7 @@
 #define ZINC_ENGINE_GENERATE_H
 
 #include "engine/engine.h"
-#include "engine/grammar.h"
+#include "engine/grammar/grammar.h"
 
 /* X(name, text in JSON, for people) */
 #define GEN_REASONS(X)                                                                                                 \
@@ -40,13 +41,14 @@ struct gen_opts {
     const char *const *stop; /* [n_stop] strings that end the answer and are not part of it           */
     uint32_t n_stop;
     bool want_logits;        /* on_token gets them always, else only where the host chose the token   */
-    struct grammar *grammar; /* what the whole answer must be, reasoning included; NULL: free         */
-    /* Reasoning of more than think_budget tokens is ended by think_stop (engine/answer.h: answer_think_end), which the
-     * model then reads as its own words. Reasoning stands between think_begin and think_end; think_opened: the answer
-     * begins inside it. think_stop NULL, or a budget below 0: no limit. */
+    struct grammar *grammar; /* what the whole answer must be, reasoning included; NULL: free. Takes a reference */
+    /* Whose answer it is (engine_chat_template), and whether it was asked to think, as in the prompt; with show_special,
+     * since marks may be control tokens. Reasoning is then counted, and what is longer than think_budget tokens is ended
+     * by the format's own words (answer_think_end), which the model reads as its own. chat NULL: nobody asks; a budget
+     * below 0: no limit. */
+    const struct chat_template *chat;
+    int think;
     int32_t think_budget;
-    const char *think_begin, *think_end, *think_stop;
-    bool think_opened;
     /* Each may be NULL. Text is whole UTF-8 characters. on_token comes before the token's text; a token that ended the
      * answer (EOG) is reported too, its text never. They return 0, or a negative errno that ends the generation. */
     int (*on_text)(void *user, const char *text, size_t n);
@@ -63,16 +65,26 @@ struct gen_result {
     uint32_t n_decoded;          /* evaluations in decode_ns                                              */
     uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from         */
     uint32_t stop_index;         /* GEN_STOP_STRING: which                                                */
-    uint32_t n_thought;          /* tokens of reasoning, its marks included; with think_end only          */
+    uint32_t n_thought;          /* tokens of reasoning, its marks included; with `chat` only             */
 };
 
 struct gen;
 
 int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **out, struct err *e);
 void gen_destroy(struct gen *g); /* NULL is fine */
+
+/* The grammar's part, which may be costly: engine/grammar/grammar.h has limits and errors. gen_begin makes the state,
+ * once, on the thread that chooses; gen_prepare has to succeed before each choice (without a grammar it does nothing).
+ * Between the two the state may be lent to a thread that prepares it. gen_end_grammar: the answer is at its end, the
+ * state goes (`lent`: it belongs to somebody else now). */
+int gen_begin(struct gen *g, struct err *e);
+int gen_prepare(struct gen *g, struct grammar_limit *l, bool wait, struct err *e);
+struct grammar_state *gen_grammar_state(const struct gen *g);
+void gen_end_grammar(struct gen *g, bool lent);
 void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
 
-/* 1: *id is the next token to evaluate; 0: the answer ended, see gen_result; negative: failed. */
+/* 1: *id is the next token to evaluate; 0: the answer ended, see gen_result; negative: failed; -ENODATA: the grammar
+ * allows only what logit_bias forbids. */
 int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);
 /* May session_eval_next choose the token after the next evaluation, and how? Then gen_next_chosen takes what it chose
  * (-1: nothing) in the place of gen_next; logits may be NULL. */

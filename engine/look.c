@@ -32,6 +32,8 @@ static int print_graph(const struct graph_request *r, const struct stream *s, FI
     case GRAPH_DOT: rc = graph_print_dot(f, s, &v); break;
     case GRAPH_STREAM: stream_dump(f, s); break;
     }
+    if (!rc && fflush(f))
+        rc = errno ? -errno : -EIO;
     return rc ? err_set(e, rc, "graph: the output could not be written: %s", strerror(-rc)) : 0;
 }
 
@@ -49,7 +51,9 @@ int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
                              .row_cap = MAX(r->rows, (uint32_t)ENGINE_MAX_BATCH),
                              .out_cap = ENGINE_MAX_BATCH,
                              .kv_type = sp.kv,
-                             .no_fuse = sp.no_fuse };
+                             .no_fuse = sp.no_fuse,
+                             .first_layer = r->first_layer,
+                             .end_layer = r->end_layer };
     if ((rc = graph_compile(m, &go, &s, e)) || (rc = print_graph(r, s, f, e)))
         goto out;
     rc = r->save ? stream_save(s, r->save, e) : 0;
@@ -66,7 +70,9 @@ void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user)
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
         struct tier_info info = { 0 };
         bool works = (*d)->probe(&o, &info) == 0;
-        struct tier_look l = { (*d)->name, info.device, info.note, works, info.mem_bytes, info.mem_free_bytes };
+        struct tier_look l = { .name = (*d)->name, .device = info.device, .note = info.note, .works = works,
+                               .dry_run = info.dry_run, .mem_bytes = info.mem_bytes,
+                               .mem_free_bytes = info.mem_free_bytes };
         fn(user, &l);
     }
 }

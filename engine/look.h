@@ -16,13 +16,14 @@ struct graph_request {
     uint32_t rows;           /* of a step: costs are for so many, the stream holds at least 8; 0: 1    */
     uint32_t kv_len;         /* positions that each row looks at; 0: min(1024, the context)            */
     double gbs, gflops;      /* roofs for the bottleneck; 0: typical of a CPU                          */
+    uint32_t first_layer, end_layer; /* layers [first, end) alone; end 0: up to the last               */
 };
 int engine_graph(const struct graph_request *r, FILE *f, struct err *e);
 
 /* Every tier that this binary knows: fn gets its name, whether it can run here, the device and the note. */
 struct tier_look {
     const char *name, *device, *note;
-    bool works;
+    bool works, dry_run; /* dry_run: computes nothing */
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown */
 };
 void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user);

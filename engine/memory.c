@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "base/env.h"
 #include "engine/priv.h"
 
 static uint64_t read_u64(const char *path, const char *key)
@@ -40,15 +39,13 @@ uint64_t host_memory_available(void)
 int engine_check_memory(const struct engine *eng, struct err *e)
 {
     const struct engine_info *in = &eng->info;
-    if (strcmp(in->tier, "null") == 0)
+    const struct tier_info *t = &eng->tier->info;
+    if (t->dry_run)
         return 0;
-    bool cpu = strcmp(in->tier, "cpu") == 0;
-    const char *how = env_get()->cpu_weights;
-    bool mapped = cpu && how && strcmp(how, "mapped") == 0; /* the file's pages are the weights */
-    uint64_t weights = mapped ? 0 : in->weight_bytes;
+    uint64_t weights = t->maps_weights ? 0 : in->weight_bytes;
     uint64_t rest = in->const_bytes + in->state_bytes + in->scratch_bytes + in->io_bytes;
     uint64_t need = weights + in->kv_bytes + rest;
-    uint64_t have = cpu || !eng->tier->info.mem_bytes ? host_memory_available() : eng->tier->info.mem_free_bytes;
+    uint64_t have = t->host_memory || !t->mem_bytes ? host_memory_available() : t->mem_free_bytes;
     if (!have || need <= have)
         return 0;
     const double gib = 1.0 / (1 << 30);
@@ -64,6 +61,6 @@ int engine_check_memory(const struct engine *eng, struct err *e)
     return err_set(e, -ENOMEM,
                    "engine: %s needs %.2f GiB (weights %.2f, kv %.2f for a context of %u x %u, other %.2f), %s has %.2f "
                    "GiB free: %s", eng->label, (double)need * gib, (double)weights * gib, (double)in->kv_bytes * gib,
-                   in->n_ctx, in->n_slots, (double)rest * gib, cpu ? "this machine" : eng->device, (double)have * gib,
-                   remedy);
+                   in->n_ctx, in->n_slots, (double)rest * gib, t->host_memory ? "this machine" : eng->device,
+                   (double)have * gib, remedy);
 }

@@ -1,4 +1,4 @@
-/* engine/priv.h: the objects behind engine.h, for the files of this folder and for tools. */
+/* engine/priv.h: the objects behind engine.h, for this folder, serve/ and proof/, for tests and tools. */
 #ifndef ZINC_ENGINE_PRIV_H
 #define ZINC_ENGINE_PRIV_H
 
@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "graph/graph.h"
 #include "graph/stream.h"
+#include "model/chat.h"
 #include "model/gguf.h"
 #include "model/model.h"
 #include "rt/tier.h"
@@ -21,6 +22,7 @@ struct engine_plan {
 
 struct engine {
     struct gguf *gguf;
+    struct chat_template chat;
     struct model *model;      /* NULL: opened for its vocabulary only           */
     struct tok *tok;          /* NULL: none, see tok_err                        */
     struct err tok_err;
@@ -46,6 +48,7 @@ struct session {
     int32_t *tok;             /* [n_ctx]                                        */
     const volatile sig_atomic_t *cancel;
     const struct progress *progress;
+    bool in_prompt;           /* see session_set_prompt                         */
 };
 
 /* What NAME:WORD... and the options ask of a tier. */

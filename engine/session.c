@@ -79,18 +79,23 @@ void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag)
     s->cancel = flag;
 }
 
+void session_set_prompt(struct session *s, bool on)
+{
+    s->in_prompt = on;
+}
+
 void session_set_progress(struct session *s, const struct progress *p)
 {
     s->progress = p;
 }
 
-/* The tier's own story, kept for everyone who comes after. */
+/* The tier's own error, kept for everyone who comes after. */
 static int device_fault(struct engine *eng, int rc, struct err *e)
 {
     eng->faulted = true;
-    struct err story = { 0 };
-    if (eng->tier->impl->fault && eng->tier->impl->fault(eng->tier, &story) == 0 && story.msg[0])
-        return err_set(e, rc, "%s", story.msg);
+    struct err cause = { 0 };
+    if (tier_fault(eng->tier, &cause) == 0 && cause.msg[0])
+        return err_set(e, rc, "%s", cause.msg);
     return err_set(e, rc, "engine: the %s tier failed: %s", eng->info.tier, strerror(-rc));
 }
 
@@ -191,7 +196,7 @@ static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_samp
     int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
         uint32_t rows;
-        struct engine_plan *p = engine_plan_for(s->eng, n - done, n > 1, &rows);
+        struct engine_plan *p = engine_plan_for(s->eng, n - done, n > 1 || s->in_prompt, &rows);
         bool last = done + rows == n;
         if ((n > 1 && (rc = may_go_on(s, done, n, e))) ||
             (rc = eval_rows(s, p, tok + done, rows, last, how, logits, e)))

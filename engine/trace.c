@@ -5,16 +5,18 @@
 
 int engine_roof(struct engine *eng, double *gbs, struct err *e)
 {
-    if (!eng->tier->impl->roof)
-        return -ENOTSUP;
-    return eng->tier->impl->roof(eng->tier, gbs, e);
+    return tier_roof(eng->tier, gbs, e);
+}
+
+int engine_roof_ops(struct engine *eng, double *gops, struct err *e)
+{
+    return tier_roof_ops(eng->tier, gops, e);
 }
 
 void engine_describe(struct engine *eng, void (*fn)(void *user, const char *part, const char *name, const char *value),
                      void *user)
 {
-    if (eng->tier->impl->describe)
-        eng->tier->impl->describe(eng->tier, fn, user);
+    tier_describe(eng->tier, fn, user);
 }
 
 /* A command of several launches moves its bytes in the longest of them. */
@@ -30,8 +32,8 @@ static void give_bytes(struct engine *eng, const struct tier_trace *t, struct en
 
 uint32_t engine_trace(struct engine *eng, struct engine_launch *l, uint32_t cap)
 {
-    const struct tier_trace *t = NULL;
-    uint32_t n = eng->tier->impl->trace && eng->last_plan ? eng->tier->impl->trace(eng->tier, &t) : 0;
+    const struct tier_trace *t;
+    uint32_t n = eng->last_plan ? tier_trace(eng->tier, &t) : 0;
     n = n < cap ? n : cap;
     for (uint32_t i = 0; i < n; i++) {
         const char *name = t[i].kernel ? t[i].kernel : cmd_name((enum cmd_op)eng->last_plan->s->cmds[t[i].cmd].op);

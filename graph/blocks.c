@@ -83,16 +83,3 @@ gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref 
     y = graph_add(g, x, y, "moe_x");
     return graph_add(g, y, shared_down(g, l, sh, share), "x");
 }
-
-void graph_block_head(struct graph *g, gref x)
-{
-    const struct model *m = g->m;
-
-    g->layer = CMD_NO_LAYER;
-    x = graph_gather(g, x, "last");                                 /* f32 [n_embd], output rows   */
-    gref n = graph_norm(g, x, m->output_norm, "output_norm");       /* f32 [n_embd]                */
-    gref y = graph_matmul(g, n, m->output, NULL, "logits");         /* f32 [n_vocab]               */
-    if (m->logit_softcap > 0)
-        y = graph_softcap(g, y, m->logit_softcap, "logits");
-    graph_argmax(g, y);
-}

@@ -107,6 +107,9 @@ void stream_dump(FILE *f, const struct stream *s)
             (unsigned)(uint8_t)h->magic[7], h->n_cmds, h->row_cap, h->out_cap, h->n_ctx, h->n_slots,
             h->kv_type == KA_KV_Q8_0 ? "q8_0" : h->kv_type == KA_KV_F16 ? "f16" : "f32");
     fprintf(f, "model: %u layers, n_embd %u, n_vocab %u\n", h->n_layer, h->n_embd, h->n_vocab);
+    if (!stream_is_whole(s))
+        fprintf(f, "layers %u:%u, residual f32 [%u, %u] at io+%" PRIu64 "\n", h->layers_before,
+                h->n_layer - h->layers_behind, h->row_cap, h->n_embd, stream_residual(s));
     for (int a = 0; a < ARENA_COUNT; a++)
         fprintf(f, "arena %s %" PRIu64 "\n", arena_names[a], h->arena_bytes[a]);
     for (uint32_t i = 0; i < h->n_patches; i++) {

@@ -1,4 +1,5 @@
 /* The stream as a picture: what each command moves and computes in one step, and which roof it hits. */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -93,11 +94,18 @@ int graph_print_json(FILE *f, const struct stream *s, const struct graph_view *v
         "typical_cpu", r.typical, "total", "commands", (json_int_t)s->h.n_cmds, "bytes", (json_int_t)bytes, "flops",
         (json_int_t)flops, "us", us, "intensity", bytes ? (double)flops / (double)bytes : 0.0, "arena_bytes", plan,
         "commands", cmds);
+    if (root && !stream_is_whole(s))
+        json_object_set_new(root, "layers",
+                            json_pack("{s:I, s:I, s:I}", "first", (json_int_t)s->h.layers_before, "end",
+                                      (json_int_t)(s->h.n_layer - s->h.layers_behind), "of", (json_int_t)s->h.n_layer));
+    errno = 0;
     int rc = root && json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 ? 0 : -ENOMEM;
-    json_decref(root);
-    if (!rc)
+    if (rc == 0)
         fputc('\n', f);
-    return rc || !ferror(f) ? rc : -EIO;
+    if (root && ferror(f))
+        rc = errno ? -errno : -EIO;
+    json_decref(root);
+    return rc;
 }
 
 /* ---- DOT ---- */

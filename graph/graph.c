@@ -21,22 +21,27 @@ static int check_opts(const struct graph_opts *o, struct err *e)
     return 0;
 }
 
-static int build(struct graph *g)
+int graph_check_cut(const struct model *m, uint32_t at, struct err *e)
 {
-    switch (g->m->family) {
-    case FAMILY_LLAMA: graph_build_llama(g); break;
-    case FAMILY_QWEN3:
-    case FAMILY_QWEN3MOE: graph_build_qwen3(g); break;
-    case FAMILY_QWEN3NEXT:
-    case FAMILY_QWEN35:
-    case FAMILY_QWEN35MOE: graph_build_qwen35(g); break;
-    case FAMILY_GPT_OSS: graph_build_gpt_oss(g); break;
-    case FAMILY_GEMMA3: graph_build_gemma3(g); break;
-    case FAMILY_GEMMA4: graph_build_gemma4(g); break;
-    default:
-        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
-    }
-    return g->rc;
+    for (uint32_t il = at; il < m->n_layer; il++)
+        if (m->layers[il].kind == LAYER_ATTN && m->layers[il].kv_from < at)
+            return err_set(e, -ENOTSUP, "graph: %s: cannot be cut in front of layer %u: layer %u reads the KV cache "
+                           "of layer %u", m->name, at, il, m->layers[il].kv_from);
+    return 0;
+}
+
+/* The range of layers, with its end in place of 0. */
+static int check_layers(const struct model *m, struct graph_opts *o, struct err *e)
+{
+    int rc;
+    uint32_t end = o->end_layer ? o->end_layer : m->n_layer;
+    if (end > m->n_layer || o->first_layer >= end)
+        return err_set(e, -EINVAL, "graph: %s: layers %u:%u, expected first < end <= %u", m->name, o->first_layer,
+                       end, m->n_layer);
+    if ((rc = graph_check_cut(m, o->first_layer, e)) || (rc = graph_check_cut(m, end, e)))
+        return rc;
+    o->end_layer = end;
+    return 0;
 }
 
 int graph_compile(const struct model *m, const struct graph_opts *opts, struct stream **out, struct err *e)
@@ -45,12 +50,12 @@ int graph_compile(const struct model *m, const struct graph_opts *opts, struct s
     struct stream *s = NULL;
     struct gplan p = {0};
     int rc = check_opts(&o, e);
-    if (rc)
+    if (rc || (rc = check_layers(m, &o, e)))
         return rc;
     o.n_ctx = (uint32_t)align_up(o.n_ctx, 16);
 
     struct graph g = {.m = m, .o = &o, .layer = CMD_NO_LAYER};
-    build(&g);
+    graph_decoder(&g);
     graph_narrow(&g);
     graph_fuse(&g);
     graph_plan(&g, &p);

@@ -1,12 +1,18 @@
 /* graph/graph.h
- * From a model to command streams. The builders (graph/build_*.c, one per family) write the model down op by op, as
- * the paper reads; lowering fuses (norm into the next product, QKV, gate+up+activation, residuals), plans memory and
- * emits the stream. Nothing outside graph/ knows a model family.
+ * From a model to command streams. A decoder runs the layers, which each family (graph/family_*.c) writes down op by
+ * op, as the paper reads; lowering fuses (norm into the next product, QKV, gate+up+activation, residuals), plans memory
+ * and emits the stream. Nothing outside graph/ knows a model family.
  *
  *     struct graph_opts o = { .n_ctx = 4096, .n_slots = 1, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16 };
  *     graph_compile(m, &o, &decode, &e);
  *     o.row_cap = 512; o.out_cap = 8;
- *     graph_compile(m, &o, &prefill, &e);       the same weights, KV and state layout: both run on one tier object */
+ *     graph_compile(m, &o, &prefill, &e);       the same weights, KV and state layout: both run on one tier object
+ *
+ * A model may be cut between layers, into streams that run one after the other on tier objects of their own:
+ *     o.end_layer = 14;                         embedding, layers 0 to 13
+ *     graph_compile(m, &o, &front, &e);
+ *     o.first_layer = 14; o.end_layer = 0;      the other layers, head
+ *     graph_compile(m, &o, &back, &e);          what goes from one to the next: stream_residual (graph/stream.h) */
 #ifndef ZINC_GRAPH_GRAPH_H
 #define ZINC_GRAPH_GRAPH_H
 
@@ -23,11 +29,16 @@ struct graph_opts {
     uint32_t out_cap; /* rows that need logits                                             */
     enum ka_kv kv_type;
     bool no_fuse;     /* one command per op where the catalogue has one: for bisecting     */
+    uint32_t first_layer, end_layer; /* layers [first, end) alone; end 0: up to the last; both 0: the whole model */
 };
 
 /* Builds, fuses, lowers, plans and verifies. -EINVAL, -ENOTSUP: what does not fit, by layer and tensor; -E2BIG: the
  * arenas would pass 2^48 bytes. */
 int graph_compile(const struct model *m, const struct graph_opts *o, struct stream **out, struct err *e);
+
+/* May the model be cut in front of layer `at`? -ENOTSUP: a layer behind the cut reads the KV cache of one before it.
+ * graph_compile asks for both ends of its range. */
+int graph_check_cut(const struct model *m, uint32_t at, struct err *e);
 
 /* For each weight of the stream's table where its bytes lie in the model's file; checks the hash first: -EINVAL when
  * the stream was made from another file. data: [s->h.n_weights], owned by the caller. */

@@ -1,11 +1,12 @@
-/* Values, ops and the builders' helpers. Every helper checks the shapes it is given: a model that model_read passed
- * never fails here, one made by hand gets a message with layer and tensor. */
+/* Values, ops and the helpers that append them. Every helper checks the shapes it is given: a model that model_read
+ * passed never fails here, one made by hand gets a message with layer and tensor. */
 #include "graph/ir.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/ckd.h"
 
 int graph_fail(struct graph *g, int code, const char *fmt, ...)
@@ -463,4 +464,24 @@ void graph_argmax(struct graph *g, gref logits)
     g->vals[logits].place = GP_LOGITS;
     struct gop *op = new_op(g, G_ARGMAX);
     op->in[IN_X] = logits;
+}
+
+gref graph_residual_in(struct graph *g)
+{
+    g->layer = g->o->first_layer - 1; /* who made it */
+    gref y = new_value(g, "x", ROWS_STEP, g->m->n_embd);
+    g->layer = CMD_NO_LAYER;
+    if (y)
+        g->vals[y].place = GP_RESIDUAL;
+    new_op(g, G_RESIDUAL_IN)->out[OUT_Y] = y;
+    return y;
+}
+
+void graph_residual_out(struct graph *g, gref x)
+{
+    if (g->rc)
+        return;
+    CHECK(g->vals[x].place == GP_SCRATCH && !g->vals[x].base && g->vals[x].n == g->m->n_embd);
+    g->vals[x].place = GP_RESIDUAL;
+    new_op(g, G_RESIDUAL_OUT)->in[IN_X] = x;
 }

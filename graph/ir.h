@@ -1,5 +1,5 @@
 /* graph/ir.h: private to graph/
- * The decode graph: fine-grained ops over values, in the order of execution. Builders append ops through the helpers
+ * The decode graph: fine-grained ops over values, in the order of execution. Families append ops through the helpers
  * below, so that a model reads as its paper does; graph_fuse rewrites the list into the commands of the catalogue;
  * graph_plan gives every value a place; graph_lower writes the stream.
  *
@@ -30,6 +30,8 @@ enum gop_kind {
     G_MOE_DOWN,  /* y = resid + sum_e weights (b) * down_e x, e = ids (a)                               */
     G_GATHER,    /* the rows that need logits                                                           */
     G_ARGMAX,    /* next token                                                                          */
+    G_RESIDUAL_IN,  /* y = the residual that the layers before have left          no command: a place   */
+    G_RESIDUAL_OUT, /* x is the residual for the layers behind                    no command            */
 };
 
 enum { IN_X, IN_RESID, IN_SCALE, IN_A, IN_B, IN_C, IN_COUNT };
@@ -58,6 +60,7 @@ struct gop {
 enum gplace {
     GP_SCRATCH,
     GP_LOGITS, /* the IO arena, read by the host */
+    GP_RESIDUAL, /* the IO arena: where the model is cut */
 };
 
 struct gvalue {
@@ -75,7 +78,7 @@ struct gvalue {
 
 struct graph {
     const struct model *m;
-    const struct graph_opts *o; /* n_ctx already rounded up */
+    const struct graph_opts *o; /* n_ctx already rounded up, first_layer < end_layer <= n_layer */
     struct gop *ops;
     uint32_t n_ops, cap_ops;
     struct gvalue *vals; /* [0] is unused: gref 0 is none */
@@ -87,7 +90,7 @@ struct graph {
     struct err err;
 };
 
-/* ---- builders' helpers (graph/ir.c) ---- */
+/* ---- what families append ops with (graph/ir.c) ---- */
 
 gref graph_embed(struct graph *g, const struct gguf_tensor *w, float scale, const char *name);
 gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
@@ -117,6 +120,10 @@ gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids
 gref graph_moe_down(struct graph *g, const struct model_layer *l, gref x, struct groute r, const char *name);
 gref graph_gather(struct graph *g, gref x, const char *name);
 void graph_argmax(struct graph *g, gref logits);
+/* Of layers first_layer..: what the layer before them has left. */
+gref graph_residual_in(struct graph *g);
+/* Of layers ..end_layer: x of the last. */
+void graph_residual_out(struct graph *g, gref x);
 
 /* A copy of an op at the end of the list. */
 void graph_append(struct graph *g, const struct gop *op);
@@ -125,7 +132,7 @@ void graph_append(struct graph *g, const struct gop *op);
 __attribute__((cold, format(printf, 3, 4))) int graph_fail(struct graph *g, int code, const char *fmt, ...);
 void graph_finish(struct graph *g);
 
-/* Index in the weight table; the builders have put every tensor there. */
+/* Index in the weight table; every tensor that an op reads is there. */
 uint32_t graph_weight_index(const struct graph *g, const struct gguf_tensor *t);
 
 /* ---- blocks that families share (graph/blocks.c) ---- */
@@ -135,16 +142,22 @@ gref graph_block_gdn(struct graph *g, const struct model_layer *l, gref h);
 gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h);
 /* x + experts(h) [+ shared expert], the residual inside so that it can be folded into the last product. */
 gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref h);
-void graph_block_head(struct graph *g, gref x);
 
-/* ---- one builder per family ---- */
+/* ---- families (graph/family_*.c) and the loop around their layers (graph/decoder.c) ---- */
 
-void graph_build_llama(struct graph *g);
-void graph_build_qwen3(struct graph *g);
-void graph_build_qwen35(struct graph *g);
-void graph_build_gpt_oss(struct graph *g);
-void graph_build_gemma3(struct graph *g);
-void graph_build_gemma4(struct graph *g);
+/* What distinguishes a family from the others, beside its hyper-parameters. x is the residual, f32 [n_embd]. NULL: as
+ * most models have it. */
+struct graph_family {
+    void (*check)(struct graph *g); /* fails where the family has something that is not built; NULL: it has not */
+    gref (*embed)(struct graph *g); /* -> x of the step's tokens; NULL: a row of token_embd * embed_scale        */
+    gref (*layer)(struct graph *g, const struct model_layer *l, gref x); /* x -> x; g->layer is its index        */
+    void (*head)(struct graph *g, gref x); /* x -> logits, next token; NULL: gather, norm, product, softcap      */
+};
+extern const struct graph_family family_llama, family_qwen35, family_gpt_oss, family_gemma3, family_gemma4;
+
+/* The layers [o->first_layer, o->end_layer), op by op, with the embedding in front of the model's first and the head
+ * behind its last. -ENOTSUP, -EINVAL, through g->rc. */
+void graph_decoder(struct graph *g);
 
 /* ---- the passes ---- */
 
@@ -165,9 +178,11 @@ struct gplan {
     uint32_t const_bytes, cap_consts;
     uint64_t arena_bytes[ARENA_COUNT];
     uint32_t buf_step, buf_logits, buf_weight0 /* weight i is buffer buf_weight0 + i */;
+    uint32_t buf_residual_in, buf_residual_out; /* at one place; these and buf_logits UINT32_MAX: not in the stream */
     struct glayer_plan {
-        uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none */
-    } *layers;
+        uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none                    */
+        uint32_t freq_table; /* which of the model's tables of frequencies: the number in inv_freq's name */
+    } *layers; /* [n_layer]; those that are not the stream's have none */
 };
 /* -ENOMEM, -E2BIG, through g->rc. */
 void graph_plan(struct graph *g, struct gplan *p);

@@ -465,7 +465,9 @@ static void emit(struct lower *l, const struct gop *op)
     case G_ACT_MUL:
     case G_ROW_GATE:
     case G_ROW_SCALE:
-    case G_SOFTCAP: CHECK(!"always fused");
+    case G_SOFTCAP: CHECK(!"always fused"); break;
+    case G_RESIDUAL_IN:
+    case G_RESIDUAL_OUT: break;
     }
 }
 
@@ -530,12 +532,14 @@ static void fill_head(struct lower *l)
     h->n_layer = m->n_layer;
     h->kv_type = o->kv_type;
     h->family = m->family;
+    h->layers_before = (uint16_t)o->first_layer;
+    h->layers_behind = (uint16_t)(m->n_layer - o->end_layer);
     h->n_bufs = l->p->n_bufs;
     h->n_weights = l->g->n_weights;
     h->const_bytes = l->p->const_bytes;
     h->str_bytes = l->p->str_bytes;
     memcpy(h->arena_bytes, l->p->arena_bytes, sizeof h->arena_bytes);
-    h->logits_off = l->p->bufs[l->p->buf_logits].off;
+    h->logits_off = l->p->buf_logits != UINT32_MAX ? l->p->bufs[l->p->buf_logits].off : 0;
     h->next_off = step_next_off(o->row_cap, o->out_cap);
     h->weights_hash = stream_weights_hash(l->p->weights, h->n_weights, l->p->strs);
 }

@@ -6,7 +6,7 @@
  *     KV        per attention layer K, then V: [slot][n_kv, n_ctx, head_dim]    by n_ctx, slots, type
  *     STATE     per DeltaNet layer the convolution's ring and the state, per slot            by slots
  *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
- *     IO        the step block, then the logits
+ *     IO        the step block, the residual where the model is cut, the logits
  *
  * A sum is written over the residual it reads where nobody reads that later. */
 #include "graph/ir.h"
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "model/rope.h"
 
@@ -92,11 +93,24 @@ static uint32_t add_buf(struct graph *g, struct gplan *p, const char *name, uint
     return put_buf(g, p, name, index, a, take(g, p, a, bytes), bytes, ld);
 }
 
+/* One place with a name for each end that the model is cut at. */
+static void plan_residual(struct graph *g, struct gplan *p)
+{
+    uint32_t first = g->o->first_layer, end = g->o->end_layer, n = g->m->n_embd;
+    bool in = first > 0, out = end < g->m->n_layer;
+    uint64_t bytes = sat_mul(4ull * n, g->o->row_cap), off = in || out ? take(g, p, ARENA_IO, bytes) : 0;
+    p->buf_residual_in = in ? put_buf(g, p, "x", first - 1, ARENA_IO, off, bytes, n) : UINT32_MAX;
+    p->buf_residual_out = out ? put_buf(g, p, "x", end - 1, ARENA_IO, off, bytes, n) : UINT32_MAX;
+}
+
 static void plan_io(struct graph *g, struct gplan *p)
 {
     uint32_t rows = g->o->row_cap, outs = g->o->out_cap, n_vocab = g->m->n_vocab;
     p->buf_step = add_buf(g, p, "step", CMD_NO_LAYER, ARENA_IO, step_bytes(rows, outs), 0);
-    p->buf_logits = add_buf(g, p, "logits", CMD_NO_LAYER, ARENA_IO, sat_mul(4ull * n_vocab, outs), n_vocab);
+    plan_residual(g, p);
+    p->buf_logits = UINT32_MAX;
+    if (g->o->end_layer == g->m->n_layer)
+        p->buf_logits = add_buf(g, p, "logits", CMD_NO_LAYER, ARENA_IO, sat_mul(4ull * n_vocab, outs), n_vocab);
 }
 
 static bool same_frequencies(const struct model_layer *la, const struct model_layer *lb)
@@ -170,21 +184,36 @@ static uint32_t add_router_norm(struct graph *g, struct gplan *p, const struct m
     return b;
 }
 
+/* Numbers the distinct tables of frequencies, over the whole model: so a table has one name in all of its streams. */
+static void number_tables(const struct model *m, struct gplan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t il = 0; il < m->n_layer; il++) {
+        const struct model_layer *l = &m->layers[il];
+        uint32_t j = 0;
+        if (l->kind != LAYER_ATTN)
+            continue;
+        while (j < il && !(m->layers[j].kind == LAYER_ATTN && same_frequencies(&m->layers[j], l)))
+            j++;
+        p->layers[il].freq_table = j < il ? p->layers[j].freq_table : n++;
+    }
+}
+
 static void plan_consts(struct graph *g, struct gplan *p)
 {
     const struct model *m = g->m;
-    uint32_t n_tables = 0;
-    for (uint32_t il = 0; il < m->n_layer && !g->rc; il++) {
+    number_tables(m, p);
+    for (uint32_t il = g->o->first_layer; il < g->o->end_layer && !g->rc; il++) {
         const struct model_layer *l = &m->layers[il];
         struct glayer_plan *lp = &p->layers[il];
         if (l->kind != LAYER_ATTN)
             continue;
         g->layer = il;
-        for (uint32_t j = 0; j < il && lp->inv_freq == UINT32_MAX; j++)
-            if (m->layers[j].kind == LAYER_ATTN && same_frequencies(&m->layers[j], l))
+        for (uint32_t j = g->o->first_layer; j < il && lp->inv_freq == UINT32_MAX; j++)
+            if (p->layers[j].freq_table == lp->freq_table)
                 lp->inv_freq = p->layers[j].inv_freq;
         if (lp->inv_freq == UINT32_MAX)
-            lp->inv_freq = add_inv_freq(g, p, l, n_tables++);
+            lp->inv_freq = add_inv_freq(g, p, l, lp->freq_table);
         if (l->router && l->router_scale)
             lp->router_norm = add_router_norm(g, p, l, il);
     }
@@ -207,7 +236,7 @@ uint64_t state_slot_bytes(const struct model *m)
 static void plan_caches(struct graph *g, struct gplan *p)
 {
     const struct model *m = g->m;
-    for (uint32_t il = 0; il < m->n_layer && !g->rc; il++) {
+    for (uint32_t il = g->o->first_layer; il < g->o->end_layer && !g->rc; il++) {
         const struct model_layer *l = &m->layers[il];
         struct glayer_plan *lp = &p->layers[il];
         g->layer = il;
@@ -283,6 +312,19 @@ static void find_lives(const struct graph *g, struct lives *s)
     }
 }
 
+/* The residual that goes out takes the place of the one that came in: nobody reads that any more. */
+static void check_residual(const struct graph *g, const struct lives *s)
+{
+    gref in = 0, out = 0;
+    for (uint32_t i = 0; i < g->n_ops; i++) {
+        if (g->ops[i].kind == G_RESIDUAL_IN)
+            in = g->ops[i].out[OUT_Y];
+        if (g->ops[i].kind == G_RESIDUAL_OUT)
+            out = g->ops[i].in[IN_X];
+    }
+    CHECK(!in || !out || s->last[in] <= s->first[out]);
+}
+
 /* A sum takes over its residual's memory when it is the last to read it, once. */
 static void share_in_place(const struct graph *g, struct lives *s)
 {
@@ -333,8 +375,10 @@ static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uin
             struct gvalue *val = &g->vals[v];
             if (!v || val->base)
                 continue;
-            if (val->place == GP_LOGITS) {
-                val->buf = p->buf_logits;
+            if (val->place != GP_SCRATCH) {
+                val->buf = val->place == GP_LOGITS            ? p->buf_logits
+                           : g->ops[i].kind == G_RESIDUAL_IN ? p->buf_residual_in
+                                                              : p->buf_residual_out;
                 continue;
             }
             uint32_t rows = val->rows == ROWS_OUT ? g->o->out_cap : g->o->row_cap;
@@ -371,6 +415,7 @@ static void plan_scratch(struct graph *g, struct gplan *p)
         graph_fail(g, -ENOMEM, "%zu values", n);
     } else {
         find_lives(g, &s);
+        check_residual(g, &s);
         share_in_place(g, &s);
         place_scratch(g, p, &s, bytes, live);
     }

@@ -97,6 +97,13 @@ uint64_t stream_weights_hash(const struct stream_weight *w, uint32_t n, const ch
     return h;
 }
 
+/* ---- streams of some layers ---- */
+
+uint64_t stream_residual(const struct stream *s)
+{
+    return stream_is_whole(s) ? 0 : align_up(step_bytes(s->h.row_cap, s->h.out_cap), STREAM_ALIGN);
+}
+
 /* ---- patches ---- */
 
 static uint32_t step_word(const struct step *step, enum sym sym, uint32_t i)

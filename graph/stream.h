@@ -127,9 +127,10 @@ struct stream_head {
     uint32_t n_ctx, n_slots;    /* positions of a slot, sequences                                            */
     uint32_t n_vocab, n_embd, n_layer, kv_type;
     uint64_t arena_bytes[ARENA_COUNT];
-    uint64_t logits_off;        /* f32 [out_cap, n_vocab] in ARENA_IO                                        */
+    uint64_t logits_off;        /* f32 [out_cap, n_vocab] in ARENA_IO; 0: no head                            */
     uint64_t next_off;          /* i32 [out_cap] in ARENA_IO                                                 */
-    uint32_t family, reserved;  /* informational: enum model_family of the file it came from                 */
+    uint32_t family;            /* informational: enum model_family of the file it came from                 */
+    uint16_t layers_before, layers_behind; /* of the model, that are not in the stream; see below            */
     uint64_t weights_hash;      /* over names, types, shapes, file offsets: a replay refuses another file    */
 };
 
@@ -153,6 +154,22 @@ static inline const char *stream_str(const struct stream *s, uint32_t off)
 {
     return s->strs + off;
 }
+
+/* A stream may have some of a model's layers only, with their weights, caches and states:
+ *
+ *     layers_before 0   it begins with the embedding, else with the residual that the layer before has left
+ *     layers_behind 0   it ends with the head, logits and next tokens, else with the residual of its last layer
+ *
+ * The residual is f32 [row_cap, n_embd]: row r is that of row r of the step. As an input and as an output it has the
+ * same place in ARENA_IO; its buffer is named x.LAYER, by the layer that made it, in both streams. The parts of a model
+ * get the same step, one after the other, and who submits them copies the residual's n_rows rows on, by tier_read and
+ * tier_write. A token named by an output (-1-i) is known where the head is: name the id where the embedding is. */
+static inline bool stream_is_whole(const struct stream *s)
+{
+    return s->h.layers_before == 0 && s->h.layers_behind == 0;
+}
+/* Offset of the residual in ARENA_IO; 0: the stream is of a whole model. */
+uint64_t stream_residual(const struct stream *s);
 
 /* What a submission says: the values of the symbols. */
 struct step {

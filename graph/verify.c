@@ -527,6 +527,8 @@ static void check_record(struct check *k, uint32_t args_off, uint32_t first_use)
         bad(k, "waits for command %u", c->wait);
     if (c->layer != CMD_NO_LAYER && c->layer >= h->n_layer)
         bad(k, "layer %u of %u", c->layer, h->n_layer);
+    if (c->layer != CMD_NO_LAYER && (c->layer < h->layers_before || c->layer >= h->n_layer - h->layers_behind))
+        bad(k, "layer %u, the stream has %u:%u", c->layer, h->layers_before, h->n_layer - h->layers_behind);
     if (c->flags & ~(unsigned)CMD_BYTES_PER_ROW || c->reserved[0] || c->reserved[1] || c->reserved[2])
         bad(k, "flags 0x%x or reserved words", c->flags);
 }

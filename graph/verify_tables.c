@@ -31,9 +31,30 @@ static int check_head(const struct stream_head *h, struct err *e)
     if (h->next_off != step_next_off(h->row_cap, h->out_cap) || step > io)
         return err_set(e, -EINVAL, "stream: a step block of %llu bytes with next at %llu in an io arena of %llu",
                        (unsigned long long)step, (unsigned long long)h->next_off, (unsigned long long)io);
+    if (h->layers_behind && h->logits_off == 0) /* no head */
+        return 0;
     if (h->logits_off % STREAM_ALIGN != 0 || h->logits_off < step || logits > io || h->logits_off > io - logits)
         return err_set(e, -EINVAL, "stream: logits of %llu bytes at %llu in an io arena of %llu",
                        (unsigned long long)logits, (unsigned long long)h->logits_off, (unsigned long long)io);
+    return 0;
+}
+
+/* Of a stream of some layers. */
+static int check_range(const struct stream *s, struct err *e)
+{
+    const struct stream_head *h = &s->h;
+    uint64_t io = h->arena_bytes[ARENA_IO], off = stream_residual(s), bytes = 4ull * h->n_embd * h->row_cap;
+    if (stream_is_whole(s))
+        return 0;
+    if ((uint32_t)h->layers_before + h->layers_behind >= h->n_layer)
+        return err_set(e, -EINVAL, "stream: %u layers before it and %u behind of %u", h->layers_before,
+                       h->layers_behind, h->n_layer);
+    if (bytes > io || off > io - bytes || (h->logits_off && h->logits_off < off + bytes))
+        return err_set(e, -EINVAL, "stream: a residual of %llu bytes at %llu in an io arena of %llu with logits at "
+                       "%llu", (unsigned long long)bytes, (unsigned long long)off, (unsigned long long)io,
+                       (unsigned long long)h->logits_off);
+    if (h->layers_behind && h->logits_off)
+        return err_set(e, -EINVAL, "stream: logits with %u layers behind it", h->layers_behind);
     return 0;
 }
 
@@ -127,7 +148,7 @@ int verify_tables(const struct stream *s, struct err *e)
 {
     uint64_t end = 0;
     int rc = check_head(&s->h, e);
-    if (rc)
+    if (rc || (rc = check_range(s, e)))
         return rc;
     if (s->h.str_bytes == 0 || s->strs[s->h.str_bytes - 1] != 0)
         return err_set(e, -EINVAL, "stream: the strings do not end with NUL");

@@ -24,19 +24,8 @@ typedef struct { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; } blk_q5
 typedef struct { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; } blk_q6_k; /* 16 runs of 16           */
 typedef struct { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } blk_iq4_xs;   /* 8 runs of 32, T[n]       */
 
-#define BLK_ASSERT(t, n) _Static_assert(sizeof(t) == (n), "GGUF block layout")
-BLK_ASSERT(blk_q4_0, 18);
-BLK_ASSERT(blk_q4_1, 20);
-BLK_ASSERT(blk_q5_0, 22);
-BLK_ASSERT(blk_q5_1, 24);
-BLK_ASSERT(blk_q8_0, 34);
-BLK_ASSERT(blk_iq4_nl, 18);
-BLK_ASSERT(blk_mxfp4, 17);
-BLK_ASSERT(blk_q2_k, 84);
-BLK_ASSERT(blk_q3_k, 110);
-BLK_ASSERT(blk_q4_k, 144);
-BLK_ASSERT(blk_q5_k, 176);
-BLK_ASSERT(blk_q6_k, 210);
-BLK_ASSERT(blk_iq4_xs, 136);
+#define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, ...)                                                            \
+    _Static_assert(sizeof(blk_##name) == bytes, "block layout of " #NAME);
+#include "kernels/qtypes.def"
 
 #endif

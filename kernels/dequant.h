@@ -207,10 +207,6 @@ static inline void dequant_iq4_xs(const blk_iq4_xs *b, float *y)
  * A type that zinc does not read writes nothing. */
 static inline void dequant_row(enum qtype t, const void *src, float *dst, uint64_t n)
 {
-#define DEQUANT_BLOCKS(type, elems, fn)                                                                              \
-    for (uint64_t i = 0; i < n / (elems); i++)                                                                       \
-        fn((const type *)src + i, dst + i * (elems));                                                                \
-    break
     switch (t) {
     case QT_F32:
         for (uint64_t i = 0; i < n; i++)
@@ -224,22 +220,14 @@ static inline void dequant_row(enum qtype t, const void *src, float *dst, uint64
         for (uint64_t i = 0; i < n; i++)
             dst[i] = bf16_to_f32(((const uint16_t *)src)[i]);
         break;
-    case QT_Q4_0: DEQUANT_BLOCKS(blk_q4_0, QK, dequant_q4_0);
-    case QT_Q4_1: DEQUANT_BLOCKS(blk_q4_1, QK, dequant_q4_1);
-    case QT_Q5_0: DEQUANT_BLOCKS(blk_q5_0, QK, dequant_q5_0);
-    case QT_Q5_1: DEQUANT_BLOCKS(blk_q5_1, QK, dequant_q5_1);
-    case QT_Q8_0: DEQUANT_BLOCKS(blk_q8_0, QK, dequant_q8_0);
-    case QT_IQ4_NL: DEQUANT_BLOCKS(blk_iq4_nl, QK, dequant_iq4_nl);
-    case QT_MXFP4: DEQUANT_BLOCKS(blk_mxfp4, QK, dequant_mxfp4);
-    case QT_Q2_K: DEQUANT_BLOCKS(blk_q2_k, QK_K, dequant_q2_k);
-    case QT_Q3_K: DEQUANT_BLOCKS(blk_q3_k, QK_K, dequant_q3_k);
-    case QT_Q4_K: DEQUANT_BLOCKS(blk_q4_k, QK_K, dequant_q4_k);
-    case QT_Q5_K: DEQUANT_BLOCKS(blk_q5_k, QK_K, dequant_q5_k);
-    case QT_Q6_K: DEQUANT_BLOCKS(blk_q6_k, QK_K, dequant_q6_k);
-    case QT_IQ4_XS: DEQUANT_BLOCKS(blk_iq4_xs, QK_K, dequant_iq4_xs);
+#define QTYPE_BLOCK(NAME, name, set, id, elems, ...)                                                                   \
+    case QT_##NAME:                                                                                                    \
+        for (uint64_t i = 0; i < n / elems; i++)                                                                       \
+            dequant_##name((const blk_##name *)src + i, dst + i * elems);                                              \
+        break;
+#include "kernels/qtypes.def"
     default: break;
     }
-#undef DEQUANT_BLOCKS
 }
 
 #endif

@@ -4,6 +4,7 @@
  * depends on what else is in the tile.
  * Grid x: tiles of weights, y: tiles of 64 positions, or slots of the experts' list. */
 #include "kernels/gemm_item.h"
+#include "kernels/qset.h"
 #include "kernels/wtile.h"
 
 enum {
@@ -111,17 +112,16 @@ KD_FN void gemm_item(const kl_gemm *a, const struct gemm_item *it)
 {
     for (uint32_t i = 0; i < it->n; i += G_N) {
         struct gemm_tile g = { 0 };
-#define X(t)                                                                                                           \
-    if (WT_HAS(t) && a->type[it->mat] == t)                                                                            \
-        gemm_sum(t, a, it, it->n0 + i, &g);
-        WT_TYPES(X)
-#undef X
+        if (a->type[it->mat] == QSET_A)
+            gemm_sum(QSET_A, a, it, it->n0 + i, &g);
+        if (QSET_PAIR && a->type[it->mat] == QSET_B)
+            gemm_sum(QSET_B, a, it, it->n0 + i, &g);
         gemm_store_acc(&g);
         gemm_out(a, it, it->n0 + i, kd_min_u32(it->n - i, G_N));
     }
 }
 
-WT_KERNEL(k_gemm, kl_gemm)
+QSET_KERNEL(k_gemm_, , kl_gemm)
 {
     kd_wait_inputs();
     kd_let_next_start();

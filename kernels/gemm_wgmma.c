@@ -10,6 +10,7 @@
 #if defined(KD_SM90)
 #include "kernels/gemm_item.h"
 #include "kernels/hw/wgmma.h"
+#include "kernels/qset.h"
 #include "kernels/wtile.h"
 
 #define ALL_OF _Pragma("GCC unroll 128") /* loops over accumulators, which are registers */
@@ -187,11 +188,10 @@ KD_FN void produce_all(const kl_gemm *a, const struct plan *plan)
     p.item = next_item(a, plan, kd_group_x(), &p.it);
     async_fence(); /* the positions were written by ordinary stores */
     while (p.item < plan->items) {
-#define X(t)                                                                                                           \
-    if (WT_HAS(t) && p.item < plan->items && a->type[p.it.mat] == t)                                                   \
-        produce(t, a, plan, &p);
-        WT_TYPES(X)
-#undef X
+        if (a->type[p.it.mat] == QSET_A)
+            produce(QSET_A, a, plan, &p);
+        if (QSET_PAIR && p.item < plan->items && a->type[p.it.mat] == QSET_B)
+            produce(QSET_B, a, plan, &p);
     }
 }
 
@@ -388,7 +388,7 @@ KD_FN void consume_all(const kl_gemm *a, const struct plan *plan)
     }
 }
 
-WT_KERNEL(k_gemm_wgmma, kl_gemm)
+QSET_KERNEL(k_gemm_wgmma_, , kl_gemm)
 {
     if (kd_tid() == 0) {
         for (uint32_t i = 0; i < MAX_STAGES; i++) {

@@ -1,6 +1,6 @@
 /* kernels/matvec.c
  * Decode products: MATMUL, PROJ, GATE_UP, ROUTER, MOE_UP and MOE_DOWN for few rows, by dot products
- * of signed bytes. Compiled once per set of weight types with KD_SET_<set>; the kernels are k_matvec_<set>_r1 and so
+ * of signed bytes. Compiled once per set of weight types with KD_SET=<set>; the kernels are k_matvec_<set>_r1 and so
  * on. Sets of several types without routers and experts have the products only.
  *
  * A launch: every work-group asks for its first weights, waits for its inputs, prepares x for itself
@@ -8,10 +8,13 @@
  * work-groups but for the router, whose last work-group chooses. */
 #include "kernels/klaunch.h"
 #include "kernels/mvone.h"
-#include "kernels/mvsets.h"
+#include "kernels/qset.h"
 
 /* Tiles of 4 rows a lane; items of the K types are too large for that. */
-static inline __attribute__((always_inline, unused)) bool mv_has_4(uint32_t type) { return !MV_ANY && wd_slots(type) >= 8; }
+static inline __attribute__((always_inline, unused)) bool mv_has_4(uint32_t type)
+{
+    return !QSET_ANY && wd_slots(type) >= 8;
+}
 
 enum { MV_T = 2 }; /* slots of a tile of MATMUL, PROJ and GATE_UP */
 
@@ -47,7 +50,7 @@ KD_FN void mv_plain_row(uint32_t type, uint32_t B, gpu_va base, uint32_t n_out, 
 }
 
 /* The same for a type that is a number: the set of all types has this once, as a function. */
-#if MV_ANY
+#if QSET_ANY
 static __attribute__((noinline))
 #else
 KD_FN
@@ -56,8 +59,16 @@ float mv_row_part(uint32_t t, gpu_va base, uint32_t n_out, uint32_t n_in, uint32
                   uint32_t from, uint32_t step)
 {
     float acc = 0.0f;
+#if QSET_ANY
+    switch (t) {
+#define QTYPE(NAME, ...) case QT_##NAME: mv_plain_row(QT_##NAME, 1, base, n_out, n_in, row, l, from, step, &acc); break;
+#include "kernels/qtypes.def"
+    default: break;
+    }
+#else
     (void)t; /* sets of one type */
-    MV_FOR(t, mv_plain_row(type, mv_is_float(type) && !MV_ANY ? 4 : 1, base, n_out, n_in, row, l, from, step, &acc))
+    QSET_FOR(t, mv_plain_row(type, mv_is_float(type) ? 4 : 1, base, n_out, n_in, row, l, from, step, &acc))
+#endif
     return acc;
 }
 
@@ -76,11 +87,11 @@ KD_FN void mv_plain_tile(const struct mv_plain *p, const struct mv_x *l, uint32_
         v[0] = v[1];
         v[1] = kd_warp_sum(acc);
     }
-    struct mv_with with;
+    struct mv_epilogue with;
     if (kd_lane() != 0)
         return;
     struct mv_out o = mv_out_get(out);
-    mv_with_load(&o, row, row2, r, &with);
+    mv_epilogue_load(&o, row, row2, r, &with);
     mv_store(&o, v[0], v[1], row, row2, r, &with);
 }
 
@@ -89,7 +100,8 @@ KD_FN void mv_plain_tile(const struct mv_plain *p, const struct mv_x *l, uint32_
 
 KD_FN bool mv_is_plain(const struct mv_plain *p)
 {
-    return MV_ANY || wd_is_ragged(p->type[0], p->w[0], p->n_in) || (p->pairs && wd_is_ragged(p->type[1], p->w[1], p->n_in)) ||
+    return QSET_ANY || wd_is_ragged(p->type[0], p->w[0], p->n_in) ||
+           (p->pairs && wd_is_ragged(p->type[1], p->w[1], p->n_in)) ||
            (p->pairs && p->type[0] != p->type[1]);
 }
 
@@ -138,7 +150,7 @@ KD_FN uint32_t mv_first(uint32_t from, uint32_t id, uint32_t n)
 KD_FN void mv_segment_run(uint32_t R, const struct mv_segment *s, uint32_t m, const struct mv_x *l, uint32_t tile,
                           uint32_t warps, uint32_t (*w)[WD_WORDS], bool loaded)
 {
-    MV_FOR(s->p.type[0], {
+    QSET_FOR(s->p.type[0], {
         struct mv_job j = mv_job(type, s->p.w[0], s->p.w[1], s->p.n_out, s->p.n_in, s->p.pairs);
         mv_stream(type, MV_T, R, &j, l, m, tile, warps, w, loaded);
     })
@@ -158,7 +170,7 @@ KD_FN void mv_products(const kl_matvec *a)
         first += tiles;
         if (tile >= tiles || s.plain)
             continue;
-        MV_FOR(s.p.type[0], {
+        QSET_FOR(s.p.type[0], {
             struct mv_job j = mv_job(type, s.p.w[0], s.p.w[1], s.p.n_out, s.p.n_in, s.p.pairs);
             bool fill = has == mats;
             if (fill)
@@ -179,10 +191,10 @@ KD_FN void mv_products(const kl_matvec *a)
     struct mv_x l = mv_x_of(a->type, a->n_mats, a->n_in, a->rows_pass);
     bool quants = false, floats = false;
     for (uint32_t m = 0; m < a->n_mats; m++)
-        MV_FOR(a->type[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
+        QSET_FOR(a->type[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
     mv_outs(a, in.rows, row0);
     xq_prepare(&in, &l, quants, floats, false, &kept);
-    if (MV_ANY || in.rows == 1)
+    if (QSET_ANY || in.rows == 1)
         l.last = in.rows - 1;
     first = 0;
     for (uint32_t m = 0; m < mats; m++) {
@@ -203,12 +215,12 @@ KD_FN void mv_products(const kl_matvec *a)
     }
 }
 
-MV_KERNEL(MV_NAME(k_matvec_, _r8), kl_matvec)
+QSET_KERNEL(k_matvec_, _r8, kl_matvec)
 {
     mv_products(&a);
 }
 
-#ifndef MV_NO_MOE
+#if !QSET_PAIR
 
 /* ---- ROUTER ---- */
 
@@ -305,7 +317,7 @@ KD_FN void mv_router_store(const kl_router *a, uint32_t row, uint32_t r, float v
         KD_PTR(float, a->share)[r] = k_sigmoid(v);
 }
 
-MV_KERNEL(MV_NAME(k_router_, ), kl_router)
+QSET_KERNEL(k_router_, , kl_router)
 {
     enum { AT_ONCE = MV_WARPS / MV_ROUTER_SPLIT };
     uint32_t r = kd_group_y(), total = a.n_expert + (a.shared_w != 0), part = kd_warp() % MV_ROUTER_SPLIT;
@@ -326,7 +338,7 @@ MV_KERNEL(MV_NAME(k_router_, ), kl_router)
     if (r >= kd_step_rows(a.step, ROWS_STEP))
         return;
     bool quants = false;
-    MV_FOR(a.type, quants = !mv_is_float(type))
+    QSET_FOR(a.type, quants = !mv_is_float(type))
     xq_prepare(&in, &l, quants, true, true, &kept);
     uint32_t parity = 0;
     for (uint32_t row0 = kd_group_x() * AT_ONCE; row0 < total; row0 += kd_groups_x() * AT_ONCE, parity ^= 1) {
@@ -381,7 +393,7 @@ KD_FN void mv_expert_plain(const kl_moe_up *a, const kl_matvec *k, const struct 
         mv_plain_tile(&p, l, 0, n, 0);
 }
 
-MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
+QSET_KERNEL(k_moe_up_, , kl_moe_up)
 {
     uint32_t pair = kd_group_y(), row = pair / a.k, warps = kd_groups_x() * MV_WARPS;
     uint32_t u = kd_warp() * kd_groups_x() + kd_group_x();
@@ -389,7 +401,7 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
     bool quants = false, floats = false;
     float norm[8];
     for (uint32_t m = 0; m < 2; m++)
-        MV_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
+        QSET_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
     if (a.norm)
         xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
     kd_wait_inputs();
@@ -398,12 +410,12 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
         return;
     kl_matvec k = mv_expert_args(&a, pair, mv_expert(a.ids, pair, a.n_expert));
     struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
-    if (MV_ANY || !a.shape) {
+    if (QSET_ANY || !a.shape) {
         mo_prepare(&in, &l, quants, floats, norm);
         mv_expert_plain(&a, &k, &l, pair);
         return;
     }
-    MV_FOR(a.type_gate, {
+    QSET_FOR(a.type_gate, {
         uint32_t w[4][WD_WORDS];
         struct mo_mats s = mo_mats(type, &k, 0, 1);
         if (u < a.tiles) {
@@ -419,7 +431,7 @@ MV_KERNEL(MV_NAME(k_moe_up_, ), kl_moe_up)
 
 /* ---- MOE_DOWN: one matrix, so always of one type ---- */
 
-#ifndef KD_SET_any
+#if !QSET_ANY
 
 /* A work-group's unit of output rows: tasks (choice, tile) go round its warps, their results to shared memory, and
  * the work-group adds them up. */
@@ -580,7 +592,7 @@ KD_FN uint32_t mv_down_units(const kl_moe_down *a, uint32_t type, uint32_t T)
     return kd_div_up(kd_div_up(a->n_out, mv_down_rows(type, a->n_in, a->k, T)), kd_groups_x());
 }
 
-MV_KERNEL(MV_NAME(k_moe_down_, ), kl_moe_down)
+QSET_KERNEL(k_moe_down_, , kl_moe_down)
 {
     uint32_t r = kd_group_y();
     struct xq_in in = { .x = a.x, .ldx = a.n_in, .n_in = a.n_in, .rows = a.k, .row0 = r * a.k };
@@ -589,7 +601,7 @@ MV_KERNEL(MV_NAME(k_moe_down_, ), kl_moe_down)
     if (r >= kd_step_rows(a.step, ROWS_STEP))
         return;
     struct mv_x l = mv_down_x(a.type, a.n_in, a.k);
-    MV_FOR(a.type, {
+    QSET_FOR(a.type, {
         if (wd_is_ragged(type, a.down | a.stride, a.n_in)) {
             struct xq_kept kept;
             xq_prepare(&in, &l, !mv_is_float(type), mv_is_float(type), false, &kept);

@@ -1,10 +1,10 @@
 /* kernels/matvec1.c
- * Decode products of a single row: MATMUL, PROJ and GATE_UP. Compiled once per set of weight types with KD_SET_<set>; the
+ * Decode products of a single row: MATMUL, PROJ and GATE_UP. Compiled once per set of weight types with KD_SET=<set>; the
  * kernel is k_matvec_<set>_r1. How the work is cut comes with the launch (KL_MATVEC): tiles of each matrix, lanes and
  * steps of a row; the dispatch takes only commands here whose rows are aligned and, as gate and up, of one type. */
 #include "kernels/klaunch.h"
 #include "kernels/mvone.h"
-#include "kernels/mvsets.h"
+#include "kernels/qset.h"
 
 /* The matrices from `first` on that are of one type. */
 KD_FN uint32_t mo_same(const kl_matvec *a, uint32_t first)
@@ -15,7 +15,7 @@ KD_FN uint32_t mo_same(const kl_matvec *a, uint32_t first)
     return a->gate_up ? 1 : end;
 }
 
-MV_KERNEL(MV_NAME(k_matvec_, _r1), kl_matvec)
+QSET_KERNEL(k_matvec_, _r1, kl_matvec)
 {
     uint32_t warps = kd_groups_x() * MV_WARPS, u = kd_warp() * kd_groups_x() + kd_group_x();
     uint32_t w[4][WD_WORDS], mats = a.gate_up ? 1 : a.n_mats, first = 0, end = mo_same(&a, 0);
@@ -27,7 +27,7 @@ MV_KERNEL(MV_NAME(k_matvec_, _r1), kl_matvec)
     }
     bool any = u < mo_pick(a.tile_end, end - 1);
     if (any) {
-        MV_FOR(mo_pick(a.type, first), {
+        QSET_FOR(mo_pick(a.type, first), {
             struct mo_mats s = mo_mats(type, &a, first, end);
             struct mo_tile t;
             mo_tile(type, &s, u, &t);
@@ -43,11 +43,11 @@ MV_KERNEL(MV_NAME(k_matvec_, _r1), kl_matvec)
         return;
     bool quants = false, floats = false;
     for (uint32_t m = 0; m < a.n_mats; m++)
-        MV_FOR(mo_pick(a.type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
+        QSET_FOR(mo_pick(a.type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
     struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
     mo_prepare(&in, &l, quants, floats, norm);
     for (bool filled = true; any; filled = false) {
-        MV_FOR(mo_pick(a.type, first), {
+        QSET_FOR(mo_pick(a.type, first), {
             struct mo_mats s = mo_mats(type, &a, first, end);
             if (!filled) {
                 struct mo_tile t;

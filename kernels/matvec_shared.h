@@ -31,9 +31,15 @@ enum {
     MV_TOPK_MAX = 64           /* experts that a row chooses, at most            */
 };
 
-MVS_FN bool mv_is_float(uint32_t type) { return type == QT_F32 || type == QT_F16 || type == QT_BF16; }
+MVS_FN bool mv_is_float(uint32_t type)
+{
+    return false
+#define QTYPE_FLOAT(NAME, ...) || type == QT_##NAME
+#include "kernels/qtypes.def"
+    ;
+}
 
-/* Elements of an item. */
+/* Elements of an item: 16 bytes of floats, a quarter of a K block, half a block of Q8_0, else a block or run of 32. */
 MVS_FN uint32_t mv_item_elems(uint32_t type)
 {
     switch (type) {

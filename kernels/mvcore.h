@@ -284,14 +284,14 @@ KD_FN struct mv_out mv_out_get(uint32_t m)
 }
 
 /* What a result will be combined with, read while the product is on its way. */
-struct mv_with {
+struct mv_epilogue {
     float b[2], resid[2], scale;
 };
 
 /* Output row `row` (and row2, without pairs) of row r of x. */
-KD_FN void mv_with_load(const struct mv_out *o, uint32_t row, uint32_t row2, uint32_t r, struct mv_with *w)
+KD_FN void mv_epilogue_load(const struct mv_out *o, uint32_t row, uint32_t row2, uint32_t r, struct mv_epilogue *w)
 {
-    *w = (struct mv_with){ { 0.0f, 0.0f }, { 0.0f, 0.0f }, 0.0f };
+    *w = (struct mv_epilogue){ { 0.0f, 0.0f }, { 0.0f, 0.0f }, 0.0f };
     if (r >= o->rows)
         return;
     uint64_t at = o->row0 + r;
@@ -308,7 +308,7 @@ KD_FN void mv_with_load(const struct mv_out *o, uint32_t row, uint32_t row2, uin
 }
 
 /* act(g, u), or the soft cap of g: kernels/mathf.h's functions around one exp. */
-KD_FN float mv_bend(const struct mv_out *o, float g, float u)
+KD_FN float mv_activate(const struct mv_out *o, float g, float u)
 {
     float c = g > 7.0f ? 7.0f : g, t = g / o->softcap, at = -g;
     if (o->pairs && o->act == KA_SWIGLU_OAI)
@@ -330,7 +330,7 @@ KD_FN float mv_bend(const struct mv_out *o, float g, float u)
 
 /* Two results of row r of x: of output rows row and row2, or a pair's. */
 KD_FN void mv_store(const struct mv_out *o, float v0, float v1, uint32_t row, uint32_t row2, uint32_t r,
-                    const struct mv_with *w)
+                    const struct mv_epilogue *w)
 {
     KD_GLOBAL float *y = KD_PTR(float, o->y) + (o->row0 + r) * o->ld;
     if (r >= o->rows)
@@ -348,7 +348,7 @@ KD_FN void mv_store(const struct mv_out *o, float v0, float v1, uint32_t row, ui
         if (o->resid)
             v += k ? w->resid[1] : w->resid[0];
         if (o->pairs || o->softcap > 0.0f)
-            v = mv_bend(o, v, u);
+            v = mv_activate(o, v, u);
         if (n < o->n_out)
             y[n] = v;
     }
@@ -461,10 +461,10 @@ KD_FN void mv_stream(uint32_t type, uint32_t T, uint32_t R, const struct mv_job 
         /* a group of results: slots 2 (g / R) and the next one, row g % R */
         uint32_t left, first = groups > 1 ? j->il & 1 : 0; /* for R = 1 */
         bool holder = j->il < mv_holders(groups);
-        struct mv_with with;
+        struct mv_epilogue with;
         if (R == 1 && holder) {
             struct mv_out o = mv_out_get(out);
-            mv_with_load(&o, mv_row(j, T, tile, first * keep), mv_row(j, T, tile, first * keep + 1), 0, &with);
+            mv_epilogue_load(&o, mv_row(j, T, tile, first * keep), mv_row(j, T, tile, first * keep + 1), 0, &with);
         }
         for (uint32_t s0 = 0; s0 < steps; s0 += C) {
             bool last = s0 + C >= steps;
@@ -498,7 +498,7 @@ KD_FN void mv_stream(uint32_t type, uint32_t T, uint32_t R, const struct mv_job 
                 uint32_t t = (first + g) / R * keep, r = (first + g) % R, row = mv_row(j, T, tile, t);
                 uint32_t row2 = keep == 2 ? mv_row(j, T, tile, t + 1) : o.n_out;
                 if (R > 1)
-                    mv_with_load(&o, row, row2, r, &with);
+                    mv_epilogue_load(&o, row, row2, r, &with);
                 mv_store(&o, v[g * keep], keep == 2 ? v[g * keep + 1] : 0.0f, row, row2, r, &with);
             }
         }

@@ -1,14 +1,17 @@
-/* kernels/qtypes.h: the tensor types that zinc reads, and their sizes. Freestanding: hosts and kernels include it. */
+/* kernels/qtypes.h: the tensor types that zinc reads, and what kernels/qtypes.def says of them. Freestanding: hosts and
+ * kernels include it. Where the type is a constant, so is what these functions return. */
 #ifndef ZINC_KERNELS_QTYPES_H
 #define ZINC_KERNELS_QTYPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define QTYPE_FN static inline __attribute__((always_inline))
 
 /* Values are GGUF's tensor type numbers. */
 enum qtype {
-#define X(name, id, elems, bytes, kname) QT_##name = id,
+#define QTYPE(NAME, name, set, id, ...) QT_##NAME = id,
 #include "kernels/qtypes.def"
-#undef X
     QT_LIMIT = 40
 };
 
@@ -16,9 +19,8 @@ enum qtype {
 static inline uint32_t qtype_block(enum qtype t)
 {
     switch (t) {
-#define X(name, id, elems, bytes, kname) case QT_##name: return elems;
+#define QTYPE(NAME, name, set, id, elems, ...) case QT_##NAME: return elems;
 #include "kernels/qtypes.def"
-#undef X
     default: return 0;
     }
 }
@@ -27,9 +29,8 @@ static inline uint32_t qtype_block(enum qtype t)
 static inline uint32_t qtype_block_bytes(enum qtype t)
 {
     switch (t) {
-#define X(name, id, elems, bytes, kname) case QT_##name: return bytes;
+#define QTYPE(NAME, name, set, id, elems, bytes, ...) case QT_##NAME: return bytes;
 #include "kernels/qtypes.def"
-#undef X
     default: return 0;
     }
 }
@@ -44,10 +45,51 @@ static inline uint64_t qtype_row_bytes(enum qtype t, uint64_t n)
 static inline const char *qtype_name(enum qtype t)
 {
     switch (t) {
-#define X(name, id, elems, bytes, kname) case QT_##name: return #name;
+#define QTYPE(NAME, ...) case QT_##NAME: return #NAME;
 #include "kernels/qtypes.def"
-#undef X
     default: return "?";
+    }
+}
+
+/* ---- types of blocks ---- */
+
+/* Bits of a code as it meets x. */
+QTYPE_FN uint32_t qtype_bits(enum qtype t)
+{
+    switch (t) {
+#define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, ...) case QT_##NAME: return bits;
+#include "kernels/qtypes.def"
+    default: return 0;
+    }
+}
+
+/* In the canonical arithmetic: one scale per 32 elements; that and a minimum; one per run of 16; that and minima. */
+enum qtype_scales { QS_SCALE, QS_SCALE_MIN, QS_RUNS, QS_RUNS_MIN };
+
+QTYPE_FN enum qtype_scales qtype_scales(enum qtype t)
+{
+    switch (t) {
+#define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes)                    \
+    case QT_##NAME: return QS_##scales;
+#include "kernels/qtypes.def"
+    default: return QS_SCALE;
+    }
+}
+
+QTYPE_FN bool qtype_has_min(enum qtype t)
+{
+    return qtype_scales(t) == QS_SCALE_MIN || qtype_scales(t) == QS_RUNS_MIN;
+}
+
+/* Are codes looked up in a table? */
+QTYPE_FN bool qtype_has_table(enum qtype t)
+{
+    enum { LINEAR, LOOKUP };
+    switch (t) {
+#define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes)                    \
+    case QT_##NAME: return codes == LOOKUP;
+#include "kernels/qtypes.def"
+    default: return false;
     }
 }
 

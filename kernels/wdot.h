@@ -309,10 +309,7 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
     return s;
 }
 
-KD_FN bool wd_has_min(uint32_t type)
-{
-    return type == QT_Q4_1 || type == QT_Q5_1 || type == QT_Q2_K || type == QT_Q4_K || type == QT_Q5_K;
-}
+KD_FN bool wd_has_min(uint32_t type) { return qtype_has_min((enum qtype)type); }
 
 /* What is added to the integer sum per unit of the run's sum of x: cheaper than to subtract from bytes. */
 KD_FN int32_t wd_bias(uint32_t type, uint32_t s)

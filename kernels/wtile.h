@@ -17,61 +17,6 @@
 #include "kernels/hw/tile.h"
 #include "kernels/planes.h"
 
-/* The set of types that this object reads. */
-#if defined(KD_SET_q40)
-#define WT_SET    q40
-#define WT_HAS(t)  ((t) == QT_Q4_0)
-#elif defined(KD_SET_q41)
-#define WT_SET    q41
-#define WT_HAS(t)  ((t) == QT_Q4_1)
-#elif defined(KD_SET_q50)
-#define WT_SET    q50
-#define WT_HAS(t)  ((t) == QT_Q5_0)
-#elif defined(KD_SET_q51)
-#define WT_SET    q51
-#define WT_HAS(t)  ((t) == QT_Q5_1)
-#elif defined(KD_SET_q80)
-#define WT_SET    q80
-#define WT_HAS(t)  ((t) == QT_Q8_0)
-#elif defined(KD_SET_q2k)
-#define WT_SET    q2k
-#define WT_HAS(t)  ((t) == QT_Q2_K)
-#elif defined(KD_SET_q3k)
-#define WT_SET    q3k
-#define WT_HAS(t)  ((t) == QT_Q3_K)
-#elif defined(KD_SET_q4k)
-#define WT_SET    q4k
-#define WT_HAS(t)  ((t) == QT_Q4_K)
-#elif defined(KD_SET_q5k)
-#define WT_SET    q5k
-#define WT_HAS(t)  ((t) == QT_Q5_K)
-#elif defined(KD_SET_q6k)
-#define WT_SET    q6k
-#define WT_HAS(t)  ((t) == QT_Q6_K)
-#elif defined(KD_SET_iq4nl)
-#define WT_SET    iq4nl
-#define WT_HAS(t)  ((t) == QT_IQ4_NL)
-#elif defined(KD_SET_iq4xs)
-#define WT_SET    iq4xs
-#define WT_HAS(t)  ((t) == QT_IQ4_XS)
-#elif defined(KD_SET_mxfp4)
-#define WT_SET    mxfp4
-#define WT_HAS(t)  ((t) == QT_MXFP4)
-#elif defined(KD_SET_q4k_q6k)
-#define WT_SET    q4k_q6k
-#define WT_HAS(t)  ((t) == QT_Q4_K || (t) == QT_Q6_K)
-#elif defined(KD_SET_q5k_q6k)
-#define WT_SET    q5k_q6k
-#define WT_HAS(t)  ((t) == QT_Q5_K || (t) == QT_Q6_K)
-#endif
-#define WT_ENTRY_(k, set, args) KD_KERNEL(k##_##set, args)
-#define WT_ENTRY(k, set, args)  WT_ENTRY_(k, set, args)
-#define WT_KERNEL(k, args)      WT_ENTRY(k, WT_SET, args) /* k_gemm -> k_gemm_q4k */
-
-#define WT_TYPES(X)                                                                                                    \
-    X(QT_Q4_0) X(QT_Q4_1) X(QT_Q5_0) X(QT_Q5_1) X(QT_Q8_0) X(QT_Q2_K) X(QT_Q3_K) X(QT_Q4_K) X(QT_Q5_K) X(QT_Q6_K)      \
-    X(QT_IQ4_NL) X(QT_IQ4_XS) X(QT_MXFP4)
-
 enum { WT_K = 64, WT_PIECES = 8 }; /* of a chunk */
 
 struct wt_src {
@@ -321,7 +266,7 @@ KD_FN void wt_scale(enum qtype t, const struct wt_raw *r, uint32_t c, uint32_t r
     }
 }
 
-KD_FN bool wt_wide(enum qtype t) { return t == QT_Q8_0 || t == QT_IQ4_NL || t == QT_IQ4_XS; }
+KD_FN bool wt_wide(enum qtype t) { return qtype_bits(t) == 8; }
 
 KD_FN uint32_t wt_pair(enum qtype t, uint32_t codes, uint32_t i, float d, float o)
 {

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/ckd.h"
+#include "base/json.h"
 #include "model/chat_impl.h"
 
 static const struct chat_info infos[CHAT_FORMAT_COUNT] = {
@@ -51,6 +53,30 @@ static bool has(const char *text, size_t n, const char *what)
     return n && memmem(text, n, what, strlen(what));
 }
 
+/* The system message that a ChatML template writes by itself: the one string literal that holds a whole turn,
+ * '<|im_start|>system\n...<|im_end|>. A longer one than `cap` allows, or one with other escapes than \n, is left out. */
+static void find_default_system(const char *text, size_t n, char *to, size_t cap)
+{
+    static const char open[] = "<|im_start|>system", close[] = "<|im_end|>";
+    const char *end = text + n;
+    for (const char *p = text; (p = memmem(p, (size_t)(end - p), open, sizeof open - 1));) {
+        size_t at = 0;
+        p += sizeof open - 1;
+        if (end - p < 2 || (*p != '\n' && (p[0] != '\\' || p[1] != 'n')))
+            continue;
+        const char *q = p + (*p == '\n' ? 1 : 2), *stop = memmem(q, (size_t)(end - q), close, sizeof close - 1);
+        for (; stop && q < stop && at + 1 < cap && !strchr("'\"{}", *q); q++) {
+            if (*q == '\\' && q[1] != 'n')
+                break;
+            to[at++] = *q == '\\' ? '\n' : *q;
+            q += *q == '\\';
+        }
+        to[q == stop ? at : 0] = 0;
+        if (to[0])
+            return;
+    }
+}
+
 void chat_template_detect_text(const char *text, size_t n, struct chat_template *out)
 {
     *out = (struct chat_template){.format = CHAT_CHATML, .think_default = true};
@@ -69,6 +95,8 @@ void chat_template_detect_text(const char *text, size_t n, struct chat_template 
             out->format = thinks ? CHAT_QWEN35 : CHAT_QWEN3_CODER;
         else if (thinks)
             out->format = toggles ? CHAT_QWEN3 : CHAT_QWEN3_THINKING;
+        if (out->format == CHAT_CHATML)
+            find_default_system(text, n, out->default_system, sizeof out->default_system);
         /* The small Qwen3.5 models think only when asked to. */
         out->think_default = !(out->format == CHAT_QWEN35 && has(text, n, "enable_thinking is true"));
     } else {
@@ -116,21 +144,47 @@ void chat_template_detect(const struct gguf *g, struct chat_template *out)
 
 /* ---- appending ----------------------------------------------------------------------------------------- */
 
-void chat_putn(struct chat_out *o, const char *s, size_t n)
+static void put(struct chat_out *o, const char *s, size_t n)
 {
-    if (!o->rc && tok_buf_add(o->b, s, n))
+    if (o->rc)
+        return;
+    if (n > CHAT_MAX_BYTES || o->b->n > CHAT_MAX_BYTES - n) {
+        o->rc = err_set(o->e, -E2BIG, "chat: the conversation makes a prompt of more than %d MiB, which is the most",
+                        CHAT_MAX_BYTES >> 20);
+        return;
+    }
+    if ((o->in_text && o->plain && tok_spans_add(o->plain, o->b->n, n)) || tok_buf_add(o->b, s, n))
         o->rc = err_set(o->e, -ENOMEM, "chat: no memory for a prompt of %zu bytes", o->b->n + n);
 }
 
 void chat_put(struct chat_out *o, const char *s)
 {
-    if (s)
-        chat_putn(o, s, strlen(s));
+    put(o, s, strlen(s));
 }
 
-void chat_put_span(struct chat_out *o, struct chat_span t)
+void chat_textn(struct chat_out *o, const char *s, size_t n)
 {
-    chat_putn(o, t.s, t.n);
+    o->in_text++;
+    put(o, s, n);
+    o->in_text--;
+}
+
+void chat_text(struct chat_out *o, const char *s)
+{
+    if (s)
+        chat_textn(o, s, strlen(s));
+}
+
+void chat_text_span(struct chat_out *o, struct chat_span t)
+{
+    chat_textn(o, t.s, t.n);
+}
+
+void chat_cut(struct chat_out *o, size_t n)
+{
+    o->b->n = n;
+    if (o->plain)
+        tok_spans_cut(o->plain, n);
 }
 
 void chat_fail(struct chat_out *o, const char *fmt, ...)
@@ -144,6 +198,12 @@ void chat_fail(struct chat_out *o, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     o->rc = err_set(o->e, -EINVAL, "chat: %s", text);
+}
+
+void chat_no_memory(struct chat_out *o)
+{
+    if (!o->rc)
+        o->rc = err_set(o->e, -ENOMEM, "chat: out of memory");
 }
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
@@ -227,16 +287,26 @@ void chat_split_reasoning(const struct chat_msg *m, struct chat_span content, st
 
 json_t *chat_arguments(struct chat_out *o, const struct chat_call *c)
 {
-    json_error_t je;
     const char *text = c->arguments && *c->arguments ? c->arguments : "{}";
-    json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &je);
+    bool no_memory;
+    json_t *v = json_read(text, strlen(text), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &no_memory);
 
-    if (!v) /* an integer of more than 64 bits is JSON too */
-        v = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    if (!v)
-        chat_fail(o, "the arguments of the call of '%.64s' are not JSON: %.80s", c->name ? c->name : "",
-                  je.text);
+    if (!v && !no_memory) /* an integer of more than 64 bits is JSON too */
+        v = json_read(text, strlen(text), JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, &no_memory);
+    if (no_memory)
+        chat_no_memory(o);
     return v;
+}
+
+void chat_put_arguments(struct chat_out *o, const struct chat_call *c)
+{
+    json_t *args = chat_arguments(o, c);
+
+    if (args)
+        chat_json(o, args, 0);
+    else
+        chat_text_span(o, chat_span(c->arguments));
+    json_decref(args);
 }
 
 const json_t *chat_function(const json_t *tool)
@@ -251,11 +321,14 @@ const json_t *chat_function(const json_t *tool)
 static int tools_read(struct chat_out *o)
 {
     json_error_t je;
+    bool no_memory;
 
     if (!o->opts->tools)
         return 0;
-    o->tools = json_loads(o->opts->tools, JSON_ALLOW_NUL, &je);
-    if (!o->tools)
+    o->tools = json_read(o->opts->tools, strlen(o->opts->tools), JSON_ALLOW_NUL, &je, &no_memory);
+    if (!o->tools && no_memory)
+        chat_no_memory(o);
+    else if (!o->tools)
         chat_fail(o, "the tools are not JSON: line %d: %.100s", je.line, je.text);
     else if (!json_is_array(o->tools))
         chat_fail(o, "the tools are not a JSON array");
@@ -280,34 +353,72 @@ bool chat_prompt_opens_thinking(const struct chat_template *tpl, const struct ch
            (tpl->format == CHAT_QWEN3_THINKING || (tpl->format == CHAT_QWEN35 && thinks(tpl, opts)));
 }
 
+/* What the formats write behind the last message of an assistant. */
+static const char *const closings[CHAT_FORMAT_COUNT] = {
+    [CHAT_CHATML] = "<|im_end|>\n",      [CHAT_QWEN3] = "<|im_end|>\n",  [CHAT_QWEN3_THINKING] = "<|im_end|>\n",
+    [CHAT_QWEN3_CODER] = "<|im_end|>\n", [CHAT_QWEN35] = "<|im_end|>\n", [CHAT_LLAMA3] = "<|eot_id|>",
+    [CHAT_LLAMA31] = "<|eot_id|>",       [CHAT_GPT_OSS] = "<|return|>",  [CHAT_GEMMA3] = "<end_of_turn>\n",
+    [CHAT_GEMMA4] = "<turn|>\n",
+};
+
+static void take_closing(struct chat_out *o, enum chat_format f)
+{
+    size_t n = strlen(closings[f]);
+    if (o->rc)
+        return;
+    CHECK(o->b->n >= n && memcmp(o->b->s + o->b->n - n, closings[f], n) == 0);
+    chat_cut(o, o->b->n - n);
+}
+
+static void check(struct chat_out *o, enum chat_format f)
+{
+    const struct chat_msg *last = o->n ? &o->msg[o->n - 1] : NULL;
+    if (o->n == 0)
+        chat_fail(o, "a conversation without messages");
+    else if (o->opts->continue_final && o->opts->add_generation_prompt)
+        chat_fail(o, "the last message cannot be continued and a new one begun");
+    else if (o->opts->continue_final && (!chat_role_is(last, "assistant") || last->n_calls))
+        chat_fail(o, "to be continued, the last message must be the assistant's and have no tool calls");
+    else if (!tools_read(o) && o->tools && infos[f].calls == CHAT_CALL_NONE)
+        o->rc = err_set(o->e, -ENOTSUP, "chat: the %s format has no way to offer tools", infos[f].name);
+}
+
+static void render(struct chat_out *o, enum chat_format f)
+{
+    switch (f) {
+    case CHAT_CHATML:
+    case CHAT_QWEN3:
+    case CHAT_QWEN3_THINKING: chat_render_chatml(o, f); break;
+    case CHAT_QWEN3_CODER: chat_render_qwen3_coder(o); break;
+    case CHAT_QWEN35: chat_render_qwen35(o); break;
+    case CHAT_LLAMA3: chat_render_llama3(o); break;
+    case CHAT_LLAMA31: chat_render_llama31(o); break;
+    case CHAT_GPT_OSS: chat_render_gpt_oss(o); break;
+    case CHAT_GEMMA3: chat_render_gemma3(o); break;
+    case CHAT_GEMMA4: chat_render_gemma4(o); break;
+    case CHAT_FORMAT_COUNT: break;
+    }
+    if (o->opts->continue_final)
+        take_closing(o, f);
+}
+
+int chat_render_marked(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
+                       const struct chat_opts *opts, struct tok_buf *out, struct tok_spans *plain, struct err *e)
+{
+    struct chat_out o = {.b = out, .plain = plain, .e = e, .msg = msg, .n = n, .opts = opts,
+                         .default_system = tpl->default_system, .think = thinks(tpl, opts)};
+
+    check(&o, tpl->format);
+    if (!o.rc && !chat_order(&o, tpl->format))
+        render(&o, tpl->format);
+    json_decref(o.tools);
+    free(o.ordered);
+    free(o.texts);
+    return o.rc;
+}
+
 int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
                 const struct chat_opts *opts, struct tok_buf *out, struct err *e)
 {
-    struct chat_out o = {.b = out, .e = e, .msg = msg, .n = n, .opts = opts, .think = thinks(tpl, opts)};
-
-    if (n == 0)
-        return err_set(e, -EINVAL, "chat: a conversation without messages");
-    if (tools_read(&o)) {
-        json_decref(o.tools);
-        return o.rc;
-    }
-    if (o.tools && infos[tpl->format].calls == CHAT_CALL_NONE) {
-        json_decref(o.tools);
-        return err_set(e, -ENOTSUP, "chat: the %s format has no way to offer tools", infos[tpl->format].name);
-    }
-    switch (tpl->format) {
-    case CHAT_CHATML:
-    case CHAT_QWEN3:
-    case CHAT_QWEN3_THINKING: chat_render_chatml(&o, tpl->format); break;
-    case CHAT_QWEN3_CODER: chat_render_qwen3_coder(&o); break;
-    case CHAT_QWEN35: chat_render_qwen35(&o); break;
-    case CHAT_LLAMA3: chat_render_llama3(&o); break;
-    case CHAT_LLAMA31: chat_render_llama31(&o); break;
-    case CHAT_GPT_OSS: chat_render_gpt_oss(&o); break;
-    case CHAT_GEMMA3: chat_render_gemma3(&o); break;
-    case CHAT_GEMMA4: chat_render_gemma4(&o); break;
-    case CHAT_FORMAT_COUNT: break;
-    }
-    json_decref(o.tools);
-    return o.rc;
+    return chat_render_marked(tpl, msg, n, opts, out, NULL, e);
 }

@@ -8,8 +8,11 @@
  *     chat_template_detect(g, &tpl);
  *     struct chat_msg m[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hello"}};
  *     struct chat_opts o = {.add_generation_prompt = true};
- *     rc = chat_render(&tpl, m, 2, &o, &text, &e);
- *     rc = tok_encode(t, text.s, text.n, TOK_ADD_SPECIAL | TOK_PARSE_SPECIAL, &ids, &e);
+ *     rc = chat_render_marked(&tpl, m, 2, &o, &text, &plain, &e);
+ *     rc = tok_encode_marked(t, text.s, text.n, &plain, TOK_ADD_SPECIAL | TOK_PARSE_SPECIAL, &ids, &e);
+ *
+ * Control tokens come from the format alone: what the conversation says (contents, names, reasoning, tools and their
+ * arguments) is in `plain`, and "<|im_end|>" there is ten characters and no end of a message.
  *
  * The text never begins with the BOS token: TOK_ADD_SPECIAL adds it. (If chat_format_info says that the format begins
  * with BOS and tok_add_bos says no, put tok_bos in front.) */
@@ -47,6 +50,8 @@ struct chat_template {
     enum chat_format format;
     bool think_default; /* what chat_opts.thinking = CHAT_THINK_DEFAULT means for this file       */
     bool guessed;       /* the file has no template, or one that is not known: worth a warning    */
+    char default_system[512]; /* ChatML: what the template says where a conversation begins without a system
+                                 message, as SmolLM2's and Qwen2.5's do; "": nothing                      */
 };
 
 /* Never fails; without any mark the format is CHATML, guessed. */
@@ -59,7 +64,7 @@ bool chat_format_find(const char *name, enum chat_format *out); /* by name for p
 struct chat_call {
     const char *id; /* NULL: none */
     const char *name;
-    const char *arguments; /* JSON text, normally an object; NULL or "" is {} */
+    const char *arguments; /* JSON text, normally an object; NULL or "" is {}; what is none is rendered as it stands */
 };
 
 struct chat_msg {
@@ -80,6 +85,9 @@ struct chat_opts {
         thinking; /* formats that cannot turn it off (or on) ignore it                               */
     bool
         add_generation_prompt; /* end where the assistant begins to speak                                         */
+    bool
+        continue_final; /* end inside the last message, the assistant's, which has no calls: it is to be continued.
+                           Instead of add_generation_prompt                                                */
     const char
         *tools;       /* JSON array of {"type":"function","function":{name, description, parameters}}, NULL */
     const char *date; /* "YYYY-MM-DD"; NULL: today for gpt-oss, 26 Jul 2024 for Llama 3.1 (its template's) */
@@ -87,11 +95,20 @@ struct chat_opts {
         reasoning_effort; /* gpt-oss: "low", "medium", "high"; NULL: medium                                 */
 };
 
-/* Appends the prompt to *out. -EINVAL: a conversation that the format cannot express (roles out of order, no user
- * message, broken JSON), with the reason; -ENOTSUP: tools for a format that has none (LLAMA3, GEMMA3); -ENOMEM. On
- * failure *out may have grown. */
+/* Formats that indent JSON make much of little: a prompt has a limit, far beyond any context. */
+enum { CHAT_MAX_BYTES = 32 << 20 };
+
+/* Appends the prompt to *out. Messages may come in any order: several system messages, late ones, results without calls
+ * and the like are put where the format has a place for them (chat_order.c). -EINVAL: a conversation that the format
+ * cannot express (no user message where it needs one, tools that are not JSON), with the reason; -ENOTSUP: tools for a format that
+ * has none (LLAMA3, GEMMA3); -E2BIG: more than CHAT_MAX_BYTES; -ENOMEM. On failure *out may have grown. */
 int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
                 const struct chat_opts *opts, struct tok_buf *out, struct err *e);
+
+/* The same, and which stretches of what was appended are the conversation's own text: added to *plain, which is empty
+ * before, with offsets into *out. */
+int chat_render_marked(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
+                       const struct chat_opts *opts, struct tok_buf *out, struct tok_spans *plain, struct err *e);
 
 /* How calls look in the model's output. */
 enum chat_call_syntax {

@@ -6,28 +6,25 @@
 
 /* ---- Gemma 3: no system role, strict alternation ------------------------------------------------------- */
 
+/* chat_order has joined what belongs to one turn. A conversation that the model begins is left so. */
 void chat_render_gemma3(struct chat_out *o)
 {
     size_t first = chat_is_system(&o->msg[0]);
+    bool asks = first < o->n && !chat_role_is(&o->msg[first], "assistant");
 
+    if (first && !asks) {
+        chat_put(o, "<start_of_turn>user\n");
+        chat_text_span(o, chat_trim(chat_span(o->msg[0].content)));
+        chat_put(o, "<end_of_turn>\n");
+    }
     for (size_t i = first; i < o->n; i++) {
         const struct chat_msg *m = &o->msg[i];
-        bool user = chat_role_is(m, "user");
-        if (user != ((i - first) % 2 == 0)) {
-            chat_fail(
-                o,
-                "message %zu: the gemma3 format wants user and assistant in turns, beginning with the user",
-                i);
-            return;
-        }
-        chat_put(o, "<start_of_turn>");
-        chat_put(o, chat_role_is(m, "assistant") ? "model" : m->role);
-        chat_put(o, "\n");
-        if (first && i == first) {
-            chat_put(o, o->msg[0].content);
+        chat_put(o, chat_role_is(m, "assistant") ? "<start_of_turn>model\n" : "<start_of_turn>user\n");
+        if (asks && first && i == first) {
+            chat_text(o, o->msg[0].content);
             chat_put(o, "\n\n");
         }
-        chat_put_span(o, chat_trim(chat_span(m->content)));
+        chat_text_span(o, chat_trim(chat_span(m->content)));
         chat_put(o, "<end_of_turn>\n");
     }
     if (o->opts->add_generation_prompt)
@@ -41,7 +38,7 @@ void chat_render_gemma3(struct chat_out *o)
 static void marked(struct chat_out *o, const char *s)
 {
     chat_put(o, MARK);
-    chat_put(o, s);
+    chat_text(o, s);
     chat_put(o, MARK);
 }
 
@@ -50,7 +47,7 @@ static void marked_upper(struct chat_out *o, const char *s)
     chat_put(o, MARK);
     for (; *s; s++) {
         char c = *s >= 'a' && *s <= 'z' ? (char)(*s - 'a' + 'A') : *s;
-        chat_putn(o, &c, 1);
+        chat_textn(o, &c, 1);
     }
     chat_put(o, MARK);
 }
@@ -68,7 +65,7 @@ static void members(struct chat_out *o, const json_t *object, bool mark_keys)
         if (mark_keys)
             marked(o, key[i]);
         else
-            chat_put(o, key[i]);
+            chat_text(o, key[i]);
         chat_put(o, ":");
         argument(o, json_object_get(object, key[i]), mark_keys);
     }
@@ -180,7 +177,7 @@ static void items(struct chat_out *o, const json_t *schema)
             chat_put(o, "type:");
             marked_upper(o, json_is_string(v) ? json_string_value(v) : "");
         } else {
-            chat_put(o, key[i]);
+            chat_text(o, key[i]);
             chat_put(o, ":");
             argument(o, v, true);
         }
@@ -243,7 +240,7 @@ static void parameters(struct chat_out *o, const json_t *properties)
         if (skip)
             continue;
         comma(o, &sep);
-        chat_put(o, key[i]);
+        chat_text(o, key[i]);
         chat_put(o, ":{");
         parameter(o, json_object_get(properties, key[i]));
         chat_put(o, "}");
@@ -256,7 +253,7 @@ static void declaration(struct chat_out *o, const json_t *f)
     const json_t *params = json_object_get(f, "parameters"), *response = json_object_get(f, "response");
 
     chat_put(o, "<|tool>declaration:");
-    chat_put(o, chat_str(f, "name"));
+    chat_text(o, chat_str(f, "name"));
     chat_put(o, "{description:");
     marked(o, chat_str(f, "description"));
     if (chat_truth(params)) {
@@ -309,7 +306,7 @@ static void without_thoughts(struct chat_out *o, struct chat_span t)
         t.n -= (size_t)(end + strlen("<channel|>") - t.s);
         t.s = end + strlen("<channel|>");
     }
-    chat_put_span(o, chat_trim((struct chat_span){kept.s ? kept.s : "", kept.n}));
+    chat_text_span(o, chat_trim((struct chat_span){kept.s ? kept.s : "", kept.n}));
     tok_buf_finish(&kept);
 }
 
@@ -318,12 +315,14 @@ static void put_call(struct chat_out *o, const struct chat_call *c)
     json_t *args = chat_arguments(o, c);
 
     chat_put(o, "<|tool_call>call:");
-    chat_put(o, c->name);
+    chat_text(o, c->name);
     chat_put(o, "{");
     if (json_is_object(args))
         members(o, args, false);
     else if (json_is_string(args))
         chat_plain(o, args);
+    else if (!args) /* cut off: what there is of it */
+        chat_text_span(o, chat_span(c->arguments));
     chat_put(o, "}<tool_call|>");
     json_decref(args);
 }
@@ -336,7 +335,7 @@ static void put_response(struct chat_out *o, const struct chat_msg *caller, cons
         if (caller->calls[i].id && m->tool_call_id && strcmp(caller->calls[i].id, m->tool_call_id) == 0)
             name = caller->calls[i].name;
     chat_put(o, "<|tool_response>response:");
-    chat_put(o, name);
+    chat_text(o, name);
     chat_put(o, "{value:");
     marked(o, m->content ? m->content : "");
     chat_put(o, "}<tool_response|>");
@@ -352,7 +351,7 @@ static void gemma4_system(struct chat_out *o, bool has_system)
     chat_put(o, "<|turn>system\n");
     chat_put(o, o->think ? "<|think|>\n" : "");
     if (has_system)
-        chat_put_span(o, chat_trim(chat_span(o->msg[0].content)));
+        chat_text_span(o, chat_trim(chat_span(o->msg[0].content)));
     json_array_foreach(o->tools, i, tool) declaration(o, chat_function(tool));
     chat_put(o, "<turn|>\n");
 }
@@ -374,12 +373,12 @@ static bool gemma4_message(struct chat_out *o, size_t first, size_t i, ptrdiff_t
 
     if (!(model && continues(o, first, i))) {
         chat_put(o, "<|turn>");
-        chat_put(o, model ? "model" : chat_is_system(m) ? "system" : m->role);
+        chat_text(o, model ? "model" : chat_is_system(m) ? "system" : m->role);
         chat_put(o, "\n");
     }
     if (m->reasoning && *m->reasoning && m->n_calls && (ptrdiff_t)i > last_user) {
         chat_put(o, "<|channel>thought\n");
-        chat_put(o, m->reasoning);
+        chat_text(o, m->reasoning);
         chat_put(o, "\n<channel|>");
     }
     for (size_t k = 0; k < m->n_calls && !o->rc; k++)
@@ -391,7 +390,7 @@ static bool gemma4_message(struct chat_out *o, size_t first, size_t i, ptrdiff_t
     if (model)
         without_thoughts(o, chat_span(m->content));
     else
-        chat_put_span(o, chat_trim(chat_span(m->content)));
+        chat_text_span(o, chat_trim(chat_span(m->content)));
     if (m->n_calls && !answered)
         chat_put(o, "<|tool_response>");
     else if (!answered || (m->content && *m->content))

@@ -63,7 +63,7 @@ static void ts_array(struct chat_out *o, const json_t *schema)
         const char *inner = o->b->s + from;
         size_t n = o->b->n - from;
         if (!o->rc && (characters(inner, n) > 50 || (n == 15 && memcmp(inner, "object | object", 15) == 0))) {
-            o->b->n = from;
+            chat_cut(o, from);
             chat_put(o, "any");
         }
         chat_put(o, "[]");
@@ -88,7 +88,7 @@ static void ts_one_of(struct chat_out *o, const json_t *variants)
         ts_type(o, v);
         if (*chat_str(v, "description")) {
             chat_put(o, "// ");
-            chat_put(o, chat_str(v, "description"));
+            chat_text(o, chat_str(v, "description"));
         }
         if ((def = json_object_get(v, "default"))) {
             chat_put(o, "                    // default: ");
@@ -113,7 +113,7 @@ static void ts_object(struct chat_out *o, const json_t *schema)
     {
         chat_put(o, first ? "" : ", ");
         first = false;
-        chat_put(o, key);
+        chat_text(o, key);
         chat_put(o, in_list(json_object_get(schema, "required"), key) ? "" : "?");
         chat_put(o, ": \n                ");
         ts_type(o, v);
@@ -174,9 +174,9 @@ static void function_type(struct chat_out *o, const json_t *f)
     const char *key;
 
     chat_put(o, "// ");
-    chat_put(o, chat_str(f, "description"));
+    chat_text(o, chat_str(f, "description"));
     chat_put(o, "\ntype ");
-    chat_put(o, chat_str(f, "name"));
+    chat_text(o, chat_str(f, "name"));
     if (!chat_truth(props)) {
         chat_put(o, " = () => any;\n\n");
         return;
@@ -186,10 +186,10 @@ static void function_type(struct chat_out *o, const json_t *f)
     {
         if (*chat_str(v, "description")) {
             chat_put(o, "// ");
-            chat_put(o, chat_str(v, "description"));
+            chat_text(o, chat_str(v, "description"));
             chat_put(o, "\n");
         }
-        chat_put(o, key);
+        chat_text(o, key);
         chat_put(o, in_list(json_object_get(params, "required"), key) ? ": " : "?: ");
         ts_type(o, v);
         default_value(o, v);
@@ -212,9 +212,9 @@ static void system_message(struct chat_out *o)
     chat_put(o, "<|start|>system<|message|>You are ChatGPT, a large language model trained by "
                 "OpenAI.\nKnowledge cutoff: "
                 "2024-06\nCurrent date: ");
-    chat_put(o, o->opts->date ? o->opts->date : today);
+    chat_text(o, o->opts->date ? o->opts->date : today);
     chat_put(o, "\n\nReasoning: ");
-    chat_put(o, o->opts->reasoning_effort ? o->opts->reasoning_effort : "medium");
+    chat_text(o, o->opts->reasoning_effort ? o->opts->reasoning_effort : "medium");
     chat_put(
         o, "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.");
     if (o->tools)
@@ -232,7 +232,7 @@ static void developer_message(struct chat_out *o, const char *text)
     chat_put(o, "<|start|>developer<|message|>");
     if (*text) {
         chat_put(o, "# Instructions\n\n");
-        chat_put(o, text);
+        chat_text(o, text);
         chat_put(o, "\n\n");
     }
     if (o->tools) {
@@ -248,7 +248,7 @@ static void on_channel(struct chat_out *o, const char *channel, const char *text
     chat_put(o, "<|start|>assistant<|channel|>");
     chat_put(o, channel);
     chat_put(o, "<|message|>");
-    chat_put(o, text);
+    chat_text(o, text);
     chat_put(o, end);
 }
 
@@ -265,16 +265,14 @@ static void tool_call(struct chat_out *o, size_t i)
 {
     const struct chat_msg *m = &o->msg[i];
     const char *analysis = m->reasoning && *m->reasoning ? m->reasoning : m->content;
-    json_t *args = chat_arguments(o, m->calls);
 
     if (analysis && *analysis && !answered_after(o, i))
         on_channel(o, "analysis", analysis, "<|end|>");
     chat_put(o, "<|start|>assistant to=functions.");
-    chat_put(o, m->calls[0].name);
+    chat_text(o, m->calls[0].name);
     chat_put(o, "<|channel|>commentary json<|message|>");
-    chat_json(o, args, 0);
+    chat_put_arguments(o, m->calls);
     chat_put(o, "<|call|>");
-    json_decref(args);
 }
 
 static void assistant(struct chat_out *o, size_t i)
@@ -296,6 +294,26 @@ static void assistant(struct chat_out *o, size_t i)
     }
 }
 
+/* The template knows a result by the call before it. Without one, by the name that it brings. */
+static void tool_result(struct chat_out *o, const struct chat_msg *m, const char *called)
+{
+    struct chat_span t = chat_span(m->content);
+    const char *name = called ? called : m->name && *m->name ? m->name : "unknown";
+    chat_put(o, "<|start|>functions.");
+    chat_text(o, name);
+    chat_put(o, " to=assistant<|channel|>commentary<|message|>");
+    chat_json_string(o, t.s, t.n);
+    chat_put(o, "<|end|>");
+}
+
+/* A system or developer message that comes late: the template leaves them out, the format has a role for them. */
+static void late_instructions(struct chat_out *o, const struct chat_msg *m)
+{
+    chat_put(o, "<|start|>developer<|message|># Instructions\n\n");
+    chat_text(o, m->content);
+    chat_put(o, "\n\n<|end|>");
+}
+
 void chat_render_gpt_oss(struct chat_out *o)
 {
     size_t first = chat_is_system(&o->msg[0]);
@@ -311,19 +329,12 @@ void chat_render_gpt_oss(struct chat_out *o)
                      : i + 1 == o->n && !o->opts->add_generation_prompt ? called
                                                                         : NULL;
         } else if (chat_role_is(m, "tool")) {
-            struct chat_span t = chat_span(m->content);
-            if (!called) {
-                chat_fail(o, "message %zu: a tool's result without a tool call before it", i);
-                return;
-            }
-            chat_put(o, "<|start|>functions.");
-            chat_put(o, called);
-            chat_put(o, " to=assistant<|channel|>commentary<|message|>");
-            chat_json_string(o, t.s, t.n);
-            chat_put(o, "<|end|>");
+            tool_result(o, m, called);
+        } else if (chat_is_system(m)) {
+            late_instructions(o, m);
         } else if (chat_role_is(m, "user")) {
             chat_put(o, "<|start|>user<|message|>");
-            chat_put(o, m->content);
+            chat_text(o, m->content);
             chat_put(o, "<|end|>");
         }
     }

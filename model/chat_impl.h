@@ -9,19 +9,31 @@
 /* One rendering. Appending goes on silently after a failure; rc is looked at once, at the end. */
 struct chat_out {
     struct tok_buf *b;
+    struct tok_spans *plain; /* what the conversation says, as against the format; NULL: not asked for */
+    unsigned in_text;        /* > 0: what is put belongs to `plain`                                    */
     struct err *e;
     int rc;
-    const struct chat_msg *msg;
+    const struct chat_msg *msg; /* as chat_order left them */
     size_t n;
+    struct chat_msg *ordered;   /* owned, with the texts that were joined */
+    char *texts;
     const struct chat_opts *opts;
+    const char *default_system; /* "": none */
     bool think;
     json_t *tools; /* array with at least one element, or NULL */
 };
 
-void chat_put(struct chat_out *o, const char *s); /* NULL is "" */
-void chat_putn(struct chat_out *o, const char *s, size_t n);
+/* Two kinds of text, which tokenising tells apart. chat_put writes the format's own, in which control tokens are
+ * written out: literals of these files and nothing else. Whatever anybody says, in messages, names, tools or
+ * arguments, goes through chat_text or one of the functions below, and stays text there. */
+void chat_put(struct chat_out *o, const char *s);
+void chat_text(struct chat_out *o, const char *s); /* NULL is "" */
+void chat_textn(struct chat_out *o, const char *s, size_t n);
+void chat_cut(struct chat_out *o, size_t n); /* takes back what was put behind byte n */
 __attribute__((format(printf, 2, 3))) void chat_fail(struct chat_out *o, const char *fmt,
                                                      ...); /* -EINVAL, the first counts */
+
+void chat_no_memory(struct chat_out *o); /* -ENOMEM, likewise */
 
 /* A stretch of somebody's string. */
 struct chat_span {
@@ -33,7 +45,7 @@ struct chat_span chat_trim(struct chat_span t); /* ASCII white space at both end
 struct chat_span chat_strip(struct chat_span t, char c, bool left, bool right);
 const char *chat_find(struct chat_span t, const char *what); /* NULL: not there */
 const char *chat_rfind(struct chat_span t, const char *what);
-void chat_put_span(struct chat_out *o, struct chat_span t);
+void chat_text_span(struct chat_out *o, struct chat_span t);
 
 bool chat_role_is(const struct chat_msg *m, const char *role);
 bool chat_is_system(const struct chat_msg *m); /* "system" or "developer" */
@@ -57,11 +69,17 @@ const char *chat_str(const json_t *object, const char *key); /* "" when absent o
 /* The object's keys in the order of dictsort: case folded, then as in the object. *n of them; free the result. */
 const char **chat_sorted_keys(struct chat_out *o, const json_t *object, size_t *n);
 
-/* The call's arguments parsed; NULL (with o->rc) when they are not JSON. Release with json_decref. */
+/* The call's arguments parsed; NULL when they are not JSON, or with o->rc. Release with json_decref. */
 json_t *chat_arguments(struct chat_out *o, const struct chat_call *c);
+/* The arguments as JSON; what is none (the model was cut off) as it stands. */
+void chat_put_arguments(struct chat_out *o, const struct chat_call *c);
 
 /* tool.function, or the tool itself when it has no such wrapper. */
 const json_t *chat_function(const json_t *tool);
+
+/* Puts o->msg into an order that the format has (chat_order.c). 0 or -ENOMEM; o->ordered and o->texts are to be freed
+ * either way. */
+int chat_order(struct chat_out *o, enum chat_format f);
 
 /* The formats. */
 void chat_render_chatml(struct chat_out *o, enum chat_format f);

@@ -11,23 +11,23 @@ void chat_json_string(struct chat_out *o, const char *s, size_t n)
     static const char *const names = "\"\\\b\f\n\r\t", *const escapes = "\"\\bfnrt";
     size_t from = 0;
 
-    chat_put(o, "\"");
+    chat_text(o, "\"");
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)s[i];
         const char *name = c ? strchr(names, c) : NULL;
         char buf[8];
         if (c >= 0x20 && !name)
             continue;
-        chat_putn(o, s + from, i - from);
+        chat_textn(o, s + from, i - from);
         from = i + 1;
         if (name)
             snprintf(buf, sizeof buf, "\\%c", escapes[name - names]);
         else
             snprintf(buf, sizeof buf, "\\u%04x", c);
-        chat_put(o, buf);
+        chat_text(o, buf);
     }
-    chat_putn(o, s + from, n - from);
-    chat_put(o, "\"");
+    chat_textn(o, s + from, n - from);
+    chat_text(o, "\"");
 }
 
 static void put_number(struct chat_out *o, const json_t *v)
@@ -38,16 +38,20 @@ static void put_number(struct chat_out *o, const json_t *v)
         snprintf(buf, sizeof buf, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     else
         snprintf(buf, sizeof buf, "%g", json_real_value(v));
-    chat_put(o, buf);
+    chat_text(o, buf);
 }
 
 static void new_line(struct chat_out *o, int indent, int depth)
 {
+    static const char blanks[] = "                                                                ";
+
     if (indent <= 0)
         return;
-    chat_put(o, "\n");
-    for (int i = 0; i < indent * depth; i++)
-        chat_put(o, " ");
+    chat_text(o, "\n");
+    for (size_t n = (size_t)indent * (size_t)depth, k; n > 0; n -= k) {
+        k = n < sizeof blanks - 1 ? n : sizeof blanks - 1;
+        chat_textn(o, blanks, k);
+    }
 }
 
 static void put_json(struct chat_out *o, const json_t *v, int indent, int depth)
@@ -58,38 +62,38 @@ static void put_json(struct chat_out *o, const json_t *v, int indent, int depth)
     bool first = true;
 
     switch (json_typeof(v)) {
-    case JSON_NULL: chat_put(o, "null"); break;
-    case JSON_TRUE: chat_put(o, "true"); break;
-    case JSON_FALSE: chat_put(o, "false"); break;
+    case JSON_NULL: chat_text(o, "null"); break;
+    case JSON_TRUE: chat_text(o, "true"); break;
+    case JSON_FALSE: chat_text(o, "false"); break;
     case JSON_INTEGER:
     case JSON_REAL: put_number(o, v); break;
     case JSON_STRING: chat_json_string(o, json_string_value(v), json_string_length(v)); break;
     case JSON_ARRAY:
-        chat_put(o, "[");
+        chat_text(o, "[");
         json_array_foreach(v, i, item)
         {
-            chat_put(o, i ? sep : "");
+            chat_text(o, i ? sep : "");
             new_line(o, indent, depth + 1);
             put_json(o, item, indent, depth + 1);
         }
         if (json_array_size(v))
             new_line(o, indent, depth);
-        chat_put(o, "]");
+        chat_text(o, "]");
         break;
     case JSON_OBJECT:
-        chat_put(o, "{");
+        chat_text(o, "{");
         json_object_foreach((json_t *)v, key, item)
         {
-            chat_put(o, first ? "" : sep);
+            chat_text(o, first ? "" : sep);
             first = false;
             new_line(o, indent, depth + 1);
             chat_json_string(o, key, strlen(key));
-            chat_put(o, ": ");
+            chat_text(o, ": ");
             put_json(o, item, indent, depth + 1);
         }
         if (!first)
             new_line(o, indent, depth);
-        chat_put(o, "}");
+        chat_text(o, "}");
         break;
     }
 }
@@ -99,7 +103,7 @@ void chat_json(struct chat_out *o, const json_t *v, int indent)
     if (v)
         put_json(o, v, indent, 0);
     else
-        chat_put(o, "null");
+        chat_text(o, "null");
 }
 
 void chat_plain(struct chat_out *o, const json_t *v)
@@ -107,10 +111,10 @@ void chat_plain(struct chat_out *o, const json_t *v)
     if (!v)
         return;
     switch (json_typeof(v)) {
-    case JSON_NULL: chat_put(o, "None"); break;
-    case JSON_TRUE: chat_put(o, "True"); break;
-    case JSON_FALSE: chat_put(o, "False"); break;
-    case JSON_STRING: chat_putn(o, json_string_value(v), json_string_length(v)); break;
+    case JSON_NULL: chat_text(o, "None"); break;
+    case JSON_TRUE: chat_text(o, "True"); break;
+    case JSON_FALSE: chat_text(o, "False"); break;
+    case JSON_STRING: chat_textn(o, json_string_value(v), json_string_length(v)); break;
     case JSON_INTEGER:
     case JSON_REAL: put_number(o, v); break;
     case JSON_ARRAY:

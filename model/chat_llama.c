@@ -7,14 +7,14 @@
 static void header(struct chat_out *o, const char *role)
 {
     chat_put(o, "<|start_header_id|>");
-    chat_put(o, role);
+    chat_text(o, role);
     chat_put(o, "<|end_header_id|>\n\n");
 }
 
 static void turn(struct chat_out *o, const struct chat_msg *m)
 {
     header(o, chat_is_system(m) ? "system" : m->role ? m->role : "user");
-    chat_put_span(o, chat_trim(chat_span(m->content)));
+    chat_text_span(o, chat_trim(chat_span(m->content)));
     chat_put(o, "<|eot_id|>");
 }
 
@@ -62,31 +62,27 @@ static void tool_question(struct chat_out *o, const struct chat_msg *first)
         chat_json(o, tool, 4);
         chat_put(o, "\n\n");
     }
-    chat_put_span(o, chat_trim(chat_span(first->content)));
+    chat_text_span(o, chat_trim(chat_span(first->content)));
     chat_put(o, "<|eot_id|>");
 }
 
 static void call(struct chat_out *o, const struct chat_msg *m)
 {
-    json_t *args;
-
     if (m->n_calls != 1) {
         chat_fail(o, "the llama3.1 format has one tool call in a message, not %zu", m->n_calls);
         return;
     }
-    args = chat_arguments(o, m->calls);
     header(o, "assistant");
     chat_put(o, "{\"name\": \"");
-    chat_put(o, m->calls[0].name);
+    chat_text(o, m->calls[0].name);
     chat_put(o, "\", \"parameters\": ");
-    chat_json(o, args, 0);
+    chat_put_arguments(o, m->calls);
     chat_put(o, "}<|eot_id|>");
-    json_decref(args);
 }
 
 void chat_render_llama31(struct chat_out *o)
 {
-    size_t i = 0;
+    size_t i = 0, asks = 0;
 
     header(o, "system");
     chat_put(o, o->tools ? "Environment: ipython\n" : "");
@@ -94,18 +90,19 @@ void chat_render_llama31(struct chat_out *o)
     put_date(o);
     chat_put(o, "\n\n");
     if (chat_is_system(&o->msg[0]))
-        chat_put_span(o, chat_trim(chat_span(o->msg[i++].content)));
+        chat_text_span(o, chat_trim(chat_span(o->msg[i++].content)));
     chat_put(o, "<|eot_id|>");
-    if (o->tools) {
-        if (i == o->n) {
-            chat_fail(o, "the llama3.1 format puts tools in the first user message, and there is none");
-            return;
-        }
-        tool_question(o, &o->msg[i++]);
+    while (o->tools && asks < o->n && !chat_role_is(&o->msg[asks], "user"))
+        asks++;
+    if (o->tools && asks == o->n) {
+        chat_fail(o, "the llama3.1 format puts tools in the first user message, and there is none");
+        return;
     }
     for (; i < o->n && !o->rc; i++) {
         const struct chat_msg *m = &o->msg[i];
-        if (m->n_calls) {
+        if (o->tools && i == asks) {
+            tool_question(o, m);
+        } else if (m->n_calls) {
             call(o, m);
         } else if (chat_role_is(m, "tool") || chat_role_is(m, "ipython")) {
             struct chat_span t = chat_span(m->content);

@@ -6,9 +6,9 @@
 static void turn(struct chat_out *o, const char *role, struct chat_span content)
 {
     chat_put(o, "<|im_start|>");
-    chat_put(o, role);
+    chat_text(o, role);
     chat_put(o, "\n");
-    chat_put_span(o, content);
+    chat_text_span(o, content);
     chat_put(o, "<|im_end|>\n");
 }
 
@@ -49,7 +49,7 @@ static void tool_result(struct chat_out *o, size_t i, struct chat_span content)
     if (i == 0 || !tool_at(o, i - 1))
         chat_put(o, "<|im_start|>user");
     chat_put(o, "\n<tool_response>\n");
-    chat_put_span(o, content);
+    chat_text_span(o, content);
     chat_put(o, "\n</tool_response>");
     if (!tool_at(o, i + 1))
         chat_put(o, "<|im_end|>\n");
@@ -71,16 +71,18 @@ static void tool_lines(struct chat_out *o)
 
 static void qwen3_system(struct chat_out *o)
 {
-    bool system = chat_is_system(&o->msg[0]);
+    bool given = chat_is_system(&o->msg[0]);
+    struct chat_span system = chat_span(given ? o->msg[0].content : o->default_system);
 
+    given |= system.n > 0;
     if (!o->tools) {
-        if (system)
-            turn(o, "system", chat_span(o->msg[0].content));
+        if (given)
+            turn(o, "system", system);
         return;
     }
     chat_put(o, "<|im_start|>system\n");
-    if (system) {
-        chat_put(o, o->msg[0].content);
+    if (given) {
+        chat_text_span(o, system);
         chat_put(o, "\n\n");
     }
     chat_put(o, "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
@@ -100,12 +102,12 @@ static void qwen3_calls(struct chat_out *o, const struct chat_msg *m, bool has_c
         json_t *args = chat_arguments(o, &m->calls[i]);
         chat_put(o, i || has_content ? "\n" : "");
         chat_put(o, "<tool_call>\n{\"name\": \"");
-        chat_put(o, m->calls[i].name);
+        chat_text(o, m->calls[i].name);
         chat_put(o, "\", \"arguments\": ");
         if (json_is_string(args))
             chat_plain(o, args);
         else
-            chat_json(o, args, 0);
+            chat_put_arguments(o, &m->calls[i]);
         chat_put(o, "}\n</tool_call>");
         json_decref(args);
     }
@@ -121,11 +123,11 @@ static void qwen3_assistant(struct chat_out *o, size_t i, ptrdiff_t query, bool 
     chat_put(o, "<|im_start|>assistant\n");
     if (thinks && (ptrdiff_t)i > query && (i + 1 == o->n || reasoning.n)) {
         chat_put(o, "<think>\n");
-        chat_put_span(o, chat_strip(reasoning, '\n', true, true));
+        chat_text_span(o, chat_strip(reasoning, '\n', true, true));
         chat_put(o, "\n</think>\n\n");
-        chat_put_span(o, chat_strip(answer, '\n', true, false));
+        chat_text_span(o, chat_strip(answer, '\n', true, false));
     } else {
-        chat_put_span(o, answer);
+        chat_text_span(o, answer);
     }
     qwen3_calls(o, m, answer.n > 0);
     chat_put(o, "<|im_end|>\n");
@@ -168,14 +170,18 @@ static void xml_call(struct chat_out *o, const struct chat_call *c)
     const char *key;
 
     chat_put(o, "<tool_call>\n<function=");
-    chat_put(o, c->name);
+    chat_text(o, c->name);
     chat_put(o, ">\n");
     if (args && !json_is_object(args))
         chat_fail(o, "the arguments of the call of '%.64s' are not a JSON object", c->name ? c->name : "");
+    if (!args) { /* cut off: what there is of it */
+        chat_text_span(o, chat_span(c->arguments));
+        chat_put(o, "\n");
+    }
     json_object_foreach(args, key, v)
     {
         chat_put(o, "<parameter=");
-        chat_put(o, key);
+        chat_text(o, key);
         chat_put(o, ">\n");
         chat_plain(o, v);
         chat_put(o, "\n</parameter>\n");
@@ -219,7 +225,7 @@ static void qwen35_system(struct chat_out *o)
     chat_put(o, qwen35_call_format);
     if (system.n) {
         chat_put(o, "\n\n");
-        chat_put_span(o, system);
+        chat_text_span(o, system);
     }
     chat_put(o, "<|im_end|>\n");
 }
@@ -233,10 +239,10 @@ static void qwen35_assistant(struct chat_out *o, size_t i, ptrdiff_t query)
     chat_put(o, "<|im_start|>assistant\n");
     if ((ptrdiff_t)i > query) {
         chat_put(o, "<think>\n");
-        chat_put_span(o, chat_trim(reasoning));
+        chat_text_span(o, chat_trim(reasoning));
         chat_put(o, "\n</think>\n\n");
     }
-    chat_put_span(o, answer);
+    chat_text_span(o, answer);
     for (size_t k = 0; k < m->n_calls && !o->rc; k++) {
         chat_put(o, k ? "\n" : chat_trim(answer).n ? "\n\n" : "");
         xml_call(o, &m->calls[k]);
@@ -256,8 +262,7 @@ void chat_render_qwen35(struct chat_out *o)
     for (size_t i = 0; i < o->n && !o->rc; i++) {
         const struct chat_msg *m = &o->msg[i];
         if (chat_is_system(m)) {
-            if (i)
-                chat_fail(o, "message %zu: a system message must come first", i);
+            continue; /* the first one; chat_order leaves no others */
         } else if (chat_role_is(m, "user")) {
             turn(o, "user", chat_trim(chat_span(m->content)));
         } else if (chat_role_is(m, "assistant")) {
@@ -294,14 +299,14 @@ static const char coder_call_format[] =
 static void element(struct chat_out *o, const char *tag, const json_t *v, bool trim)
 {
     chat_put(o, "\n<");
-    chat_put(o, tag);
+    chat_text(o, tag);
     chat_put(o, ">");
     if (trim && json_is_string(v))
-        chat_put_span(o, chat_trim((struct chat_span){json_string_value(v), json_string_length(v)}));
+        chat_text_span(o, chat_trim((struct chat_span){json_string_value(v), json_string_length(v)}));
     else
         chat_plain(o, v);
     chat_put(o, "</");
-    chat_put(o, tag);
+    chat_text(o, tag);
     chat_put(o, ">");
 }
 
@@ -336,7 +341,7 @@ static void coder_tool(struct chat_out *o, const json_t *f)
     json_object_foreach((json_t *)props, key, p)
     {
         chat_put(o, "\n<parameter>\n<name>");
-        chat_put(o, key);
+        chat_text(o, key);
         chat_put(o, "</name>");
         if ((v = json_object_get(p, "type")))
             element(o, "type", v, false);
@@ -358,7 +363,7 @@ static void coder_system(struct chat_out *o)
 
     if (chat_is_system(&o->msg[0])) {
         chat_put(o, "<|im_start|>system\n");
-        chat_put(o, o->msg[0].content);
+        chat_text(o, o->msg[0].content);
     } else if (o->tools) {
         chat_put(o, "<|im_start|>system\nYou are Qwen, a helpful AI assistant that can interact with a "
                     "computer to solve "
@@ -385,7 +390,7 @@ static void coder_assistant(struct chat_out *o, const struct chat_msg *m)
     chat_put(o, "<|im_start|>assistant");
     if (content.n) {
         chat_put(o, "\n");
-        chat_put_span(o, content);
+        chat_text_span(o, content);
         chat_put(o, "\n");
     }
     for (size_t i = 0; i < m->n_calls && !o->rc; i++) {
@@ -403,10 +408,10 @@ void chat_render_qwen3_coder(struct chat_out *o)
         if (chat_role_is(m, "assistant")) {
             coder_assistant(o, m);
         } else if (chat_role_is(m, "tool")) {
-            if (i && !tool_at(o, i - 1))
+            if (i == 0 || !tool_at(o, i - 1))
                 chat_put(o, "<|im_start|>user\n");
             chat_put(o, "<tool_response>\n");
-            chat_put(o, m->content);
+            chat_text(o, m->content);
             chat_put(o, "\n</tool_response>\n");
             if (!tool_at(o, i + 1))
                 chat_put(o, "<|im_end|>\n");

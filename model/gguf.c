@@ -269,6 +269,7 @@ static int open_any(const char *name, const uint8_t *map, uint64_t bytes, bool m
     if (rc) { /* the first part is not ours yet */
         if (mapped)
             munmap((void *)(uintptr_t)map, bytes);
+        free(g ? g->parts : NULL);
         free(g);
         free(index);
         return rc;

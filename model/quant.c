@@ -30,7 +30,7 @@ static int clamp_code(float v, int hi)
 }
 
 /* The extreme element takes the end of the range that has one code more, so d may be negative. */
-static void quant_q4_0(const float *x, blk_q4_0 *b)
+void quant_q4_0(const float *x, blk_q4_0 *b)
 {
     float d = signed_extreme(x, QK) / -8, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
@@ -38,7 +38,7 @@ static void quant_q4_0(const float *x, blk_q4_0 *b)
         b->qs[j] = (uint8_t)(clamp_code(x[j] * id + 8.5f, 15) | clamp_code(x[j + 16] * id + 8.5f, 15) << 4);
 }
 
-static void quant_q5_0(const float *x, blk_q5_0 *b)
+void quant_q5_0(const float *x, blk_q5_0 *b)
 {
     float d = signed_extreme(x, QK) / -16, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
@@ -60,7 +60,7 @@ static void min_max(const float *x, int n, float *mn, float *mx)
     }
 }
 
-static void quant_q4_1(const float *x, blk_q4_1 *b)
+void quant_q4_1(const float *x, blk_q4_1 *b)
 {
     float mn, mx;
     min_max(x, QK, &mn, &mx);
@@ -72,7 +72,7 @@ static void quant_q4_1(const float *x, blk_q4_1 *b)
                              clamp_code((x[j + 16] - mn) * id + 0.5f, 15) << 4);
 }
 
-static void quant_q5_1(const float *x, blk_q5_1 *b)
+void quant_q5_1(const float *x, blk_q5_1 *b)
 {
     float mn, mx;
     min_max(x, QK, &mn, &mx);
@@ -89,7 +89,7 @@ static void quant_q5_1(const float *x, blk_q5_1 *b)
 }
 
 /* The codes come from the scale before its rounding to f16. */
-static void quant_q8_0(const float *x, blk_q8_0 *b)
+void quant_q8_0(const float *x, blk_q8_0 *b)
 {
     float d = fabsf(signed_extreme(x, QK)) / 127, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
@@ -127,7 +127,7 @@ static double mxfp4_error(const float *x, const blk_mxfp4 *b)
 
 /* The OCP rule puts the extreme element between 4 and 8 units, where values above 6 are clipped; one exponent to
  * either side may have the smaller error. */
-static void quant_mxfp4(const float *x, blk_mxfp4 *b)
+void quant_mxfp4(const float *x, blk_mxfp4 *b)
 {
     float extreme = fabsf(signed_extreme(x, QK));
     int at;
@@ -175,10 +175,6 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
     int rc = check_values(t, src, n, e);
     if (rc)
         return rc;
-#define QUANT_BLOCKS(type, elems, fn)                                                                                \
-    for (uint64_t i = 0; i < n / (elems); i++)                                                                       \
-        fn(src + i * (elems), (type *)dst + i);                                                                      \
-    break
     switch (t) {
     case QT_F32: memcpy(dst, src, n * sizeof *src); break;
     case QT_F16:
@@ -189,37 +185,27 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
         for (uint64_t i = 0; i < n; i++)
             ((uint16_t *)dst)[i] = bf16_from_f32(src[i]);
         break;
-    case QT_Q4_0: QUANT_BLOCKS(blk_q4_0, QK, quant_q4_0);
-    case QT_Q4_1: QUANT_BLOCKS(blk_q4_1, QK, quant_q4_1);
-    case QT_Q5_0: QUANT_BLOCKS(blk_q5_0, QK, quant_q5_0);
-    case QT_Q5_1: QUANT_BLOCKS(blk_q5_1, QK, quant_q5_1);
-    case QT_Q8_0: QUANT_BLOCKS(blk_q8_0, QK, quant_q8_0);
-    case QT_IQ4_NL: QUANT_BLOCKS(blk_iq4_nl, QK, quant_iq4_nl);
-    case QT_MXFP4: QUANT_BLOCKS(blk_mxfp4, QK, quant_mxfp4);
-    case QT_Q2_K: QUANT_BLOCKS(blk_q2_k, QK_K, quant_q2_k);
-    case QT_Q3_K: QUANT_BLOCKS(blk_q3_k, QK_K, quant_q3_k);
-    case QT_Q4_K: QUANT_BLOCKS(blk_q4_k, QK_K, quant_q4_k);
-    case QT_Q5_K: QUANT_BLOCKS(blk_q5_k, QK_K, quant_q5_k);
-    case QT_Q6_K: QUANT_BLOCKS(blk_q6_k, QK_K, quant_q6_k);
-    case QT_IQ4_XS: QUANT_BLOCKS(blk_iq4_xs, QK_K, quant_iq4_xs);
+#define QTYPE_BLOCK(NAME, name, set, id, elems, ...)                                                                 \
+    case QT_##NAME:                                                                                                  \
+        for (uint64_t i = 0; i < n / elems; i++)                                                                     \
+            quant_##name(src + i * elems, (blk_##name *)dst + i);                                                    \
+        break;
+#include "kernels/qtypes.def"
     case QT_LIMIT: break;
     }
-#undef QUANT_BLOCKS
     return 0;
 }
 
 int quant_type_parse(const char *name, enum qtype *out, struct err *e)
 {
-#define X(id_name, id, elems, bytes, kname)                                                                          \
-    if (strcasecmp(name, #id_name) == 0) {                                                                           \
-        *out = QT_##id_name;                                                                                         \
+#define QTYPE(NAME, ...)                                                                                             \
+    if (strcasecmp(name, #NAME) == 0) {                                                                              \
+        *out = QT_##NAME;                                                                                            \
         return 0;                                                                                                    \
     }
 #include "kernels/qtypes.def"
-#undef X
     return err_set(e, -EINVAL, "unknown tensor type '%s'; known:"
-#define X(id_name, id, elems, bytes, kname) " " #id_name
+#define QTYPE(NAME, ...) " " #NAME
 #include "kernels/qtypes.def"
-#undef X
                    , name);
 }

@@ -17,21 +17,8 @@ static const struct quant_recipe recipes[] = {
 static enum quant_recipe_id recipe_of_type(enum qtype t)
 {
     switch (t) {
-    case QT_F16: return QR_F16;
-    case QT_BF16: return QR_BF16;
-    case QT_Q4_0: return QR_Q4_0;
-    case QT_Q4_1: return QR_Q4_1;
-    case QT_Q5_0: return QR_Q5_0;
-    case QT_Q5_1: return QR_Q5_1;
-    case QT_Q8_0: return QR_Q8_0;
-    case QT_Q2_K: return QR_Q2_K;
-    case QT_Q3_K: return QR_Q3_K_M;
-    case QT_Q4_K: return QR_Q4_K_M;
-    case QT_Q5_K: return QR_Q5_K_M;
-    case QT_Q6_K: return QR_Q6_K;
-    case QT_IQ4_NL: return QR_IQ4_NL;
-    case QT_IQ4_XS: return QR_IQ4_XS;
-    case QT_MXFP4: return QR_MXFP4_MOE;
+#define QTYPE(NAME, name, set, id, elems, bytes, recipe, ...) case QT_##NAME: return QR_##recipe;
+#include "kernels/qtypes.def"
     default: return QR_F32;
     }
 }
@@ -52,9 +39,8 @@ int quant_recipe_parse(const char *name, bool pure, struct quant_recipe *out, st
         return 0;
     }
     return err_set(e, -EINVAL, "unknown %s '%s'; known:%s"
-#define X(id_name, id, elems, bytes, kname) " " #id_name
+#define QTYPE(NAME, ...) " " #NAME
 #include "kernels/qtypes.def"
-#undef X
                    , pure ? "type" : "type or recipe", name, pure ? "" :
 #define X(id_name, file_type, base, help) " " #id_name
                    QUANT_RECIPES(X)
@@ -111,11 +97,8 @@ enum qtype quant_fallback(enum qtype want, uint64_t ne0)
     if (ne0 % QK)
         return QT_F16;
     switch (want) {
-    case QT_Q2_K:
-    case QT_Q3_K: return QT_Q4_0;
-    case QT_Q4_K: return QT_Q5_0;
-    case QT_Q5_K: return QT_Q5_1;
-    case QT_Q6_K: return QT_Q8_0;
+#define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, ...) case QT_##NAME: return QT_##stand_in;
+#include "kernels/qtypes.def"
     default: return QT_IQ4_NL;
     }
 }
@@ -142,6 +125,7 @@ static enum qtype type_of_attn_v(const struct mix_state *m, uint32_t i)
     case QR_Q4_K_S: t = i < 4 ? QT_Q5_K : t; break;
     case QR_Q3_K_M: t = i < 2 ? QT_Q5_K : QT_Q4_K; break;
     case QR_Q2_K: t = grouped ? QT_Q4_K : QT_Q3_K; break;
+    case QR_IQ4_NL:
     case QR_IQ4_XS: t = grouped ? QT_Q5_K : t; break;
     default: break;
     }
@@ -156,6 +140,7 @@ static enum qtype type_of_ffn_down(const struct mix_state *m, uint32_t il)
     case QR_Q4_K_M:
     case QR_Q5_K_M: return more_bits(il, n) ? QT_Q6_K : m->r->base;
     case QR_Q4_K_S:
+    case QR_IQ4_NL:
     case QR_IQ4_XS: return il < n / 8 ? QT_Q5_K : m->r->base;
     case QR_Q3_K_M: return il < n / 16 ? QT_Q5_K : QT_Q4_K;
     case QR_Q2_K: return QT_Q3_K;
@@ -173,8 +158,9 @@ static enum qtype type_of(const struct mix_state *m, const struct quant_item *it
 {
     static const char *const down[] = { "ffn_down", "ffn_down_exps", "ffn_down_shexp", NULL };
     const struct quant_recipe *r = m->r;
-    bool k_recipe = r->id == QR_Q5_K_M || r->id == QR_Q4_K_M || r->id == QR_Q4_K_S || r->id == QR_Q3_K_M ||
-                    r->id == QR_Q2_K || r->id == QR_IQ4_XS;
+    bool eight = m->s->n_expert == 8; /* of their size attention is little, and it decides much */
+    bool small = r->id == QR_Q5_K_M || r->id == QR_Q4_K_M || r->id == QR_Q4_K_S || r->id == QR_Q3_K_M ||
+                 r->id == QR_Q2_K || r->id == QR_IQ4_XS || r->id == QR_IQ4_NL;
     if (r->pure || r->base == QT_F32 || r->base == QT_F16 || r->base == QT_BF16 || r->id == QR_Q8_0)
         return r->base;
     if (r->id == QR_MXFP4_MOE)
@@ -184,11 +170,11 @@ static enum qtype type_of(const struct mix_state *m, const struct quant_item *it
     if (r->id == QR_UD_Q4_K_XL)
         return type_ud(it->name);
     if (role_is(it->name, "attn_v") || role_is(it->name, "attn_qkv"))
-        return k_recipe && m->s->n_expert == 8 ? QT_Q8_0 : type_of_attn_v(m, i_v);
+        return eight ? QT_Q8_0 : type_of_attn_v(m, i_v);
     if (role_is(it->name, "attn_k"))
-        return k_recipe && m->s->n_expert == 8 ? QT_Q8_0 : r->base;
+        return eight ? QT_Q8_0 : r->base;
     if (role_is(it->name, "attn_output")) {
-        if (k_recipe && m->s->n_expert == 8)
+        if (small && eight)
             return QT_Q5_K;
         return r->id == QR_Q3_K_M ? QT_Q4_K : r->id == QR_Q2_K ? QT_Q3_K : r->base;
     }

@@ -11,12 +11,8 @@ static inline float quant_round(float v)
     return (v + 12582912.0f) - 12582912.0f;
 }
 
-void quant_iq4_nl(const float *x, blk_iq4_nl *b);
-void quant_iq4_xs(const float *x, blk_iq4_xs *b);
-void quant_q2_k(const float *x, blk_q2_k *b);
-void quant_q3_k(const float *x, blk_q3_k *b);
-void quant_q4_k(const float *x, blk_q4_k *b);
-void quant_q5_k(const float *x, blk_q5_k *b);
-void quant_q6_k(const float *x, blk_q6_k *b);
+/* quant_q4_0(x, b) and so on: in model/quant.c by plain rules, in model/quant_search.c by a search. */
+#define QTYPE_BLOCK(NAME, name, ...) void quant_##name(const float *x, blk_##name *b);
+#include "kernels/qtypes.def"
 
 #endif

@@ -65,6 +65,7 @@ static int pre_read(struct tok *t, struct err *e)
         return err_set(e, -ENOTSUP, "tok: %s: tokenizer.ggml.pre '%s' is not supported", gguf_path(t->gguf),
                        t->pre_name);
     t->add_bos = t->pre->add_bos;
+    t->nfc = tok_pre_nfc(t->pre);
     return 0;
 }
 

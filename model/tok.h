@@ -1,6 +1,9 @@
 /* model/tok.h
  * Text to tokens and back, as a GGUF file's vocabulary says (tokenizer.ggml.*). For valid UTF-8 the ids are those of
- * llama.cpp; the rules are in tok_pre.c (splitting), tok_merge.c (merging) and tok_special.c (special tokens).
+ * the model's released tokenizer. They are those of llama.cpp too, but for three things: Qwen's text is brought to
+ * normalization form C first (tok_nfc.h); a byte without a token vanishes before merging, not after it (SmolLM2's
+ * control characters); and "</s>" is no special token where the vocabulary ends texts with another one (Qwen). The
+ * rules are in tok_pre.c (splitting), tok_merge.c (merging) and tok_special.c (special tokens).
  *
  *     struct tok *t;
  *     struct tok_ids ids = {0};
@@ -16,9 +19,10 @@
  * Bytes that are not UTF-8. llama.cpp turns each byte of a broken sequence into U+FFFD and so loses it. Here such
  * a byte splits words exactly as U+FFFD would, but then goes on as the byte it is: as the byte's own token
  * (byte-level BPE) or as <0xXX> (the other two). So tok_encode followed by tok_decode returns the same bytes for any
- * input, provided that the vocabulary has all 256 byte tokens, with two exceptions: the text U+2581 ("lower one
- * eighth block") stands for a space in SPM and Gemma 4 vocabularies and comes back as one; and where add_space_prefix
- * is on, a user-defined token in the middle of the text puts a space before what follows, as it does in llama.cpp.
+ * input, provided that the vocabulary has all 256 byte tokens, with three exceptions: the text U+2581 ("lower one
+ * eighth block") stands for a space in SPM and Gemma 4 vocabularies and comes back as one; Qwen's text comes back in
+ * normalization form C; and where add_space_prefix is on, a user-defined token in the middle of the text puts a space
+ * before what follows, as it does in llama.cpp.
  *
  * A struct tok is immutable after tok_create: any number of threads may use it. */
 #ifndef ZINC_MODEL_TOK_H
@@ -63,6 +67,15 @@ void tok_destroy(struct tok *t); /* NULL is fine */
  * had plus an unspecified number of tokens. */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e);
+
+/* The same for text of two kinds: in the stretches `plain` (NULL: none), whoever wrote them, no token that structures
+ * a prompt is found: neither control tokens, nor user-defined ones like <|turn>, <think> or <tool_call> that chat
+ * formats put around their parts. Such a text becomes ordinary tokens there, also where only a part of it lies inside. */
+int tok_encode_marked(const struct tok *t, const char *text, size_t len, const struct tok_spans *plain,
+                      unsigned flags, struct tok_ids *out, struct err *e);
+
+/* Whether the token structures prompts, as above. */
+bool tok_is_mark(const struct tok *t, int32_t id);
 
 /* Appends the bytes of one token to *out: nothing for unused tokens, for control and unknown ones unless
  * TOK_SHOW_SPECIAL, and for ids outside the vocabulary. A piece may end, or begin, inside a character. */

@@ -1,6 +1,7 @@
 /* Text to tokens: special tokens are cut out first, then each stretch of text goes its family's way. */
 #include "base/ckd.h"
 #include "model/tok_impl.h"
+#include "model/tok_nfc.h"
 #include "model/unicode.h"
 
 #define TEXT_MAX ((size_t)1 << 30)
@@ -12,6 +13,7 @@ struct encoder {
     struct tok_ids *out;
     struct tok_merger m;
     struct tok_buf text; /* with spaces marked, or one word in GPT-2's byte alphabet */
+    struct tok_buf nfc;  /* the text normalized */
     tok_cp *cp;
     size_t cap_cp;
     const char *at; /* byte-level: where the next word begins */
@@ -58,6 +60,21 @@ static int32_t whole_word(struct encoder *x, const char *s, size_t n)
     return id < (int32_t)x->t->n_vocab ? id : -1;
 }
 
+/* A byte that the vocabulary has no symbol for is lost before merging, so that its neighbours may merge: SmolLM2 has
+ * no control characters but those that its training met. */
+static int drop_unknown(struct encoder *x, const char **s, size_t *len)
+{
+    x->text.n = 0;
+    if (tok_buf_reserve(&x->text, *len))
+        return -ENOMEM;
+    for (size_t i = 0; i < *len; i++)
+        if (x->t->byte_sym[(uint8_t)(*s)[i]] >= 0)
+            x->text.s[x->text.n++] = (*s)[i];
+    *s = x->text.s;
+    *len = x->text.n;
+    return 0;
+}
+
 static int put_word(void *user, const tok_cp *c, size_t n)
 {
     struct encoder *x = user;
@@ -75,6 +92,8 @@ static int put_word(void *user, const tok_cp *c, size_t n)
         if (id >= 0)
             return tok_ids_push(x->out, id);
     }
+    if (x->t->lacks_bytes && (rc = drop_unknown(x, &s, &len)))
+        return rc;
     x->m.n_sym = 0;
     for (size_t i = 0; i < len; i++)
         if (tok_merger_push(&x->m, x->t->byte_sym[(uint8_t)s[i]], (uint32_t)i, 1))
@@ -85,6 +104,13 @@ static int put_word(void *user, const tok_cp *c, size_t n)
 
 static int encode_bpe(struct encoder *x, const char *s, size_t n)
 {
+    if (x->t->nfc && tok_nfc_needed(s, n)) {
+        x->nfc.n = 0;
+        if (tok_nfc(s, n, &x->nfc))
+            return -ENOMEM;
+        s = x->nfc.s;
+        n = x->nfc.n;
+    }
     if (x->cap_cp < n) {
         free(x->cp);
         x->cap_cp = 0;
@@ -180,8 +206,8 @@ static int encode_text(struct encoder *x, const char *s, size_t n, bool after_sp
     return x->t->kind == TOK_KIND_SPM ? encode_words(x, x->text.s, x->text.n) : encode_lines(x);
 }
 
-int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
-               struct err *e)
+int tok_encode_marked(const struct tok *t, const char *text, size_t len, const struct tok_spans *plain,
+                      unsigned flags, struct tok_ids *out, struct err *e)
 {
     struct encoder x = {.t = t, .out = out};
     struct tok_frags frags = {0};
@@ -192,7 +218,7 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     if (flags & TOK_ADD_SPECIAL && t->add_bos)
         rc = tok_ids_push(out, t->bos);
     if (!rc && len)
-        rc = tok_partition(t, text, len, flags & TOK_PARSE_SPECIAL, &frags);
+        rc = tok_partition(t, text, len, plain, flags & TOK_PARSE_SPECIAL, &frags);
     for (size_t i = 0; i < frags.n && !rc; i++) {
         const struct tok_frag *f = &frags.f[i];
         rc = f->id >= 0 ? tok_ids_push(out, f->id)
@@ -203,6 +229,13 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     free(frags.f);
     free(x.cp);
     tok_buf_finish(&x.text);
+    tok_buf_finish(&x.nfc);
     tok_merger_finish(&x.m);
     return rc ? err_set(e, rc, "tok: no memory for the tokens of %zu bytes of text", len) : 0;
+}
+
+int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
+               struct err *e)
+{
+    return tok_encode_marked(t, text, len, NULL, flags, out, e);
 }

@@ -48,6 +48,7 @@ struct tok {
     const struct tok_pre *pre; /* byte-level BPE only */
     uint32_t n_vocab;
     bool add_bos, add_eos, add_space_prefix;
+    bool nfc; /* text is normalized first */
     int32_t bos, eos, eot, eom, unk, sep, pad, mask;
 
     struct tok_str *text; /* [n_sym] */
@@ -63,6 +64,8 @@ struct tok {
     int32_t
         byte_sym[256]; /* symbol of one byte: BPE its mapped character, else the ASCII character; -1: none */
     int32_t byte_token[256]; /* token that stands for one byte; -1: none */
+
+    bool lacks_bytes;        /* BPE: some byte has no symbol */
 
     uint8_t before_space[32]; /* bit b: some symbol has byte b right before a U+2581 */
 
@@ -101,9 +104,9 @@ struct tok_frags {
     struct tok_frag *f;
     size_t n, cap;
 };
-/* Cuts the special tokens out of the text, longest first. */
-int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special,
-                  struct tok_frags *out);
+/* Cuts the special tokens out of the text, longest first; marks only outside of `plain` (may be NULL). */
+int tok_partition(const struct tok *t, const char *text, size_t len, const struct tok_spans *plain,
+                  bool parse_special, struct tok_frags *out);
 
 /* tok_merge.c */
 struct tok_sym {

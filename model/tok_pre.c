@@ -540,6 +540,11 @@ const struct tok_pre *tok_pre_find(const char *name, size_t len)
     return NULL;
 }
 
+bool tok_pre_nfc(const struct tok_pre *pre)
+{
+    return strcmp(pre->name, "qwen2") == 0 || strcmp(pre->name, "qwen35") == 0; /* Qwen 2, 2.5, 3; 3.5 */
+}
+
 size_t tok_pre_decode(const char *s, size_t n, tok_cp *out)
 {
     const uint8_t *cls = unicode_classes();

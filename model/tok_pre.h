@@ -26,6 +26,9 @@ struct tok_pre {
 
 const struct tok_pre *tok_pre_find(const char *name, size_t len); /* NULL: unknown */
 
+/* Whether the model was trained on text in normalization form C (tok_nfc.h); the caller brings the text to it. */
+bool tok_pre_nfc(const struct tok_pre *pre);
+
 /* Decodes n bytes to at most n code points; returns how many. */
 size_t tok_pre_decode(const char *s, size_t n, tok_cp *out);
 

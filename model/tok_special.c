@@ -160,6 +160,14 @@ static void eog_remove(struct tok *t, int32_t id, unsigned new_attr)
     t->attr[id] = (uint8_t)new_attr;
 }
 
+/* Qwen's "</s>" is HTML: the file calls it normal and ends texts with another token. Training never saw it, because
+ * words end between its characters; text that holds it must not become it. */
+static bool is_plain_text(const struct tok *t, int32_t id)
+{
+    return t->kind == TOK_KIND_BPE && id >= 0 && t->attr[id] == TOK_NORMAL && id == find_text(t, "</s>") &&
+           t->eos >= 0 && t->eos != id && t->attr[t->eos] & TOK_CONTROL;
+}
+
 static int eog_init(struct tok *t, const int32_t fim[3], struct err *e)
 {
     static const char *const shown[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
@@ -171,7 +179,8 @@ static int eog_init(struct tok *t, const int32_t fim[3], struct err *e)
     for (size_t i = 0; i < 3; i++)
         eog_add(t, fim[i]);
     for (size_t i = 0; i < ARRAY_LEN(eog_texts); i++)
-        eog_add(t, first_of(t, &eog_texts[i], 1));
+        if (!is_plain_text(t, find_text(t, eog_texts[i])))
+            eog_add(t, first_of(t, &eog_texts[i], 1));
     /* gpt-oss: these structure a message and must show in the output for a parser to see them. */
     for (size_t i = 0; i < ARRAY_LEN(shown); i++)
         if ((id = find_text(t, shown[i])) >= 0)
@@ -325,6 +334,28 @@ void tok_specials_finish(struct tok *t)
     free(t->specials.len);
 }
 
+/* Other user-defined tokens are text in a shorter form: runs of blanks, HTML tags, spare entries. */
+bool tok_is_mark(const struct tok *t, int32_t id)
+{
+    static const char *const marks[] = {
+        "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<tools>",
+        "</tools>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>",
+    };
+    if (id < 0 || (uint32_t)id >= t->n_vocab)
+        return false;
+    if (t->attr[id] & (TOK_CONTROL | TOK_UNKNOWN))
+        return true;
+    const struct tok_str s = t->text[id];
+    if (!(t->attr[id] & TOK_USER_DEFINED) || s.n < 3)
+        return false;
+    if (memcmp(s.s, "<|", 2) == 0 || memcmp(s.s + s.n - 2, "|>", 2) == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+        if (s.n == strlen(marks[i]) && memcmp(s.s, marks[i], s.n) == 0)
+            return true;
+    return false;
+}
+
 /* ---- cutting ------------------------------------------------------------------------------------------- */
 
 struct place {
@@ -341,6 +372,7 @@ struct cutter {
     const struct tok *t;
     const char *text;
     size_t len;
+    const struct tok_spans *plain; /* NULL: none */
     bool parse_special;
     struct place *place;
     size_t n_place, cap_place;
@@ -349,9 +381,26 @@ struct cutter {
     uint8_t *taken; /* [len]: belongs to a match */
 };
 
-static bool wanted(const struct cutter *c, int32_t id)
+/* Whether [off, off + len) has a byte of the stretches. */
+static bool touches(const struct tok_spans *v, size_t off, size_t len)
 {
-    return id >= 0 && (c->parse_special || !(c->t->attr[id] & (TOK_CONTROL | TOK_UNKNOWN)));
+    size_t lo = 0, hi = v->n; /* the first stretch that ends behind off */
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (v->s[mid].off + v->s[mid].len <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < v->n && v->s[lo].off < off + len;
+}
+
+static bool wanted(const struct cutter *c, int32_t id, size_t off, size_t len)
+{
+    if (id < 0 || (!c->parse_special && c->t->attr[id] & (TOK_CONTROL | TOK_UNKNOWN)))
+        return false;
+    return !c->plain || !tok_is_mark(c->t, id) || !touches(c->plain, off, len);
 }
 
 /* The special tokens at `off` whose length is among lens[0..n), falling, as bits; the one of length `len` goes to
@@ -368,7 +417,7 @@ static uint64_t fits_at(const struct cutter *c, size_t off, const uint32_t *lens
         at = child_of(sp, at, (uint8_t)c->text[off + i]);
         if (!at)
             break;
-        if (!wanted(c, sp->node[at].id))
+        if (!wanted(c, sp->node[at].id, off, i + 1))
             continue;
         while (k > 0 && lens[k - 1] < i + 1)
             k--;
@@ -490,10 +539,10 @@ static int cut(struct cutter *c, struct tok_frags *out)
     return at < c->len ? frag_add(out, at, c->len - at, -1) : 0;
 }
 
-int tok_partition(const struct tok *t, const char *text, size_t len, bool parse_special,
-                  struct tok_frags *out)
+int tok_partition(const struct tok *t, const char *text, size_t len, const struct tok_spans *plain,
+                  bool parse_special, struct tok_frags *out)
 {
-    struct cutter c = {.t = t, .text = text, .len = len, .parse_special = parse_special};
+    struct cutter c = {.t = t, .text = text, .len = len, .plain = plain, .parse_special = parse_special};
     int rc = cut(&c, out);
 
     free(c.place);

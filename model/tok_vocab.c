@@ -434,6 +434,7 @@ void tok_bytes_init(struct tok *t)
             n = utf8_encode(tok_byte_char((uint8_t)b), s);
         t->byte_sym[b] = b < 0x80 || t->kind == TOK_KIND_BPE ? tok_sym_find(t, s, n) : -1;
         t->byte_token[b] = t->byte_sym[b];
+        t->lacks_bytes |= t->kind == TOK_KIND_BPE && t->byte_sym[b] < 0;
         if (t->kind != TOK_KIND_BPE) {
             snprintf(s, sizeof s, "<0x%02X>", b);
             t->byte_token[b] = tok_sym_find(t, s, 6);

@@ -133,6 +133,9 @@ struct cpu {
     uint32_t n_cmds;
 };
 
+/* oracle/roof.c: tier_impl.roof_ops */
+int cpu_roof_ops(struct tier *t, double *gops, struct err *e);
+
 /* One worker in one command. */
 struct cpu_run {
     struct cpu *c;
@@ -191,7 +194,7 @@ void cpu_need_exact(const struct cpu *c, const struct stream *s, const struct cp
 
 /* ---- checks (oracle/check.c) ---- */
 
-/* Every input of every command is complete, given its wait: -EIO and the story in msg when not. */
+/* Every input of every command is complete, given its wait: -EIO and what it was in msg when not. */
 int cpu_check_hazards(const struct stream *s, char *msg, size_t msg_bytes);
 
 /* ---- small things ---- */

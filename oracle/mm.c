@@ -145,10 +145,9 @@ void mm_pack(enum qtype t, uint32_t n_in, const uint8_t *rows, size_t row_bytes,
     if (n_rows < MM_ROWS)
         memset(panel, 0, mm_panel_bytes(t, n_in));
     switch (t) {
-#define X(T)                                                                                                           \
+#define QTYPE_BLOCK(T, ...)                                                                                            \
     case QT_##T: pack_blocks(QT_##T, n_in / qtype_block(QT_##T), rows, row_bytes, n_rows, panel); break;
-        MM_BLOCK_TYPES(X)
-#undef X
+#include "kernels/qtypes.def"
     case QT_F32: pack_floats(4, n_in, rows, row_bytes, n_rows, panel); break;
     case QT_F16: case QT_BF16: pack_floats(2, n_in, rows, row_bytes, n_rows, panel); break;
     default: break;

@@ -32,7 +32,7 @@ static const struct tile_config config[] = {
 
 MM_INLINE enum form form_of(enum qtype t)
 {
-    return t == QT_Q6_K ? BF16_SPLIT : mm_kind(t) == MM_RUNS ? BF16 : INT8;
+    return t == QT_Q6_K ? BF16_SPLIT : qtype_scales(t) == QS_RUNS ? BF16 : INT8;
 }
 
 /* An opened run: scales, and tiles of weights. INT8: a struct mm_xblk, of which this is the head, [k / 4][row][4];
@@ -213,7 +213,7 @@ MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t
 {
     const enum form f = form_of(t);
     const uint32_t range = f == INT8 ? RANGE_INT8 : RANGE_BF16;
-    group_fn *const fn = mm_kind(t) == MM_SCALE_MIN ? group_int8_min : f == INT8 ? group_int8
+    group_fn *const fn = qtype_scales(t) == QS_SCALE_MIN ? group_int8_min : f == INT8 ? group_int8
                          : f == BF16 ? group_bf16 : group_split;
     uint32_t n_runs = n_in / QK;
     size_t bytes = mm_panel_bytes(t, n_in);
@@ -233,18 +233,22 @@ MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t
     _tile_release();
 }
 
-#define AMX_TYPES(X)                                                                                                   \
-    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
-
-#define X(T)                                                                                                           \
+#define DOT(T)                                                                                                         \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
         walk(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                        \
     }
-AMX_TYPES(X)
-#undef X
+/* By scales: what has minima of runs has no form. */
+#define DOT_SCALE(T)     DOT(T)
+#define DOT_SCALE_MIN(T) DOT(T)
+#define DOT_RUNS(T)      DOT(T)
+#define DOT_RUNS_MIN(T)
+#define QTYPE_BLOCK(T, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) DOT_##scales(T)
+#include "kernels/qtypes.def"
+#undef DOT
+#define DOT(T) case QT_##T: return dot_##T;
 
 static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
@@ -261,9 +265,8 @@ static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     if (n_rows >= min_rows(form_of(t)))
         switch (t) {
-#define X(T) case QT_##T: return dot_##T;
-            AMX_TYPES(X)
-#undef X
+#define QTYPE_BLOCK(T, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) DOT_##scales(T)
+#include "kernels/qtypes.def"
         default: break;
         }
     return mm_avx512->dot(t, n_rows);

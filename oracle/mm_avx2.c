@@ -10,10 +10,10 @@ enum step { STEP_SIGNED = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
 
 MM_INLINE enum step step_of(enum qtype t)
 {
-    switch (t) {
-    case QT_Q8_0: case QT_IQ4_NL: case QT_IQ4_XS: return STEP_SIGNED;
-    case QT_Q6_K: return STEP_2; /* 63 * 127 * 2 * 2 = 32004 */
-    case QT_Q5_0: case QT_Q5_1: case QT_Q5_K: case QT_MXFP4: return STEP_4; /* 31 * 127 * 2 * 4 = 31496 */
+    switch (qtype_bits(t)) {
+    case 8: case 7: return STEP_SIGNED;
+    case 6: return STEP_2; /* 63 * 127 * 2 * 2 = 32004 */
+    case 5: return STEP_4; /* 31 * 127 * 2 * 4 = 31496 */
     default: return STEP_8; /* 15 * 127 * 2 * 8 = 30480 */
     }
 }
@@ -58,7 +58,7 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const uint32_t (*w)[16], uin
 }
 
 /* R rows by n runs. */
-MM_INLINE void runs_r(enum mm_kind kind, enum step step, uint32_t R, const struct mm_xblk *w, uint32_t n, int off,
+MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const struct mm_xblk *w, uint32_t n, int off,
                       const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
 {
     const int8_t *q = x->q + row * x->ldq;
@@ -81,20 +81,20 @@ MM_INLINE void runs_r(enum mm_kind kind, enum step step, uint32_t R, const struc
 #pragma GCC unroll 2
             for (uint32_t h = 0; h < 2; h++) {
                 __m256 sum;
-                if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
-                    __m256i s = kind == MM_SCALE && step != STEP_SIGNED ? _mm256_madd_epi16(pair, both) : zero;
+                if (kind == QS_SCALE || kind == QS_SCALE_MIN) {
+                    __m256i s = kind == QS_SCALE && step != STEP_SIGNED ? _mm256_madd_epi16(pair, both) : zero;
                     sum = _mm256_cvtepi32_ps(dot4(step, s, w->w, h, 0, 8, q + r * ldq));
                 } else { /* sums below 2^24: exact */
-                    __m256i s0 = kind == MM_RUNS ? _mm256_madd_epi16(pair, run0) : zero;
-                    __m256i s1 = kind == MM_RUNS ? _mm256_madd_epi16(pair, run1) : zero;
+                    __m256i s0 = kind == QS_RUNS ? _mm256_madd_epi16(pair, run0) : zero;
+                    __m256i s1 = kind == QS_RUNS ? _mm256_madd_epi16(pair, run1) : zero;
                     __m256 f0 = _mm256_cvtepi32_ps(dot4(step, s0, w->w, h, 0, 4, q + r * ldq));
                     __m256 f1 = _mm256_cvtepi32_ps(dot4(step, s1, w->w, h, 4, 8, q + r * ldq));
                     sum = _mm256_fmadd_ps(f1, half_ps(w->s1, h), _mm256_mul_ps(f0, half_ps(w->s0, h)));
                 }
                 acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(w->dw, h), dr), sum, acc[r][h]);
-                if (kind == MM_SCALE_MIN)
+                if (kind == QS_SCALE_MIN)
                     acc[r][h] = _mm256_fmadd_ps(half_ps(w->mw, h), _mm256_set1_ps(dx[r]), acc[r][h]);
-                if (kind == MM_RUNS_MIN) {
+                if (kind == QS_RUNS_MIN) {
                     __m256 m = _mm256_mul_ps(half_ps(w->m0, h), _mm256_set1_ps((float)s16[2 * r]));
                     m = _mm256_fmadd_ps(half_ps(w->m1, h), _mm256_set1_ps((float)s16[2 * r + 1]), m);
                     acc[r][h] = _mm256_fnmadd_ps(_mm256_mul_ps(half_ps(w->mw, h), dr), m, acc[r][h]);
@@ -120,27 +120,27 @@ MM_INLINE void runs_r(enum mm_kind kind, enum step step, uint32_t R, const struc
         if (n_rows > r)                                                                                                \
             runs_r(kind, step, 1, w, n, off, x, r, y, ldy, first);                                                     \
     }
-RUNS(scale_signed, MM_SCALE, STEP_SIGNED)
-RUNS(scale_4, MM_SCALE, STEP_4)
-RUNS(scale_8, MM_SCALE, STEP_8)
-RUNS(min_4, MM_SCALE_MIN, STEP_4)
-RUNS(min_8, MM_SCALE_MIN, STEP_8)
-RUNS(runs_2, MM_RUNS, STEP_2)
-RUNS(runs_8, MM_RUNS, STEP_8)
-RUNS(runs_min_8, MM_RUNS_MIN, STEP_8)
+RUNS(scale_signed, QS_SCALE, STEP_SIGNED)
+RUNS(scale_4, QS_SCALE, STEP_4)
+RUNS(scale_8, QS_SCALE, STEP_8)
+RUNS(min_4, QS_SCALE_MIN, STEP_4)
+RUNS(min_8, QS_SCALE_MIN, STEP_8)
+RUNS(runs_2, QS_RUNS, STEP_2)
+RUNS(runs_8, QS_RUNS, STEP_8)
+RUNS(runs_min_8, QS_RUNS_MIN, STEP_8)
 
 MM_INLINE mm_runs_fn *runs_of(enum qtype t)
 {
     enum step s = step_of(t);
-    switch (mm_kind(t)) {
-    case MM_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
-    case MM_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
-    case MM_RUNS: return s == STEP_2 ? runs_2 : runs_8;
+    switch (qtype_scales(t)) {
+    case QS_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
+    case QS_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
+    case QS_RUNS: return s == STEP_2 ? runs_2 : runs_8;
     default: return runs_min_8;
     }
 }
 
-#define X(T)                                                                                                           \
+#define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
@@ -148,8 +148,7 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
         int flip = step_of(QT_##T) == STEP_SIGNED ? mm_offset(QT_##T) : 0;                                             \
         mm_walk(QT_##T, runs_of(QT_##T), flip, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);              \
     }
-MM_BLOCK_TYPES(X)
-#undef X
+#include "kernels/qtypes.def"
 
 /* ---- F32, F16, BF16 ---- */
 
@@ -270,9 +269,8 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
-#define X(T) case QT_##T: return dot_##T;
-    MM_BLOCK_TYPES(X) X(F32) X(F16) X(BF16)
-#undef X
+#define QTYPE(T, ...) case QT_##T: return dot_##T;
+#include "kernels/qtypes.def"
     default: return NULL;
     }
 }

@@ -31,24 +31,24 @@ MM_INLINE __m512i dot4(__m512i sum, const mm_vu w[8], uint32_t g0, uint32_t g1, 
 }
 
 /* One run of 32 and one row, whose q, d, dx and sums these are. */
-MM_INLINE __m512 add_run(enum mm_kind kind, const mm_vu w[8], const struct mm_scales *s, const struct back *back,
+MM_INLINE __m512 add_run(enum qtype_scales kind, const mm_vu w[8], const struct mm_scales *s, const struct back *back,
                          const int8_t *q, float d, float dx, const int16_t *s16, __m512 acc)
 {
     __m512i pair = word4(s16), zero = _mm512_setzero_si512();
     __m512 dr = _mm512_set1_ps(d), sum;
-    if (kind == MM_SCALE || kind == MM_SCALE_MIN) {
-        __m512i s0 = kind == MM_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero;
+    if (kind == QS_SCALE || kind == QS_SCALE_MIN) {
+        __m512i s0 = kind == QS_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero;
         sum = _mm512_cvtepi32_ps(dot4(s0, w, 0, 8, q));
     } else { /* sums below 2^24: exact */
-        __m512i s0 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
-        __m512i s1 = kind == MM_RUNS ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
+        __m512i s0 = kind == QS_RUNS ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
+        __m512i s1 = kind == QS_RUNS ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
         __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q)), f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q));
         sum = _mm512_fmadd_ps(f1, (__m512)s->s1, _mm512_mul_ps(f0, (__m512)s->s0));
     }
     acc = _mm512_fmadd_ps(_mm512_mul_ps((__m512)s->dw, dr), sum, acc);
-    if (kind == MM_SCALE_MIN)
+    if (kind == QS_SCALE_MIN)
         acc = _mm512_fmadd_ps((__m512)s->mw, _mm512_set1_ps(dx), acc);
-    if (kind == MM_RUNS_MIN) {
+    if (kind == QS_RUNS_MIN) {
         __m512 m = _mm512_mul_ps((__m512)s->m0, _mm512_set1_ps((float)s16[0]));
         m = _mm512_fmadd_ps((__m512)s->m1, _mm512_set1_ps((float)s16[1]), m);
         acc = _mm512_fnmadd_ps(_mm512_mul_ps((__m512)s->mw, dr), m, acc);
@@ -57,7 +57,7 @@ MM_INLINE __m512 add_run(enum mm_kind kind, const mm_vu w[8], const struct mm_sc
 }
 
 /* R rows by n opened runs: the accumulators stay in registers. */
-MM_INLINE void runs_r(enum mm_kind kind, uint32_t R, const struct mm_xblk *x, uint32_t n, int off,
+MM_INLINE void runs_r(enum qtype_scales kind, uint32_t R, const struct mm_xblk *x, uint32_t n, int off,
                       const struct mm_rows *rows, uint32_t row, float *y, size_t ldy, bool first)
 {
     const int8_t *q = rows->q + row * rows->ldq;
@@ -102,7 +102,7 @@ MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint3
                 struct mm_scales s;
                 mm_open_quants(t, words, b, w);
                 mm_open_scales(t, head, words, b, &s);
-                acc = add_run(mm_kind(t), w, &s, &back, x.q, *x.d, *x.dx, x.s16, acc);
+                acc = add_run(qtype_scales(t), w, &s, &back, x.q, *x.d, *x.dx, x.s16, acc);
             }
         }
         _mm512_storeu_ps(y, acc);
@@ -125,19 +125,19 @@ MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint3
             default: runs_r(kind, 8, w, n, off, x, r, y, ldy, first); break;                                           \
             }                                                                                                          \
     }
-RUNS(runs_scale, MM_SCALE)
-RUNS(runs_scale_min, MM_SCALE_MIN)
-RUNS(runs_runs, MM_RUNS)
-RUNS(runs_runs_min, MM_RUNS_MIN)
+RUNS(runs_scale, QS_SCALE)
+RUNS(runs_scale_min, QS_SCALE_MIN)
+RUNS(runs_runs, QS_RUNS)
+RUNS(runs_runs_min, QS_RUNS_MIN)
 
 static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min };
 
-#define X(T)                                                                                                           \
+#define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
-        mm_walk(QT_##T, runs_of[mm_kind(QT_##T)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);        \
+        mm_walk(QT_##T, runs_of[qtype_scales(QT_##T)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);        \
     }                                                                                                                  \
     static void dot1_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
                          uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
@@ -146,8 +146,7 @@ static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, ru
         for (uint32_t r = 0; r < n_rows; r++)                                                                          \
             one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy);                                         \
     }
-MM_BLOCK_TYPES(X)
-#undef X
+#include "kernels/qtypes.def"
 
 /* ---- F32, F16, BF16 ---- */
 
@@ -229,12 +228,9 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
-#define X(T) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
-    MM_BLOCK_TYPES(X)
-#undef X
-    case QT_F32: return dot_F32;
-    case QT_F16: return dot_F16;
-    case QT_BF16: return dot_BF16;
+#define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
+#define QTYPE_FLOAT(T, ...) case QT_##T: return dot_##T;
+#include "kernels/qtypes.def"
     default: return NULL;
     }
 }

@@ -55,19 +55,6 @@ struct mm_xblk {
     float m0[16], m1[16];    /* Q2_K: the runs' minimum codes                                         */
 } __attribute__((aligned(64)));
 
-/* How the kernels treat a type: one scale per 32; that and a minimum; two runs of 16; two runs and minima. */
-enum mm_kind { MM_SCALE, MM_SCALE_MIN, MM_RUNS, MM_RUNS_MIN };
-
-MM_INLINE enum mm_kind mm_kind(enum qtype t)
-{
-    switch (t) {
-    case QT_Q4_1: case QT_Q5_1: case QT_Q4_K: case QT_Q5_K: return MM_SCALE_MIN;
-    case QT_Q3_K: case QT_Q6_K: return MM_RUNS;
-    case QT_Q2_K: return MM_RUNS_MIN;
-    default: return MM_SCALE;
-    }
-}
-
 /* u = q + offset is never negative. */
 MM_INLINE int mm_offset(enum qtype t)
 {
@@ -346,7 +333,7 @@ MM_INLINE void mm_prefetch(const uint8_t *p, size_t bytes)
 MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *words, uint32_t b, uint32_t part,
                            int flip, struct mm_xblk *x)
 {
-    const enum mm_kind kind = mm_kind(t);
+    const enum qtype_scales kind = qtype_scales(t);
     uint32_t at = part * MM_LANES;
     mm_vu w[8];
     struct mm_scales s;
@@ -357,13 +344,13 @@ MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *wor
     }
     mm_open_scales(t, head, words, b, &s);
     MM_STORE(dw);
-    if (kind == MM_SCALE_MIN || kind == MM_RUNS_MIN)
+    if (kind == QS_SCALE_MIN || kind == QS_RUNS_MIN)
         MM_STORE(mw);
-    if (kind == MM_RUNS || kind == MM_RUNS_MIN) {
+    if (kind == QS_RUNS || kind == QS_RUNS_MIN) {
         MM_STORE(s0);
         MM_STORE(s1);
     }
-    if (kind == MM_RUNS_MIN) {
+    if (kind == QS_RUNS_MIN) {
         MM_STORE(m0);
         MM_STORE(m1);
     }
@@ -509,9 +496,6 @@ MM_INLINE void mm_quant_row_512(const float *x, uint32_t n_in, const struct mm_a
     }
 }
 #endif
-
-#define MM_BLOCK_TYPES(X)                                                                                              \
-    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
 
 /* The sets, NULL in a build for another machine. */
 extern const struct mm_kernels mm_plain;

@@ -48,7 +48,7 @@ MM_INLINE mm_vi isum4(const uint32_t (*w)[16], uint32_t p, const int8_t *q)
 }
 
 /* One run of 32 and one row. */
-MM_INLINE void dot_run(enum mm_kind kind, const struct mm_xblk *b, const struct mm_rows *x, uint32_t row, uint32_t k,
+MM_INLINE void dot_run(enum qtype_scales kind, const struct mm_xblk *b, const struct mm_rows *x, uint32_t row, uint32_t k,
                        struct acc *acc)
 {
     const int8_t *q = x->q + row * x->ldq + 32 * (size_t)k;
@@ -57,13 +57,13 @@ MM_INLINE void dot_run(enum mm_kind kind, const struct mm_xblk *b, const struct 
         mm_vi lo = isum4(b->w, p, q), hi = isum4(b->w + 4, p, q + 16);
         mm_vf sum = __builtin_convertvector(lo + hi, mm_vf);
         float *y = acc->v + p * MM_LANES;
-        if (kind == MM_RUNS || kind == MM_RUNS_MIN) /* integers below 2^24: exact */
+        if (kind == QS_RUNS || kind == QS_RUNS_MIN) /* integers below 2^24: exact */
             sum = __builtin_convertvector(lo, mm_vf) * part(b->s0, p) +
                   __builtin_convertvector(hi, mm_vf) * part(b->s1, p);
         fma_part(part(b->dw, p) * x->d[at], sum, y);
-        if (kind == MM_SCALE_MIN)
+        if (kind == QS_SCALE_MIN)
             fma_part(part(b->mw, p), splat(x->dx[at]), y);
-        if (kind == MM_RUNS_MIN)
+        if (kind == QS_RUNS_MIN)
             fma_part(-(part(b->mw, p) * x->d[at]),
                      part(b->m0, p) * (float)x->s16[2 * at] + part(b->m1, p) * (float)x->s16[2 * at + 1], y);
     }
@@ -83,7 +83,7 @@ MM_INLINE void dot_blocks(enum qtype t, uint32_t n_in, const uint8_t *panels, ui
                 mm_open(t, panels, n_runs, k, step, mm_offset(t), xb);
                 for (uint32_t i = 0; i < step; i++)
                     for (uint32_t r = 0; r < n; r++)
-                        dot_run(mm_kind(t), &xb[i], &x, r, i, &acc[r]);
+                        dot_run(qtype_scales(t), &xb[i], &x, r, i, &acc[r]);
             }
             for (uint32_t r = 0; r < n; r++)
                 memcpy(y + (r0 + r) * ldy + 16 * (size_t)p, acc[r].v, sizeof acc[r].v);
@@ -116,25 +116,23 @@ MM_INLINE void dot_floats(enum qtype t, uint32_t n_in, const uint8_t *panels, ui
         }
 }
 
-#define X(T)                                                                                                           \
+#define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
         dot_blocks(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                  \
     }
-MM_BLOCK_TYPES(X)
-#undef X
+#include "kernels/qtypes.def"
 
-#define X(T)                                                                                                           \
+#define QTYPE_FLOAT(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
         dot_floats(QT_##T, n_in, panels, n_panels, x, ldx, n_rows, y, ldy);                                            \
     }
-X(F32) X(F16) X(BF16)
-#undef X
+#include "kernels/qtypes.def"
 
 static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row)
 {
@@ -144,9 +142,8 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
-#define X(T) case QT_##T: return dot_##T;
-    MM_BLOCK_TYPES(X) X(F32) X(F16) X(BF16)
-#undef X
+#define QTYPE(T, ...) case QT_##T: return dot_##T;
+#include "kernels/qtypes.def"
     default: return NULL;
     }
 }

@@ -48,6 +48,8 @@ static int cpu_probe(const struct tier_opts *o, struct tier_info *info)
     info->mem_free_bytes = mem_available(&info->mem_bytes);
     snprintf(info->device, sizeof info->device, "%u cores, %s", pool_cores(), mm->isa);
     snprintf(info->note, sizeof info->note, "runs everywhere");
+    info->host_memory = true;
+    info->maps_weights = env_get()->cpu_weights && strcmp(env_get()->cpu_weights, "mapped") == 0;
     return 0;
 }
 
@@ -531,6 +533,7 @@ static const struct tier_impl cpu_impl = {
     .fault = cpu_fault,
     .dump = cpu_dump,
     .trace = cpu_trace,
+    .roof_ops = cpu_roof_ops,
     .submit_prefix = cpu_submit_prefix,
     .resident = cpu_resident,
 };
@@ -567,4 +570,4 @@ static int cpu_open(const struct tier_opts *o, struct tier **out, struct err *e)
     return 0;
 }
 
-const struct tier_driver tier_driver_cpu = { "cpu", cpu_probe, cpu_open };
+const struct tier_driver tier_driver_cpu = { "cpu", cpu_probe, cpu_open, NULL };

@@ -25,6 +25,18 @@ const struct kernel_info kernel_infos[KERNEL_COUNT] = {
 #undef KERNEL
 };
 
+static const bool for_one_target[KERNEL_COUNT] = {
+#define KERNEL(name, module, args, threads) false,
+#define KERNEL_SM90(name, module, args, threads) true,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+bool kernel_for_all(uint32_t kernel)
+{
+    return !for_one_target[kernel];
+}
+
 bool dispatch_used[KERNEL_COUNT];
 
 static uint32_t div_up(uint32_t a, uint32_t b)
@@ -160,12 +172,10 @@ struct type_kernels {
 };
 #define BIT(t) (1ull << QT_##t)
 static const struct type_kernels type_kernels[] = {
-#define X(name, id, elems, bytes, kname)                                                                               \
-    { BIT(name), K_matvec_##kname##_r1, K_matvec_##kname##_r8, K_router_##kname, K_moe_up_##kname, K_moe_down_##kname },
+#define QTYPE(NAME, name, set, ...)                                                                                    \
+    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
+#define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r8, 0, 0, 0 },
 #include "kernels/qtypes.def"
-#undef X
-    { BIT(Q4_K) | BIT(Q6_K), K_matvec_q4k_q6k_r1, K_matvec_q4k_q6k_r8, 0, 0, 0 },
-    { BIT(Q5_K) | BIT(Q6_K), K_matvec_q5k_q6k_r1, K_matvec_q5k_q6k_r8, 0, 0, 0 },
     { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
 };
 
@@ -388,6 +398,7 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
         return d.rc;
     }
     settle_temps(d.p);
+    dispatch_find_waits(d.p, s);
     *out = d.p;
     return 0;
 }

@@ -10,8 +10,10 @@
  *     for (i < p->n) launch(p->d[i].kernel, grid, shared, p->args + p->d[i].args_off)
  *     dispatch_free(p);
  *
- * Launches of a plan run one after the other, in order. Private memory is the arena ARENA_WORK: temporaries that only
- * live inside one command, and counters, which are 0 between launches. */
+ * Launches of a plan are made in order, and one with `wait` comes after a barrier: all launches before it are complete
+ * and what they wrote is seen. The others touch nothing that a launch since the last barrier writes, and write nothing
+ * that one reads, so they may overlap. Private memory is the arena ARENA_WORK: temporaries that only live inside one
+ * command, and counters, which are 0 between launches. */
 #ifndef ZINC_RT_DISPATCH_H
 #define ZINC_RT_DISPATCH_H
 
@@ -33,7 +35,7 @@ struct dispatch_target {
     uint32_t shared_core;    /* bytes of shared memory of one core                                         */
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
-    bool zero_moves;         /* RDNA3: its matrix units may change a sum when they add 0 to it             */
+    bool mma_add_zero_inexact; /* RDNA3: its matrix units may change a sum when they add 0 to it          */
     const struct kernel_info *kernels; /* NULL: kernel_infos                                               */
     void (*lower)(struct dispatcher *d, enum cmd_op op, const void *args); /* NULL: the kernels in C       */
     void *user;
@@ -45,11 +47,13 @@ struct kernel_info {
     const uint16_t *(*addresses)(void); /* byte offsets of the gpu_va among the arguments, then UINT16_MAX */
 };
 extern const struct kernel_info kernel_infos[KERNEL_COUNT];
+bool kernel_for_all(uint32_t kernel); /* false: one target alone has it */
 
 struct dispatch {
     uint16_t kernel;  /* enum kernel_id, or the target's own number */
     uint16_t variant; /* the target's own */
-    bool beside;      /* the target's own: may run beside the launch before it */
+    bool concurrent;  /* the target's own: may run while the launch before it does */
+    bool wait;        /* for everything launched before it; without, it may run while they do */
     uint32_t grid[3], shared;
     uint32_t args_off; /* into args */
     uint32_t cmd;      /* the stream's command it belongs to */

@@ -28,7 +28,7 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     struct choice c;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
-        d->t->zero_moves)
+        d->t->mma_add_zero_inexact)
         return false;
     uint32_t stages = d->t->amd ? 1 : 2;
     bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, stages) <= d->t->shared_max &&

@@ -48,6 +48,15 @@ struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uin
 gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes);
 gpu_va dispatch_counters(struct dispatcher *d, uint32_t n);
 
+/* rt/dispatch_gemm.c: products of many rows, in C kernels and shaders. Types are bits, 1 << enum qtype. */
+uint64_t dispatch_gemm_types(const ka_matmul *a);
+kl_gemm dispatch_gemm(enum cmd_op op, const ka_matmul *a); /* of CMD_MATMUL, _PROJ, _GATE_UP; without inputs and matrices */
+/* Into g those matrices whose types are among these; returns how many. */
+uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types);
+/* Arguments of the launch that lists pairs of rows and experts by expert: [n_pos] positions, into g->map, in n_slots tiles,
+ * into g->tiles. ids: [rows of the step, k]. */
+kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k);
+
 /* Commands whose prompt kernels are elsewhere than rt/dispatch.c. Each returns false when it has none for this command
  * (types, shapes): the decode kernels serve then, pass by pass. */
 bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
@@ -58,5 +67,10 @@ bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
 bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a);
 /* The decode class of GDN, rt/dispatch_gdn.c. */
 void dispatch_gdn(struct dispatcher *d, const ka_gdn *a);
+
+/* Sets every launch's `wait`, while arguments still hold stream addresses: between launches of one command that are not
+ * at the same time, where a command waits for one that was launched since the last barrier, and between commands that
+ * use private memory, which they share. */
+void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
+#include "kernels/matvec_shared.h"
 #include "kernels/planes.h"
 #include "rt/dispatch_impl.h"
 
@@ -29,19 +30,16 @@ static const struct {
     uint64_t types;
     uint16_t wgmma, portable;
 } sets[] = {
-#define SET(types, name) { types, K_gemm_wgmma_##name, K_gemm_##name },
-    SET(BIT(Q4_0), q40) SET(BIT(Q4_1), q41) SET(BIT(Q5_0), q50) SET(BIT(Q5_1), q51) SET(BIT(Q8_0), q80)
-    SET(BIT(Q2_K), q2k) SET(BIT(Q3_K), q3k) SET(BIT(Q4_K), q4k) SET(BIT(Q5_K), q5k) SET(BIT(Q6_K), q6k)
-    SET(BIT(IQ4_NL), iq4nl) SET(BIT(IQ4_XS), iq4xs) SET(BIT(MXFP4), mxfp4)
-    SET(BIT(Q4_K) | BIT(Q6_K), q4k_q6k) SET(BIT(Q5_K) | BIT(Q6_K), q5k_q6k)
-#undef SET
+#define QTYPE_BLOCK(NAME, name, set, ...) { BIT(NAME), K_gemm_wgmma_##set, K_gemm_##set },
+#define QTYPE_PAIR(set, A, B)             { BIT(A) | BIT(B), K_gemm_wgmma_##set, K_gemm_##set },
+#include "kernels/qtypes.def"
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
 
-static bool is_float(uint32_t t)
-{
-    return t == QT_F32 || t == QT_F16 || t == QT_BF16;
-}
+static const uint64_t floats = 0
+#define QTYPE_FLOAT(NAME, ...) | BIT(NAME)
+#include "kernels/qtypes.def"
+    ;
 
 /* A kernel for all of these types; KERNEL_COUNT: none. */
 static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types)
@@ -115,31 +113,13 @@ static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t row
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
-/* Of the matrices of `from` those whose types are among these. */
-static uint32_t pick(kl_gemm *g, const ka_matmul *from, uint64_t types)
-{
-    g->n_mats = 0;
-    for (uint32_t m = 0; m < from->n_mats; m++) {
-        if (!(types >> from->type[m] & 1))
-            continue;
-        uint32_t i = g->n_mats++;
-        g->y[i] = from->y[m];
-        g->w[i] = from->w[m];
-        g->b[i] = from->b[m];
-        g->n_out[i] = from->n_out[m];
-        g->type[i] = from->type[m];
-        g->ld[i] = from->ld[m];
-    }
-    return g->n_mats;
-}
-
 static bool products_fit(const ka_matmul *a, bool pair)
 {
     for (uint32_t m = 0; m < a->n_mats; m++) {
-        bool f = is_float(a->type[m]);
+        bool f = mv_is_float(a->type[m]);
         if (!f && (!can_tile(a->type[m], a->w[m], 0, a->n_in) || !aligned(a->x, a->ldx, a->norm)))
             return false;
-        if (pair && (f ? !is_float(a->type[0]) : a->type[m] != a->type[0]))
+        if (pair && (f ? !mv_is_float(a->type[0]) : a->type[m] != a->type[0]))
             return false;
     }
     return true;
@@ -148,18 +128,13 @@ static bool products_fit(const ka_matmul *a, bool pair)
 bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
-    bool pair = op == CMD_GATE_UP, plain = op == CMD_MATMUL;
-    const uint64_t floats = BIT(F32) | BIT(F16) | BIT(BF16);
-    uint64_t left = 0;
-    if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(a, pair))
+    uint64_t left = dispatch_gemm_types(a);
+    if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(a, op == CMD_GATE_UP))
         return false;
     kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx, .rows = a->rows,
                    .eps = a->eps };
-    kl_gemm g = { .step = a->step, .resid = plain ? a->resid : 0, .scale = plain ? a->scale : 0, .n_in = a->n_in,
-                  .ldr = a->ldr, .rows = a->rows, .act = a->act, .pair = pair, .softcap = plain ? a->softcap : 0.0f };
-    for (uint32_t m = 0; m < a->n_mats; m++)
-        left |= 1ull << a->type[m];
-    if (pick(&g, a, floats)) {
+    kl_gemm g = dispatch_gemm(op, a);
+    if (dispatch_gemm_pick(&g, a, floats)) {
         f32_input(d, &g, act, rows);
         add_gemm_f32(d, &g, rows);
     }
@@ -168,7 +143,7 @@ bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_mat
         add_tiles(d, &g, act, rows);
     while (left) { /* one launch if a kernel reads all the types, else one for each */
         uint64_t types = set_kernel(d, left) != KERNEL_COUNT ? left : left & -left;
-        pick(&g, a, types);
+        dispatch_gemm_pick(&g, a, types);
         add_gemm(d, &g, rows);
         left &= ~types;
     }
@@ -181,7 +156,7 @@ bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a)
 {
     enum { ROWS = 4 }; /* of a work-group of router_topk */
     uint32_t rows = dispatch_rows(d, ROWS_STEP);
-    if (!is_float(a->type) || 4u * ROWS * a->n_expert > d->t->shared_max)
+    if (!mv_is_float(a->type) || 4u * ROWS * a->n_expert > d->t->shared_max)
         return false;
     kl_topk k = { 0 };
     memcpy(&k, a, sizeof *a);
@@ -208,12 +183,7 @@ bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a)
 static uint32_t add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
 {
     enum { THREADS = 256 };
-    uint32_t pairs = dispatch_rows(d, ROWS_STEP) * k;
-    kl_moe_sort s = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k };
-    s.n_pos = div_up(pairs + 7 * n_expert, 8) * 8;
-    s.n_slots = g->n_slots = pairs / KL_TILE_ROWS + n_expert;
-    s.order = g->map = dispatch_temp(d, 4ull * s.n_pos);
-    s.tiles = g->tiles = dispatch_temp(d, 16ull * s.n_slots);
+    kl_moe_sort s = dispatch_gemm_sort(d, g, ids, n_expert, k);
     dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s);
     return s.n_pos;
 }

@@ -24,7 +24,6 @@ struct ladder_rung {
 };
 
 struct ladder {
-    const char *tier;
     const struct ladder_rung *rung;
     unsigned n;
     int (*begin)(int device, void **state, struct err *e); /* device -1: the best */

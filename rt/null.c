@@ -301,7 +301,7 @@ static int null_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
 static uint8_t *bytes_at(const struct null_tier *n, enum arena a, uint64_t off)
 {
     const struct stream_head *h = n->last ? &n->last->h : NULL;
-    if (a == ARENA_IO && h && off >= h->logits_off && off - h->logits_off < 4ull * h->out_cap * h->n_vocab)
+    if (a == ARENA_IO && h && h->logits_off && off >= h->logits_off && off - h->logits_off < 4ull * h->out_cap * h->n_vocab)
         return (uint8_t *)n->logits + (off - h->logits_off);
     uint8_t *arena = a == ARENA_IO ? n->io : a == ARENA_KV ? n->kv : a == ARENA_STATE ? n->state : NULL;
     return arena ? arena + off : NULL;
@@ -361,6 +361,7 @@ static int null_probe(const struct tier_opts *o, struct tier_info *info)
 {
     snprintf(info->device, sizeof info->device, "nothing");
     snprintf(info->note, sizeof info->note, "runs no command; its logits are made up");
+    info->dry_run = true;
     return 0;
 }
 
@@ -379,4 +380,4 @@ static int null_open(const struct tier_opts *o, struct tier **out, struct err *e
     return 0;
 }
 
-const struct tier_driver tier_driver_null = { "null", null_probe, null_open };
+const struct tier_driver tier_driver_null = { "null", null_probe, null_open, NULL };

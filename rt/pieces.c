@@ -26,6 +26,8 @@ static bool cut_weight(struct pieces *p, uint32_t i)
 {
     const struct stream_weight *w = &p->w->s->weights[i];
     uint64_t unit = p->unit[i], row = qtype_row_bytes(w->type, w->ne[0]);
+    if (p->whole)
+        return add(p, (struct piece){ .weight = i });
     if (!unit) {
         for (uint64_t off = 0; off < w->bytes; off += PIECE_BYTES)
             if (!add(p, (struct piece){ i, 0, off, MIN(w->bytes - off, (uint64_t)PIECE_BYTES) }))
@@ -42,7 +44,7 @@ static bool cut_weight(struct pieces *p, uint32_t i)
 
 int pieces_cut(struct pieces *p, const struct tier_weights *w, const uint32_t *unit)
 {
-    *p = (struct pieces){ .w = w, .unit = unit };
+    *p = (struct pieces){ .w = w, .unit = unit, .whole = p->whole };
     for (uint32_t i = 0; i < w->s->h.n_weights; i++)
         if (!cut_weight(p, i)) {
             pieces_free(p);
@@ -61,6 +63,8 @@ void pieces_free(struct pieces *p)
 uint64_t piece_bytes(const struct pieces *p, const struct piece *x)
 {
     const struct stream_weight *w = &p->w->s->weights[x->weight];
+    if (p->whole)
+        return w->bytes;
     return p->unit[x->weight] ? x->n * qtype_row_bytes(w->type, w->ne[0]) : x->n;
 }
 

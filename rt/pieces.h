@@ -8,7 +8,8 @@
 
 enum { PIECE_BYTES = 8 << 20 };
 
-/* Rows [r0, r0 + n) of one matrix of a tensor in planes, or bytes [r0, r0 + n) of any other. */
+/* Rows [r0, r0 + n) of one matrix of a tensor in planes, or bytes [r0, r0 + n) of any other; nothing but `weight` where
+ * pieces are whole. */
 struct piece {
     uint32_t weight;
     uint64_t matrix, r0, n;
@@ -16,6 +17,7 @@ struct piece {
 struct pieces {
     const struct tier_weights *w;
     const uint32_t *unit; /* dispatch_weight_units */
+    bool whole;           /* set before pieces_cut: each piece is a weight; piece_pack does not take such */
     struct piece *piece;
     uint32_t n, cap;
 };

@@ -6,7 +6,7 @@
 #include "kernels/planes.h"
 #include "rt/dispatch.h"
 
-#define X(type, o0, l0, o1, l1, o2, l2, o3, l3)                                                                        \
+#define QTYPE_PLANES(type, o0, l0, o1, l1, o2, l2, o3, l3)                                                             \
     _Static_assert(l0 + l1 + l2 + l3 > 0, "planes of " #type);                                                         \
     static void pack_##type(const uint8_t *in, uint8_t *out, uint64_t n)                                               \
     {                                                                                                                  \
@@ -28,8 +28,7 @@
             memcpy(out + o3, p3 + i * l3, l3);                                                                         \
         }                                                                                                              \
     }
-PLANE_LIST(X)
-#undef X
+#include "kernels/qtypes.def"
 
 typedef void convert(const uint8_t *in, uint8_t *out, uint64_t n_blocks);
 
@@ -37,10 +36,9 @@ typedef void convert(const uint8_t *in, uint8_t *out, uint64_t n_blocks);
 static convert *converter(enum qtype t, bool unpack)
 {
     switch (t) {
-#define X(type, ...)                                                                                                   \
+#define QTYPE_PLANES(type, ...)                                                                                        \
     case QT_##type: return unpack ? unpack_##type : pack_##type;
-        PLANE_LIST(X)
-#undef X
+#include "kernels/qtypes.def"
     default: return NULL;
     }
 }

@@ -6,7 +6,8 @@
 
 #include "graph/stream.h"
 
-/* Makes ./zinc-report-DATE-PID, or that in $TMPDIR or /tmp where the current folder cannot be written: its path goes to
+/* Makes ./zinc-report-DATE-PID, or that in $TMPDIR or /tmp where the current folder cannot be written; with a number
+ * behind it where that name is taken already. Nobody else may look into it, and no link is followed. Its path goes to
  * folder[n], and the open file is its report.txt. NULL and an empty path: no place would take it. */
 FILE *report_open(char *folder, size_t n);
 /* Another file in it; NULL: it cannot be written. */

@@ -22,6 +22,19 @@ const struct tier_driver *const tier_drivers[] = {
     NULL,
 };
 
+const struct tier_driver *tier_find(const char *name)
+{
+    for (const struct tier_driver *const *d = tier_drivers; *d; d++)
+        if (strcmp((*d)->name, name) == 0)
+            return *d;
+    return NULL;
+}
+
+const char *tier_reference(void)
+{
+    return tier_driver_cpu.name;
+}
+
 static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e)
 {
     char why[400] = "";
@@ -62,15 +75,14 @@ int tier_open(const char *name, const struct tier_opts *o, struct tier **out, st
     *out = NULL;
     if (!name || strcmp(name, "auto") == 0)
         return open_auto(o, out, e);
+    const struct tier_driver *named = tier_find(name);
+    struct tier_info info = { 0 };
+    if (named) {
+        int rc = named->probe(o, &info);
+        return rc ? err_set(e, rc, "tier %s: %s", name, info.note) : named->open(o, out, e);
+    }
     char known[128] = "";
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
-        if (strcmp((*d)->name, name) == 0) {
-            struct tier_info info = { 0 };
-            int rc = (*d)->probe(o, &info);
-            if (rc)
-                return err_set(e, rc, "tier %s: %s", name, info.note);
-            return (*d)->open(o, out, e);
-        }
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*d)->name);
     }
@@ -81,6 +93,11 @@ void tier_close(struct tier *t)
 {
     if (t)
         t->impl->destroy(t);
+}
+
+const char *tier_name(const struct tier *t)
+{
+    return t->impl->name;
 }
 
 int tier_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
@@ -171,7 +188,7 @@ static void count_step(struct tier *t, struct tier_plan *p, const struct step *s
 {
     const struct stream *s = p->s;
     bool known = p->cost_rows == st->n_rows;
-    uint64_t bytes, flops, rest = 0;
+    uint64_t bytes, flops, rest = 0, rest_flops = 0;
     t->stats.steps++;
     t->stats.rows += st->n_rows;
     t->stats.commands += s->h.n_cmds;
@@ -179,16 +196,17 @@ static void count_step(struct tier *t, struct tier_plan *p, const struct step *s
         if (known && s->cmds[i].op != CMD_ATTN)
             continue;
         stream_cmd_cost(s, i, st->n_rows, st->kv_len, &bytes, &flops);
-        if (s->cmds[i].op == CMD_ATTN)
-            t->stats.bytes += bytes;
-        else
-            rest += bytes;
+        bool attn = s->cmds[i].op == CMD_ATTN;
+        *(attn ? &t->stats.bytes : &rest) += bytes;
+        *(attn ? &t->stats.flops : &rest_flops) += flops;
     }
     if (!known) {
         p->cost_rows = st->n_rows;
         p->cost_bytes = rest;
+        p->cost_flops = rest_flops;
     }
     t->stats.bytes += p->cost_bytes;
+    t->stats.flops += p->cost_flops;
 }
 
 int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
@@ -331,9 +349,42 @@ int tier_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *s
     if (rc == 0)
         return 0;
     t->faulted |= rc == -EIO;
-    if (!t->impl->fault || t->impl->fault(t, e))
+    if (tier_fault(t, e))
         err_set(e, rc, "tier %s: commands 0..%u failed (%d)", t->impl->name, n_cmds, rc);
     return rc;
+}
+
+int tier_fault(struct tier *t, struct err *e)
+{
+    return t->impl->fault ? t->impl->fault(t, e) : -ENODATA;
+}
+
+uint32_t tier_trace(struct tier *t, const struct tier_trace **out)
+{
+    *out = NULL;
+    return t->impl->trace ? t->impl->trace(t, out) : 0;
+}
+
+int tier_roof(struct tier *t, double *gbs, struct err *e)
+{
+    return t->impl->roof ? t->impl->roof(t, gbs, e) : -ENOTSUP;
+}
+
+int tier_roof_ops(struct tier *t, double *gops, struct err *e)
+{
+    return t->impl->roof_ops ? t->impl->roof_ops(t, gops, e) : -ENOTSUP;
+}
+
+void tier_describe(struct tier *t, tier_tell_fn fn, void *user)
+{
+    if (t->impl->describe)
+        t->impl->describe(t, fn, user);
+}
+
+void tier_dump(const struct tier_plan *p, FILE *f)
+{
+    if (p->tier->impl->dump)
+        p->tier->impl->dump(p, f);
 }
 
 void tier_stats_reset(struct tier *t)

@@ -38,6 +38,10 @@ struct tier_info {
     uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
     bool software;           /* a device made of the host's processor: auto passes it over          */
     bool kv_planes;          /* a KV cache of q8_0 is codes, then scales (kernels/kv.h), not blocks */
+    bool dry_run;            /* runs no command and holds no memory: what it returns is made up     */
+    bool host_memory;        /* counts as the host's memory: mem_free_bytes is what the host has free */
+    bool maps_weights;       /* weights are pages of the file, no memory of their own               */
+    bool compiles;           /* opening it compiles kernels, which are kept for the next time       */
 };
 
 /* What submissions cost, summed since tier_stats_reset. */
@@ -48,6 +52,7 @@ struct tier_stats {
     uint64_t words;          /* patched, packets of the submission included                         */
     uint64_t host_bytes;     /* written by the host to submit; 0: the tier does not count them      */
     uint64_t bytes;          /* weights, state and cache moved, by the stream's cost                */
+    uint64_t flops;          /* operations, by the same; a multiply-add is two                      */
 };
 
 struct tier_trace {
@@ -71,6 +76,7 @@ struct tier_rows {
 
 struct tier;
 struct tier_plan;
+struct ladder;
 
 /* A property of the device or of something made for it: a name and a value, in parts ("device", "kernel norm, ..."). */
 typedef void (*tier_tell_fn)(void *user, const char *part, const char *name, const char *value);
@@ -93,12 +99,13 @@ struct tier_impl {
     int (*write_rows)(struct tier *t, enum arena a, const struct tier_rows *r, const void *src, struct err *e);
     const void *(*map)(struct tier *t, enum arena a, uint64_t off); /* host-visible bytes, else NULL     */
     bool (*supports)(const struct tier *t, const struct stream *s, uint32_t cmd); /* NULL: every command */
-    int (*fault)(struct tier *t, struct err *out);                 /* the story behind -EIO              */
+    int (*fault)(struct tier *t, struct err *out);                 /* what is behind -EIO              */
     void (*dump)(const struct tier_plan *p, FILE *f);              /* native form, decoded               */
     uint32_t (*trace)(struct tier *t, const struct tier_trace **out); /* the last step's                 */
     int (*submit_prefix)(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
     uint64_t (*resident)(const struct tier *t);                    /* bytes held, weights included       */
     int (*roof)(struct tier *t, double *gbs, struct err *e);       /* GB/s that its memory can be read at */
+    int (*roof_ops)(struct tier *t, double *gops, struct err *e);  /* 10^9 operations/s of its products, in caches */
     void (*describe)(struct tier *t, tier_tell_fn fn, void *user); /* for reports: all that it knows     */
 };
 
@@ -119,7 +126,7 @@ struct tier_plan {
     const struct stream *s; /* must outlive the plan */
     enum plan_kind kind;
     uint32_t cost_rows; /* the front's: bytes moved for steps of so many rows, but for attention; 0: not known yet */
-    uint64_t cost_bytes;
+    uint64_t cost_bytes, cost_flops;
 };
 
 /* One entry per tier that this binary knows, in order of preference for --tier=auto. */
@@ -129,6 +136,7 @@ struct tier_driver {
      * to run on; other errors: there is, but it cannot be used (auto tells the user). Cheap. */
     int (*probe)(const struct tier_opts *o, struct tier_info *info);
     int (*open)(const struct tier_opts *o, struct tier **out, struct err *e);
+    const struct ladder *ladder; /* its own rungs (rt/ladder.h), NULL: none */
 };
 extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
 extern const struct tier_driver tier_driver_kfd;       /* rt/kfd/tier.c */
@@ -138,10 +146,15 @@ extern const struct tier_driver tier_driver_lockstep;  /* rt/lockstep/  */
 extern const struct tier_driver tier_driver_null;      /* rt/null.c     */
 extern const struct tier_driver *const tier_drivers[]; /* NULL-terminated; cpu and null are always there */
 
+const struct tier_driver *tier_find(const char *name); /* NULL: this binary has no such tier */
+/* The name of the tier that is always there, runs every stream, and that the others are compared with. */
+const char *tier_reference(void);
+
 /* name NULL or "auto": the first that probes well and opens (never lockstep or null). -ENODEV: none; the message says why
  * and what to do. */
 int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e);
 void tier_close(struct tier *t); /* NULL is fine */
+const char *tier_name(const struct tier *t); /* as in --tier= */
 
 /* The front functions check state once for everybody, keep the statistics and handle the optional entries. */
 int tier_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e);
@@ -161,6 +174,16 @@ int tier_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t
 const void *tier_map(struct tier *t, enum arena a, uint64_t off); /* NULL: use tier_read */
 /* Runs commands [0, n_cmds) only and waits; for bisecting. -ENOTSUP where the tier cannot. */
 int tier_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds, struct err *e);
+/* What is behind -EIO. -ENODATA: the tier knows no more, *e is as it was. */
+int tier_fault(struct tier *t, struct err *e);
+/* The last step's time stamps, one a launch, valid until the next step; 0: none were taken. */
+uint32_t tier_trace(struct tier *t, const struct tier_trace **out);
+/* What the device gives at most: GB/s that its memory can be read at, 10^9 operations/s of products in its caches.
+ * -ENOTSUP, without a message: the tier does not measure it. */
+int tier_roof(struct tier *t, double *gbs, struct err *e);
+int tier_roof_ops(struct tier *t, double *gops, struct err *e);
+void tier_describe(struct tier *t, tier_tell_fn fn, void *user); /* all that it knows, for reports */
+void tier_dump(const struct tier_plan *p, FILE *f);              /* the native form, decoded       */
 void tier_stats_reset(struct tier *t);
 
 #endif

@@ -6,31 +6,48 @@
 #include <time.h>
 
 #include "base/ckd.h"
+#include "base/json.h"
 #include "server/api_impl.h"
 
-enum { DEFAULT_MAX_N = 8 };
+enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1,
+       PROMPT_BYTES = 16 /* for each byte of a request: its prompt, as text and as tokens of one byte */ };
 
+/* The endpoints. What follows V1 is a path as well. */
+#define V1 "/v1"
+enum { N_V1 = sizeof V1 - 1 };
 static const struct endpoint {
-    const char *path; /* with or without /v1 before it */
+    const char *path;
     unsigned methods;
     void (*begin)(struct api_exchange *x, const struct api_call *c);
 } endpoints[] = {
-    { "/chat/completions", API_POST, api_chat }, { "/completions", API_POST, api_completion },
-    { "/embeddings", API_POST, api_embeddings }, { "/models", API_GET, api_models },
-    { "/tokenize", API_POST, api_tokenize },     { "/detokenize", API_POST, api_detokenize },
+    { V1 "/chat/completions", API_POST, api_chat }, { V1 "/completions", API_POST, api_completion },
+    { V1 "/embeddings", API_POST, api_embeddings }, { V1 "/models", API_GET, api_models },
+    { V1 "/tokenize", API_POST, api_tokenize },     { V1 "/detokenize", API_POST, api_detokenize },
 };
+static const char one_model[] = V1 "/models/{id}";
+
+static bool has_v1(const char *path)
+{
+    return strncmp(path, V1 "/", N_V1 + 1) == 0;
+}
 
 static const char *plain_path(const char *path)
 {
-    return strncmp(path, "/v1/", 4) == 0 ? path + 3 : path;
+    return has_v1(path) ? path + N_V1 : path;
 }
 
 static const struct endpoint *find_endpoint(const char *path)
 {
     for (size_t i = 0; i < ARRAY_LEN(endpoints); i++)
-        if (strcmp(plain_path(path), endpoints[i].path) == 0)
+        if (strcmp(plain_path(path), endpoints[i].path + N_V1) == 0)
             return &endpoints[i];
     return NULL;
+}
+
+const char *api_endpoint(size_t i)
+{
+    const char *path = i < ARRAY_LEN(endpoints) ? endpoints[i].path : i == ARRAY_LEN(endpoints) ? one_model : NULL;
+    return path ? path + N_V1 : NULL;
 }
 
 /* The id in /models/{id}, which may hold slashes; NULL: another path. */
@@ -40,10 +57,20 @@ static const char *model_in(const char *path)
     return strncmp(path, "/models/", 8) == 0 && path[8] ? path + 8 : NULL;
 }
 
-unsigned api_methods(const char *path)
+unsigned api_methods(const char *path, const char **label)
 {
     const struct endpoint *p = find_endpoint(path);
-    return p ? p->methods : model_in(path) ? API_GET : 0;
+    if (!p && !model_in(path))
+        return 0;
+    if (label)
+        *label = (p ? p->path : one_model) + (has_v1(path) ? 0 : N_V1);
+    return p ? p->methods : API_GET;
+}
+
+/* Asked by the budget, from any thread. */
+static void relieve(void *user, uint64_t n)
+{
+    api_grammars_drop(user, n);
 }
 
 int api_create(const struct api_opts *o, struct api **out, struct err *e)
@@ -63,6 +90,7 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
     engine_sampling_defaults(o->eng, &a->defaults.sampling);
     snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s", ZINC_VERSION, in->tier ? in->tier : "none");
     pthread_mutex_init(&a->lock, NULL);
+    budget_on_pressure(o->budget, relieve, a);
     json_object_seed(0);
     *out = a;
     return 0;
@@ -72,6 +100,7 @@ void api_destroy(struct api *a)
 {
     if (!a)
         return;
+    budget_on_pressure(a->o.budget, NULL, NULL);
     api_grammars_finish(a);
     pthread_mutex_destroy(&a->lock);
     free(a->name);
@@ -84,8 +113,13 @@ void api_answer(struct api_exchange *x, int status)
     x->complete = true;
     if (!x->out.failed)
         return;
+    struct api_problem p;
     out_finish(&x->out);
-    x->status = 503; /* what is left may be too little even for a line */
+    x->out.budget = NULL; /* a line is always affordable */
+    api_refuse(&p, 429, "overloaded", NULL, "no memory for the answer now (--max-memory)");
+    api_problem_write(&p, &x->out);
+    x->status = p.status;
+    x->retry_after = BUSY_RETRY_S;
 }
 
 void api_fail(struct api_exchange *x, const struct api_problem *p)
@@ -102,6 +136,7 @@ static void dispatch(struct api_exchange *x, const struct api_call *c)
 {
     const struct endpoint *p = find_endpoint(c->path);
     const char *model = p ? NULL : model_in(c->path);
+    unsigned takes = api_methods(c->path, NULL);
     unsigned method = strcmp(c->method, "GET") == 0 || strcmp(c->method, "HEAD") == 0 ? API_GET
                       : strcmp(c->method, "POST") == 0                                ? API_POST
                                                                                       : 0;
@@ -109,9 +144,9 @@ static void dispatch(struct api_exchange *x, const struct api_call *c)
     if (!p && !model) {
         api_refuse(&problem, 404, "unknown_url", NULL, "no such endpoint: %.16s %.200s", c->method, c->path);
         api_fail(x, &problem);
-    } else if (!(method & api_methods(c->path))) {
+    } else if (!(method & takes)) {
         api_refuse(&problem, 405, "method_not_allowed", NULL, "%.200s takes %s, not %.16s", c->path,
-                   api_methods(c->path) & API_POST ? "POST" : "GET", c->method);
+                   takes & API_POST ? "POST" : "GET", c->method);
         api_fail(x, &problem);
     } else if (model) {
         api_model(x, model);
@@ -120,13 +155,50 @@ static void dispatch(struct api_exchange *x, const struct api_call *c)
     }
 }
 
+/* What the request will hold is taken before any of it is parsed. */
+static int take_memory(struct api_exchange *x, const struct api_call *c)
+{
+    uint64_t n = c->n_body ? budget_of_json(c->body, c->n_body) + PROMPT_BYTES * (uint64_t)c->n_body : 0;
+    int rc = budget_take(x->api->o.budget, n);
+    struct api_problem p;
+    if (!rc) {
+        x->held = n;
+        return 0;
+    }
+    if (rc == -E2BIG)
+        api_refuse(&p, 413, "request_too_large", NULL, "the request would take %llu MiB of memory when parsed, all requests "
+                   "together may take %llu (--max-memory)", (unsigned long long)(n >> 20),
+                   (unsigned long long)(budget_stats(x->api->o.budget).limit >> 20));
+    else
+        api_refuse(&p, 429, "overloaded", NULL, "no memory for a request of this size now (--max-memory)");
+    p.retry_after = rc == -E2BIG ? 0 : BUSY_RETRY_S;
+    api_fail(x, &p);
+    return rc;
+}
+
+static void give_memory(struct api_exchange *x)
+{
+    budget_give(x->api->o.budget, x->held);
+    x->held = 0;
+}
+
 struct api_exchange *api_begin(struct api *a, const struct api_call *c)
 {
     struct api_exchange *x = calloc(1, sizeof *x);
     if (!x)
         return NULL;
     x->api = a;
-    dispatch(x, c);
+    x->out.budget = x->head.budget = a->o.budget;
+    x->json_failures = json_failures();
+    if (!take_memory(x, c))
+        dispatch(x, c);
+    if (x->status / 100 == 4 && json_failures() != x->json_failures) { /* what seemed wrong may have been missing memory */
+        struct api_problem p;
+        api_refuse(&p, 503, "out_of_memory", NULL, "out of memory for the request");
+        api_fail(x, &p);
+    }
+    if (!x->form) /* nothing of the request is left */
+        give_memory(x);
     return x;
 }
 
@@ -144,7 +216,12 @@ const char *api_content_type(struct api_exchange *x)
 
 bool api_streams(struct api_exchange *x)
 {
-    return x->streams;
+    return x->streams || x->more;
+}
+
+size_t api_length(struct api_exchange *x)
+{
+    return x->out.n - x->sent;
 }
 
 uint32_t api_retry_after(struct api_exchange *x)
@@ -157,12 +234,14 @@ ssize_t api_read(struct api_exchange *x, char *buf, size_t cap)
     if (x->sent == x->out.n) {
         out_clear(&x->out);
         x->sent = 0;
-        if (!x->complete)
+        if (!x->complete && x->more && x->more(x))
+            x->out.failed = x->complete = true;
+        else if (!x->complete && !x->more)
             api_pump(x);
     }
     size_t n = MIN(cap, x->out.n - x->sent);
     if (n == 0)
-        return x->complete && x->sent == x->out.n ? API_END : 0;
+        return !x->complete ? 0 : x->out.failed ? API_CUT : API_END;
     memcpy(buf, x->out.s + x->sent, n);
     x->sent += n;
     return (ssize_t)n;
@@ -178,6 +257,9 @@ void api_end(struct api_exchange *x)
     if (!x)
         return;
     api_run_finish(x);
+    give_memory(x);
+    budget_give(x->api->o.budget, x->n_ids * sizeof *x->ids);
+    free(x->ids);
     out_finish(&x->out);
     free(x);
 }

@@ -16,9 +16,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "engine/sched.h"
+#include "engine/serve/sched.h"
 
 struct api;
+struct budget;
 struct api_exchange;
 
 struct api_opts {
@@ -31,6 +32,7 @@ struct api_opts {
     uint32_t max_tokens;             /* limit of an answer when the request gives none; 0: the context     */
     uint64_t timeout_ns;             /* of a request when it gives none; 0: none                            */
     uint32_t max_n;                  /* of `n`; 0: 8                                                        */
+    struct budget *budget;           /* of what requests hold; NULL: no limit                               */
 };
 
 int api_create(const struct api_opts *o, struct api **out, struct err *e);
@@ -42,22 +44,27 @@ struct api_call {
     size_t n_body;
     const char *id;                  /* of the request, for logs and ids of answers                         */
     uint64_t client;                 /* fairness: see sched_request                                         */
+    uint64_t owner;                  /* of prefixes: a key's number; 0: no keys                              */
     void (*wake)(void *user);        /* on the scheduler's thread, maybe before api_begin returned          */
     void *user;
 };
 
-/* Is there an endpoint at this path? 0: none; else a set of the methods it takes. */
+/* Is there an endpoint at this path? 0: none; else a set of the methods it takes, and *label (may be NULL): the path as
+ * metrics have it, one of a set that no client can make larger. */
 enum { API_GET = 1, API_POST = 2 };
-unsigned api_methods(const char *path);
+unsigned api_methods(const char *path, const char **label);
+/* The endpoints: number i as it is called below /v1, NULL behind the last. Each is there without /v1 too. */
+const char *api_endpoint(size_t i);
 
 /* NULL: out of memory. */
 struct api_exchange *api_begin(struct api *a, const struct api_call *c);
 
 int api_status(struct api_exchange *x);               /* HTTP status; 0: not known yet                      */
 const char *api_content_type(struct api_exchange *x);
-bool api_streams(struct api_exchange *x);             /* server-sent events: the length is not known        */
+bool api_streams(struct api_exchange *x);             /* what follows is made while it is read              */
+size_t api_length(struct api_exchange *x);            /* bytes still to be read; of no meaning in streams   */
 uint32_t api_retry_after(struct api_exchange *x);     /* seconds, with status 429 and 503; 0: none           */
-enum { API_END = -1 };
+enum { API_END = -1, API_CUT = -2 };                  /* CUT: it breaks off, there was no memory for more   */
 ssize_t api_read(struct api_exchange *x, char *buf, size_t cap);
 /* For the log: "stop", tokens and times of what ran. */
 struct api_usage {

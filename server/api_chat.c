@@ -52,6 +52,8 @@ static struct out *into(struct api_choice *c, enum api_part part)
 static int on_reasoning(void *user, const char *text, size_t n)
 {
     struct api_choice *c = user;
+    if (c->resuming)
+        return 0;
     api_logprobs_drop(&c->logprobs);
     out_escaped(into(c, API_REASONING), text, n);
     return 0;
@@ -60,6 +62,8 @@ static int on_reasoning(void *user, const char *text, size_t n)
 static int on_text(void *user, const char *text, size_t n)
 {
     struct api_choice *c = user;
+    if (c->resuming)
+        return 0;
     struct out *o = into(c, API_CONTENT);
     api_logprobs_text(&c->logprobs, text, n, !c->said);
     c->said = true;
@@ -99,7 +103,6 @@ static int on_call_begin(void *user, uint32_t index, const char *name)
         out_text(&c->calls, c->calls.n ? ",{" : "{");
         write_call(c, &c->calls, name);
     }
-    c->call_open = true;
     return 0;
 }
 
@@ -112,13 +115,14 @@ static int on_call_arguments(void *user, uint32_t index, const char *json, size_
     return 0;
 }
 
-static int on_call_end(void *user, uint32_t index)
+/* A call that was cut off is told as far as it came, in a stream and in a whole answer alike. */
+static int on_call_end(void *user, uint32_t index, bool complete)
 {
     struct api_choice *c = user;
     (void)index;
-    if (!c->x->r.stream && c->call_open)
+    if (!c->x->r.stream)
         out_text(&c->calls, "\"}}");
-    c->call_open = false;
+    c->cut |= !complete;
     return 0;
 }
 
@@ -126,10 +130,24 @@ static int on_call_end(void *user, uint32_t index)
 static int on_call_cancel(void *user, uint32_t index, const char *raw, size_t n)
 {
     (void)raw, (void)n;
-    return on_call_end(user, index);
+    return on_call_end(user, index, false);
 }
 
 /* ---- the form ---- */
+
+/* The answer begins in the middle: the parser reads how the model came there, with a letter for what was said, since
+ * white space at a beginning is not passed on. */
+static int resume(struct api_choice *c, struct err *e)
+{
+    const char *before = engine_chat_resume(c->x->api->o.eng, c->x->r.think);
+    c->resuming = true;
+    int rc = answer_put(c->answer, before, strlen(before));
+    if (!rc)
+        rc = answer_put(c->answer, "x", 1);
+    c->resuming = false;
+    c->said = true;
+    return rc ? err_set(e, rc, "out of memory for the answer") : 0;
+}
 
 static int open_choice(struct api_choice *c, struct err *e)
 {
@@ -142,7 +160,8 @@ static int open_choice(struct api_choice *c, struct err *e)
     struct answer_opts o = { .think = r->think, .tools = r->tools,
                              .forced_call = r->choice == ANSWER_TOOLS_REQUIRED || r->choice == ANSWER_TOOLS_NAMED };
     api_logprobs_init(&c->logprobs, eng, r->n_logprobs, false);
-    return answer_create(eng, &o, &sink, c, &c->answer, e);
+    int rc = answer_create(engine_chat_template(eng), &o, &sink, c, &c->answer, e);
+    return rc || !r->continue_final ? rc : resume(c, e);
 }
 
 static void begin(struct api_choice *c)
@@ -162,10 +181,8 @@ static int put(struct api_choice *c, const struct sched_token *t, const char *te
 static int close_choice(struct api_choice *c)
 {
     int rc = answer_end(c->answer);
-    if (c->call_open)
-        on_call_end(c, c->call);
-    if (answer_n_calls(c->answer) && strcmp(c->finish, "stop") == 0)
-        c->finish = "tool_calls";
+    if (answer_n_calls(c->answer) && !c->cut && strcmp(c->finish, "stop") == 0)
+        c->finish = "tool_calls"; /* all of them can be run */
     return rc;
 }
 
@@ -219,7 +236,8 @@ static const struct api_form form = {
 static int make_prompt(struct api_exchange *x, struct api_problem *p)
 {
     const struct api_request *r = &x->r;
-    struct engine_chat_opts o = { .think = r->think, .tools = r->tools, .effort = r->effort };
+    struct engine_chat_opts o = { .think = r->think, .tools = r->tools, .effort = r->effort,
+                                  .continue_final = r->continue_final };
     struct err e = { 0 };
     x->prompts = calloc(1, sizeof *x->prompts);
     if (!x->prompts)
@@ -237,10 +255,11 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
 {
     const struct api_request *r = &x->r;
     struct answer_rules rules = { .think = r->think, .format = r->format, .schema = r->schema, .tools = r->tools,
-                                  .choice = r->choice, .named = r->named, .parallel = r->parallel };
+                                  .choice = r->choice, .named = r->named, .parallel = r->parallel,
+                                  .strict = r->strict, .warnings = x->warnings = json_array() };
     struct tok_buf text = { 0 };
     struct err e = { 0 };
-    int rc = answer_grammar(x->api->o.eng, &rules, &text, &e);
+    int rc = answer_grammar(engine_chat_template(x->api->o.eng), &rules, &text, &e);
     if (!rc && text.n)
         rc = api_grammar(x->api, text.s, text.n, &x->grammar, &e);
     tok_buf_finish(&text);
@@ -258,9 +277,8 @@ void api_chat(struct api_exchange *x, const struct api_call *c)
         api_fail(x, &p);
         return;
     }
-    struct reply_marks marks = engine_chat_marks(eng, x->r.think);
-    struct gen_opts gen = { .show_special = true, .think_budget = x->r.think_budget, .think_begin = marks.think_begin,
-                            .think_end = marks.think_end, .think_opened = marks.opened,
-                            .think_stop = answer_think_end(eng, x->r.think) };
+    bool thinks = !x->r.continue_final; /* else that is over */
+    struct gen_opts gen = { .show_special = true, .chat = thinks ? engine_chat_template(eng) : NULL,
+                            .think = x->r.think, .think_budget = x->r.think_budget };
     api_run(x, c, &form, &gen);
 }

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "engine/grammar/json_schema.h"
 #include "server/api_impl.h"
 
 /* ---- the form ---- */
@@ -114,6 +116,16 @@ static int make_prompts(struct api_exchange *x, struct api_problem *p)
     return 0;
 }
 
+static int put_schema(struct api_exchange *x, struct tok_buf *text, struct err *e)
+{
+    json_t *schema = json_read(x->r.schema, strlen(x->r.schema), JSON_DECODE_ANY, NULL, NULL);
+    struct json_schema_opts o = { .strict = x->r.strict, .warnings = x->warnings = json_array() };
+    int rc = schema ? json_schema_rules(schema, JSON_SCHEMA_VALUE, "root", &o, text, e)
+                    : err_set(e, -ENOMEM, "out of memory for the schema");
+    json_decref(schema);
+    return rc;
+}
+
 /* The whole text is constrained: there is no reasoning and there are no tools. */
 static int make_grammar(struct api_exchange *x, struct api_problem *p)
 {
@@ -126,7 +138,7 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
     if (r->format == ANSWER_JSON_OBJECT)
         rc = grammar_json_to_gbnf(true, "root", &text, &e);
     else if (r->format == ANSWER_JSON_SCHEMA)
-        rc = grammar_schema_to_gbnf(r->schema, strlen(r->schema), "root", &text, &e);
+        rc = put_schema(x, &text, &e);
     else if (tok_buf_add(&text, r->schema, strlen(r->schema)))
         rc = err_set(&e, -ENOMEM, "out of memory for the grammar");
     if (!rc)

@@ -70,4 +70,5 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
         i++;
     bool known = i < ARRAY_LEN(kinds);
     api_refuse(p, known ? kinds[i].status : 500, known ? kinds[i].code : "engine_failed", param, "%s", e->msg);
+    p->retry_after = rc == -EBUSY; /* who knows better says so */
 }

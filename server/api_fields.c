@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/json.h"
 
 enum { MAX_DEPTH = 200 };
 
@@ -169,9 +172,49 @@ static bool too_deep(const char *s, size_t n)
     return false;
 }
 
+/* Integers of more than 64 bits are JSON, but not for the parser: in the copy they are written as reals ("e0" behind
+ * them). *copy: NULL where there are none. -ENOMEM. */
+static int without_big_integers(const char *s, size_t n, char **copy, size_t *n_copy)
+{
+    enum { DIGITS = 19 }; /* what always fits has fewer */
+    char *out = NULL;
+    size_t k = 0, last = 0;
+    for (size_t i = 0; i < n;) {
+        size_t from = i;
+        if (s[i] == '"')
+            for (i++; i < n && s[i] != '"'; i++)
+                i += s[i] == '\\';
+        if (!(s[from] >= '0' && s[from] <= '9')) {
+            i++;
+            continue;
+        }
+        while (i < n && s[i] >= '0' && s[i] <= '9')
+            i++;
+        bool real = i < n && strchr(".eE", s[i]);
+        if (i - from < DIGITS || real) {
+            while (i < n && strchr("+-.eE0123456789", s[i]) && s[i])
+                i++;
+            continue;
+        }
+        if (!out && !(out = malloc(n + 2 * (n / DIGITS) + 1)))
+            return -ENOMEM;
+        memcpy(out + k, s + last, i - last);
+        k += i - last;
+        memcpy(out + k, "e0", 2);
+        k += 2;
+        last = i;
+    }
+    if (out)
+        memcpy(out + k, s + last, n - last);
+    *copy = out;
+    *n_copy = k + n - last;
+    return 0;
+}
+
 json_t *api_parse(const char *body, size_t n, struct api_problem *p)
 {
     json_error_t e;
+    bool no_memory;
     if (too_deep(body, n)) {
         api_refuse(p, 400, "invalid_json", NULL, "the request's JSON nests deeper than %d", MAX_DEPTH);
         return NULL;
@@ -180,10 +223,21 @@ json_t *api_parse(const char *body, size_t n, struct api_problem *p)
         api_refuse(p, 400, "invalid_json", NULL, "the request has no body, expected a JSON object");
         return NULL;
     }
-    json_t *v = json_loadb(body, n, JSON_DECODE_ANY, &e);
+    json_t *v = json_read(body, n, JSON_DECODE_ANY, &e, &no_memory);
+    if (!v && !no_memory && json_error_code(&e) == json_error_numeric_overflow) {
+        size_t n_copy;
+        char *copy = NULL;
+        no_memory = without_big_integers(body, n, &copy, &n_copy) != 0;
+        if (copy)
+            v = json_read(copy, n_copy, JSON_DECODE_ANY, &e, &no_memory);
+        free(copy);
+    }
     if (!v) {
-        if (json_error_code(&e) == json_error_out_of_memory)
-            api_refuse(p, 503, NULL, NULL, "out of memory for the request");
+        if (no_memory)
+            api_refuse(p, 503, "out_of_memory", NULL, "out of memory for the request");
+        else if (json_error_code(&e) == json_error_null_character || json_error_code(&e) == json_error_null_byte_in_key)
+            api_refuse(p, 400, "unsupported", NULL, "line %d, column %d: a string holds the character \\u0000, which no "
+                       "prompt can have: leave it out", e.line, e.column);
         else
             api_refuse(p, 400, "invalid_json", NULL, "the request is not JSON: line %d, column %d: %s", e.line,
                        e.column, e.text);

@@ -12,8 +12,6 @@
 #include "server/api_request.h"
 #include "server/out.h"
 
-enum { API_GRAMMARS = 32 };
-
 struct api {
     struct api_opts o;
     struct api_defaults defaults;
@@ -21,17 +19,15 @@ struct api {
     char fingerprint[64];    /* system_fingerprint                          */
     int64_t created;
     pthread_mutex_t lock;    /* of what follows                             */
-    struct api_grammar {
-        char *text;          /* GBNF                                        */
-        size_t n;
-        struct grammar *g;
-        uint64_t used;       /* api.clock at the last use                   */
-    } grammars[API_GRAMMARS];
-    uint64_t clock;
+    struct api_grammar *grammars; /* in use, or kept: the newest first      */
 };
 
-/* The compiled grammar of this text, from the cache if it is there: *g is a reference of the caller's. */
+/* The compiled grammar of this text, from the cache if it is there: *g is a reference of the caller's, who ends it with
+ * api_grammar_done. -EBUSY: no memory for it now. */
 int api_grammar(struct api *a, const char *text, size_t n, struct grammar **g, struct err *e);
+void api_grammar_done(struct api *a, struct grammar *g); /* NULL is fine */
+/* Gives up those that nobody uses until `bytes` are free; returns how many were freed. */
+uint64_t api_grammars_drop(struct api *a, uint64_t bytes);
 void api_grammars_finish(struct api *a);
 
 enum api_part { API_NO_PART, API_CONTENT, API_REASONING, API_ARGUMENTS };
@@ -50,8 +46,10 @@ struct api_choice {
     enum api_part part;
     struct out reasoning, calls; /* not in streams                          */
     uint32_t call;           /* the newest one's index                      */
+    bool opened;             /* form->open was called                       */
     bool begun;              /* stream: the first event was written         */
-    bool call_open, said;    /* said: there is content                      */
+    bool cut, said;          /* a call has no end; there is content         */
+    bool resuming;           /* what comes was said in the request          */
     /* when it ended */
     struct gen_result result;
     uint32_t n_reused;
@@ -74,19 +72,32 @@ struct api_form {
 
 struct api_exchange {
     struct api *api;
+    unsigned json_failures;  /* of this thread when the request came: more of them since, and it was not read rightly */
     int status;
     uint32_t retry_after;
     bool streams, complete;  /* complete: after `out` nothing comes          */
     struct out out;          /* what is to be read, from `sent` on           */
     size_t sent;
+    uint64_t held;           /* taken from the budget: the parsed request    */
+    /* Writes some more to `out`, or completes; NULL: choices do that. For answers that are too large to be held. */
+    int (*more)(struct api_exchange *x);
+    int32_t *ids;            /* of api_text.c, with their place              */
+    uint32_t n_ids, at_id;
+    bool pieces;
     /* generation; form NULL: none */
     const struct api_form *form;
     struct api_request r;
     struct engine_prompt *prompts;
     uint32_t n_prompts;
     struct grammar *grammar;
+    json_t *warnings;        /* lines for the client; NULL: none             */
     struct api_choice *choices;
     uint32_t n_choices, n_ended;
+    uint32_t n_live;         /* choices that have a job                      */
+    struct gen_opts base;    /* what their jobs have in common               */
+    uint64_t client, owner, deadline_ns;
+    void (*wake)(void *user);
+    void *user;
     struct out head;         /* what all events begin with                   */
     uint64_t nonce;          /* in the ids of calls                          */
     struct api_usage usage;
@@ -114,7 +125,9 @@ void api_detokenize(struct api_exchange *x, const struct api_call *c);
 
 /* ---- generation ---- */
 
-/* x->r, x->prompts and x->grammar are there: submits everything, or fails. `base`: what x->r does not tell. */
+/* x->r, x->prompts and x->grammar are there: submits, or fails. A request with many choices is one request: it is
+ * accepted when the queue takes the first of them, the others follow as there is room. `base`: what x->r does not
+ * tell. */
 void api_run(struct api_exchange *x, const struct api_call *c, const struct api_form *form,
              const struct gen_opts *base);
 void api_pump(struct api_exchange *x); /* takes what there is */

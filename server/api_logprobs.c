@@ -19,7 +19,70 @@ void api_logprobs_finish(struct api_logprobs *l)
     out_finish(&l->values);
     out_finish(&l->tops);
     out_finish(&l->offsets);
+    out_finish(&l->behind);
     *l = (struct api_logprobs){ 0 };
+}
+
+/* Bytes of what is broken at s[0..n): as many as become one U+FFFD (Unicode's "maximal subpart"). */
+static size_t broken(const char *s, size_t n)
+{
+    unsigned char a = (unsigned char)s[0], b = n > 1 ? (unsigned char)s[1] : 0;
+    size_t want = a < 0xc2 ? 1 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : a < 0xf5 ? 4 : 1, have = 1;
+    if ((a == 0xe0 && b < 0xa0) || (a == 0xed && b > 0x9f) || (a == 0xf0 && b < 0x90) || (a == 0xf4 && b > 0x8f))
+        return 1;
+    while (have < want && have < n && ((unsigned char)s[have] & 0xc0) == 0x80)
+        have++;
+    return have;
+}
+
+/* Of the text as it goes out, whether s has gone out already or is what tokens are made of. */
+static size_t characters(const char *s, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0, len; i < n; i += len, count++)
+        if (!(len = out_char(s + i, n - i)))
+            len = broken(s + i, n - i);
+    return count;
+}
+
+/* The bytes of a token, malloc'ed; NULL: there was no memory, and the whole list has failed. Decoding it twice shows
+ * what it is in the middle of a text: some vocabularies drop the space before the first word. */
+static char *piece(struct api_logprobs *l, int32_t id, unsigned flags, size_t *n)
+{
+    char *s = NULL;
+    size_t both = 0;
+    *n = 0;
+    if (engine_decode(l->eng, (int32_t[]){ id, id }, 2, flags, &s, &both, NULL)) {
+        l->entries.failed = true;
+        return NULL;
+    }
+    *n = (both + 1) / 2;
+    memmove(s, s + both - *n, *n);
+    return s;
+}
+
+/* Where a token's text begins: behind what came out and what is still held back, as it may be the beginning of a stop
+ * string. */
+static uint64_t place(struct api_logprobs *l, int32_t id)
+{
+    uint64_t at = l->n_chars + characters(l->behind.s, l->behind.n);
+    size_t n;
+    char *s = piece(l, id, 0, &n);
+    if (n)
+        out_raw(&l->behind, s, n);
+    free(s);
+    return at;
+}
+
+/* Text came out. What does not agree with the tokens' is text that was put right, and nothing is held back then. */
+static void came_out(struct api_logprobs *l, const char *text, size_t n)
+{
+    struct out *b = &l->behind;
+    bool agrees = n <= b->n && memcmp(b->s, text, n) == 0;
+    if (agrees && n < b->n)
+        memmove(b->s, b->s + n, b->n - n);
+    b->n = agrees ? b->n - n : 0;
+    l->n_chars += characters(text, n);
 }
 
 void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t)
@@ -28,7 +91,7 @@ void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t)
         return;
     if (l->n_held == l->cap) {
         uint32_t cap = l->cap ? l->cap * 2 : 16;
-        struct sched_token *p = realloc(l->held, cap * sizeof *p);
+        struct api_held *p = realloc(l->held, cap * sizeof *p);
         if (!p) {
             l->entries.failed = true;
             return;
@@ -36,25 +99,12 @@ void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t)
         l->held = p;
         l->cap = cap;
     }
-    l->held[l->n_held++] = *t;
+    l->held[l->n_held++] = (struct api_held){ *t, l->legacy ? place(l, t->id) : 0 };
 }
 
 void api_logprobs_drop(struct api_logprobs *l)
 {
     l->n_held = 0;
-}
-
-/* The bytes of a token, malloc'ed; NULL: none. Decoding it twice shows what it is in the middle of a text: some
- * vocabularies drop the space before the first word. */
-static char *piece(const struct api_logprobs *l, int32_t id, size_t *n)
-{
-    char *s = NULL;
-    size_t both = 0;
-    if (engine_decode(l->eng, (int32_t[]){ id, id }, 2, ENGINE_SHOW_SPECIAL, &s, &both, NULL))
-        return NULL;
-    *n = (both + 1) / 2;
-    memmove(s, s + both - *n, *n);
-    return s;
 }
 
 static void comma(struct out *o)
@@ -64,10 +114,10 @@ static void comma(struct out *o)
 }
 
 /* "token":..,"logprob":..,"bytes":[..] */
-static void write_entry(const struct api_logprobs *l, struct out *o, int32_t id, float logprob)
+static void write_entry(struct api_logprobs *l, struct out *o, int32_t id, float logprob)
 {
     size_t n = 0;
-    char *s = piece(l, id, &n);
+    char *s = piece(l, id, ENGINE_SHOW_SPECIAL, &n);
     out_text(o, "\"token\":");
     out_string(o, s, n);
     out_text(o, ",\"logprob\":");
@@ -121,7 +171,7 @@ static void add_top(struct api_logprobs *l, size_t from, int32_t id, float logpr
 {
     struct out *o = &l->tops;
     size_t n = 0, start = o->n;
-    char *s = piece(l, id, &n);
+    char *s = piece(l, id, ENGINE_SHOW_SPECIAL, &n);
     out_text(o, ",");
     write_name(o, s, n);
     out_text(o, ":");
@@ -145,38 +195,29 @@ static void write_tops(struct api_logprobs *l, const struct sched_token *t)
     out_text(o, "}");
 }
 
-static size_t characters(const char *s, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return count;
-}
-
-/* *at: where in the text the token begins, in characters. */
-static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uint64_t *at)
+/* at: where in the text the token begins, in characters. */
+static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uint64_t at)
 {
     size_t n = 0;
-    char *s = piece(l, t->id, &n);
+    char *s = piece(l, t->id, ENGINE_SHOW_SPECIAL, &n);
     comma(&l->entries);
     write_name(&l->entries, s, n);
     comma(&l->values);
     out_real(&l->values, (double)t->logprob);
     comma(&l->offsets);
-    out_int(&l->offsets, (int64_t)*at);
-    *at += characters(s, n);
+    out_int(&l->offsets, (int64_t)at);
     free(s);
     if (l->n_top)
         write_tops(l, t);
 }
 
 /* The first of the held tokens that reaches into the last n bytes of their text. */
-static uint32_t first_in(const struct api_logprobs *l, size_t n)
+static uint32_t first_in(struct api_logprobs *l, size_t n)
 {
     size_t have = 0, len = 0;
     uint32_t i = l->n_held;
     while (i > 0 && have < n) {
-        free(piece(l, l->held[--i].id, &len));
+        free(piece(l, l->held[--i].t.id, ENGINE_SHOW_SPECIAL, &len));
         have += len;
     }
     return i;
@@ -186,14 +227,14 @@ void api_logprobs_text(struct api_logprobs *l, const char *text, size_t n, bool 
 {
     if (!l->wanted)
         return;
-    uint64_t at = l->n_chars;
     for (uint32_t i = first ? first_in(l, n) : 0; i < l->n_held; i++, l->n++)
         if (l->legacy)
-            list_legacy(l, &l->held[i], &at);
+            list_legacy(l, &l->held[i].t, l->held[i].at);
         else
-            list_chat(l, &l->held[i]);
+            list_chat(l, &l->held[i].t);
     l->n_held = 0;
-    l->n_chars += characters(text, n);
+    if (l->legacy)
+        came_out(l, text, n);
 }
 
 static void write_array(struct out *o, const char *name, struct out *list)

@@ -4,19 +4,23 @@
 #ifndef ZINC_SERVER_API_LOGPROBS_H
 #define ZINC_SERVER_API_LOGPROBS_H
 
-#include "engine/sched.h"
+#include "engine/serve/sched.h"
 #include "server/out.h"
 
 struct api_logprobs {
     const struct engine *eng;
     bool wanted, legacy;             /* legacy: of /v1/completions                                       */
     uint32_t n_top;
-    struct sched_token *held;        /* [n_held] whose text has not come out yet                         */
+    struct api_held {
+        struct sched_token t;
+        uint64_t at;                 /* legacy: where its text begins, in characters                     */
+    } *held;                         /* [n_held] whose text has not come out yet                         */
     uint32_t n_held, cap;
     uint32_t n;                      /* listed since the last write                                      */
     struct out entries;              /* chat: of "content"; legacy: of "tokens"                          */
     struct out values, tops, offsets; /* legacy                                                          */
     uint64_t n_chars;                /* legacy: of the text so far                                       */
+    struct out behind;               /* legacy: text of tokens that has not come out yet                 */
 };
 
 void api_logprobs_init(struct api_logprobs *l, const struct engine *eng, int32_t n_logprobs, bool legacy);

@@ -30,10 +30,10 @@
     X("dry_base", dry_base, 0, FAR)
 #define INTS(X)                                                                                                        \
     X("top_k", top_k, -1, INT32_MAX)                                                                                   \
-    X("repeat_last_n", repeat_last_n, -1, INT32_MAX)                                                                   \
+    X("repeat_last_n", repeat_last_n, -1, API_MAX_LAST_N)                                                              \
     X("dry_allowed_length", dry_allowed_length, 0, INT32_MAX)                                                          \
-    X("dry_penalty_last_n", dry_last_n, -1, INT32_MAX)                                                                 \
-    X("dry_last_n", dry_last_n, -1, INT32_MAX)                                                                         \
+    X("dry_penalty_last_n", dry_last_n, -1, API_MAX_LAST_N)                                                            \
+    X("dry_last_n", dry_last_n, -1, API_MAX_LAST_N)                                                                    \
     X("min_keep", min_keep, 0, INT32_MAX)
 
 int api_request_own(struct api_request *r, void *ptr, struct api_problem *p)
@@ -61,16 +61,31 @@ void api_request_finish(struct api_request *r)
     *r = (struct api_request){ 0 };
 }
 
-/* Any integer will do for a seed; one that is negative asks for a new one. */
+/* 64 bits of the number: itself where it fits, its remainder where it does not. */
+static uint64_t seed_bits(const json_t *v)
+{
+    if (json_is_integer(v))
+        return (uint64_t)json_integer_value(v);
+    double d = fmod(trunc(json_real_value(v)), 0x1p64);
+    return d < 0 ? -(uint64_t)-d : (uint64_t)d;
+}
+
+/* Any integer will do for a seed, also one that JSON has as a real (1e30). The generator takes 32 bits: numbers that
+ * differ only in what is folded away give the same answers. -1 asks for a new one, as clients of llama.cpp do. */
 static int read_seed(const struct fields *f, struct sampler_params *s)
 {
-    int64_t v;
-    int rc = field_int(f, "seed", INT64_MIN, INT64_MAX, &v);
-    if (rc == 1)
-        s->seed = v < 0 ? SAMPLER_SEED_RANDOM : (uint32_t)((uint64_t)v ^ (uint64_t)v >> 32);
-    if (rc >= 0 && s->seed == SAMPLER_SEED_RANDOM)
+    const json_t *v = json_object_get(f->o, "seed");
+    bool there = v && !json_is_null(v);
+    if (there && !json_is_integer(v) && (!json_is_real(v) || trunc(json_real_value(v)) != json_real_value(v)))
+        return field_type(f, "seed", "an integer", v);
+    uint64_t bits = there ? seed_bits(v) : UINT64_MAX;
+    if (there)
+        s->seed = bits == UINT64_MAX ? SAMPLER_SEED_RANDOM : (uint32_t)(bits ^ bits >> 32);
+    if (there && bits != UINT64_MAX && s->seed == SAMPLER_SEED_RANDOM) /* it would mean a new one */
+        s->seed = 0;
+    if (s->seed == SAMPLER_SEED_RANDOM)
         s->seed = sampler_draw_seed();
-    return rc;
+    return there;
 }
 
 static int read_bias(const struct fields *f, const struct api_defaults *d, struct api_request *r)
@@ -213,5 +228,5 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
         return api_refuse(f->p, 400, "unsupported", "best_of",
                           "'best_of' is %lld with 'n' %lld: answers are not ranked here, ask for several with 'n'",
                           (long long)best, (long long)n);
-    return api_request_format(f, r);
+    return (rc = api_request_format(f, r)) < 0 ? rc : api_request_guided(f, r);
 }

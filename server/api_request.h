@@ -1,11 +1,12 @@
 /* server/api_request.h
  * The body of a request for text, checked and in the terms of engine/: nothing here touches the model. Fields are those
- * of OpenAI's API and what clients of llama.cpp's server and of vLLM send beside; unknown ones are ignored. */
+ * of OpenAI's API and what clients of llama.cpp's server and of vLLM send beside. Those that would change the answer and
+ * cannot be honoured are refused by name (api_request_unsupported.c); unknown ones are ignored. */
 #ifndef ZINC_SERVER_API_REQUEST_H
 #define ZINC_SERVER_API_REQUEST_H
 
-#include "engine/answer.h"
-#include "engine/sched.h"
+#include "engine/answer/answer.h"
+#include "engine/serve/sched.h"
 #include "server/api_fields.h"
 
 /* What holds where the request says nothing, and limits. */
@@ -18,7 +19,13 @@ struct api_defaults {
     uint32_t max_n, n_vocab;
 };
 
-enum { API_MAX_STOPS = 16, API_MAX_STOP_BYTES = 1024, API_MAX_BIASES = 4096, API_MAX_PROMPTS = 32 };
+enum {
+    API_MAX_STOPS = 16, API_MAX_STOP_BYTES = 1024, API_MAX_BIASES = 4096, API_MAX_PROMPTS = 32,
+    API_MAX_MESSAGES = 8192, API_MAX_CALLS = 256,               /* calls: of one message                      */
+    API_MAX_CHOICES = 1024, API_MAX_CHOICE_BYTES = 64 << 10,    /* of guided_choice                           */
+    API_MAX_REGEX_BYTES = 4 << 10,                              /* of guided_regex                            */
+    API_MAX_LAST_N = 1 << 20,                                   /* repeat_last_n, dry_penalty_last_n: tokens  */
+};
 
 /* A prompt of /v1/completions. */
 struct api_prompt {
@@ -45,9 +52,11 @@ struct api_request {
     enum answer_format format;
     const char *schema;       /* as in answer_rules                 */
     const char *format_param; /* the field that asked for it        */
+    bool strict;              /* of the schema                      */
 
     struct engine_message *messages; /* chat */
     uint32_t n_messages;
+    bool continue_final;    /* the last message is the beginning of the answer */
     const char *tools;      /* JSON text; NULL: none, or none wanted */
     enum answer_tool_choice choice;
     const char *named;
@@ -78,6 +87,8 @@ int api_request_ids(const struct fields *f, const char *name, const json_t *arra
 int api_request_own(struct api_request *r, void *ptr, struct api_problem *p);
 int api_request_common(const struct api_defaults *d, const struct fields *f, struct api_request *r);
 int api_request_format(const struct fields *f, struct api_request *r); /* response_format, json_schema, grammar  */
+int api_request_guided(const struct fields *f, struct api_request *r); /* guided_json, structured_outputs, ...   */
+int api_request_unsupported(const struct fields *f, bool chat);
 int api_request_messages(const struct fields *f, struct api_request *r);
 int api_request_tools(const struct fields *f, struct api_request *r);
 

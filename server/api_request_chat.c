@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/json.h"
 #include "server/api_request.h"
 
 static int missing(const struct fields *f, const char *name)
@@ -74,10 +75,14 @@ static int read_content(const struct fields *f, struct api_request *r, const cha
 static int read_call(const struct fields *f, struct api_request *r, struct engine_call *out)
 {
     const json_t *o, *arguments;
+    const char *type = NULL;
     int rc;
     if ((rc = fields_check(f)) || (rc = field_string(f, "id", &out->id)) < 0 ||
-        (rc = field_object(f, "function", &o)) < 0)
+        (rc = field_string(f, "type", &type)) < 0 || (rc = field_object(f, "function", &o)) < 0)
         return rc;
+    if (type && strcmp(type, "function") != 0)
+        return api_refuse(f->p, 400, "unsupported", fields_name(f, "type"),
+                          "'%s' is '%.64s': only calls of type function are supported", fields_name(f, "type"), type);
     if (!rc)
         return missing(f, "function");
     struct fields function = fields_at(o, f->p, "%.70s.function", f->path);
@@ -87,7 +92,7 @@ static int read_call(const struct fields *f, struct api_request *r, struct engin
         return missing(&function, "name");
     arguments = json_object_get(o, "arguments");
     if (json_is_object(arguments)) {
-        char *text = json_dumps(arguments, JSON_COMPACT);
+        char *text = json_write(arguments, JSON_COMPACT);
         out->arguments = text;
         return api_request_own(r, text, f->p);
     }
@@ -103,6 +108,9 @@ static int read_calls(const struct fields *f, struct api_request *r, struct engi
     int rc = field_array(f, "tool_calls", &array);
     if (rc != 1 || !json_array_size(array))
         return rc < 0 ? rc : 0;
+    if (json_array_size(array) > API_MAX_CALLS)
+        return field_value(f, "tool_calls", "has %zu calls, at most %d can be given", json_array_size(array),
+                           API_MAX_CALLS);
     struct engine_call *calls = calloc(json_array_size(array), sizeof *calls);
     if ((rc = api_request_own(r, calls, f->p)))
         return rc;
@@ -131,9 +139,10 @@ static int read_message(const struct fields *f, struct api_request *r, struct en
     if ((rc = read_content(f, r, &m->text)) < 0)
         return rc;
     bool assistant = strcmp(m->role, "assistant") == 0;
-    if (assistant && ((rc = read_calls(f, r, m)) < 0 || (rc = field_string(f, "reasoning_content", &m->reasoning)) < 0))
+    if (assistant && ((rc = read_calls(f, r, m)) < 0 || (rc = field_string(f, "reasoning", &m->reasoning)) < 0 ||
+                      (rc = field_string(f, "reasoning_content", &m->reasoning)) < 0))
         return rc;
-    if (!m->text && !assistant)
+    if (!assistant && !json_object_get(f->o, "content"))
         return missing(f, "content");
     if (strcmp(m->role, "tool") != 0)
         return 0;
@@ -149,6 +158,9 @@ int api_request_messages(const struct fields *f, struct api_request *r)
         return rc;
     if (!rc || !json_array_size(array))
         return api_refuse(f->p, 400, "missing_field", "messages", "the request has no 'messages'");
+    if (json_array_size(array) > API_MAX_MESSAGES)
+        return field_value(f, "messages", "has %zu messages, at most %d can be given", json_array_size(array),
+                           API_MAX_MESSAGES);
     r->messages = calloc(json_array_size(array), sizeof *r->messages);
     if ((rc = api_request_own(r, r->messages, f->p)))
         return rc;
@@ -169,45 +181,99 @@ static int read_think(const struct fields *f, const char *name, struct api_reque
     return rc < 0 ? rc : 0;
 }
 
-static int read_effort(const struct fields *f, struct api_request *r)
+/* OpenAI's levels. Formats have three (gpt-oss), two or none: a level turns reasoning on where it can be turned, and
+ * beyond the highest or below the lowest it is that. `minimal` leaves it to the model whether to reason at all. */
+static int read_effort(const struct fields *f, const char *name, struct api_request *r)
 {
-    static const char *const levels[] = { "none", "minimal", "low", "medium", "high" };
+    static const struct {
+        const char *name, *effort;
+        int think; /* -1: as before */
+    } levels[] = { { "none", "low", 0 },      { "minimal", "low", -1 }, { "low", "low", 1 },  { "medium", "medium", 1 },
+                   { "high", "high", 1 },     { "xhigh", "high", 1 },   { "max", "high", 1 } };
     const char *s;
     size_t i = 0;
-    int rc = field_string(f, "reasoning_effort", &s);
+    int rc = field_string(f, name, &s);
     if (rc != 1)
         return rc;
-    while (i < ARRAY_LEN(levels) && strcmp(levels[i], s) != 0)
+    while (i < ARRAY_LEN(levels) && strcmp(levels[i].name, s) != 0)
         i++;
     if (i == ARRAY_LEN(levels))
-        return field_value(f, "reasoning_effort", "is '%.64s', expected none, minimal, low, medium or high", s);
-    if (i == 0)
-        r->think = 0;
-    else
-        r->effort = i == 1 ? "low" : s;
+        return field_value(f, name, "is '%.64s', expected none, minimal, low, medium, high or xhigh", s);
+    r->effort = levels[i].effort;
+    if (levels[i].think >= 0)
+        r->think = levels[i].think;
+    return 0;
+}
+
+static int read_budget(const struct fields *f, const char *name, struct api_request *r)
+{
+    int64_t v;
+    int rc = field_int(f, name, -1, INT32_MAX, &v);
+    if (rc == 1)
+        r->think_budget = (int32_t)v;
+    return rc < 0 ? rc : 0;
+}
+
+/* "reasoning": {"effort": .., "max_tokens": .., "enabled": ..}, as in the Responses API and what speaks for it. */
+static int read_reasoning_object(const struct fields *f, struct api_request *r)
+{
+    const json_t *o;
+    bool exclude = false;
+    int rc = field_object(f, "reasoning", &o);
+    if (rc != 1)
+        return rc;
+    struct fields in = fields_at(o, f->p, "reasoning");
+    if ((rc = read_effort(&in, "effort", r)) < 0 || (rc = read_budget(&in, "max_tokens", r)) < 0 ||
+        (rc = read_think(&in, "enabled", r)) < 0 || (rc = field_bool(&in, "exclude", &exclude)) < 0)
+        return rc;
+    if (exclude)
+        return api_refuse(f->p, 400, "unsupported", "reasoning.exclude",
+                          "'reasoning.exclude' is not supported: 'enable_thinking' turns reasoning off");
     return 0;
 }
 
 /* At the top level, or in chat_template_kwargs where vLLM and llama.cpp's server have it. */
 static int read_reasoning(const struct fields *f, struct api_request *r)
 {
-    static const char *const budgets[] = { "thinking_budget", "reasoning_budget" };
+    static const char *const budgets[] = { "thinking_token_budget", "thinking_budget", "reasoning_budget" };
     const json_t *o = NULL;
-    int64_t v;
     int rc = field_object(f, "chat_template_kwargs", &o);
     if (rc < 0)
         return rc;
     struct fields kwargs = fields_at(o, f->p, "chat_template_kwargs");
-    if ((rc = read_effort(&kwargs, r)) < 0 || (rc = read_effort(f, r)) < 0 ||
+    if ((rc = read_effort(&kwargs, "reasoning_effort", r)) < 0 || (rc = read_reasoning_object(f, r)) < 0 ||
+        (rc = read_effort(f, "reasoning_effort", r)) < 0 ||
         (rc = read_think(&kwargs, "thinking", r)) || (rc = read_think(&kwargs, "enable_thinking", r)) ||
         (rc = read_think(f, "enable_thinking", r)))
         return rc;
-    for (size_t i = 0; i < ARRAY_LEN(budgets); i++) {
-        if ((rc = field_int(f, budgets[i], -1, INT32_MAX, &v)) < 0)
+    for (size_t i = 0; i < ARRAY_LEN(budgets); i++)
+        if ((rc = read_budget(f, budgets[i], r)))
             return rc;
-        if (rc)
-            r->think_budget = (int32_t)v;
-    }
+    return 0;
+}
+
+/* vLLM's continue_final_message: the last message is the beginning of the answer. It comes with
+ * add_generation_prompt false, or without that field. */
+static int read_continuation(const struct fields *f, struct api_request *r)
+{
+    bool begin = true;
+    int said = field_bool(f, "add_generation_prompt", &begin), rc;
+    if (said < 0 || (rc = field_bool(f, "continue_final_message", &r->continue_final)) < 0)
+        return -EINVAL;
+    if (!r->continue_final)
+        return begin ? 0
+                     : api_refuse(f->p, 400, "unsupported", "add_generation_prompt",
+                                  "'add_generation_prompt' false is supported with 'continue_final_message' only");
+    const struct engine_message *last = &r->messages[r->n_messages - 1];
+    if (said && begin)
+        return field_value(f, "continue_final_message", "cannot be given together with 'add_generation_prompt' true");
+    if (strcmp(last->role, "assistant") != 0 || last->n_calls)
+        return field_value(f, "continue_final_message",
+                           "needs an assistant's message without tool calls as the last one");
+    if (r->format_param || r->tools)
+        return api_refuse(f->p, 400, "unsupported", "continue_final_message",
+                          "'continue_final_message' is not supported together with '%s'",
+                          r->format_param ? r->format_param : "tools");
     return 0;
 }
 
@@ -234,7 +300,8 @@ int api_request_chat(const struct api_defaults *d, const char *body, size_t n, s
         return -EINVAL;
     struct fields f = fields_at(r->body, p, "%s", "");
     if ((rc = api_request_messages(&f, r)) < 0 || (rc = api_request_common(d, &f, r)) < 0 ||
-        (rc = api_request_tools(&f, r)) < 0 || (rc = read_reasoning(&f, r)) < 0 || (rc = read_logprobs(&f, r)) < 0)
+        (rc = api_request_unsupported(&f, true)) < 0 || (rc = api_request_tools(&f, r)) < 0 ||
+        (rc = read_reasoning(&f, r)) < 0 || (rc = read_continuation(&f, r)) < 0 || (rc = read_logprobs(&f, r)) < 0)
         return rc;
     return 0;
 }

@@ -71,20 +71,17 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
                            struct api_problem *p)
 {
     int64_t logprobs;
-    const char *suffix = NULL;
     int rc;
     *r = (struct api_request){ 0 };
     if (!(r->body = api_parse(body, n, p)))
         return -EINVAL;
     struct fields f = fields_at(r->body, p, "%s", "");
     if ((rc = api_request_common(d, &f, r)) || (rc = read_prompts(&f, d->n_vocab, r)) ||
-        (rc = field_bool(&f, "echo", &r->echo)) < 0 || (rc = field_string(&f, "suffix", &suffix)) < 0 ||
+        (rc = api_request_unsupported(&f, false)) || (rc = field_bool(&f, "echo", &r->echo)) < 0 ||
         (rc = field_int(&f, "logprobs", 0, SCHED_MAX_LOGPROBS, &logprobs)) < 0)
         return rc;
     if (rc)
         r->n_logprobs = (int32_t)logprobs;
-    if (suffix && *suffix)
-        return api_refuse(p, 400, "unsupported", "suffix", "'suffix' is not supported: text is only continued");
     if (r->echo && r->n_logprobs >= 0)
         return api_refuse(p, 400, "unsupported", "echo", "'echo' with 'logprobs' is not supported");
     return 0;

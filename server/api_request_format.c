@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "server/api_request.h"
 
 /* One constraint at a time. `text` NULL: none is needed. */
@@ -18,7 +19,7 @@ static int want(const struct fields *f, struct api_request *r, const char *param
 
 static int want_schema(const struct fields *f, struct api_request *r, const char *param, const json_t *schema)
 {
-    char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_write(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     int rc = api_request_own(r, text, f->p);
     return rc ? rc : want(f, r, param, ANSWER_JSON_SCHEMA, text);
 }
@@ -31,7 +32,9 @@ static int read_schema_format(const struct fields *f, const struct fields *forma
     if (rc < 0)
         return rc;
     struct fields inner = fields_at(rc ? outer : format->o, f->p, "response_format%s", rc ? ".json_schema" : "");
-    if ((rc = field_object(&inner, "schema", &schema)) < 0)
+    const char *unused;
+    if ((rc = field_string(&inner, "name", &unused)) < 0 || (rc = field_string(&inner, "description", &unused)) < 0 ||
+        (rc = field_bool(&inner, "strict", &r->strict)) < 0 || (rc = field_object(&inner, "schema", &schema)) < 0)
         return rc;
     if (!rc)
         return api_refuse(f->p, 400, "missing_field", "response_format",

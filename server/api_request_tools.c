@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ckd.h"
+#include "base/json.h"
 #include "server/api_request.h"
 
 enum { MAX_TOOLS = 512, MAX_NAME = 128 };
@@ -18,6 +20,7 @@ static int check_tool(const struct fields *f)
 {
     const char *type = NULL, *name = NULL, *description;
     const json_t *o, *parameters;
+    bool strict;
     int rc;
     if ((rc = fields_check(f)) || (rc = field_string(f, "type", &type)) < 0 ||
         (rc = field_object(f, "function", &o)) < 0)
@@ -30,11 +33,22 @@ static int check_tool(const struct fields *f)
     struct fields function = fields_at(o, f->p, "%.70s.function", f->path);
     if ((rc = field_string(&function, "name", &name)) < 0 ||
         (rc = field_string(&function, "description", &description)) < 0 ||
+        (rc = field_bool(&function, "strict", &strict)) < 0 ||
         (rc = field_object(&function, "parameters", &parameters)) < 0)
         return rc;
     if (!name || !good_name(name))
         return field_value(&function, "name", "must be 1 to %d of the characters a-z A-Z 0-9 _ - . : /", MAX_NAME);
     return 0;
+}
+
+/* null is as if it were not there, also for who reads the text: as a schema it would be wrong, in a prompt a word. */
+static void drop_nulls(json_t *tool)
+{
+    static const char *const names[] = { "description", "parameters", "strict" };
+    json_t *function = json_object_get(tool, "function");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (json_is_null(json_object_get(function, names[i])))
+            json_object_del(function, names[i]);
 }
 
 static bool has_tool(const json_t *tools, const char *name)
@@ -54,8 +68,12 @@ static int choose_named(const struct fields *f, const json_t *v, const json_t *t
 {
     struct fields choice = fields_at(v, f->p, "tool_choice");
     const json_t *o;
-    const char *name = NULL;
-    int rc = field_object(&choice, "function", &o);
+    const char *name = NULL, *type = NULL;
+    int rc = field_string(&choice, "type", &type);
+    if (type && strcmp(type, "function") != 0)
+        return field_value(&choice, "type", "is '%.64s', expected function or allowed_tools", type);
+    if (rc >= 0)
+        rc = field_object(&choice, "function", &o);
     if (rc == 1) {
         struct fields function = fields_at(o, f->p, "tool_choice.function");
         rc = field_string(&function, "name", &name);
@@ -72,12 +90,54 @@ static int choose_named(const struct fields *f, const json_t *v, const json_t *t
     return 0;
 }
 
-static int read_choice(const struct fields *f, const json_t *tools, struct api_request *r)
+/* {"type":"allowed_tools","allowed_tools":{"mode":"auto" or "required","tools":[{"type":"function","function":{"name":..}}]}}:
+ * of the tools only these. *kept is a new array. */
+static int choose_allowed(const struct fields *f, const json_t *v, const json_t *tools, json_t **kept,
+                          struct api_request *r)
+{
+    const json_t *o, *list = NULL, *inner;
+    const char *mode = "auto";
+    struct fields choice = fields_at(v, f->p, "tool_choice");
+    int rc = field_object(&choice, "allowed_tools", &o);
+    if (rc < 0)
+        return rc;
+    struct fields in = fields_at(rc ? o : v, f->p, rc ? "tool_choice.allowed_tools" : "tool_choice");
+    if ((rc = field_string(&in, "mode", &mode)) < 0 || (rc = field_array(&in, "tools", &list)) < 0)
+        return rc;
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0)
+        return field_value(&in, "mode", "is '%.64s', expected auto or required", mode);
+    size_t n = json_array_size(list);
+    if (!n || n > MAX_TOOLS)
+        return field_value(&in, "tools", "has %zu tools, expected 1 to %d of those in 'tools'", n, MAX_TOOLS);
+    *kept = json_array();
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(list, i);
+        inner = json_object_get(one, "function");
+        const char *name = json_string_value(json_object_get(inner ? inner : one, "name"));
+        if (!name || !has_tool(tools, name))
+            return field_value(&in, "tools", "names '%.64s', which is none of 'tools'", name ? name : "");
+        for (size_t k = 0; k < json_array_size(tools); k++) {
+            json_t *tool = json_array_get(tools, k);
+            const char *s = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+            if (s && strcmp(s, name) == 0 && !has_tool(*kept, name) && json_array_append(*kept, tool)) {
+                api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
+                return -ENOMEM;
+            }
+        }
+    }
+    r->choice = *mode == 'a' ? ANSWER_TOOLS_AUTO : ANSWER_TOOLS_REQUIRED;
+    return 0;
+}
+
+static int read_choice(const struct fields *f, const json_t *tools, json_t **kept, struct api_request *r)
 {
     const json_t *v = json_object_get(f->o, "tool_choice");
     const char *s = json_string_value(v);
     if (!v || json_is_null(v))
         return 0;
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (type && strcmp(type, "allowed_tools") == 0)
+        return choose_allowed(f, v, tools, kept, r);
     if (json_is_object(v))
         return choose_named(f, v, tools, r);
     if (!s)
@@ -121,10 +181,15 @@ int api_request_tools(const struct fields *f, struct api_request *r)
         struct fields tool = fields_at(json_array_get(tools, i), f->p, "tools[%zu]", i);
         if ((rc = check_tool(&tool)) < 0)
             return rc;
+        drop_nulls(json_array_get(tools, i));
     }
-    if ((rc = read_choice(f, tools, r)) < 0 || !tools || r->choice == ANSWER_TOOLS_NONE)
+    json_t *kept = NULL;
+    if ((rc = read_choice(f, tools, &kept, r)) < 0 || !tools || r->choice == ANSWER_TOOLS_NONE) {
+        json_decref(kept);
         return rc < 0 ? rc : 0;
-    char *text = json_dumps(tools, JSON_COMPACT);
+    }
+    char *text = json_write(kept ? kept : tools, JSON_COMPACT);
+    json_decref(kept);
     r->tools = text;
     return api_request_own(r, text, f->p);
 }

@@ -8,9 +8,11 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "server/api_impl.h"
+#include "server/sys.h"
 
-enum { DRAIN_RETRY_S = 5 };
+enum { DRAIN_RETRY_S = 5, LEAST_AT_A_TIME = 4 };
 
 /* ---- events ---- */
 
@@ -108,12 +110,17 @@ static void write_usage(const struct api_exchange *x, const struct api_usage *u,
 
 /* ---- ends ---- */
 
+static void release_job(struct api_choice *c)
+{
+    c->x->n_live -= c->job != NULL;
+    sched_release(c->job);
+    c->job = NULL;
+}
+
 static void release_jobs(struct api_exchange *x)
 {
-    for (uint32_t i = 0; i < x->n_choices; i++) {
-        sched_release(x->choices[i].job);
-        x->choices[i].job = NULL;
-    }
+    for (uint32_t i = 0; i < x->n_choices; i++)
+        release_job(&x->choices[i]);
 }
 
 /* An error as the whole answer, or as the last event of a stream that has begun. */
@@ -133,12 +140,20 @@ static void fail(struct api_exchange *x, const struct api_problem *p)
 static void fail_job(struct api_exchange *x, const struct sched_out *o)
 {
     struct api_problem p;
-    x->usage.reason = o->end == SCHED_EXPIRED ? "timeout" : o->end == SCHED_FAILED ? "error" : "cancelled";
+    bool own_fault = o->end == SCHED_TOO_COSTLY;
+    x->usage.reason = o->end == SCHED_EXPIRED             ? "timeout"
+                      : o->end == SCHED_FAILED || own_fault ? "error"
+                                                            : "cancelled";
     if (o->end == SCHED_EXPIRED)
         api_refuse(&p, 408, "timeout", NULL, "%s", o->err.msg);
+    else if (own_fault)
+        api_refuse(&p, 400, o->err.code == -ENODATA ? "grammar_unsatisfiable" : "grammar_too_costly", NULL, "%s", o->err.msg);
     else if (o->end == SCHED_FAILED)
         api_refuse(&p, 500, "engine_failed", NULL, "%s", o->err.msg);
-    else {
+    else if (o->end == SCHED_REFUSED) {
+        api_refuse(&p, 429, "queue_full", NULL, "%s", o->err.msg);
+        p.retry_after = MAX(o->retry_s, 1u);
+    } else {
         api_refuse(&p, 503, "shutting_down", NULL, "the server is shutting down: the answer was cut off");
         p.retry_after = DRAIN_RETRY_S;
     }
@@ -158,6 +173,22 @@ static void finish_choice(struct api_choice *c, const struct sched_out *o)
     c->x->n_ended++;
 }
 
+/* What was passed over in the request. */
+static void write_warnings(const struct api_exchange *x, struct out *o)
+{
+    size_t i;
+    json_t *v;
+    if (!json_array_size(x->warnings))
+        return;
+    out_text(o, ",\"warnings\":[");
+    json_array_foreach(x->warnings, i, v)
+    {
+        out_text(o, i ? "," : "");
+        out_string(o, json_string_value(v), json_string_length(v));
+    }
+    out_text(o, "]");
+}
+
 /* The event that tells why the choice ended, with its own times. */
 static void last_event(struct api_choice *c)
 {
@@ -172,6 +203,7 @@ static void last_event(struct api_choice *c)
     if (c->x->r.include_usage)
         out_text(o, ",\"usage\":null");
     write_timings(o, &u);
+    write_warnings(c->x, o);
     out_text(o, "}\n\n");
 }
 
@@ -205,8 +237,97 @@ static void conclude(struct api_exchange *x)
     out_text(o, "]");
     write_usage(x, &u, reasoning, o);
     write_timings(o, &u);
+    write_warnings(x, o);
     out_text(o, "}");
     api_answer(x, 200);
+}
+
+/* ---- submitting ---- */
+
+static struct sched_request request_of(const struct api_choice *c)
+{
+    const struct api_exchange *x = c->x;
+    const struct api_request *r = &x->r;
+    struct sched_request q = {
+        .prompt = c->prompt->ids, .n_prompt = c->prompt->n, .boundary = c->prompt->boundary,
+        .n_boundary = c->prompt->n_boundary, .gen = x->base, .grammar = x->grammar, .n_logprobs = r->n_logprobs,
+        .deadline_ns = x->deadline_ns, .client = x->client, .owner = x->owner, .wake = x->wake, .user = x->user,
+    };
+    q.gen.sampling = r->sampling;
+    q.gen.sampling.seed += c->index % r->n;
+    if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
+        q.gen.sampling.seed = 0;
+    q.gen.n_max = r->max_tokens;
+    q.gen.ignore_eos = r->ignore_eos;
+    q.gen.stop = r->stop;
+    q.gen.n_stop = r->n_stop;
+    return q;
+}
+
+static int not_submitted(const struct api_exchange *x, int rc, const struct err *e, struct api_problem *p)
+{
+    api_problem_of(rc, e, NULL, p);
+    if (rc == -E2BIG) {
+        size_t n = strlen(p->message); /* clients that look at words know these */
+        snprintf(p->message + n, sizeof p->message - n, ": that exceeds the available context size");
+        p->code = "context_length_exceeded";
+        snprintf(p->param, sizeof p->param, "%s", x->r.n_messages ? "messages" : "prompt");
+    }
+    return rc;
+}
+
+/* What is submitted later must not be found wrong then. */
+static int check_prompts(const struct api_exchange *x, struct api_problem *p)
+{
+    struct err e = { 0 };
+    int rc = 0;
+    for (uint32_t i = 0; i < x->n_choices && !rc; i += x->r.n) {
+        struct sched_request q = request_of(&x->choices[i]);
+        if ((rc = sched_check(x->api->o.sched, &q, &e)))
+            not_submitted(x, rc, &e, p);
+    }
+    return rc;
+}
+
+static int submit(struct api_choice *c, bool goes_on, struct api_problem *p)
+{
+    struct api_exchange *x = c->x;
+    struct sched_request q = request_of(c);
+    struct err e = { 0 };
+    uint32_t retry_s = 0;
+    q.goes_on = goes_on;
+    int rc = c->opened ? 0 : x->form->open(c, &e);
+    struct api_logprobs *l = &c->logprobs; /* empty, but made anew just now */
+    l->entries.budget = l->values.budget = l->tops.budget = l->offsets.budget = x->api->o.budget;
+    c->opened = true;
+    if (!rc)
+        rc = sched_submit(x->api->o.sched, &q, &c->job, &retry_s, &e);
+    x->n_live += !rc;
+    if (!rc)
+        return 0;
+    not_submitted(x, rc, &e, p);
+    p->retry_after = rc == -EBUSY ? MAX(retry_s, 1u) : rc == -ESHUTDOWN ? DRAIN_RETRY_S : 0;
+    return rc;
+}
+
+/* Of the choices that have not been submitted those for which there is room: more of them at a time than there are
+ * slots would only wait. */
+static void submit_more(struct api_exchange *x)
+{
+    uint32_t most = MAX(engine_info(x->api->o.eng)->n_slots + 1, (uint32_t)LEAST_AT_A_TIME);
+    struct api_problem p;
+    for (uint32_t i = 0; i < x->n_choices && x->n_live < most; i++) {
+        struct api_choice *c = &x->choices[i];
+        if (c->job || c->finish)
+            continue;
+        int rc = submit(c, !x->n_live, &p);
+        if (rc == -EBUSY && x->n_live)
+            return; /* when one of the others has ended */
+        if (rc) {
+            fail(x, &p);
+            return;
+        }
+    }
 }
 
 /* ---- taking ---- */
@@ -243,6 +364,10 @@ static void take(struct api_choice *c)
     struct api_exchange *x = c->x;
     struct sched_out o;
     sched_take(c->job, &o);
+    if (o.end == SCHED_REFUSED && x->n_live > 1) {
+        release_job(c); /* it made nothing yet: its turn comes after the others' */
+        return;
+    }
     if (o.end != SCHED_RUNNING && o.end != SCHED_OK) {
         fail_job(x, &o);
         return;
@@ -253,8 +378,7 @@ static void take(struct api_choice *c)
     if (!rc && o.end == SCHED_OK) {
         finish_choice(c, &o);
         rc = x->form->close(c);
-        sched_release(c->job);
-        c->job = NULL;
+        release_job(c);
     }
     if (rc) {
         struct err e = { 0 };
@@ -272,9 +396,12 @@ static void take(struct api_choice *c)
 
 void api_pump(struct api_exchange *x)
 {
+    uint32_t live = x->n_live;
     for (uint32_t i = 0; i < x->n_choices && !x->complete; i++)
         if (x->choices[i].job)
             take(&x->choices[i]);
+    if (!x->complete && x->n_live < live)
+        submit_more(x);
     if (!x->complete && x->n_ended == x->n_choices)
         conclude(x);
     if (x->out.failed && !x->complete) {
@@ -285,64 +412,39 @@ void api_pump(struct api_exchange *x)
 
 /* ---- begin and end ---- */
 
-static int submit(struct api_choice *c, const struct api_call *call, const struct gen_opts *base, struct api_problem *p)
-{
-    struct api_exchange *x = c->x;
-    const struct api_request *r = &x->r;
-    struct err e = { 0 };
-    uint32_t retry_s = 0;
-    struct sched_request q = {
-        .prompt = c->prompt->ids, .n_prompt = c->prompt->n, .boundary = c->prompt->boundary,
-        .n_boundary = c->prompt->n_boundary, .gen = *base, .grammar = x->grammar, .n_logprobs = r->n_logprobs,
-        .deadline_ns = r->timeout_ns ? clock_ns() + r->timeout_ns : 0, .client = call->client, .wake = call->wake,
-        .user = call->user,
-    };
-    q.gen.sampling = r->sampling;
-    q.gen.sampling.seed += c->index % r->n;
-    if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
-        q.gen.sampling.seed = 0;
-    q.gen.n_max = r->max_tokens;
-    q.gen.ignore_eos = r->ignore_eos;
-    q.gen.stop = r->stop;
-    q.gen.n_stop = r->n_stop;
-    int rc = x->form->open(c, &e);
-    if (!rc)
-        rc = sched_submit(x->api->o.sched, &q, &c->job, &retry_s, &e);
-    if (!rc)
-        return 0;
-    api_problem_of(rc, &e, NULL, p);
-    if (rc == -E2BIG) {
-        p->code = "context_length_exceeded";
-        snprintf(p->param, sizeof p->param, "%s", r->n_messages ? "messages" : "prompt");
-    }
-    p->retry_after = rc == -EBUSY ? MAX(retry_s, 1u) : rc == -ESHUTDOWN ? DRAIN_RETRY_S : 0;
-    return rc;
-}
-
 void api_run(struct api_exchange *x, const struct api_call *call, const struct api_form *form,
              const struct gen_opts *base)
 {
     struct api_problem p;
     int rc = 0;
     x->form = form;
-    if (getrandom(&x->nonce, sizeof x->nonce, GRND_NONBLOCK) != sizeof x->nonce)
+    x->base = *base;
+    x->client = call->client;
+    x->owner = call->owner;
+    x->wake = call->wake;
+    x->user = call->user;
+    x->deadline_ns = x->r.timeout_ns ? clock_ns() + x->r.timeout_ns : 0;
+    if (sys->getrandom(&x->nonce, sizeof x->nonce, GRND_NONBLOCK) != sizeof x->nonce)
         x->nonce = clock_ns();
     write_head(x, call, x->r.stream ? form->chunk : form->object, &x->head);
     x->n_choices = x->n_prompts * x->r.n;
     x->choices = calloc(x->n_choices, sizeof *x->choices);
-    if (!x->choices) {
+    if (!x->choices)
         x->n_choices = 0;
+    if (!x->choices || json_failures() != x->json_failures)
         rc = api_refuse(&p, 503, "out_of_memory", NULL, "out of memory for the request");
-    }
     for (uint32_t i = 0; i < x->n_choices; i++) {
         struct api_choice *c = &x->choices[i];
         *c = (struct api_choice){ .x = x, .index = i, .prompt = &x->prompts[i / x->r.n] };
+        c->text.budget = c->reasoning.budget = c->calls.budget = x->api->o.budget;
         x->usage.prompt_tokens += i % x->r.n == 0 ? c->prompt->n : 0;
     }
-    for (uint32_t i = 0; i < x->n_choices && !rc; i++)
-        rc = submit(&x->choices[i], call, base, &p);
+    if (!rc && !(rc = check_prompts(x, &p)))
+        rc = submit(&x->choices[0], false, &p);
     if (rc)
         fail(x, &p);
+    else
+        submit_more(x);
 }
 
 void api_run_finish(struct api_exchange *x)
@@ -358,7 +460,8 @@ void api_run_finish(struct api_exchange *x)
     for (uint32_t i = 0; i < x->n_prompts; i++)
         engine_prompt_free(&x->prompts[i]);
     free(x->prompts);
-    grammar_unref(x->grammar);
+    api_grammar_done(x->api, x->grammar);
+    json_decref(x->warnings);
     out_finish(&x->head);
     api_request_finish(&x->r);
 }

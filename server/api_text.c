@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/grammar/vocab_index.h"
 #include "server/api_impl.h"
 
 static void write_model(const struct api *a, struct out *o)
@@ -89,30 +90,69 @@ static int write_piece(const struct engine *eng, int32_t id, struct out *o, stru
     return 0;
 }
 
+/* The answer is up to a hundred times as long as the text, so it is written while it is sent: what is kept are ids. */
+static int more_tokens(struct api_exchange *x)
+{
+    enum { PART = 16384 };
+    struct out *o = &x->out;
+    int rc = 0;
+    while (x->at_id < x->n_ids && o->n < PART && !rc) {
+        if (x->at_id)
+            out_text(o, ",");
+        if (x->pieces)
+            rc = write_piece(x->api->o.eng, x->ids[x->at_id], o, NULL);
+        else
+            out_int(o, x->ids[x->at_id]);
+        x->at_id++;
+    }
+    if (x->at_id == x->n_ids) {
+        out_text(o, "],\"count\":");
+        out_int(o, x->n_ids);
+        out_text(o, "}");
+        x->complete = true;
+    }
+    return rc ? rc : o->failed ? -ENOMEM : 0;
+}
+
+static int no_room(int rc, struct api_problem *p)
+{
+    api_refuse(p, rc == -E2BIG ? 413 : 429, rc == -E2BIG ? "request_too_large" : "overloaded", NULL,
+               "no memory for an answer of this size%s (--max-memory)", rc == -E2BIG ? "" : " now");
+    p->retry_after = rc == -E2BIG ? 0 : 1;
+    return rc;
+}
+
 static int write_tokens(struct api_exchange *x, const char *text, unsigned flags, bool pieces, struct api_problem *p)
 {
-    const struct engine *eng = x->api->o.eng;
-    struct out *o = &x->out;
     struct err e = { 0 };
-    int32_t *ids = NULL;
     uint32_t n = 0;
-    int rc = engine_encode(eng, text, strlen(text), flags, &ids, &n, &e);
-    out_text(o, "{\"tokens\":[");
-    for (uint32_t i = 0; i < n && !rc; i++) {
-        if (i)
-            out_text(o, ",");
-        if (pieces)
-            rc = write_piece(eng, ids[i], o, &e);
-        else
-            out_int(o, ids[i]);
-    }
-    out_text(o, "],\"count\":");
-    out_int(o, n);
-    out_text(o, "}");
-    free(ids);
-    if (rc)
+    int rc = engine_encode(x->api->o.eng, text, strlen(text), flags, &x->ids, &n, &e);
+    if (rc) {
         api_problem_of(rc, &e, NULL, p);
-    return rc;
+        return rc;
+    }
+    if ((rc = budget_take(x->api->o.budget, n * sizeof *x->ids)))
+        return no_room(rc, p);
+    x->n_ids = n;
+    x->pieces = pieces;
+    out_text(&x->out, "{\"tokens\":[");
+    if ((rc = more_tokens(x)))
+        return no_room(-EBUSY, p);
+    x->more = x->complete ? NULL : more_tokens;
+    x->status = 200;
+    return 0;
+}
+
+/* Bytes of the text that ids stand for. */
+static uint64_t text_bytes(const struct engine *eng, const int32_t *ids, uint32_t n)
+{
+    const struct vocab_index *v;
+    uint64_t sum = n;
+    if (engine_vocab(eng, &v, NULL))
+        return sum;
+    for (uint32_t i = 0; i < n; i++)
+        sum += v->at[ids[i] + 1] - v->at[ids[i]];
+    return sum;
 }
 
 static int tokenize(struct api_exchange *x, const json_t *body, struct api_problem *p)
@@ -120,10 +160,9 @@ static int tokenize(struct api_exchange *x, const json_t *body, struct api_probl
     struct fields f = fields_at(body, p, "%s", "");
     const char *text = NULL;
     bool add = false, parse = true, pieces = false;
-    int rc = field_string(&f, "content", &text);
-    if (rc == 0)
-        rc = field_string(&f, "prompt", &text);
-    if (rc < 0 || (rc = field_bool(&f, "add_special", &add)) < 0 ||
+    int rc;
+    if ((rc = field_string(&f, "prompt", &text)) < 0 || (rc = field_string(&f, "content", &text)) < 0 ||
+        (rc = field_bool(&f, "add_special", &add)) < 0 ||
         (rc = field_bool(&f, "parse_special", &parse)) < 0 || (rc = field_bool(&f, "with_pieces", &pieces)) < 0)
         return rc;
     if (!text)
@@ -146,9 +185,15 @@ static int detokenize(struct api_exchange *x, const json_t *body, struct api_pro
         return api_refuse(p, 400, "missing_field", "tokens", "the request has no 'tokens', an array of token ids");
     if (rc < 0 || (rc = api_request_ids(&f, "tokens", array, x->api->defaults.n_vocab, &ids, &n)))
         return rc;
+    uint64_t paid = text_bytes(eng, ids, n);
+    if ((rc = budget_take(x->api->o.budget, paid))) {
+        free(ids);
+        return no_room(rc, p);
+    }
     rc = engine_decode(eng, ids, n, ENGINE_SHOW_SPECIAL, &text, &n_text, &e);
     free(ids);
     if (rc) {
+        budget_give(x->api->o.budget, paid);
         api_problem_of(rc, &e, NULL, p);
         return rc;
     }
@@ -156,6 +201,7 @@ static int detokenize(struct api_exchange *x, const json_t *body, struct api_pro
     out_string(&x->out, text, n_text);
     out_text(&x->out, "}");
     free(text);
+    budget_give(x->api->o.budget, paid);
     return 0;
 }
 
@@ -166,7 +212,7 @@ static void answer_with(struct api_exchange *x, const struct api_call *c,
     json_t *body = api_parse(c->body, c->n_body, &p);
     if (!body || fn(x, body, &p))
         api_fail(x, &p);
-    else
+    else if (!x->more)
         api_answer(x, 200);
     json_decref(body);
 }

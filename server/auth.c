@@ -5,6 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/sys.h"
+
+enum { MAX_FILE = 1 << 20 };
+
 struct key {
     unsigned char text[AUTH_MAX_KEY]; /* padded with zeros, which no key contains */
 };
@@ -32,27 +36,27 @@ static int add_key(struct auth *a, const char *text, size_t len, const char *whe
 
 static int add_file(struct auth *a, const char *path, struct err *e)
 {
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return err_set(e, -errno, "API keys: %s: %s", path, strerror(errno));
-    char *line = NULL, where[300];
-    size_t cap = 0;
-    int rc = 0;
-    for (uint32_t no = 1; !rc && getline(&line, &cap, f) >= 0; no++) {
-        char *s = line + strspn(line, " \t");
-        size_t n = strcspn(s, "#\r\n");
-        while (n && (s[n - 1] == ' ' || s[n - 1] == '\t'))
+    char where[300], *text = malloc(MAX_FILE + 1), *end;
+    if (!text)
+        return err_set(e, -ENOMEM, "API keys: out of memory");
+    ssize_t len = sys_read_file(path, text, MAX_FILE + 1);
+    int rc = len == -EFBIG ? err_set(e, -EFBIG, "API keys: %s: more than 1 MiB is no file of keys", path)
+             : len < 0 ? err_set(e, (int)len, "API keys: %s: cannot be read: %s", path, strerror((int)-len))
+             : (size_t)len > strlen(text) ? err_set(e, -EINVAL, "API keys: %s: a NUL in it: no file of keys", path) : 0;
+    char *line = text;
+    for (uint32_t no = 1; !rc && *line; no++, line = end) {
+        end = line + strcspn(line, "\n");
+        end += *end == '\n';
+        line += strspn(line, " \t");
+        size_t n = strcspn(line, "#\r\n");
+        while (n && (line[n - 1] == ' ' || line[n - 1] == '\t'))
             n--;
         snprintf(where, sizeof where, "%.250s:%u", path, no);
         if (n)
-            rc = add_key(a, s, n, where, e);
+            rc = add_key(a, line, n, where, e);
     }
-    if (!rc && ferror(f))
-        rc = err_set(e, -EIO, "API keys: %s: cannot be read: %s", path, strerror(errno));
-    if (line)
-        explicit_bzero(line, cap);
-    free(line);
-    fclose(f);
+    explicit_bzero(text, len > 0 ? (size_t)len : MAX_FILE);
+    free(text);
     return rc;
 }
 

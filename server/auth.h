@@ -12,7 +12,7 @@ enum { AUTH_MAX_KEY = 256 };
 struct auth;
 
 /* keys [n], and those in the file `path` (NULL: none), one a line; # begins a comment. -EINVAL: a key that no client
- * can send, named by its place and never by its text; -ENOENT and the like: the file. */
+ * can send, named by its place and never by its text; -ENOENT, -EFBIG (1 MiB) and the like: the file. */
 int auth_create(const char *const *keys, uint32_t n, const char *path, struct auth **out, struct err *e);
 void auth_destroy(struct auth *a); /* NULL is fine */
 

@@ -12,6 +12,9 @@ int http_start(const struct server_opts *o, struct http **out, struct err *e);
 const char *http_url(const struct http *h);
 bool http_is_open(const struct http *h); /* see server_is_open */
 
+/* Of the memory that requests hold: for the API, which must be gone before http_destroy. */
+struct budget *http_budget(struct http *h);
+
 /* What is behind it from now on: all of it must live until http_stop returned. */
 struct http_backend {
     struct api *api;
@@ -27,5 +30,8 @@ void http_drain(struct http *h);
 /* Waits at most `timeout_ns` until what is being answered is sent, cuts the rest and ends. Returns how many. */
 uint32_t http_stop(struct http *h, uint64_t timeout_ns);
 void http_destroy(struct http *h); /* NULL is fine; stops it too */
+
+/* The paths that are answered here and not by the API, all for GET and HEAD: number i, NULL behind the last. */
+const char *http_own_path(size_t i);
 
 #endif

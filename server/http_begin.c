@@ -1,35 +1,74 @@
-/* Large requests begin on threads of their own: parsing and tokenising a long prompt takes longer than the streams
- * that the HTTP threads carry should wait. */
+/* Requests that take long to begin do so on threads of their own: parsing and tokenising a long prompt or compiling a
+ * grammar takes longer than the streams that the HTTP threads carry should wait. Clients take turns: whoever has fewest
+ * requests at work is next, so that one client's heaviest do not hold up the others'. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/http_priv.h"
+#include "server/sys.h"
 
-enum { THREADS = 2 };
+enum { THREADS = 4, PER_CLIENT = THREADS - 1 /* at work at the same time */ };
 
 struct begin_pool {
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct request *first, **last; /* linked by next_to_begin */
+    struct request_list waiting;
     bool stop;
-    uint32_t n_threads;
+    uint32_t n_threads, n_begun; /* created; of them, those that run already */
     pthread_t thread[THREADS];
+    bool at_work[THREADS];
+    uint64_t client[THREADS]; /* whose request it has */
 };
+
+static uint32_t works_for(const struct begin_pool *p, uint64_t client)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < THREADS; i++)
+        n += p->at_work[i] && p->client[i] == client;
+    return n;
+}
+
+/* NULL: none, or all are of clients that have their share. */
+static struct request *next(struct begin_pool *p)
+{
+    struct request *r, *best = NULL;
+    uint32_t fewest = PER_CLIENT;
+    TAILQ_FOREACH(r, &p->waiting, of_pool)
+    {
+        uint32_t n = works_for(p, r->client);
+        if (n < fewest) {
+            best = r;
+            fewest = n;
+        }
+        if (!fewest)
+            break;
+    }
+    if (best)
+        TAILQ_REMOVE(&p->waiting, best, of_pool);
+    return best;
+}
 
 static void *run(void *user)
 {
     struct begin_pool *p = user;
     pthread_mutex_lock(&p->lock);
+    uint32_t me = p->n_begun++;
     for (;;) {
-        while (!p->first && !p->stop)
-            pthread_cond_wait(&p->more, &p->lock);
-        struct request *r = p->first;
-        if (!r)
+        struct request *r = next(p);
+        if (!r && p->stop)
             break;
-        if (!(p->first = r->next_to_begin))
-            p->last = &p->first;
+        if (!r) {
+            pthread_cond_wait(&p->more, &p->lock);
+            continue;
+        }
+        p->at_work[me] = true;
+        p->client[me] = r->client;
         pthread_mutex_unlock(&p->lock);
         request_begin(r);
+        request_begun(r);
         pthread_mutex_lock(&p->lock);
+        p->at_work[me] = false;
+        pthread_cond_broadcast(&p->more); /* its client's next one may begin */
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -42,13 +81,12 @@ int begin_pool_create(struct begin_pool **out, struct err *e)
         return err_set(e, -ENOMEM, "server: out of memory");
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
-    p->last = &p->first;
-    while (p->n_threads < THREADS && !pthread_create(&p->thread[p->n_threads], NULL, run, p))
+    TAILQ_INIT(&p->waiting);
+    int rc = 0;
+    while (p->n_threads < THREADS && !(rc = sys->pthread_create(&p->thread[p->n_threads], NULL, run, p)))
         p->n_threads++;
-    *out = p;
-    if (p->n_threads)
-        return 0;
-    return err_set(e, -EAGAIN, "server: no thread can be started");
+    *out = p; /* to be destroyed, whole or not */
+    return rc ? err_set(e, -rc, "server: a thread for requests cannot start: %s", strerror(rc)) : 0;
 }
 
 void begin_pool_destroy(struct begin_pool *p)
@@ -69,9 +107,7 @@ void begin_pool_destroy(struct begin_pool *p)
 void begin_pool_put(struct begin_pool *p, struct request *r)
 {
     pthread_mutex_lock(&p->lock);
-    r->next_to_begin = NULL;
-    *p->last = r;
-    p->last = &r->next_to_begin;
+    TAILQ_INSERT_TAIL(&p->waiting, r, of_pool);
     pthread_cond_signal(&p->more);
     pthread_mutex_unlock(&p->lock);
 }

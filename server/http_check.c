@@ -22,6 +22,16 @@ void request_refuse(struct request *r, unsigned status, const char *code, const 
     r->refused.code = code;
 }
 
+static const char *header(const struct request *r, const char *name)
+{
+    return http_head_get(&r->conn->head, r->conn->in, name);
+}
+
+const char *request_header(const struct request *r, const char *name)
+{
+    return header(r, name);
+}
+
 /* ---- path ---- */
 
 static int hex(char c)
@@ -60,22 +70,18 @@ static bool decode_path(const char *s, char *out, size_t cap)
 /* The endpoints that are not the API's, all for GET and HEAD. */
 static const struct {
     const char *path;
-    enum route route;
+    void (*reply)(struct request *r);
     bool open;                /* no key needed */
 } own[] = {
-    { "/", ROUTE_PAGE, true },         { "/index.html", ROUTE_PAGE, true }, { "/favicon.ico", ROUTE_ICON, true },
-    { "/favicon.svg", ROUTE_ICON, true }, { "/health", ROUTE_HEALTH, true },   { "/metrics", ROUTE_METRICS, false },
+    { "/", reply_page, true },            { "/index.html", reply_page, true },
+    { "/favicon.ico", reply_icon, true }, { "/favicon.svg", reply_icon, true },
+    { "/health", reply_health, true },    { "/metrics", reply_metrics, false },
+    { "/openapi.json", reply_openapi, true },
 };
 
-/* The path as a label: of a set that no client can make larger. */
-static const char *api_label(const char *path)
+const char *http_own_path(size_t i)
 {
-    static const char *const known[] = { "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models",
-                                         "/tokenize", "/detokenize", "/v1/tokenize", "/v1/detokenize" };
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (strcmp(path, known[i]) == 0)
-            return known[i];
-    return strncmp(path, "/v1/models/", 11) == 0 ? "/v1/models/{id}" : "other";
+    return i < ARRAY_LEN(own) ? own[i].path : NULL;
 }
 
 /* The methods that the path takes, 0: nothing is there. */
@@ -83,19 +89,15 @@ static unsigned find_route(struct request *r, bool *open)
 {
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (strcmp(r->path, own[i].path) == 0) {
-            if ((own[i].route == ROUTE_PAGE && r->h->o.no_page) ||
-                (own[i].route == ROUTE_METRICS && r->h->o.no_metrics))
+            if ((own[i].reply == reply_page && r->h->o.no_page) || (own[i].reply == reply_metrics && r->h->o.no_metrics))
                 break;
-            r->route = own[i].route;
+            r->reply = own[i].reply;
             r->label = own[i].path;
             *open = own[i].open;
             return API_GET;
         }
-    unsigned methods = api_methods(r->path);
-    if (methods) {
-        r->route = ROUTE_API;
-        r->label = api_label(r->path);
-    }
+    unsigned methods = api_methods(r->path, &r->label);
+    r->to_api = methods != 0;
     return methods;
 }
 
@@ -122,56 +124,41 @@ static void check_route(struct request *r, const char *url, bool *open)
     }
 }
 
-/* ---- length of the body ---- */
+/* ---- body ---- */
 
-struct framing {
-    uint32_t lengths, encodings;
-    bool chunked;
-    const char *length;
-};
-
-static enum MHD_Result count_framing(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
-{
-    (void)kind;
-    struct framing *f = cls;
-    if (strcasecmp(key, "Content-Length") == 0) {
-        f->lengths++;
-        f->length = value;
-    } else if (strcasecmp(key, "Transfer-Encoding") == 0) {
-        f->encodings++;
-        f->chunked = value && strcasecmp(value, "chunked") == 0;
-    }
-    return MHD_YES;
-}
-
-/* Where the body ends must be told once and clearly: behind a proxy that reads it differently, what follows would be
- * taken for another client's request. */
 static void check_body(struct request *r)
 {
-    struct framing f = { 0 };
-    MHD_get_connection_values(r->c, MHD_HEADER_KIND, count_framing, &f);
-    r->length = f.length ? strtoull(f.length, NULL, 10) : f.encodings ? MHD_SIZE_UNKNOWN : 0;
-    r->no_end = f.lengths + f.encodings > 1 || (f.encodings && !f.chunked);
-    if (f.lengths + f.encodings > 1)
-        request_refuse(r, 400, NULL, "more than one Content-Length or Transfer-Encoding");
-    else if (f.encodings && !f.chunked)
-        request_refuse(r, 400, NULL, "Transfer-Encoding: only chunked is understood");
-    else if (!f.lengths && !f.encodings && strcmp(r->method, "POST") == 0)
+    const struct http_head *h = &r->conn->head;
+    const char *coding = header(r, "Content-Encoding");
+    if (!h->has_length && !h->chunked && strcmp(r->method, "POST") == 0)
         request_refuse(r, 411, NULL, "Content-Length is missing");
-    const char *coding = MHD_lookup_connection_value(r->c, MHD_HEADER_KIND, "Content-Encoding");
     if (coding && strcasecmp(coding, "identity") != 0)
         request_refuse(r, 415, "unsupported_encoding", "Content-Encoding %.32s is not understood: send the body as it is",
                        coding);
-    if (r->length != MHD_SIZE_UNKNOWN && r->length > r->h->o.max_body)
+    if (h->length > r->h->o.max_body)
         request_refuse(r, 413, "request_too_large", "the request has %llu bytes, at most %llu are read (--max-body)",
-                       (unsigned long long)r->length, (unsigned long long)r->h->o.max_body);
+                       (unsigned long long)h->length, (unsigned long long)r->h->o.max_body);
 }
 
 /* ---- all of it ---- */
 
-static const char *header(const struct request *r, const char *name)
+/* Where no key is asked for, any page that a browser on this machine shows could use the server: see site.h. */
+static void check_site(struct request *r)
 {
-    return MHD_lookup_connection_value(r->c, MHD_HEADER_KIND, name);
+    const struct site *s = &r->h->site;
+    const char *host = r->conn->head.host ? r->conn->in + r->conn->head.host : NULL, *origin = header(r, "Origin"), *type = header(r, "Content-Type");
+    bool browser = origin || header(r, "Sec-Fetch-Site") || header(r, "Sec-Fetch-Mode");
+    if (auth_required(r->h->auth))
+        return;
+    if (!site_host_ok(s, host))
+        request_refuse(r, 403, "host_not_allowed", "Host %.100s is no local name: without API keys others are answered "
+                       "only if --allow-host names them", host);
+    else if (!site_origin_ok(s, origin, host))
+        request_refuse(r, 403, "origin_not_allowed", "pages of %.100s may not use this server: --cors allows an origin",
+                       origin);
+    else if (strcmp(r->method, "POST") == 0 && (type ? !site_is_json(type) : browser))
+        request_refuse(r, 415, "unsupported_media_type", "Content-Type is %.80s: without API keys only "
+                       "application/json is read (curl: -H 'Content-Type: application/json')", type ? type : "missing");
 }
 
 static void check_key(struct request *r)
@@ -183,7 +170,7 @@ static void check_key(struct request *r)
         request_refuse(r, 401, "invalid_api_key",
                        header(r, "Authorization") ? "this API key is not known here"
                                                   : "an API key is needed: Authorization: Bearer KEY");
-    r->client = key;
+    r->client = r->owner = key;
 }
 
 static void check_load(struct request *r)
@@ -194,12 +181,14 @@ static void check_load(struct request *r)
         request_refuse(r, 503, "loading", "the model is being loaded");
     else if (state != HTTP_READY)
         request_refuse(r, 503, "shutting_down", "the server is shutting down");
-    else if (atomic_load(&h->connections) > h->o.max_connections)
+    else if (r->conn->over && atomic_load(&h->connections) > h->o.max_connections)
         request_refuse(r, 503, "overloaded", "more than %u connections", h->o.max_connections);
 }
 
-void request_check(struct request *r, const char *url)
+void request_check(struct request *r)
 {
+    char *url = r->conn->in + r->conn->head.target;
+    url[strcspn(url, "?#")] = 0; /* no endpoint has arguments */
     bool open = false;
     const char *id = header(r, "X-Request-Id");
     if (id && id_is_sane(id))
@@ -208,10 +197,11 @@ void request_check(struct request *r, const char *url)
         id_make(r->h, r->id);
     r->client = r->conn->peer_hash;
     r->label = "other";
+    check_site(r);
     check_route(r, url, &open);
     if (strcmp(r->method, "OPTIONS") != 0 && !open)
         check_key(r);
     check_body(r);
-    if (r->route == ROUTE_API)
+    if (r->to_api)
         check_load(r);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
+#include "server/sys.h"
 
 /* X(field, name, help, upper bounds in seconds). What an operator asks: how long do people wait, and where. */
 #define HISTOGRAMS(X)                                                                                                  \
@@ -153,13 +154,10 @@ static void put_histogram(FILE *f, const char *name, const char *help, const str
 
 static uint64_t resident_bytes(void)
 {
-    unsigned long long size, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f)
+    unsigned long long resident;
+    char text[256];
+    if (sys_read_file("/proc/self/statm", text, sizeof text) <= 0 || sscanf(text, "%*u %llu", &resident) != 1)
         return 0;
-    if (fscanf(f, "%llu %llu", &size, &resident) != 2)
-        resident = 0;
-    fclose(f);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -173,11 +171,20 @@ static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)
     }
     put_value(f, "zinc_http_cut_total", "counter", "answers that their client did not wait for, or that the end cut",
               (double)m->cut);
-    put_value(f, "zinc_http_rejected_total", "counter", "connections closed for what they began with",
+    put_value(f, "zinc_http_rejected_total", "counter", "connections closed for what they said, or to make room for others",
               (double)m->rejected);
     put_value(f, "zinc_http_connections", "gauge", "open connections", now->connections);
     put_value(f, "zinc_http_answering", "gauge", "requests that are read or answered now", now->answering);
     put_value(f, "zinc_http_body_bytes", "gauge", "bodies of requests held in memory", (double)now->body_bytes);
+    put_value(f, "zinc_request_memory_bytes", "gauge", "held for requests, answers and kept grammars",
+              (double)now->memory.used);
+    put_value(f, "zinc_request_memory_bytes_grammars", "gauge", "of them, of compiled grammars, in use or kept",
+              (double)now->memory.spare);
+    put_value(f, "zinc_request_memory_bytes_limit", "gauge", "what they may hold together (--max-memory)",
+              (double)now->memory.limit);
+    put_value(f, "zinc_request_memory_bytes_peak", "gauge", "the most they held", (double)now->memory.peak);
+    put_value(f, "zinc_request_memory_refused_total", "counter", "times that something did not fit",
+              (double)now->memory.refused);
 #define X(field, name, help, ...) put_histogram(f, name, help, &m->field, field##_bounds, ARRAY_LEN(field##_bounds));
     HISTOGRAMS(X)
 #undef X

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/sched.h"
+#include "engine/serve/sched.h"
+#include "server/budget.h"
 
 struct metrics;
 
@@ -36,6 +37,7 @@ struct metrics_now {
     uint32_t n_ctx;
     uint32_t connections, answering;
     uint64_t body_bytes;
+    struct budget_stats memory; /* of requests */
     bool ready;
 };
 /* Malloc'ed text, [*n]; NULL: out of memory. */

@@ -10,7 +10,8 @@ enum { FIRST_CAP = 256 };
 void out_finish(struct out *o)
 {
     free(o->s);
-    *o = (struct out){ 0 };
+    budget_give(o->budget, o->cap);
+    *o = (struct out){ .budget = o->budget };
 }
 
 void out_clear(struct out *o)
@@ -26,8 +27,11 @@ static char *room(struct out *o, size_t n)
         size_t cap = o->cap ? o->cap : FIRST_CAP;
         while (cap - o->n < n && cap <= SIZE_MAX / 2)
             cap *= 2;
-        char *s = cap - o->n < n ? NULL : realloc(o->s, cap);
+        bool paid = cap - o->n >= n && budget_take(o->budget, cap - o->cap) == 0;
+        char *s = paid ? realloc(o->s, cap) : NULL;
         if (!s) {
+            if (paid)
+                budget_give(o->budget, cap - o->cap);
             o->failed = true;
             return NULL;
         }

@@ -8,13 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/budget.h"
+
 struct out { /* {0} is empty */
     char *s; /* n bytes, not terminated */
     size_t n, cap;
     bool failed;
+    struct budget *budget; /* pays for `cap`; NULL: nobody does */
 };
 
-void out_finish(struct out *o);
+void out_finish(struct out *o); /* empty; keeps the budget */
 void out_clear(struct out *o); /* empty again; keeps memory and failure */
 
 void out_raw(struct out *o, const char *s, size_t n);

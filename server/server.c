@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "server/http.h"
+#include "server/sys.h"
 
 enum { LAST_BYTES_S = 2 }; /* for sending what a drained scheduler left */
 
@@ -51,18 +51,14 @@ bool server_is_open(const struct server *s)
     return http_is_open(s->http);
 }
 
-/* Whole or not at all: whoever waits for the file reads it as soon as it is there. */
 static int write_ready(const struct server *s, struct err *e)
 {
-    char tmp[4096];
+    char line[512];
     if (!s->ready_file)
         return 0;
-    if (snprintf(tmp, sizeof tmp, "%s.tmp", s->ready_file) >= (int)sizeof tmp)
-        return err_set(e, -ENAMETOOLONG, "--ready-file: the path is too long");
-    FILE *f = fopen(tmp, "w");
-    bool ok = f && fprintf(f, "%s\n", server_url(s)) > 0;
-    ok = f && !fclose(f) && ok && !rename(tmp, s->ready_file);
-    return ok ? 0 : err_set(e, errno ? -errno : -EIO, "--ready-file %s: %s", s->ready_file, strerror(errno));
+    snprintf(line, sizeof line, "%s\n", server_url(s));
+    int rc = sys_replace_file(s->ready_file, line);
+    return rc ? err_set(e, rc, "--ready-file %s: cannot be written: %s", s->ready_file, strerror(-rc)) : 0;
 }
 
 static void wait_for(const volatile sig_atomic_t *stop)
@@ -81,7 +77,7 @@ static void drain(struct server *s, struct sched *sched)
     if (ended || cut)
         log_warn(SERVER, "drained: %u requests ended early, %u answers cut", ended, cut);
     if (s->ready_file)
-        unlink(s->ready_file);
+        sys->unlink(s->ready_file);
 }
 
 int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
@@ -91,7 +87,8 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     struct sched *sched = NULL;
     struct api *api = NULL;
     struct api_opts ao = { .eng = eng, .model_name = m->name, .sampling = m->sampling, .think = m->think,
-                           .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns };
+                           .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns,
+                           .budget = http_budget(s->http) };
     const struct vocab_index *v;
     if (in->has_vocab) /* now, or the first request with a grammar would wait for it */
         engine_vocab(eng, &v, NULL);

@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-#include "engine/sched.h"
+#include "engine/serve/sched.h"
 
 struct server;
 
@@ -22,8 +22,11 @@ struct server_opts {
     uint32_t n_api_keys;
     const char *api_key_file;        /* more of them, one a line, # begins a comment; NULL: none             */
     const char *cors;                /* origin that browsers may call from, or *; NULL: none                 */
+    const char *const *hosts;        /* [n_hosts] names in Host that are answered without keys, see site.h   */
+    uint32_t n_hosts;
     const char *tls_cert, *tls_key;  /* PEM files; NULL: plain HTTP                                         */
     uint64_t max_body;               /* bytes of a request; 0: 8 MiB                                         */
+    uint64_t max_memory;             /* bytes that requests hold together; 0: 512 MiB, or four bodies        */
     uint32_t max_connections;        /* 0: 1024                                                              */
     uint32_t threads;                /* for HTTP; 0: 2                                                       */
     uint32_t idle_s;                 /* a connection that sends nothing is closed; 0: 60                     */

@@ -13,7 +13,7 @@
 
 #include "base/ckd.h"
 #include "engine/engine.h"
-#include "engine/grammar.h"
+#include "engine/grammar/grammar.h"
 
 enum { ROUNDS = 5 };
 
@@ -104,8 +104,9 @@ static void bench(const struct engine *eng, const struct vocab_index *v, const c
     }
     print_series(name, "cold", &cold);
     print_series(name, "warm", &warm);
-    printf("%-22s       compiled in %.0f us; masks %llu, cached %llu, cache %.1f MiB\n", "", compile,
-           (unsigned long long)st.masks, (unsigned long long)st.cached, (double)st.bytes / 1048576);
+    printf("%-22s       compiled in %.0f us; masks %llu, cached %llu, cache %.1f MiB; %llu steps at most\n", "", compile,
+           (unsigned long long)st.masks, (unsigned long long)st.cached, (double)st.bytes / 1048576,
+           (unsigned long long)st.most_steps);
     free(cold.us);
     free(warm.us);
     free(ids);

@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-CHIPS = ["gfx1201", "gfx1100"]
+CHIPS = ["gfx12-generic", "gfx11-generic"]
 DOC = "doc/amd-kernels.md"
 OBJDUMP = os.environ.get("OBJDUMP", "llvm-objdump-19")
 SIMD_VGPRS, VGPR_GRANULE, SIMD_WAVES, WGP_SIMDS, WGP_LDS = 1536, 24, 16, 4, 128 << 10
@@ -134,7 +134,8 @@ def hot_rows(objects, threads, hot):
 
 def all_rows(objects, threads):
     """Families of kernels, by what is left of the name without the weight types."""
-    sets = "q4k_q6k|q5k_q6k|f32|f16|bf16|q40|q41|q50|q51|q80|q2k|q3k|q4k|q5k|q6k|iq4nl|iq4xs|mxfp4|any"
+    known = re.findall(r"^QTYPE_(?:(?:FLOAT|BLOCK)\(\w+, +\w+, +|PAIR\()(\w+)", open("kernels/qtypes.def").read(), re.M)
+    sets = "|".join(sorted(known + ["any"], key=len, reverse=True))
     families = collections.OrderedDict()
     for name in threads:
         if name in objects[CHIPS[0]]:

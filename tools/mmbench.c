@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "model/quant.h"
 #include "oracle/mm.h"
 
 enum { MAX_THREADS = 64, MAX_LIST = 16, CHUNK = 4 };
@@ -183,18 +183,6 @@ static void measure(struct job *j, size_t weights_bytes, double seconds, bool on
     free(act);
 }
 
-static bool type_of(const char *name, enum qtype *t)
-{
-#define X(tname, id, elems, bytes, kname)                                                                              \
-    if (!strcasecmp(name, #tname)) {                                                                                   \
-        *t = QT_##tname;                                                                                               \
-        return true;                                                                                                   \
-    }
-#include "kernels/qtypes.def"
-#undef X
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     const char *isa = NULL;
@@ -230,7 +218,7 @@ int main(int argc, char **argv)
             for (char *r = strtok_r(rw, ",", &sr); r; r = strtok_r(NULL, ",", &sr)) {
                 static struct job j;
                 j = (struct job){ .k = k, .threads = threads, .read_only = roof, .n_rows = (uint32_t)atoi(r) };
-                if (!type_of(t, &j.type) || sscanf(s, "%ux%u", &j.n_in, &j.n_out) != 2 || j.n_out % MM_ROWS ||
+                if (quant_type_parse(t, &j.type, NULL) || sscanf(s, "%ux%u", &j.n_in, &j.n_out) != 2 || j.n_out % MM_ROWS ||
                     !j.n_rows || !j.n_in || j.n_in % qtype_block(j.type)) {
                     fprintf(stderr, "mmbench: '%s' '%s' '%s': a type of kernels/qtypes.def, n_in a multiple of its "
                                     "block, n_out of 16, at least a row\n", t, s, r);

@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     if (buffers && load_buffers(buffers, &m, &e))
         return fprintf(stderr, "pm4dump: %s\n", e.msg), 1;
     if (buffers) {
-        v.judge = judge;
+        v.check = judge;
         v.place = place;
         v.user = &m;
     }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/bisect.h"
 #include "engine/priv.h"
+#include "engine/proof/bisect.h"
 
 static struct {
     const char *model, *a, *b, *prompt_tokens;

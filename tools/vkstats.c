@@ -74,7 +74,7 @@ static int add_stream(struct vk *v, const struct stream *s, struct err *e)
     int rc = 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct dispatch_plan *p = NULL;
-        rc = dispatch_build(s, &v->t, rows[i], &p, e);
+        rc = dispatch_build(s, &v->r.target, rows[i], &p, e);
         dispatch_free(p);
     }
     return rc;
@@ -154,7 +154,7 @@ static void print_json(const struct vk *v, const struct line *l, uint32_t n)
 }
 
 /* The lines, and how many of them speak against the driver or the kernel. */
-static int tell(struct vk *v, const char *filter, bool json)
+static int print(struct vk *v, const char *filter, bool json)
 {
     struct line *l = calloc(v->n_pipelines + 1, sizeof *l);
     uint32_t n = 0, mute = 0, bad = 0, spilling = 0;
@@ -207,9 +207,9 @@ static int open_device(struct vk *v, const struct tier_opts *o, uint32_t cores, 
     if (cores || !v->info.caps.cores) /* played devices may have none */
         v->info.caps.cores = cores ? cores : 64;
     v->low.caps = v->info.caps;
-    v->t = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
-                                     .shared_core = v->info.caps.shared_max, .kernels = vk_kernels, .lower = vk_lower,
-                                     .user = &v->low };
+    v->r.target = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
+                                            .shared_core = v->info.caps.shared_max, .kernels = vk_kernels,
+                                            .lower = vk_lower, .user = &v->low };
     return 0;
 }
 
@@ -259,8 +259,8 @@ int main(int argc, char **argv)
     if (!rc) {
         vk_pipelines_build(&v, &e); /* what is rejected is told line by line */
         if (describe)
-            vk_describe(&v.base, print_line, part);
-        rc = tell(&v, filter, json);
+            vk_describe(&v.r.tier, print_line, part);
+        rc = print(&v, filter, json);
     } else {
         fprintf(stderr, "vkstats: %s\n", e.msg);
         rc = 1;

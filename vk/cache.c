@@ -34,7 +34,7 @@ static uint64_t key_of(const struct vk *v)
     XXH64_update(h, d->name, strlen(d->name));
     for (uint32_t i = 0; i < n_kernel_blobs; i++)
         if (strncmp(kernel_blobs[i].target, "spirv", 5) == 0)
-            XXH64_update(h, kernel_blobs[i].data, (size_t)(kernel_blobs[i].end - kernel_blobs[i].data));
+            XXH64_update(h, kernel_blobs[i].frame, (size_t)(kernel_blobs[i].end - kernel_blobs[i].frame));
     uint64_t key = XXH64_digest(h);
     XXH64_freeState(h);
     return key;

@@ -1,27 +1,12 @@
-/* Weights: from the mapped file to the device. A few threads each take a piece of a tensor and regroup it into planes.
- * Where the host sees the device's memory the bytes are put there; elsewhere into a staging buffer whose copy runs while
- * the thread prepares the next piece. */
-#include <stdatomic.h>
+/* Weights on their way to the device (rt/replay.h). Where the host sees the device's memory the bytes are put there;
+ * elsewhere into a staging buffer whose copy runs while the thread prepares the next piece. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/ckd.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "rt/pieces.h"
 #include "vk/vk.h"
 
 enum { MAX_LOADERS = 8 };
-
-struct loading {
-    struct vk *v;
-    struct pieces pieces;
-    atomic_uint next;
-    atomic_ullong done;
-    atomic_int rc; /* VkResult of the first failure, or 1: cancelled */
-};
 
 /* One staging buffer with what is under way from it. */
 struct stage {
@@ -35,15 +20,10 @@ struct loader {
     struct vk *v;
     VkCommandPool pool;
     struct stage stage[2], *now;
+    int next;     /* the stage of the next piece */
     uint8_t *buf; /* where pieces are regrouped: the stage, or plain memory */
     uint64_t room;
 };
-
-static void fail(struct loading *l, int r)
-{
-    int none = 0;
-    atomic_compare_exchange_strong(&l->rc, &none, r);
-}
 
 /* Runs of a piece; `from` lies in the staging buffer, or anywhere. */
 static int put_bytes(void *user, uint64_t off, const void *from, uint64_t n)
@@ -113,8 +93,9 @@ static VkResult stage_send(struct loader *l, struct stage *s)
     return r;
 }
 
-static VkResult load_piece(struct loader *l, const struct pieces *all, const struct piece *p, struct stage *s)
+static VkResult put_piece(struct loader *l, const struct pieces *all, const struct piece *p)
 {
+    struct stage *s = &l->stage[l->next];
     uint64_t bytes = piece_bytes(all, p);
     if (l->v->arena[ARENA_WEIGHTS].seg[0].m.p) {
         if (l->room < bytes) {
@@ -128,88 +109,61 @@ static VkResult load_piece(struct loader *l, const struct pieces *all, const str
     if (r)
         return r;
     l->now = s;
+    l->next ^= 1;
     piece_pack(all, p, s->m.p, put_bytes, l);
     return stage_send(l, s);
 }
 
-static void *load_pieces(void *arg)
+static int alloc_weights(struct replay *r, const struct stream *s, struct err *e)
 {
-    struct loading *all = arg;
-    struct vk *v = all->v;
-    struct loader l = { .v = v };
-    const VkCommandPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT, .queueFamilyIndex = v->info.queue_family };
-    VkResult r = v->vk.CreateCommandPool(v->dev, &pi, NULL, &l.pool);
-    uint32_t i;
-    for (int b = 0; !r && !atomic_load(&all->rc) && (i = atomic_fetch_add(&all->next, 1)) < all->pieces.n; b ^= 1) {
-        r = load_piece(&l, &all->pieces, &all->pieces.piece[i], &l.stage[b]);
-        atomic_fetch_add(&all->done, piece_bytes(&all->pieces, &all->pieces.piece[i]));
-    }
-    for (int b = 0; b < 2; b++) {
-        VkResult s = settle(&l, &l.stage[b]);
-        r = r ? r : s;
-        if (l.stage[b].fence)
-            v->vk.DestroyFence(v->dev, l.stage[b].fence, NULL);
-        vk_mem_free(v, &l.stage[b].m);
-    }
-    if (r)
-        fail(all, r);
-    if (l.pool)
-        v->vk.DestroyCommandPool(v->dev, l.pool, NULL);
-    free(l.buf);
-    return NULL;
+    struct vk *v = vk_of_replay(r);
+    int rc = vk_arena_cuts(v, s, e);
+    if (!rc)
+        rc = vk_arena_alloc(v, ARENA_WEIGHTS, s->h.arena_bytes[ARENA_WEIGHTS], VK_LOCAL, e);
+    r->weight_bytes = v->arena[ARENA_WEIGHTS].bytes;
+    return rc;
 }
 
-static int run_loaders(struct loading *l, uint64_t total, const struct progress *p, struct err *e)
+static int fail(const struct vk *v, VkResult q, struct err *e)
 {
-    pthread_t thread[MAX_LOADERS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = MIN((uint32_t)MAX(cores, 1), (uint32_t)MAX_LOADERS), started = 0;
-    for (; started < n; started++)
-        if (pthread_create(&thread[started], NULL, load_pieces, l))
-            break;
-    if (!started)
-        load_pieces(l);
-    while (started && atomic_load(&l->done) < total && !atomic_load(&l->rc)) {
-        if (!progress_report(p, "weights", atomic_load(&l->done), total))
-            fail(l, 1);
-        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+    return q ? vk_fail(v, q, e, "copying %llu MiB of weights", (unsigned long long)(v->r.weight_bytes >> 20)) : 0;
+}
+
+static int begin(struct replay *r, void *thread, struct err *e)
+{
+    struct loader *l = thread;
+    struct vk *v = l->v = vk_of_replay(r);
+    const VkCommandPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT, .queueFamilyIndex = v->info.queue_family };
+    return fail(v, v->vk.CreateCommandPool(v->dev, &pi, NULL, &l->pool), e);
+}
+
+static int load_piece(struct replay *r, void *thread, const struct pieces *all, const struct piece *p, struct err *e)
+{
+    return fail(vk_of_replay(r), put_piece(thread, all, p), e);
+}
+
+static int end(struct replay *r, void *thread, struct err *e)
+{
+    struct loader *l = thread;
+    struct vk *v = vk_of_replay(r);
+    VkResult q = VK_SUCCESS;
+    for (int b = 0; b < 2 && l->v; b++) {
+        VkResult s = settle(l, &l->stage[b]);
+        q = q ? q : s;
+        if (l->stage[b].fence)
+            v->vk.DestroyFence(v->dev, l->stage[b].fence, NULL);
+        vk_mem_free(v, &l->stage[b].m);
     }
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
-    int r = atomic_load(&l->rc);
-    if (r == 1 || (!r && !progress_report(p, "weights", total, total)))
-        return err_set(e, -ECANCELED, "vulkan: load was cancelled");
-    return r ? vk_fail(l->v, r, e, "copying %llu MiB of weights", (unsigned long long)(total >> 20)) : 0;
+    if (l->pool)
+        v->vk.DestroyCommandPool(v->dev, l->pool, NULL);
+    free(l->buf);
+    return fail(v, q, e);
 }
 
 int vk_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
-    struct vk *v = vk_of(t);
-    const struct stream_head *h = &w->s->h;
-    uint64_t total = 0, t0 = clock_ns();
-    uint32_t *unit = calloc(h->n_weights + 1, sizeof *unit);
-    struct loading l = { .v = v };
-    if (!unit)
-        return err_set(e, -ENOMEM, "vulkan: weight table");
-    int rc = dispatch_weight_units(w->s, unit, e);
-    if (!rc && (rc = pieces_cut(&l.pieces, w, unit)))
-        err_set(e, rc, "vulkan: weight table");
-    for (uint32_t i = 0; i < h->n_weights; i++)
-        total += w->s->weights[i].bytes;
-    if (!rc && !(rc = vk_arena_cuts(v, w->s, e)))
-        rc = vk_arena_alloc(v, ARENA_WEIGHTS, h->arena_bytes[ARENA_WEIGHTS], VK_LOCAL, e);
-    if (!rc)
-        rc = run_loaders(&l, total, p, e);
-    double s = (double)(clock_ns() - t0) * 1e-9;
-    if (!rc)
-        log_info(VK, "%.2f GB of weights in %.2f s, %.1f GB/s, %s, %u buffer%s", (double)total * 1e-9, s,
-                 (double)total * 1e-9 / s, v->arena[ARENA_WEIGHTS].seg[0].m.p ? "written in place" : "staged",
-                 v->arena[ARENA_WEIGHTS].n, v->arena[ARENA_WEIGHTS].n == 1 ? "" : "s");
-    v->weight_bytes = v->arena[ARENA_WEIGHTS].bytes;
-    v->weights_hash = h->weights_hash;
-    v->n_weights = h->n_weights;
-    pieces_free(&l.pieces);
-    free(unit);
-    return rc;
+    static const struct replay_loader loader = { .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
+                                                 .alloc = alloc_weights, .begin = begin, .piece = load_piece, .end = end };
+    return replay_load(replay_of(t), w, &loader, p, e);
 }

@@ -1,4 +1,4 @@
-/* vk/lower.c: commands to launches: variants, who lowers what, and where launches have to wait. */
+/* vk/lower.c: commands to launches: variants, and who lowers what. */
 #include "vk/lower.h"
 
 #include <stdlib.h>
@@ -68,12 +68,12 @@ void vk_add(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, ui
     add(d, k, s, gx, gy, gz, args);
 }
 
-void vk_add_beside(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, uint32_t gx, uint32_t gy,
+void vk_add_concurrent(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, uint32_t gx, uint32_t gy,
                    uint32_t gz, const void *args)
 {
     struct dispatch *x = add(d, k, s, gx, gy, gz, args);
     if (x)
-        x->beside = true;
+        x->concurrent = true;
 }
 
 void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args)
@@ -107,35 +107,5 @@ void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args)
         break;
     case CMD_NOP:
     case CMD_COUNT: break;
-    }
-}
-
-/* ---- barriers ---- */
-
-static bool uses_work(const struct dispatch_plan *d, uint32_t i)
-{
-    for (const uint16_t *off = d->kernels[d->d[i].kernel].addresses(); *off != UINT16_MAX; off++) {
-        gpu_va va;
-        memcpy(&va, d->args + d->d[i].args_off + *off, sizeof va);
-        if (va && SADDR_ARENA(va) == ARENA_WORK)
-            return true;
-    }
-    return false;
-}
-
-void vk_find_waits(const struct stream *s, const struct dispatch_plan *d, bool *wait)
-{
-    uint32_t settled = 0, work = UINT32_MAX; /* commands below are complete; who used ARENA_WORK since the last barrier */
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t cmd = d->d[i].cmd, needs = s->cmds[cmd].wait;
-        bool first = i == 0 || d->d[i - 1].cmd != cmd, mine = uses_work(d, i);
-        wait[i] = first ? needs != CMD_NO_WAIT && needs >= settled : !d->d[i].beside;
-        wait[i] |= mine && work != UINT32_MAX && work != cmd;
-        if (wait[i]) {
-            settled = cmd;
-            work = UINT32_MAX;
-        }
-        if (mine)
-            work = cmd;
     }
 }

@@ -76,8 +76,8 @@ uint32_t vk_variant_of(struct vk_lowering *l, const struct vk_variant *x);
 /* A launch that waits for the ones before it. args as in dispatch_add. */
 void vk_add(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, uint32_t gx, uint32_t gy, uint32_t gz,
             const void *args);
-/* A launch that may run beside the one added just before it (of the same command, writing elsewhere). */
-void vk_add_beside(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, uint32_t gx, uint32_t gy,
+/* A launch that may run while the one added just before it does (of the same command, writing elsewhere). */
+void vk_add_concurrent(struct dispatcher *d, enum vk_kernel k, const struct vk_shape *s, uint32_t gx, uint32_t gy,
                    uint32_t gz, const void *args);
 
 /* The commands, by file. d->prompt: the stream is for prompts (row_cap > KL_DECODE_ROWS). */
@@ -102,10 +102,5 @@ bool vk_gemm_moe_down(struct dispatcher *d, const ka_moe_down *a);
 
 /* dispatch_target.lower */
 void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args);
-
-/* wait [d->n]: does a barrier stand before a launch? Between launches of one command that are not beside each other, where
- * a command waits for one that was launched since the last barrier, and between commands that use the kernels' own memory,
- * which they share. */
-void vk_find_waits(const struct stream *s, const struct dispatch_plan *d, bool *wait);
 
 #endif

@@ -4,12 +4,7 @@
 
 uint32_t vk_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
 {
-    uint32_t pairs = dispatch_rows(d, ROWS_STEP) * k;
-    kl_moe_sort m = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k };
-    m.n_pos = (pairs + 7 * n_expert + 7) / 8 * 8;
-    m.n_slots = g->n_slots = pairs / KL_TILE_ROWS + n_expert;
-    m.order = g->map = dispatch_temp(d, 4ull * m.n_pos);
-    m.tiles = g->tiles = dispatch_temp(d, 16ull * m.n_slots);
+    kl_moe_sort m = dispatch_gemm_sort(d, g, ids, n_expert, k);
     struct vk_shape s = vk_shape(d, 256);
     vk_spec(&s, KL_TILE_ROWS);
     vk_add(d, VK_moe_sort, &s, n_expert, 1, 1, &m);

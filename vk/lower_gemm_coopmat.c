@@ -89,12 +89,12 @@ static gpu_va add_act(struct dispatcher *d, kl_gemm *g, vk_act act, uint32_t per
     g->x = act.q = dispatch_temp(d, 2ull * act.n_in * rows);
     act.meta = dispatch_temp(d, 4ull * rows);
     act.div = per;
-    (g->tiles ? vk_add_beside : vk_add)(d, VK_act_f16, &s, rows, 1, 1, &act);
+    (g->tiles ? vk_add_concurrent : vk_add)(d, VK_act_f16, &s, rows, 1, 1, &act);
     return act.meta;
 }
 
 /* One type. positions: of the step or, with a list of slots, of an expert on average. */
-static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32_t positions, bool beside)
+static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32_t positions, bool concurrent)
 {
     const struct vk_caps *c = vk_caps(d);
     uint32_t bn = positions > 32 ? 64 : positions > 16 ? 32 : 16;
@@ -122,33 +122,16 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32
     if (g->tiles)
         vk_add(d, k, &s, tiles, g->n_slots, KL_TILE_ROWS / t.bn, &args);
     else
-        (beside ? vk_add_beside : vk_add)(d, k, &s, div_up(positions, t.bn), tiles, 1, &args);
+        (concurrent ? vk_add_concurrent : vk_add)(d, k, &s, div_up(positions, t.bn), tiles, 1, &args);
 }
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
-/* Of the matrices of `from` those of this type. */
-static void pick(kl_gemm *g, const ka_matmul *from, uint32_t type)
-{
-    g->n_mats = 0;
-    for (uint32_t m = 0; m < from->n_mats; m++) {
-        if (from->type[m] != type)
-            continue;
-        uint32_t i = g->n_mats++;
-        g->y[i] = from->y[m];
-        g->w[i] = from->w[m];
-        g->b[i] = from->b[m];
-        g->n_out[i] = from->n_out[m];
-        g->type[i] = type;
-        g->ld[i] = from->ld[m];
-    }
-}
-
 bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
-    bool pair = op == CMD_GATE_UP, plain = op == CMD_MATMUL;
-    uint64_t left = 0;
+    uint64_t left = dispatch_gemm_types(a);
+    bool pair = op == CMD_GATE_UP;
     struct tile t;
     if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 16, false, &t) || !aligned(a->x, a->ldx, a->norm) ||
         (a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS))
@@ -159,19 +142,17 @@ bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_mat
             return false;
         if (pair && (is_float || a->type[m] != a->type[0]))
             return false;
-        left |= 1ull << a->type[m];
     }
     if (!(left & ~FLOATS))
         return false;
     vk_gemm_floats(d, op, a);
-    kl_gemm g = { .step = a->step, .resid = plain ? a->resid : 0, .scale = plain ? a->scale : 0, .n_in = a->n_in,
-                  .ldr = a->ldr, .rows = a->rows, .act = a->act, .pair = pair, .softcap = plain ? a->softcap : 0.0f };
+    kl_gemm g = dispatch_gemm(op, a);
     gpu_va meta = add_act(d, &g, (vk_act){ .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx,
                                            .rows = a->rows, .eps = a->eps }, 1);
     left &= ~FLOATS;
-    for (bool beside = false; left; left &= left - 1, beside = true) {
-        pick(&g, a, (uint32_t)__builtin_ctzll(left));
-        add_gemm(d, &g, meta, rows, beside);
+    for (bool concurrent = false; left; left &= left - 1, concurrent = true) {
+        dispatch_gemm_pick(&g, a, left & -left);
+        add_gemm(d, &g, meta, rows, concurrent);
     }
     return true;
 }

@@ -66,18 +66,18 @@ static uint32_t column_tiles(const kl_gemm *g, uint32_t bm)
 
 /* ---- floats ---- */
 
-static void add_act(struct dispatcher *d, enum vk_kernel k, const vk_act *act, uint32_t positions, bool beside)
+static void add_act(struct dispatcher *d, enum vk_kernel k, const vk_act *act, uint32_t positions, bool concurrent)
 {
     struct vk_shape s = vk_shape(d, 256);
     vk_spec(&s, is_aligned(act->x, act->norm, 4ull * act->ldx));
     kl_act f = { .step = act->step, .x = act->x, .norm = act->norm, .map = act->map, .out = act->q, .n_in = act->n_in,
                  .ldx = act->ldx, .rows = act->rows, .div = act->div, .eps = act->eps };
-    (beside ? vk_add_beside : vk_add)(d, k, &s, positions, 1, 1, k == VK_act_f32 ? (const void *)&f : act);
+    (concurrent ? vk_add_concurrent : vk_add)(d, k, &s, positions, 1, 1, k == VK_act_f32 ? (const void *)&f : act);
 }
 
 /* Matrices of one type, or a pair. Many columns: tiles are enough for all of the device, and large ones do more with
  * what they read; few: small tiles, and k shared out among teams. */
-static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows, bool beside)
+static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows, bool concurrent)
 {
     uint32_t columns = 0;
     bool aligned = g->n_in % 4 == 0 && is_aligned(g->x, 0, 4ull * g->ldx);
@@ -92,7 +92,7 @@ static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows, 
     spec_tile(&s, g, &t);
     vk_spec(&s, teams);
     vk_spec(&s, aligned);
-    (beside ? vk_add_beside : vk_add)(d, VK_gemm_f32, &s, div_up(rows, t.bn), column_tiles(g, t.bm), 1, g);
+    (concurrent ? vk_add_concurrent : vk_add)(d, VK_gemm_f32, &s, div_up(rows, t.bn), column_tiles(g, t.bm), 1, g);
 }
 
 /* x of g as floats: act's x itself, or normed into a temporary; returns whether that was a launch. */
@@ -141,7 +141,7 @@ static uint32_t dot_shared(const struct tile *t)
 
 /* One type. */
 static void add_gemm_dot(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32_t positions, uint32_t average,
-                         bool beside)
+                         bool concurrent)
 {
     vk_gemm args = { 0 };
     struct vk_shape s = vk_shape(d, 128);
@@ -154,16 +154,16 @@ static void add_gemm_dot(struct dispatcher *d, const kl_gemm *g, gpu_va meta, ui
     spec_tile(&s, g, &t);
     vk_spec(&s, is_ragged(g));
     uint32_t x = g->tiles ? g->n_slots * div_up(MIN(2 * average, KL_TILE_ROWS), t.bn) : div_up(positions, t.bn);
-    (beside ? vk_add_beside : vk_add)(d, VK_gemm_dot, &s, x, column_tiles(g, t.bm), 1, &args);
+    (concurrent ? vk_add_concurrent : vk_add)(d, VK_gemm_dot, &s, x, column_tiles(g, t.bm), 1, &args);
 }
 
 /* The positions' inputs as codes: in g->x, g->xrows; returns where their scales are. */
-static gpu_va add_codes(struct dispatcher *d, kl_gemm *g, vk_act act, uint32_t positions, bool beside)
+static gpu_va add_codes(struct dispatcher *d, kl_gemm *g, vk_act act, uint32_t positions, bool concurrent)
 {
     g->xrows = act.xrows = positions;
     g->x = act.q = dispatch_temp(d, (uint64_t)positions * act.n_in);
     act.meta = dispatch_temp(d, (uint64_t)positions * act.n_in / 4);
-    add_act(d, VK_act_q8, &act, positions, beside);
+    add_act(d, VK_act_q8, &act, positions, concurrent);
     return act.meta;
 }
 
@@ -174,39 +174,6 @@ static bool has_planes(uint32_t type, uint32_t n_in)
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
-/* Of the matrices of `from` those whose types are among these. */
-static uint32_t pick(kl_gemm *g, const ka_matmul *from, uint64_t types)
-{
-    g->n_mats = 0;
-    for (uint32_t m = 0; m < from->n_mats; m++) {
-        if (!(types >> from->type[m] & 1))
-            continue;
-        uint32_t i = g->n_mats++;
-        g->y[i] = from->y[m];
-        g->w[i] = from->w[m];
-        g->b[i] = from->b[m];
-        g->n_out[i] = from->n_out[m];
-        g->type[i] = from->type[m];
-        g->ld[i] = from->ld[m];
-    }
-    return g->n_mats;
-}
-
-static uint64_t types_of(const ka_matmul *a)
-{
-    uint64_t types = 0;
-    for (uint32_t m = 0; m < a->n_mats; m++)
-        types |= 1ull << a->type[m];
-    return types;
-}
-
-static kl_gemm product(enum cmd_op op, const ka_matmul *a)
-{
-    bool plain = op == CMD_MATMUL;
-    return (kl_gemm){ .step = a->step, .resid = plain ? a->resid : 0, .scale = plain ? a->scale : 0, .n_in = a->n_in,
-                      .ldr = a->ldr, .rows = a->rows, .act = a->act, .pair = op == CMD_GATE_UP,
-                      .softcap = plain ? a->softcap : 0.0f };
-}
 static vk_act input(const ka_matmul *a)
 {
     return (vk_act){ .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx, .rows = a->rows,
@@ -214,20 +181,20 @@ static vk_act input(const ka_matmul *a)
 }
 
 /* The float matrices, whose x is in g: a launch for each type, one for a pair. */
-static void add_floats(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, bool beside)
+static void add_floats(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, bool concurrent)
 {
-    for (uint64_t left = types_of(a) & FLOATS; left; beside = true) {
+    for (uint64_t left = dispatch_gemm_types(a) & FLOATS; left; concurrent = true) {
         uint64_t types = g->pair ? left : left & -left;
-        pick(g, a, types);
-        add_gemm_f32(d, g, dispatch_rows(d, a->rows), beside);
+        dispatch_gemm_pick(g, a, types);
+        add_gemm_f32(d, g, dispatch_rows(d, a->rows), concurrent);
         left &= ~types;
     }
 }
 
 void vk_gemm_floats(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
-    kl_gemm g = product(op, a);
-    if (!(types_of(a) & FLOATS))
+    kl_gemm g = dispatch_gemm(op, a);
+    if (!(dispatch_gemm_types(a) & FLOATS))
         return;
     float_input(d, &g, input(a), dispatch_rows(d, a->rows));
     add_floats(d, &g, a, false);
@@ -249,17 +216,17 @@ static bool products_fit(const ka_matmul *a, bool pair)
 bool vk_gemm_dot_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
-    uint64_t types = types_of(a), left = types & ~FLOATS;
+    uint64_t types = dispatch_gemm_types(a), left = types & ~FLOATS;
     if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(a, op == CMD_GATE_UP))
         return false;
-    kl_gemm f = product(op, a), g = f;
-    bool normed = types & FLOATS && float_input(d, &f, input(a), rows), beside = false;
+    kl_gemm f = dispatch_gemm(op, a), g = f;
+    bool normed = types & FLOATS && float_input(d, &f, input(a), rows), concurrent = false;
     gpu_va meta = left ? add_codes(d, &g, input(a), rows, normed) : 0;
-    for (; left; beside = true, left &= left - 1) { /* a launch for each type */
-        pick(&g, a, left & -left);
-        add_gemm_dot(d, &g, meta, rows, rows, beside);
+    for (; left; concurrent = true, left &= left - 1) { /* a launch for each type */
+        dispatch_gemm_pick(&g, a, left & -left);
+        add_gemm_dot(d, &g, meta, rows, rows, concurrent);
     }
-    add_floats(d, &f, a, beside);
+    add_floats(d, &f, a, concurrent);
     return true;
 }
 

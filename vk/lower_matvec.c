@@ -25,11 +25,6 @@ static uint32_t input_flags(const ka_matmul *a)
     return (a->norm ? NORM : 0) | (uneven ? UNEVEN : 0);
 }
 
-static bool has_table(uint32_t type)
-{
-    return type == QT_IQ4_NL || type == QT_IQ4_XS || type == QT_MXFP4;
-}
-
 static uint32_t shared_bytes(const struct vk_caps *c, const struct cut *k)
 {
     struct mv_x x = mv_x_layout(k->n_pad, k->flags & QUANTS, (k->flags & (FLOATS | DIRECT)) == FLOATS, k->rows);
@@ -64,7 +59,7 @@ static void cut_matrix(const struct vk_caps *c, struct cut *k, uint32_t which, c
     k->type[which] = type;
     k->lanes[which] = lanes;
     k->n_pad = MAX(k->n_pad, (div_up(g.items, lanes) * lanes * elems + 255) & ~255u);
-    k->flags |= (mv_is_float(type) ? FLOATS : QUANTS) | (has_table(type) ? TABLE : 0) |
+    k->flags |= (mv_is_float(type) ? FLOATS : QUANTS) | (qtype_has_table(type) ? TABLE : 0) |
                 (ends || SADDR_OFF(a->w[m]) % 16 ? RAGGED : 0);
 }
 
@@ -74,7 +69,7 @@ static uint32_t slots(uint32_t type)
     return mv_one_slots(type);
 }
 
-static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, const uint32_t n_mats[2], bool beside)
+static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, const uint32_t n_mats[2], bool concurrent)
 {
     const struct vk_caps *c = vk_caps(d);
     struct vk_shape s = vk_shape(d, 256);
@@ -93,7 +88,7 @@ static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, co
     for (uint32_t i = 0; i < ARRAY_LEN(specs); i++)
         vk_spec(&s, specs[i]);
     uint32_t groups = MIN(div_up(tiles, waves), 2 * c->cores); /* all of them at once */
-    (beside ? vk_add_beside : vk_add)(d, VK_matvec, &s, groups, div_up(rows, cut->rows), 1, k);
+    (concurrent ? vk_add_concurrent : vk_add)(d, VK_matvec, &s, groups, div_up(rows, cut->rows), 1, k);
 }
 
 static void too_large(struct dispatcher *d, const struct cut *cut)
@@ -151,7 +146,7 @@ static void products(struct dispatcher *d, const ka_matmul *a, bool proj)
 {
     const struct vk_caps *c = vk_caps(d);
     uint32_t rows = dispatch_rows(d, a->rows), left = (1u << a->n_mats) - 1;
-    for (bool beside = false; left; beside = true) {
+    for (bool concurrent = false; left; concurrent = true) {
         struct cut cut = { .flags = input_flags(a) }, two;
         uint32_t first = (uint32_t)__builtin_ctz(left), n_mats[2] = { 0, 0 };
         kl_matvec k = { 0 };
@@ -177,7 +172,7 @@ static void products(struct dispatcher *d, const ka_matmul *a, bool proj)
                 n_mats[1] = take(a, &left, a->type[second], &k);
             }
         }
-        launch(d, &cut, &k, n_mats, beside);
+        launch(d, &cut, &k, n_mats, concurrent);
     }
 }
 

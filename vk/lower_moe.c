@@ -49,7 +49,7 @@ static struct cut cut_of(const struct vk_caps *c, const uint32_t *type, uint32_t
         k.n_pad = MAX(k.n_pad, (uint32_t)align_up(steps * k.lanes * elems, 256));
         k.words += item_words(type[m]);
         k.flags |= (mv_is_float(type[m]) ? FLOATS : QUANTS) |
-                   (type[m] == QT_IQ4_NL || type[m] == QT_IQ4_XS || type[m] == QT_MXFP4 ? TABLE : 0) |
+                   (qtype_has_table(type[m]) ? TABLE : 0) |
                    (mv_is_float(type[m]) && qtype_row_bytes(type[m], n_in) % 16 ? RAGGED : 0);
     }
     return k;

@@ -29,20 +29,21 @@ static const bool typed[VK_KERNEL_COUNT] = {
 #undef VK_TYPED
 };
 
+#define QTYPE_PAIR(set, A, B) _Static_assert(QT_##A < QT_##B, "pair " #set);
+#include "kernels/qtypes.def"
+
 /* The set of types that a typed kernel's module is compiled for. */
 static const char *set_of(const struct vk_variant *x)
 {
     uint32_t a = MIN(x->shape.v[2], x->shape.v[3]), b = MAX(x->shape.v[2], x->shape.v[3]);
-    if (a == QT_Q4_K && b == QT_Q6_K)
-        return "q4k_q6k";
-    if (a == QT_Q5_K && b == QT_Q6_K)
-        return "q5k_q6k";
-    switch (a == b ? (int)a : -1) {
-#define X(name, id, elems, bytes, kname) case QT_##name: return #kname;
+#define QTYPE(NAME, name, set, ...)                                                                                    \
+    if (a == QT_##NAME && b == QT_##NAME)                                                                              \
+        return #set;
+#define QTYPE_PAIR(set, A, B)                                                                                          \
+    if (a == QT_##A && b == QT_##B)                                                                                    \
+        return #set;
 #include "kernels/qtypes.def"
-#undef X
-    default: return "any";
-    }
+    return "any";
 }
 
 static const struct kernel_blob *module_of(const struct vk_variant *x, const char *flavour)
@@ -60,6 +61,10 @@ static VkResult create(struct vk *v, const struct vk_variant *x, const char *fla
     const struct kernel_blob *b = module_of(x, flavour);
     if (!b)
         return VK_ERROR_FEATURE_NOT_PRESENT;
+    uint64_t bytes;
+    const uint32_t *code = kernel_blob_bytes(b, &bytes);
+    if (!code)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkSpecializationMapEntry map[VK_SPECS];
     for (uint32_t i = 0; i < x->shape.n; i++)
         map[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
@@ -69,7 +74,7 @@ static VkResult create(struct vk *v, const struct vk_variant *x, const char *fla
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = x->shape.v[1] };
     const VkShaderModuleCreateInfo mi = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                          .codeSize = (size_t)(b->end - b->data), .pCode = (const uint32_t *)(const void *)b->data };
+                                          .codeSize = bytes, .pCode = code };
     VkShaderModule m;
     VkResult r = v->vk.CreateShaderModule(v->dev, &mi, NULL, &m);
     if (r)
@@ -139,7 +144,7 @@ int vk_pipelines_build(struct vk *v, struct err *e)
     bool go_on = true;
     for (uint32_t i; go_on && (i = atomic_fetch_add(&w.next, 1)) < v->low.n;) {
         build_one(v, i);
-        go_on = progress_report(v->base.progress, "kernels", i - first + 1, n);
+        go_on = progress_report(v->r.tier.progress, "kernels", i - first + 1, n);
     }
     if (!go_on)
         atomic_store(&w.next, v->low.n);

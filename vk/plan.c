@@ -22,14 +22,12 @@ void vk_plan_destroy(struct tier_plan *base)
         return;
     struct vk *v = vk_of(base->tier);
     v->vk.DeviceWaitIdle(v->dev);
-    for (uint32_t i = 0; i < p->n_passes; i++) {
+    for (uint32_t i = 0; i < REPLAY_PASSES; i++) {
         struct vk_pass *x = &p->pass[i];
         if (x->cb)
             v->vk.FreeCommandBuffers(v->dev, v->pool, 1, &x->cb);
         vk_mem_free(v, &x->args);
         free(x->args_at);
-        free(x->wait);
-        dispatch_free(x->d);
     }
     if (p->sets)
         v->vk.DestroyDescriptorPool(v->dev, p->sets, NULL);
@@ -38,31 +36,25 @@ void vk_plan_destroy(struct tier_plan *base)
     vk_mem_free(v, &p->work);
     vk_mem_free(v, &p->consts);
     vk_mem_free(v, &p->ring);
-    if (v->last == p)
-        v->last = NULL;
+    replay_plan_free(&p->r);
     free(p);
 }
 
 static int build_passes(struct vk *v, struct vk_plan *p, const struct stream *s, struct err *e)
 {
-    uint32_t rows[2] = { s->h.row_cap, 1 };
-    uint32_t n = s->h.row_cap > 1 && s->h.row_cap <= KL_DECODE_ROWS ? 2 : 1;
     struct vk_lowering *l = &v->low;
     const struct vk_variant frame[2] = { { VK_step_begin, { 2, { MAX(32u, l->caps.wave), l->caps.wave } } },
                                          { VK_step_end, { 2, { MAX(32u, l->caps.wave), l->caps.wave } } } };
-    for (uint32_t i = 0; i < n; i++) {
+    int rc = replay_plan_build(&p->r, NULL, e);
+    for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {
         struct vk_pass *x = &p->pass[i];
-        int rc = dispatch_build(s, &v->t, rows[i], &x->d, e);
-        if (rc)
-            return rc;
-        x->max_rows = rows[i];
-        p->n_passes++;
+        x->d = p->r.pass[i].d;
         x->args_at = calloc(x->d->n + 2, sizeof *x->args_at);
-        x->wait = calloc(x->d->n + 1, sizeof *x->wait);
-        if (!x->args_at || !x->wait)
+        if (!x->args_at)
             return err_set(e, -ENOMEM, "vulkan: plan of %u launches", x->d->n);
-        vk_find_waits(s, x->d, x->wait);
     }
+    if (rc)
+        return rc;
     p->begin_variant = vk_variant_of(l, &frame[0]);
     p->end_variant = vk_variant_of(l, &frame[1]);
     if (p->begin_variant == UINT32_MAX || p->end_variant == UINT32_MAX)
@@ -80,16 +72,12 @@ static int alloc_cleared(struct vk *v, struct vk_mem *m, uint64_t bytes, enum vk
 
 static int alloc_plan(struct vk *v, struct vk_plan *p, const struct stream *s, struct err *e)
 {
-    uint64_t work = 0;
-    for (uint32_t i = 0; i < p->n_passes; i++)
-        work = MAX(work, p->pass[i].d->work_bytes);
-    p->stride = (uint32_t)align_up(s->h.next_off, 64);
     int rc;
-    if ((rc = alloc_cleared(v, &p->work, work, VK_LOCAL, "the kernels' own memory", e)) ||
+    if ((rc = alloc_cleared(v, &p->work, p->r.work_bytes, VK_LOCAL, "the kernels' own memory", e)) ||
         (rc = alloc_cleared(v, &p->consts, s->h.const_bytes, VK_LOCAL, "constants", e)) ||
-        (rc = alloc_cleared(v, &p->ring, (uint64_t)p->stride * KL_RING, VK_VISIBLE, "the ring of steps", e)))
+        (rc = alloc_cleared(v, &p->ring, (uint64_t)p->r.stride * KL_RING, VK_VISIBLE, "the ring of steps", e)))
         return rc;
-    v->work_bytes += work;
+    p->r.ring = p->ring.p;
     VkResult r = s->h.const_bytes ? vk_upload(v, &p->consts, 0, s->consts, s->h.const_bytes) : VK_SUCCESS;
     return r ? vk_fail(v, r, e, "constants") : 0;
 }
@@ -112,14 +100,14 @@ static uint64_t place_of(void *user, gpu_va va)
 }
 
 /* The arguments of all launches, each at an offset that a dynamic uniform buffer may have, and the set that shows them. */
-static int make_args(struct vk *v, struct vk_plan *p, struct vk_pass *x, const struct stream *s, struct err *e)
+static int make_args(struct vk *v, struct vk_plan *p, struct vk_pass *x, struct err *e)
 {
     const struct dispatch_plan *d = x->d;
-    uint64_t io = vk_arena_va(v, ARENA_IO, 0);
-    const kl_step_begin begin = { .step = io, .ring = p->ring.va, .seq = v->seq.va, .next_off = (uint32_t)s->h.next_off,
-                                  .stride = p->stride };
-    const kl_step_end end = { .next = io + s->h.next_off, .host_next = v->io.va + s->h.next_off, .seq = v->seq.va,
-                              .done = v->done.va, .n = s->h.out_cap };
+    const struct replay_places at = { .io = vk_arena_va(v, ARENA_IO, 0), .host_io = v->io.va, .seq = v->seq.va,
+                                      .done = v->done.va, .ring = p->ring.va };
+    kl_step_begin begin;
+    kl_step_end end;
+    replay_frame(&p->r, &at, &begin, &end);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < d->n + 2; i++) {
         uint32_t n = i < d->n ? d->kernels[d->d[i].kernel].args_bytes : (uint32_t)MAX(sizeof begin, sizeof end);
@@ -165,22 +153,17 @@ static int make_stamps(struct vk *v, struct vk_plan *p, uint32_t n, struct err *
     VkResult r = v->vk.CreateQueryPool(v->dev, &ci, NULL, &p->stamps);
     if (r)
         return vk_fail(v, r, e, "%u time stamps", n + 1);
-    if (n <= v->cap_trace)
+    if (n <= v->r.cap_trace)
         return 0;
-    struct tier_trace *trace = realloc(v->trace, n * sizeof *trace);
-    v->trace = trace ? trace : v->trace;
     uint64_t *stamp = realloc(v->stamp, (n + 1) * sizeof *stamp);
     v->stamp = stamp ? stamp : v->stamp;
-    if (!trace || !stamp)
-        return err_set(e, -ENOMEM, "vulkan: trace of %u launches", n);
-    v->cap_trace = n;
-    return 0;
+    return stamp ? replay_trace_room(&v->r, n, e) : err_set(e, -ENOMEM, "vulkan: trace of %u launches", n);
 }
 
-static int record_passes(struct vk *v, struct vk_plan *p, const struct stream *s, struct err *e)
+static int record_passes(struct vk *v, struct vk_plan *p, struct err *e)
 {
-    const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, p->n_passes };
-    const VkDescriptorPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = p->n_passes,
+    const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, p->r.n_passes };
+    const VkDescriptorPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = p->r.n_passes,
                                             .poolSizeCount = 1, .pPoolSizes = &size };
     const VkCommandBufferAllocateInfo ai = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = v->pool,
                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = 1 };
@@ -188,14 +171,14 @@ static int record_passes(struct vk *v, struct vk_plan *p, const struct stream *s
     VkResult r = v->vk.CreateDescriptorPool(v->dev, &pi, NULL, &p->sets);
     if (r)
         return vk_fail(v, r, e, "descriptor pool");
-    for (uint32_t i = 0; i < p->n_passes; i++)
+    for (uint32_t i = 0; i < p->r.n_passes; i++)
         most = MAX(most, p->pass[i].d->n);
-    int rc = v->trace_on ? make_stamps(v, p, most, e) : 0;
-    for (uint32_t i = 0; i < p->n_passes && !rc; i++) {
+    int rc = v->r.trace_on ? make_stamps(v, p, most, e) : 0;
+    for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {
         struct vk_pass *x = &p->pass[i];
-        dispatch_relocate_by(x->d, place_of, &(struct places){ v, p });
-        rc = make_args(v, p, x, s, e);
-        if (rc || v->trace_on || v->check)
+        dispatch_relocate_by(p->r.pass[i].d, place_of, &(struct places){ v, p });
+        rc = make_args(v, p, x, e);
+        if (rc || v->r.trace_on || v->r.check)
             continue; /* recorded for each step */
         r = v->vk.AllocateCommandBuffers(v->dev, &ai, &x->cb);
         if (!r)
@@ -219,34 +202,27 @@ static bool without_matrices(struct vk *v)
     return false;
 }
 
-static int try_prepare(struct vk *v, const struct stream *s, struct tier_plan **out, struct err *e)
+static int try_prepare(struct vk *v, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
 {
     struct vk_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "vulkan: plan object");
-    p->base = (struct tier_plan){ .tier = &v->base, .s = s, .kind = PLAN_REPLAY };
-    int rc;
-    if ((rc = build_passes(v, p, s, e)) || (rc = alloc_plan(v, p, s, e)) || (rc = record_passes(v, p, s, e))) {
-        vk_plan_destroy(&p->base);
+    int rc = replay_plan_begin(&p->r, &v->r, s, k, e);
+    if (rc || (rc = build_passes(v, p, s, e)) || (rc = alloc_plan(v, p, s, e)) || (rc = record_passes(v, p, e))) {
+        vk_plan_destroy(&p->r.base);
         return rc;
     }
-    v->mirrored = v->mirrored && dispatch_copies_logits(s);
-    *out = &p->base;
+    replay_plan_end(&p->r);
+    *out = &p->r.base;
     return 0;
 }
 
 int vk_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
 {
     struct vk *v = vk_of(t);
-    if (k == PLAN_PERSISTENT)
-        return err_set(e, -ENOTSUP, "vulkan: there is no persistent plan; --plan=replay");
-    if (s->h.n_weights != v->n_weights || s->h.weights_hash != v->weights_hash)
-        return err_set(e, -EINVAL, "vulkan: the stream is of another model than the weights: %u weights, hash %016llx; "
-                       "loaded %u, %016llx", s->h.n_weights, (unsigned long long)s->h.weights_hash, v->n_weights,
-                       (unsigned long long)v->weights_hash);
-    int rc = try_prepare(v, s, out, e);
+    int rc = try_prepare(v, s, k, out, e);
     if (rc && without_matrices(v))
-        rc = try_prepare(v, s, out, e);
+        rc = try_prepare(v, s, k, out, e);
     return rc;
 }
 
@@ -254,33 +230,24 @@ void vk_plan_dump(const struct tier_plan *base, FILE *f)
 {
     const struct vk_plan *p = (const struct vk_plan *)base;
     const struct vk *v = vk_of(base->tier);
-    for (uint32_t i = 0; i < p->n_passes; i++) {
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
         const struct vk_pass *x = &p->pass[i];
-        uint32_t waits = 0;
+        uint32_t rows = p->r.pass[i].max_rows, waits = 0;
         for (uint32_t k = 1; k < x->d->n; k++)
-            waits += x->wait[k];
-        fprintf(f, "command buffer for %u row%s: %u launches, %u barriers\n", x->max_rows, x->max_rows == 1 ? "" : "s", x->d->n,
+            waits += x->d->d[k].wait;
+        fprintf(f, "command buffer for %u row%s: %u launches, %u barriers\n", rows, rows == 1 ? "" : "s", x->d->n,
                 waits);
         for (uint32_t k = 0; k < x->d->n; k++) {
             char name[160];
             const struct dispatch *d = &x->d->d[k];
             vk_variant_name(&v->low.variant[d->variant], name, sizeof name);
-            fprintf(f, "%5u %c command %4u  grid %u,%u,%u  %s\n", k, x->wait[k] ? '|' : ' ', d->cmd, d->grid[0], d->grid[1],
+            fprintf(f, "%5u %c command %4u  grid %u,%u,%u  %s\n", k, d->wait ? '|' : ' ', d->cmd, d->grid[0], d->grid[1],
                     d->grid[2], name);
         }
     }
 }
 
 /* ---- submissions ---- */
-
-static struct vk_pass *pass_for(struct vk_plan *p, const struct step *step)
-{
-    uint32_t i = p->n_passes;
-    while (i-- > 0)
-        if (step->n_rows <= p->pass[i].max_rows && step->n_out <= p->pass[i].max_rows)
-            return &p->pass[i];
-    return &p->pass[0];
-}
 
 static VkResult submit(struct vk *v, VkCommandBuffer cb, uint64_t value)
 {
@@ -309,14 +276,14 @@ static VkResult wait_for(struct vk *v, uint64_t value, uint64_t timeout_ns)
 static void read_stamps(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint32_t n)
 {
     const uint64_t *t = v->stamp;
-    v->n_trace = 0;
+    v->r.n_trace = 0;
     if (v->vk.GetQueryPoolResults(v->dev, p->stamps, 0, n + 1, (n + 1) * sizeof *t, v->stamp, sizeof *t, VK_QUERY_RESULT_64_BIT))
         return;
     for (uint32_t i = 0; i < n; i++)
-        v->trace[i] = (struct tier_trace){ .cmd = x->d->d[i].cmd, .kernel = x->d->kernels[x->d->d[i].kernel].name,
+        v->r.trace[i] = (struct tier_trace){ .cmd = x->d->d[i].cmd, .kernel = x->d->kernels[x->d->d[i].kernel].name,
                                            .start_ns = (uint64_t)((double)(t[i] - t[0]) * v->info.timestamp_ns),
                                            .end_ns = (uint64_t)((double)(t[i + 1] - t[0]) * v->info.timestamp_ns) };
-    v->n_trace = n;
+    v->r.n_trace = n;
 }
 
 /* Launches [0, n), recorded now and waited for: with time stamps, or each in a submission of its own. */
@@ -325,7 +292,7 @@ static VkResult run_now(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint
     static const uint32_t one[3] = { 1, 1, 1 };
     VkCommandBuffer cb;
     VkResult r = VK_SUCCESS;
-    for (uint32_t i = 0; v->check && i < n + 1 && !r; i++) { /* step_begin, then all launches; the frame's end below */
+    for (uint32_t i = 0; v->r.check && i < n + 1 && !r; i++) { /* step_begin, then all launches; the frame's end below */
         *at = i ? i - 1 : 0;
         if ((r = vk_once_begin(v, &cb)))
             return r;
@@ -337,7 +304,7 @@ static VkResult run_now(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint
     }
     if (r)
         return r;
-    if (v->check) {
+    if (v->r.check) {
         if ((r = vk_once_begin(v, &cb)))
             return r;
         vk_record_launch(v, cb, x->set, p->end_variant, x->args_at[x->d->n + 1], one);
@@ -351,9 +318,9 @@ static VkResult run_now(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint
             r = vk_record(v, p, x, cb, n, p->stamps != VK_NULL_HANDLE);
     }
     if (!r)
-        r = submit(v, cb, v->issued + 1);
+        r = submit(v, cb, v->r.issued + 1);
     if (!r)
-        r = wait_for(v, v->issued + 1, UINT64_MAX);
+        r = wait_for(v, v->r.issued + 1, UINT64_MAX);
     v->vk.FreeCommandBuffers(v->dev, v->pool, 1, &cb);
     if (!r && p->stamps)
         read_stamps(v, p, x, n);
@@ -364,56 +331,34 @@ static VkResult run_now(struct vk *v, struct vk_plan *p, struct vk_pass *x, uint
 static int invalid(struct vk *v)
 {
     uint32_t n = vk_invalid_count();
-    if (n && !v->fault.msg[0])
-        err_set(&v->fault, -EIO, "vulkan: the validation layer reports %u error%s; the log has them", n, n == 1 ? "" : "s");
+    if (n && !v->r.fault.msg[0])
+        err_set(&v->r.fault, -EIO, "vulkan: the validation layer reports %u error%s; the log has them", n, n == 1 ? "" : "s");
     return n ? -EIO : 0;
 }
 
-static int submit_some(struct vk *v, struct vk_plan *p, const struct step *step, uint32_t n_cmds, uint64_t *point)
+int vk_run(struct replay *rp, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
 {
-    struct vk_pass *x = pass_for(p, step);
-    uint8_t *slot = (uint8_t *)p->ring.p + (v->issued % KL_RING) * p->stride;
-    uint32_t n = 0, at = UINT32_MAX;
+    struct vk *v = vk_of_replay(rp);
+    struct vk_plan *p = (struct vk_plan *)base;
+    struct vk_pass *x = &p->pass[pass];
+    uint32_t at = UINT32_MAX;
     int rc = invalid(v);
-    if (!rc && v->issued >= KL_RING) /* the slot's previous step must have been read */
-        while ((rc = vk_wait(&v->base, v->issued - KL_RING + 1, 1000000000u)) == -ETIME) {
-        }
     if (rc)
         return rc;
-    uint32_t words = stream_patch(slot, p->base.s, step);
-    v->base.stats.words += words;
-    v->base.stats.host_bytes += 4ull * words;
-    v->last = p;
     VkResult r = vk_copies_end(v);
-    if (!r && n_cmds == p->base.s->h.n_cmds && x->cb) {
-        r = submit(v, x->cb, v->issued + 1);
+    if (!r && n == x->d->n && x->cb) {
+        r = submit(v, x->cb, rp->issued + 1);
     } else if (!r) {
-        while (n < x->d->n && x->d->d[n].cmd < n_cmds)
-            n++;
         uint32_t before = alloc_guard_count(); /* recording is the driver's, too */
         r = run_now(v, p, x, n, &at);
         alloc_guard_set(before);
     }
     if (r) {
-        vk_report(v, r, p, at < x->d->n ? x->d->d[at].cmd : UINT32_MAX, "running a step");
+        vk_report(v, r, base, at < x->d->n ? x->d->d[at].cmd : UINT32_MAX, "running a step");
         return -EIO;
     }
-    *point = ++v->issued;
+    *point = rp->issued + 1;
     return 0;
-}
-
-int vk_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
-{
-    return submit_some(vk_of(t), (struct vk_plan *)p, step, p->s->h.n_cmds, point);
-}
-
-int vk_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)
-{
-    uint64_t point;
-    int rc = submit_some(vk_of(t), (struct vk_plan *)p, step, n_cmds, &point);
-    while (!rc && (rc = vk_wait(t, point, 1000000000u)) == -ETIME)
-        rc = 0;
-    return rc;
 }
 
 /* Looks at the semaphore's counter while a step is short, then sleeps on it; a device in software wants the processor for
@@ -424,7 +369,7 @@ int vk_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     struct vk *v = vk_of(t);
     uint64_t now = 0, start = 0, t0 = clock_ns();
     VkResult r = VK_SUCCESS;
-    if (point > v->issued)
+    if (point > v->r.issued)
         return -EINVAL;
     while (!v->low.caps.software && !r && (r = v->vk.GetSemaphoreCounterValue(v->dev, v->timeline, &now)) == VK_SUCCESS) {
         if (now >= point)
@@ -441,7 +386,7 @@ int vk_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     if (r == VK_TIMEOUT)
         return -ETIME;
     if (r) {
-        vk_report(v, r, v->last, UINT32_MAX, "waiting for a step");
+        vk_report(v, r, v->r.last, UINT32_MAX, "waiting for a step");
         return -EIO;
     }
     return invalid(v);

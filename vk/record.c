@@ -45,7 +45,7 @@ VkResult vk_record(struct vk *v, struct vk_plan *p, struct vk_pass *x, VkCommand
     if (stamps)
         v->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, p->stamps, 0);
     for (uint32_t i = 0; i < n; i++) {
-        if (i && (x->wait[i] || stamps))
+        if (i && (x->d->d[i].wait || stamps))
             between(v, cb);
         vk_record_launch(v, cb, x->set, x->d->d[i].variant, x->args_at[i], x->d->d[i].grid);
         if (stamps)

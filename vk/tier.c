@@ -38,6 +38,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
     info->mem_free_bytes = d->local_free;
     info->by_capacity = true;
     info->kv_planes = true;
+    info->compiles = true;
     info->chunk = c->software ? 64 : d->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 2048 : 512;
     info->software = c->software;
 }
@@ -78,12 +79,12 @@ static void vk_destroy(struct tier *t)
         vk_mem_free(v, &v->io);
         vk_mem_free(v, &v->stage);
         vk_device_end(v);
-        if (v->fault.msg[0] || v->rejected || !vk_device_keep(v))
+        if (v->r.fault.msg[0] || v->rejected || !vk_device_keep(v))
             vk_device_destroy(v);
     }
     pthread_mutex_destroy(&v->queue_lock);
-    free(v->trace);
     free(v->stamp);
+    replay_free(&v->r);
     free(v);
 }
 
@@ -141,31 +142,22 @@ static uint32_t lone_variant(struct vk *v, enum vk_kernel k, uint32_t threads, s
     return i == UINT32_MAX || vk_pipelines_build(v, e) ? UINT32_MAX : i;
 }
 
-/* Does the device execute what it is given? One addition, looked at. */
-static int self_check(struct vk *v, struct err *e)
+static int add(struct replay *rp, const float a[REPLAY_CHECK_N], float y[REPLAY_CHECK_N], struct err *e)
 {
-    enum { N = 64 };
-    float a[N], y[N];
+    enum { STEP_AT = 512, A_AT = 1024, Y_AT = 2048, BYTES = REPLAY_CHECK_N * sizeof(float) };
+    struct vk *v = vk_of_replay(rp);
     const ka_step step = { .n_rows = 1 };
     struct vk_mem m = { 0 };
     uint32_t variant = lone_variant(v, VK_add, 64, e);
     if (variant == UINT32_MAX)
         return e && e->code ? e->code : -EIO;
-    for (int i = 0; i < N; i++)
-        a[i] = (float)i;
     VkResult r = vk_mem_alloc(v, &m, 4096, VK_LOCAL);
-    const kl_add args = { .step = m.va + 512, .y = m.va + 2048, .a = m.va + 1024, .b = m.va + 1024, .n = N };
-    if (!r && !(r = vk_upload(v, &m, 0, &args, sizeof args)) && !(r = vk_upload(v, &m, 512, &step, sizeof step)) &&
-        !(r = vk_upload(v, &m, 1024, a, sizeof a)) && !(r = launch_alone(v, &m, variant, 1, NULL)))
-        r = vk_download(v, &m, 2048, y, sizeof y);
+    const kl_add args = { .step = m.va + STEP_AT, .y = m.va + Y_AT, .a = m.va + A_AT, .b = m.va + A_AT, .n = REPLAY_CHECK_N };
+    if (!r && !(r = vk_upload(v, &m, 0, &args, sizeof args)) && !(r = vk_upload(v, &m, STEP_AT, &step, sizeof step)) &&
+        !(r = vk_upload(v, &m, A_AT, a, BYTES)) && !(r = launch_alone(v, &m, variant, 1, NULL)))
+        r = vk_download(v, &m, Y_AT, y, BYTES);
     vk_mem_free(v, &m);
-    if (r)
-        return vk_fail(v, r, e, "self-check");
-    for (int i = 0; i < N; i++)
-        if (y[i] != 2.0f * a[i])
-            return err_set(e, -EIO, "vulkan: self-check: %g + %g gave %g on %s: another driver, or --tier=cpu", (double)a[i],
-                           (double)a[i], (double)y[i], v->info.name);
-    return 0;
+    return r ? vk_fail(v, r, e, "self-check") : 0;
 }
 
 static int open_device(struct vk *v, struct err *e)
@@ -179,9 +171,9 @@ static int open_device(struct vk *v, struct err *e)
     }
     if (rc || (rc = vk_device_begin(v, e)))
         return rc;
-    v->t = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
-                                     .shared_core = v->info.caps.shared_max, .kernels = vk_kernels, .lower = vk_lower,
-                                     .user = &v->low };
+    v->r.target = (struct dispatch_target){ .n_cores = v->info.caps.cores, .shared_max = v->info.caps.shared_max,
+                                            .shared_core = v->info.caps.shared_max, .kernels = vk_kernels,
+                                            .lower = vk_lower, .user = &v->low };
     VkResult r = vk_mem_alloc(v, &v->seq, 256, VK_LOCAL);
     if (!r)
         r = vk_clear(v, &v->seq);
@@ -189,7 +181,7 @@ static int open_device(struct vk *v, struct err *e)
         r = vk_mem_alloc(v, &v->done, 256, VK_READBACK);
     if (!r)
         r = vk_clear(v, &v->done);
-    return r ? vk_fail(v, r, e, "step counters") : self_check(v, e);
+    return r ? vk_fail(v, r, e, "step counters") : replay_self_check(&v->r, v->info.name, ": another driver, or --tier=cpu", e);
 }
 
 static int vk_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
@@ -205,10 +197,10 @@ static int vk_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct er
                 return vk_fail(v, r, e, "clearing memory");
         }
     }
-    v->mirrored = true;
+    v->r.mirrored = true;
     VkResult r = vk_mem_alloc(v, &v->io, bytes[ARENA_IO], VK_READBACK);
     if (!r)
-        memset(v->io.p, 0, v->io.bytes);
+        v->r.mirror = memset(v->io.p, 0, v->io.bytes);
     return r ? vk_fail(v, r, e, "%llu KiB of host memory", (unsigned long long)(bytes[ARENA_IO] >> 10)) : 0;
 }
 
@@ -216,13 +208,9 @@ static int vk_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct er
 
 static int finish_steps(struct vk *v, struct err *e)
 {
-    int rc;
-    while ((rc = vk_wait(&v->base, v->issued, 1000000000u)) == -ETIME) {
-    }
-    if (rc)
-        return err_set(e, rc, "%s", v->fault.msg);
-    VkResult r = vk_copies_end(v);
-    return r ? vk_fail(v, r, e, "copying memory") : 0;
+    int rc = replay_finish(&v->r, v->r.issued, e);
+    VkResult r = rc ? VK_SUCCESS : vk_copies_end(v);
+    return rc ? rc : r ? vk_fail(v, r, e, "copying memory") : 0;
 }
 
 static int move_bytes(struct vk *v, enum arena a, uint64_t off, void *bytes, uint64_t n, bool write, struct err *e)
@@ -255,35 +243,18 @@ static int vk_copy(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uin
     return r ? vk_fail(vk_of(t), r, e, "copying memory") : 0;
 }
 
-static const void *vk_map(struct tier *t, enum arena a, uint64_t off)
-{
-    struct vk *v = vk_of(t);
-    return a == ARENA_IO && v->mirrored ? (const uint8_t *)v->io.p + off : NULL;
-}
+/* What reads the roof: the arguments' memory and the kernel. */
+struct reading {
+    struct vk_mem args;
+    uint32_t variant;
+};
 
-static int vk_fault(struct tier *t, struct err *out)
+static int read_once(struct replay *rp, void *user, uint64_t *ns, struct err *e)
 {
-    struct vk *v = vk_of(t);
-    if (!v->fault.msg[0])
-        return -ENOENT;
-    *out = v->fault;
-    return 0;
-}
-
-static uint32_t vk_trace(struct tier *t, const struct tier_trace **out)
-{
-    struct vk *v = vk_of(t);
-    *out = v->trace;
-    return v->n_trace;
-}
-
-static uint64_t vk_resident(const struct tier *t)
-{
-    const struct vk *v = (const struct vk *)t;
-    uint64_t sum = v->weight_bytes + v->work_bytes;
-    for (int a = 0; a < ARENA_COUNT; a++)
-        sum += t->arena_bytes[a];
-    return sum;
+    struct vk *v = vk_of_replay(rp);
+    struct reading *x = user;
+    VkResult r = launch_alone(v, &x->args, x->variant, 8 * v->info.caps.cores, ns);
+    return r ? vk_fail(v, r, e, "measuring the roof") : 0;
 }
 
 /* Memory of its own, larger than any cache; in software less, it is the host's. */
@@ -291,34 +262,28 @@ static int vk_roof(struct tier *t, double *gbs, struct err *e)
 {
     enum { READS = 4 };
     struct vk *v = vk_of(t);
-    uint64_t bytes = (uint64_t)(v->info.caps.software ? 64 : 1024) << 20, ns = 0, best = 0;
-    struct vk_mem m = { 0 }, args = { 0 };
+    uint64_t bytes = (uint64_t)(v->info.caps.software ? 64 : 1024) << 20;
+    struct vk_mem m = { 0 };
+    struct reading x = { 0 };
     int rc = finish_steps(v, e);
-    uint32_t variant = rc ? UINT32_MAX : lone_variant(v, VK_roof, 256, e);
-    if (variant == UINT32_MAX)
+    x.variant = rc ? UINT32_MAX : lone_variant(v, VK_roof, 256, e);
+    if (x.variant == UINT32_MAX)
         return rc ? rc : -EIO;
     VkResult r = vk_mem_alloc(v, &m, bytes, VK_LOCAL);
     if (!r)
         r = vk_clear(v, &m);
     if (!r)
-        r = vk_mem_alloc(v, &args, 512, VK_LOCAL);
+        r = vk_mem_alloc(v, &x.args, 512, VK_LOCAL);
     const kl_roof a = { .p = m.va, .out = v->seq.va + 64, .n16 = (uint32_t)(bytes / 16) };
     if (!r)
-        r = vk_upload(v, &args, 0, &a, sizeof a);
-    for (int i = 0; i < READS && !r; i++) {
-        r = launch_alone(v, &args, variant, 8 * v->info.caps.cores, &ns);
-        best = i == 0 || ns < best ? ns : best;
-    }
+        r = vk_upload(v, &x.args, 0, &a, sizeof a);
+    rc = r ? vk_fail(v, r, e, "measuring the roof") : replay_roof(&v->r, bytes, READS, read_once, &x, gbs, e);
     vk_mem_free(v, &m);
-    vk_mem_free(v, &args);
-    if (r)
-        return vk_fail(v, r, e, "measuring the roof");
-    if (!best)
-        return err_set(e, -ENOTSUP, "vulkan: no time stamps on this queue, so no roof");
-    *gbs = (double)bytes / (double)best;
-    return 0;
+    vk_mem_free(v, &x.args);
+    return rc;
 }
 
+static const struct replay_ops ops = { .run = vk_run, .add = add };
 static const struct tier_impl vk_impl = {
     .name = "vulkan",
     .destroy = vk_destroy,
@@ -326,17 +291,17 @@ static const struct tier_impl vk_impl = {
     .alloc = vk_alloc,
     .prepare = vk_prepare,
     .plan_destroy = vk_plan_destroy,
-    .submit = vk_submit,
+    .submit = replay_submit,
     .wait = vk_wait,
     .read = vk_read,
     .write = vk_write,
     .copy = vk_copy,
-    .map = vk_map,
-    .fault = vk_fault,
+    .map = replay_map,
+    .fault = replay_fault,
     .dump = vk_plan_dump,
-    .trace = vk_trace,
-    .submit_prefix = vk_submit_prefix,
-    .resident = vk_resident,
+    .trace = replay_trace,
+    .submit_prefix = replay_submit_prefix,
+    .resident = replay_resident,
     .roof = vk_roof,
     .describe = vk_describe,
 };
@@ -346,22 +311,23 @@ static int vk_open(const struct tier_opts *o, struct tier **out, struct err *e)
     struct vk *v = calloc(1, sizeof *v);
     if (!v)
         return err_set(e, -ENOMEM, "vulkan: tier object");
-    v->base.impl = &vk_impl;
-    v->check = o->check;
-    v->trace_on = o->trace;
+    v->r.tier.impl = &vk_impl;
+    v->r.ops = &ops;
+    v->r.check = o->check;
+    v->r.trace_on = o->trace;
     v->fresh = o->fresh;
     pthread_mutex_init(&v->queue_lock, NULL);
-    int rc = open_instance(v, o, &v->base.info);
+    int rc = open_instance(v, o, &v->r.tier.info);
     if (rc)
-        err_set(e, rc, "vulkan: %s", v->base.info.note);
+        err_set(e, rc, "vulkan: %s", v->r.tier.info.note);
     else
         rc = open_device(v, e);
     if (rc) {
-        vk_destroy(&v->base);
+        vk_destroy(&v->r.tier);
         return rc;
     }
-    *out = &v->base;
+    *out = &v->r.tier;
     return 0;
 }
 
-const struct tier_driver tier_driver_vulkan = { "vulkan", vk_probe, vk_open };
+const struct tier_driver tier_driver_vulkan = { "vulkan", vk_probe, vk_open, NULL };

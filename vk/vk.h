@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "rt/tier.h"
+#include "rt/replay.h"
 #include "vk/driver.h"
 #include "vk/lower.h"
 
@@ -60,7 +60,7 @@ struct vk_pipeline {
 };
 
 struct vk {
-    struct tier base;
+    struct replay r;
     struct vk_api vk;
     VkInstance instance;
     struct vk_device_info info;
@@ -73,10 +73,8 @@ struct vk {
     VkPipelineCache cache;
     uint64_t cache_key;           /* what its file is for: device, driver, shaders */
     size_t cache_bytes;           /* as loaded or saved last */
-    bool check, trace_on;
     bool rejected;                /* a kernel, by the driver */
     int fresh;                    /* tier_opts */
-    struct dispatch_target t;
     struct vk_lowering low;
     struct vk_pipeline *pipeline; /* of low.variant[i] */
     uint32_t n_pipelines;
@@ -85,37 +83,26 @@ struct vk {
     struct vk_mem seq;            /* u32 on the device: steps begun    */
     struct vk_mem done;           /* u32 in host memory: steps ended   */
     struct vk_mem io;             /* mirror of IO: logits and next tokens of the last step */
-    bool mirrored;
     struct vk_mem stage;          /* for vk_upload and vk_download */
     VkCommandBuffer copies;       /* begun, with copies that wait for vk_copies_end; or NULL */
     VkSemaphore timeline;
-    uint64_t issued;
-    uint64_t weight_bytes, weights_hash, work_bytes;
-    uint32_t n_weights;
-    struct tier_trace *trace;
-    uint32_t n_trace, cap_trace;
-    uint64_t *stamp;              /* [cap_trace + 1], as the device gave them */
-    struct err fault;
-    const struct vk_plan *last;
+    uint64_t *stamp;              /* [r.cap_trace + 1], as the device gave them */
 };
 
-/* Launches for steps of at most max_rows rows. */
+/* A pass as the driver has it. */
 struct vk_pass {
-    struct dispatch_plan *d;
-    uint32_t max_rows;
+    const struct dispatch_plan *d; /* the replay_pass's */
     uint32_t *args_at;   /* [d->n + 2]: where each launch's arguments lie; then step_begin's and step_end's */
-    bool *wait;          /* [d->n]: a barrier comes before it */
     struct vk_mem args;
     VkDescriptorSet set;
     VkCommandBuffer cb;
 };
 
 struct vk_plan {
-    struct tier_plan base;
-    struct vk_pass pass[4]; /* by falling max_rows */
-    uint32_t n_passes;
+    struct replay_plan r;
+    struct vk_pass pass[REPLAY_PASSES];
     struct vk_mem work, consts, ring;
-    uint32_t stride, begin_variant, end_variant;
+    uint32_t begin_variant, end_variant;
     VkDescriptorPool sets;
     VkQueryPool stamps; /* when tracing */
 };
@@ -123,6 +110,10 @@ struct vk_plan {
 static inline struct vk *vk_of(const struct tier *t)
 {
     return (struct vk *)t;
+}
+static inline struct vk *vk_of_replay(const struct replay *r)
+{
+    return (struct vk *)r;
 }
 
 /* e gets "vulkan: <what>: <error>"; -ENOMEM where memory ran out, else -EIO. */
@@ -184,8 +175,7 @@ int vk_load(struct tier *t, const struct tier_weights *w, const struct progress 
 /* vk/plan.c */
 int vk_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e);
 void vk_plan_destroy(struct tier_plan *p);
-int vk_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point);
-int vk_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
+int vk_run(struct replay *r, struct replay_plan *p, uint32_t pass, uint32_t n, uint64_t *point); /* replay_ops */
 int vk_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
 void vk_plan_dump(const struct tier_plan *p, FILE *f);
 
@@ -195,7 +185,7 @@ VkResult vk_record(struct vk *v, struct vk_plan *p, struct vk_pass *x, VkCommand
 void vk_record_launch(struct vk *v, VkCommandBuffer cb, VkDescriptorSet set, uint32_t variant, uint32_t args_at,
                       const uint32_t grid[3]);
 
-/* vk/report.c: the story of a failure in a folder of its own; its path goes into v->fault. */
-void vk_report(struct vk *v, VkResult r, const struct vk_plan *p, uint32_t cmd, const char *when);
+/* vk/report.c: a report of a failure, in a folder of its own; its path goes into v->r.fault. */
+void vk_report(struct vk *v, VkResult r, const struct replay_plan *p, uint32_t cmd, const char *when);
 
 #endif

@@ -7,8 +7,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/proof/op_check.h"
-#include "engine/validate.h"
-#include "rt/blob.h"
+#include "engine/proof/validate.h"
 #include "rt/dispatch.h"
 #include "rt/ladder.h"
 
@@ -18,16 +17,6 @@ struct climb {
     void *state;              /* theirs                               */
     FILE *detail;
 };
-
-static const struct ladder *const ladders[] = { &ladder_kfd };
-
-static const struct ladder *find_ladder(const char *tier)
-{
-    for (size_t i = 0; i < ARRAY_LEN(ladders); i++)
-        if (strcmp(ladders[i]->tier, tier) == 0)
-            return ladders[i];
-    return NULL;
-}
 
 /* ---- the rungs that every tier has: 1 means skipped, with the reason in found ---- */
 
@@ -98,12 +87,6 @@ static bool is_a_command(uint32_t kernel)
            kernel != K_ladder_shared;
 }
 
-/* Kernels that only exist for NVIDIA's GPUs have no code here. */
-static bool is_for_amd(const struct kernel_info *k)
-{
-    return kernel_blob_find(k->module, "gfx1201") != NULL;
-}
-
 /* Kernels of the catalogue that no plan of this process has used. */
 static uint32_t unused_kernels(const struct climb *c, char *names, size_t n)
 {
@@ -111,7 +94,7 @@ static uint32_t unused_kernels(const struct climb *c, char *names, size_t n)
     size_t len = 0;
     names[0] = 0;
     for (uint32_t i = 0; i < KERNEL_COUNT; i++) {
-        if (dispatch_used[i] || !is_a_command(i) || !is_for_amd(&kernel_infos[i]))
+        if (dispatch_used[i] || !is_a_command(i) || !kernel_for_all(i))
             continue;
         fprintf(c->detail, "kernel %s was not run by any case\n", kernel_infos[i].name);
         count++;
@@ -167,7 +150,7 @@ static int pair_open(const struct climb *c, struct pair *p, struct err *e)
 {
     struct engine_opts a = { .path = c->o->model, .tier = c->o->tier, .n_ctx = 256, .device = c->o->device,
                              .device_set = c->o->device >= 0 };
-    struct engine_opts b = { .path = c->o->model, .tier = "cpu", .n_ctx = 256 };
+    struct engine_opts b = { .path = c->o->model, .tier = tier_reference(), .n_ctx = 256 };
     int rc;
     *p = (struct pair){ 0 };
     if ((rc = engine_open(&a, &p->ea, e)) == 0) {
@@ -230,7 +213,7 @@ static int compare_tokens(struct climb *c, uint32_t n, struct ladder_out *out, s
     enum { PROMPT = 32 };
     struct engine_opts a = { .path = c->o->model, .tier = c->o->tier, .device = c->o->device,
                              .device_set = c->o->device >= 0 };
-    struct engine_opts b = { .path = c->o->model, .tier = "cpu" };
+    struct engine_opts b = { .path = c->o->model, .tier = tier_reference() };
     struct validate_result r;
     int32_t prompt[PROMPT];
     if (needs_model(c, out))
@@ -338,10 +321,10 @@ static int climb_rungs(struct climb *c, struct ladder_result *r, struct err *e)
 static int check_tier(const char *name, struct err *e)
 {
     char known[128] = "";
+    if (tier_find(name))
+        return 0;
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
         size_t n = strlen(known);
-        if (strcmp((*d)->name, name) == 0)
-            return 0;
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*d)->name);
     }
     return err_set(e, -EINVAL, "ladder: there is no tier '%s': %s", name, known);
@@ -352,7 +335,7 @@ int ladder_climb(const struct ladder_opts *o, struct ladder_result *r, struct er
     int rc = check_tier(o->tier, e);
     if (rc)
         return rc;
-    struct climb c = { .o = o, .own = find_ladder(o->tier), .detail = o->detail };
+    struct climb c = { .o = o, .own = tier_find(o->tier)->ladder, .detail = o->detail };
     *r = (struct ladder_result){ .n = n_rungs(&c) };
     if (!c.detail)
         c.detail = fopen("/dev/null", "w");
@@ -371,7 +354,7 @@ int ladder_list(const char *tier, void (*line)(void *user, const struct ladder_l
     int rc = check_tier(tier, e);
     if (rc)
         return rc;
-    struct climb c = { .own = find_ladder(tier) };
+    struct climb c = { .own = tier_find(tier)->ladder };
     for (uint32_t i = 0; i < n_rungs(&c); i++) {
         struct ladder_line l = line_of(&c, i);
         line(user, &l);

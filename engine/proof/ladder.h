@@ -23,7 +23,7 @@ struct ladder_line {
     const char *name, *proves;
     enum ladder_status status;
     double ms;
-    const char *found;        /* what came: when it failed, the whole story; when skipped, why   */
+    const char *found;        /* what came: when it failed, the whole error; when skipped, why   */
     const char *look;         /* when it failed: where to look on a real machine                 */
 };
 

@@ -5,30 +5,24 @@
 #define NMSE_FLOAT 1e-11
 #define NMSE_MATH  1e-9
 
-/* X(type, name, smallest n_in): the types that zinc reads */
-#define TYPES(X)                                                                                                       \
-    X(F32, "f32", 16) X(F16, "f16", 16) X(BF16, "bf16", 16) X(Q4_0, "q4_0", 32) X(Q4_1, "q4_1", 32)                    \
-    X(Q5_0, "q5_0", 32) X(Q5_1, "q5_1", 32) X(Q8_0, "q8_0", 32) X(IQ4_NL, "iq4_nl", 32) X(MXFP4, "mxfp4", 32)          \
-    X(Q2_K, "q2_k", 256) X(Q3_K, "q3_k", 256) X(Q4_K, "q4_k", 256) X(Q5_K, "q5_k", 256) X(Q6_K, "q6_k", 256)           \
-    X(IQ4_XS, "iq4_xs", 256)
-#define LIMIT(t) (QT_##t == QT_F32 || QT_##t == QT_F16 || QT_##t == QT_BF16 ? NMSE_FLOAT : NMSE_INT8)
-
-/* A matrix: ragged against panels of 16, and one row more than any power of two. */
-#define PER_TYPE(t, s, n)                                                                                              \
+/* A matrix of type t, n_in at least n: ragged against panels of 16, and one row more than any power of two. */
+#define PER_TYPE(t, s, n, limit)                                                                                       \
     { "embed/" s, make_embed, QT_##t, 5, n, 64, .max_nmse = 1e-13 },                                                   \
-    { "matmul/" s "/smallest", make_matmul, QT_##t, 3, n, 1, .max_nmse = LIMIT(t) },                                   \
-    { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 3 * n, 53, .max_nmse = LIMIT(t) },                                \
+    { "matmul/" s "/smallest", make_matmul, QT_##t, 3, n, 1, .max_nmse = limit },                                      \
+    { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 3 * n, 53, .max_nmse = limit },                                   \
     { "matmul/" s "/norm+bias+scale+resid", make_matmul, QT_##t, 17, 512, 64,                                          \
-      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = LIMIT(t) },                                        \
+      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = limit },                                           \
     { "proj/" s, make_proj, QT_##t, 4, 256, 50, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },                   \
-    { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * LIMIT(t) },                    \
-    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * LIMIT(t) },                  \
+    { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * limit },                       \
+    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * limit },                     \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
-      .max_nmse = LIMIT(t) },                                                                                          \
+      .max_nmse = limit },                                                                                             \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
 const struct op_case op_cases[] = {
-    TYPES(PER_TYPE)
+#define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT)
+#define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8)
+#include "kernels/qtypes.def"
     /* tiles of matrix units, whole and ragged, on the tiers that have them */
     { "matmul/prompt q4_k", make_matmul, QT_Q4_K, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
       .max_nmse = NMSE_INT8 },

@@ -52,7 +52,7 @@ static enum op_verdict check_runs(const struct op_case *c, struct ops *o, const 
     enum op_verdict v = OP_WRONG;
     int rc = ops_finish(o, &e);
     if (!rc)
-        rc = ops_run(o, &(struct ops_how){ .tier = "cpu", .exact = true, .threads = 2 }, &want, &e);
+        rc = ops_run(o, &(struct ops_how){ .tier = tier_reference(), .exact = true, .threads = 2 }, &want, &e);
     if (!rc && (rc = ops_run(o, &(struct ops_how){ .tier = tier, .threads = 1 }, &got, &e)) == -ENOTSUP)
         v = OP_UNSUPPORTED;
     if (!rc && c->rows > 1)

@@ -441,7 +441,7 @@ static int submit_rows(struct ops *o, struct open_tier *x, uint32_t r0, uint32_t
     int rc = tier_submit(x->t, x->p, &st, &point);
     if (rc == 0)
         rc = tier_wait(x->t, point, 60000000000ull);
-    if (rc && (!x->t->impl->fault || x->t->impl->fault(x->t, e)))
+    if (rc && tier_fault(x->t, e))
         err_set(e, rc, "submit of rows %u..%u: %d", r0, r0 + n, rc);
     free(out);
     return rc;

@@ -77,7 +77,7 @@ struct ops_result {
 };
 void ops_result_free(struct ops_result *r);
 
-/* -ENOTSUP: the tier has no such command; -EIO with the story: guard bytes were overwritten, or the tier failed. */
+/* -ENOTSUP: the tier has no such command; -EIO, told in e: guard bytes were overwritten, or the tier failed. */
 int ops_run(struct ops *o, const struct ops_how *how, struct ops_result *out, struct err *e);
 
 /* Microseconds of processor time per step of one thread, best of `reps`, with the L2 cache flushed in between. */

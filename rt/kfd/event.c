@@ -55,11 +55,21 @@ static void take(struct kfd_dev *d, const struct kfd_event_data *memory, const s
         f->no_execute = memory->memory.no_execute;
     }
     if (!f->hardware && (hw->hw.gpu_id || hw->hw.memory_lost)) {
-        f->hardware = true;
+        f->hardware = f->told = true;
         f->reset_type = hw->hw.reset_type;
         f->reset_cause = hw->hw.reset_cause;
         f->memory_lost = hw->hw.memory_lost;
     }
+}
+
+/* A hardware exception may come without data: Linux before 6.8 never copies it ("drm/amdkfd: Copy HW exception data to
+ * user event"), and kfd_signal_hw_exception_event, which reports packets that the card could not read, still fills none
+ * in. The event is not reset by waiting, so asking for it alone tells. */
+static bool hw_event_is_set(struct kfd_dev *d)
+{
+    struct kfd_event_data ev = { .event_id = d->hw_event };
+    struct kfd_wait_events w = { .events = (uintptr_t)&ev, .n_events = 1 };
+    return kfd_call(d, KFD_IOC_WAIT_EVENTS, &w) == 0 && w.result == KFD_WAIT_COMPLETE;
 }
 
 int kfd_events_wait(struct kfd_dev *d, uint32_t ms)
@@ -74,6 +84,8 @@ int kfd_events_wait(struct kfd_dev *d, uint32_t ms)
     }
     if (rc == 0 && w.result == KFD_WAIT_COMPLETE)
         take(d, &ev[1], &ev[2]);
+    if (rc == 0 && w.result == KFD_WAIT_COMPLETE && !d->fault.memory && !d->fault.hardware)
+        d->fault.hardware = hw_event_is_set(d);
     if (d->fault.memory || d->fault.hardware)
         return -EIO;
     return rc == 0 && w.result == KFD_WAIT_COMPLETE ? 0 : -ETIME;
@@ -86,9 +98,12 @@ void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n)
         const struct kfd_mem *m = kfd_mem_at(d, f->va, 1);
         const char *why = f->read_only ? "write to read-only memory" : f->no_execute ? "memory is not code" : "page "
                                                                                                               "fault";
-        const char *judged = kfd_mem_judge((void *)(uintptr_t)d, f->va, 1, false);
+        const char *judged = kfd_mem_check((void *)(uintptr_t)d, f->va, 1, false);
         snprintf(out, n, "%s at 0x%llx "
                  "(%s)", why, (unsigned long long)f->va, m ? m->name : judged ? judged : "mapped");
+    } else if (f->hardware && !f->told) {
+        snprintf(out, n, "a hardware exception, of which this kernel tells no more: a reset, or a packet that the card "
+                 "could not read (dmesg says)");
     } else if (f->hardware) {
         snprintf(out, n, "the GPU was reset (%s%s)", f->reset_cause ? "memory error" : "it hung",
                  f->memory_lost ? ", its memory is lost" : "");

@@ -17,7 +17,7 @@
  * helps. A device belongs to the process that opened it; a child of fork must not use it (calls give -EPERM there).
  * Not thread-safe, but for kfd_mem_alloc of nothing and plain stores to memory that is mapped.
  *
- * Numbers of hardware: chips.def; the kernel's interface: ioctl.h. */
+ * Numbers of hardware: rt/amd/chips.def; the kernel's interface: ioctl.h. */
 #ifndef ZINC_RT_KFD_KFD_H
 #define ZINC_RT_KFD_KFD_H
 
@@ -26,32 +26,18 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "rt/amd/winsys.h"
 #include "rt/kfd/sys.h"
 #include "rt/pm4/pm4.h"
 
 enum { KFD_MAX_GPUS = 16, KFD_PAGE = 4096 };
-
-/* ---- chips, chips.c ---- */
-
-struct kfd_chip {
-    const char *name;         /* "gfx1201", also the name of its code objects' target   */
-    uint32_t version;         /* gfx_target_version                                     */
-    enum pm4_gen gen;
-    uint32_t elf_mach;
-    uint32_t save_vgpr_bytes; /* vector registers of a CU in the context save area      */
-    const char *first_linux;
-    bool apu;                 /* its memory is the host's                               */
-    const char *product;
-};
-extern const struct kfd_chip kfd_chips[]; /* ends with name NULL */
-const struct kfd_chip *kfd_chip_of(uint32_t gfx_target_version); /* NULL: zinc has no kernels for it */
 
 /* ---- topology.c ---- */
 
 /* One GPU as sysfs tells it. */
 struct kfd_gpu {
     uint32_t node, gpu_id;
-    const struct kfd_chip *chip; /* NULL: not supported            */
+    const struct amd_chip *chip; /* NULL: not supported            */
     char name[64];               /* for people                     */
     uint32_t version;            /* gfx_target_version             */
     uint32_t render_minor;       /* /dev/dri/renderD<minor>        */
@@ -86,6 +72,7 @@ struct kfd_mem {
 /* What the driver said about a failure. */
 struct kfd_fault {
     bool memory, hardware;
+    bool told;                                       /* of hardware: the driver passed its data */
     uint64_t va;                                     /* of a memory fault: the page */
     bool not_present, read_only, no_execute;
     uint32_t reset_type, reset_cause, memory_lost;   /* of a reset                  */
@@ -134,26 +121,21 @@ int kfd_mem_available(struct kfd_dev *d, uint64_t *bytes, struct err *e); /* of 
 /* The memory that holds `bytes` bytes at va, or NULL. */
 const struct kfd_mem *kfd_mem_at(const struct kfd_dev *d, uint64_t va, uint64_t bytes);
 /* NULL: fine; else "unmapped", "freed: ...": what pm4_decode asks. user: the device. */
-const char *kfd_mem_judge(void *user, uint64_t va, uint64_t bytes, bool write);
+const char *kfd_mem_check(void *user, uint64_t va, uint64_t bytes, bool write);
 
 /* ---- queue.c ---- */
 
-/* What the queue writes for the host to poll; one page. */
-struct kfd_cells {
-    uint64_t fence;      /* the newest complete point                                    */
-    uint32_t progress;   /* whatever submissions write there                             */
-    uint32_t done;       /* steps, of the tier                                           */
-    uint64_t stamp[2];   /* time stamps                                                  */
-};
+enum { KFD_POINTS = 256 }; /* at most so many in flight */
 struct kfd_queue {
     struct kfd_dev *dev;
     struct kfd_queue *next;
     struct kfd_mem *ring, *pointers, *eop, *save, *cells_mem;
-    volatile struct kfd_cells *cells;
+    volatile struct amd_cells *cells;
     uint32_t *ring_dw, mask;        /* dwords - 1                                        */
-    volatile uint64_t *rptr, *wptr_cell, *doorbell;
+    volatile uint64_t *rptr, *wptr_cell, *doorbell; /* rptr: see kfd_queue_fetched       */
     uint64_t wptr;                  /* dwords written                                    */
     uint64_t point;                 /* submissions                                       */
+    uint64_t end[KFD_POINTS];       /* [point % KFD_POINTS]: wptr behind the point       */
     uint32_t id;
     bool created, dead;             /* dead: a fault or a hang; nothing completes        */
     uint64_t progress_ns;           /* when the fence or progress last moved, as seen    */
@@ -171,11 +153,22 @@ void kfd_queue_destroy(struct kfd_queue *q); /* NULL is fine; memory that its pa
 /* Copies n dwords (up to KFD_SUBMIT_MAX) to the ring, a fence behind them, and rings the doorbell. Makes no system
  * call unless the ring is full. */
 int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64_t *point, struct err *e);
-/* 0: the point is complete. -ETIME: not yet. -EIO: fault or hang, e has the driver's story; the queue is dead. */
+/* 0: the point is complete. -ETIME: not yet. -EIO: fault or hang, e says what the driver reported; the queue is dead. */
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e);
 static inline bool kfd_queue_is_done(const struct kfd_queue *q, uint64_t point)
 {
     return __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE) >= point;
+}
+/* Where in the ring the GPU fetches next, in dwords; when all is fetched, kfd_queue_written. The read pointer of a PM4
+ * queue has 32 bits and wraps with the ring (gfx_v11_0.c and gfx_v12_0.c, get_rptr_compute; RptrWhenConsumed in
+ * kfdtest's PM4Queue.cpp): it tells a full ring from an empty one to nobody, so room is counted by fences. */
+static inline uint32_t kfd_queue_fetched(const struct kfd_queue *q)
+{
+    return (uint32_t)__atomic_load_n(q->rptr, __ATOMIC_ACQUIRE) & q->mask;
+}
+static inline uint32_t kfd_queue_written(const struct kfd_queue *q)
+{
+    return (uint32_t)q->wptr & q->mask;
 }
 /* The size of the context save area: of the memory, what the queue is told, and the control stack. vgpr_bytes: of a
  * CU. */
@@ -194,92 +187,16 @@ int kfd_events_wait(struct kfd_dev *d, uint32_t ms);
 /* "GPU page fault at 0x7f.. (in weights)": d->fault in words. */
 void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n);
 
-/* ---- code.c, module.c: code objects ---- */
+/* ---- winsys.c: all of it as rt/amd/winsys.h wants it ---- */
 
-enum { KFD_MAX_SEGMENTS = 8 };
-
-/* A code object that was checked; points into the caller's bytes. */
-struct kfd_code {
-    const uint8_t *elf;
-    uint64_t n;
-    struct { uint64_t off, file_bytes, va, mem_bytes; bool code; } segment[KFD_MAX_SEGMENTS];
-    uint32_t n_segments;
-    uint64_t image_bytes; /* memory that it takes, with room for the fetcher to read ahead */
-    uint64_t symbols, n_symbols, strings, strings_bytes; /* places in the file; the last string ends with a 0 */
+struct kfd_winsys {
+    struct amd_winsys base;
+    struct kfd_dev *dev;
+    struct kfd_queue *q; /* NULL: no submissions yet */
 };
-struct kfd_kernel {
-    char name[64];
-    uint64_t entry;          /* code.c: offset in the image; module.c: address */
-    uint32_t lds_bytes;      /* static                                         */
-    uint32_t scratch_bytes;  /* of a lane                                      */
-    uint32_t kernarg_bytes;
-    uint32_t rsrc1, rsrc2, rsrc3;
-    bool dispatch_ptr;       /* user words: dispatch packet, then kernarg      */
-    bool dynamic_stack;
-    uint32_t vgprs;
-};
-/* Every byte is mistrusted. `what` names the object in errors. */
-int kfd_code_parse(const void *elf, uint64_t n, const struct kfd_chip *chip, const char *what, struct kfd_code *out,
-                   struct err *e);
-int kfd_code_kernel(const struct kfd_code *c, const char *name, struct kfd_kernel *out, struct err *e);
-void kfd_code_image(const struct kfd_code *c, uint8_t *out); /* [image_bytes] */
-
-struct kfd_module {
-    const char *name;
-    struct kfd_code code;
-    struct kfd_mem *mem;
-};
-/* Into memory of the GPU; elf outlives the module. q: how to get there without a large PCIe window. */
-int kfd_module_load(struct kfd_queue *q, const char *name, const void *elf, uint64_t n, struct kfd_module *out,
-                    struct err *e);
-void kfd_module_free(struct kfd_module *m);
-int kfd_module_kernel(const struct kfd_module *m, const char *name, struct kfd_kernel *out, struct err *e);
-
-/* ---- launch.c ---- */
-
-/* Scratch memory of a device for kernels of so many bytes a lane. */
-struct kfd_scratch {
-    struct kfd_mem *mem;
-    uint32_t lane_bytes, tmpring;
-};
-int kfd_scratch_alloc(struct kfd_dev *d, uint32_t lane_bytes, struct kfd_scratch *out, struct err *e);
-uint32_t kfd_kernel_lane_bytes(const struct kfd_kernel *k); /* of scratch, a reserve for dynamic stacks included */
-
-/* The kernarg block of a launch: the kernel's own arguments, the implicit ones behind them, and a dispatch packet. */
-enum { KFD_IMPLICIT_BYTES = 256, KFD_PACKET_BYTES = 64 };
-uint32_t kfd_kernarg_bytes(uint32_t args_bytes);
-struct kfd_launch {
-    const struct kfd_kernel *kernel;
-    const void *args;
-    uint32_t args_bytes;
-    uint32_t groups[3], threads, lds_bytes; /* lds: dynamic                    */
-    uint64_t kernarg;                       /* where the block will lie        */
-};
-/* Fills the block at `out` (host memory, zeroed) and the registers' part. -EINVAL: sizes that the kernel cannot have.
- * */
-int kfd_launch_fill(const struct kfd_launch *l, const struct kfd_scratch *scratch, uint8_t *out,
-                    struct pm4_launch *regs, struct err *e);
-/* Runs one kernel and waits: for tests, ladders and self-checks. l->kernarg is not looked at. gpu_ns: what it took by
- * the GPU's clock; may be NULL. -ETIME: it has not ended. */
-int kfd_run_kernel(struct kfd_queue *q, const struct kfd_launch *l, uint64_t timeout_ns, uint64_t *gpu_ns,
-                   struct err *e);
-enum { KFD_CLOCK_NS = 10 }; /* of a tick of the GPU's clock */
-
-/* ---- copy.c: between host and GPU memory ---- */
-
-/* How large copies travel: `gather` is k_gather, which the GPU runs; without it small pieces go as packets. */
-struct kfd_copier {
-    struct kfd_queue *q;
-    struct kfd_kernel gather;
-    bool has_gather;
-    struct kfd_mem *stage;   /* host memory: [step block and rows][data] */
-};
-int kfd_copier_init(struct kfd_copier *c, struct kfd_queue *q, struct err *e);
-void kfd_copier_free(struct kfd_copier *c);
-/* off and n: multiples of 4. Waits until the bytes are there. */
-int kfd_upload(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, const void *from, uint64_t n, struct err *e);
-int kfd_download(struct kfd_copier *c, const struct kfd_mem *from, uint64_t off, void *to, uint64_t n, struct err *e);
-int kfd_zero(struct kfd_copier *c, struct kfd_mem *to, uint64_t off, uint64_t n, struct err *e);
-int kfd_copy(struct kfd_copier *c, struct kfd_mem *m, uint64_t dst, uint64_t src, uint64_t n, struct err *e);
+/* Opens the GPU: from here on there is memory. base.ops->destroy gives all of it back. */
+int kfd_winsys_open(const struct kfd_gpu *g, struct kfd_winsys **out, struct err *e);
+/* And a queue: from here on base takes submissions. */
+int kfd_winsys_queue(struct kfd_winsys *w, uint32_t ring_bytes, struct err *e);
 
 #endif

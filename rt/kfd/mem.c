@@ -218,7 +218,7 @@ const struct kfd_mem *kfd_mem_at(const struct kfd_dev *d, uint64_t va, uint64_t 
     return NULL;
 }
 
-const char *kfd_mem_judge(void *user, uint64_t va, uint64_t bytes, bool write)
+const char *kfd_mem_check(void *user, uint64_t va, uint64_t bytes, bool write)
 {
     static _Thread_local char text[64];
     const struct kfd_dev *d = user;

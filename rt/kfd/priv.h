@@ -14,12 +14,4 @@ __attribute__((format(printf, 3, 4))) int kfd_fail(int rc, struct err *e, const 
 int kfd_mem_make(struct kfd_dev *d, enum kfd_mem_kind kind, uint64_t bytes, uint32_t flags, const char *name,
                  struct kfd_mem **out, struct err *e);
 
-static inline void kfd_store_fence(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_sfence(); /* write-combining buffers as well */
-#endif
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
 #endif

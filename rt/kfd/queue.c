@@ -191,14 +191,23 @@ static int dead(const struct kfd_queue *q, struct err *e)
     return err_set(e, -EIO, "kfd: the queue is dead after a fault");
 }
 
-/* Room for n dwords: the GPU must have fetched what they would overwrite. */
+/* The newest complete point is `done`: would n dwords overwrite only what lies before its end? */
+static bool has_room(const struct kfd_queue *q, uint64_t done, uint32_t n)
+{
+    return q->point - done < KFD_POINTS && q->wptr - q->end[done % KFD_POINTS] + n <= q->mask + 1ull;
+}
+
+/* Waits until n dwords and a point have room, as long as there is progress. */
 static int make_room(struct kfd_queue *q, uint32_t n, struct err *e)
 {
-    int rc = 0;
-    while (q->wptr - __atomic_load_n(q->rptr, __ATOMIC_ACQUIRE) + n > q->mask + 1ull && !rc)
-        if ((rc = kfd_queue_wait(q, q->point, 1000000000u, e)) == -ETIME)
-            rc = 0;
-    return rc;
+    for (;;) {
+        uint64_t done = __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE);
+        if (has_room(q, done, n) && q->point + 1 - done < KFD_POINTS)
+            return 0;
+        int rc = kfd_queue_wait(q, done + 1, 1000000000u, e);
+        if (rc && rc != -ETIME)
+            return rc;
+    }
 }
 
 static void put(struct kfd_queue *q, const uint32_t *dw, uint32_t n)
@@ -210,9 +219,9 @@ static void put(struct kfd_queue *q, const uint32_t *dw, uint32_t n)
 
 static void ring(struct kfd_queue *q)
 {
-    kfd_store_fence();
+    amd_store_fence();
     __atomic_store_n(q->wptr_cell, q->wptr, __ATOMIC_RELEASE);
-    kfd_store_fence();
+    amd_store_fence();
     *q->doorbell = q->wptr;
 }
 
@@ -248,7 +257,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
     struct pm4_buf b;
     pm4_init(&b, d->gpu.chip->gen, fence, KFD_FENCE_DW);
     pm4_release_mem(&b, &(struct pm4_release){ .gcr = PM4_REL_GL2_WB | PM4_REL_SEQ_FORWARD, .data_sel = PM4_DATA_64,
-                                               .va = q->cells_mem->va + offsetof(struct kfd_cells, fence),
+                                               .va = q->cells_mem->va + offsetof(struct amd_cells, fence),
                                                .data = q->point + 1 });
     if (b.rc)
         return err_set(e, b.rc, "kfd: the fence packet: %s", b.why);
@@ -257,6 +266,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
     put(q, fence, KFD_FENCE_DW);
     d->host_wrote_vram = false;
     *point = ++q->point;
+    q->end[q->point % KFD_POINTS] = q->wptr;
     ring(q);
     return 0;
 }
@@ -271,7 +281,7 @@ static void ask_for_wake(struct kfd_queue *q)
     struct kfd_dev *d = q->dev;
     pm4_init(&b, d->gpu.chip->gen, dw, ARRAY_LEN(dw));
     pm4_signal_event(&b, d->event_page->va + 8ull * d->wake_event, d->wake_event);
-    if (b.rc || q->wptr - *q->rptr + b.n > q->mask + 1ull)
+    if (b.rc || !has_room(q, __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE), b.n))
         return;
     put(q, dw, b.n);
     ring(q);
@@ -300,10 +310,10 @@ static int fault(struct kfd_queue *q, struct err *e)
 static int hang(struct kfd_queue *q, struct err *e)
 {
     q->dead = true;
-    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue has fetched %llu of "
-                   "%llu dwords",
-                   q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9, (unsigned long long)q->cells->fence,
-                   (unsigned long long)q->point, (unsigned long long)*q->rptr, (unsigned long long)q->wptr);
+    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue fetches at dword %u of "
+                   "its ring, written up to %u", q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9,
+                   (unsigned long long)q->cells->fence, (unsigned long long)q->point, kfd_queue_fetched(q),
+                   kfd_queue_written(q));
 }
 
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e)

@@ -69,7 +69,7 @@ static bool read_node(struct kfd_sys *s, uint32_t node, struct kfd_gpu *g)
         return false;
     }
     g->version = (uint32_t)property(text, "gfx_target_version", 0);
-    g->chip = kfd_chip_of(g->version);
+    g->chip = amd_chip_of(g->version);
     g->render_minor = (uint32_t)property(text, "drm_render_minor", 0);
     g->n_xcc = (uint32_t)MAX(property(text, "num_xcc", 1), 1u);
     g->simd_per_cu = (uint32_t)property(text, "simd_per_cu", 0);

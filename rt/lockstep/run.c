@@ -365,8 +365,8 @@ static bool same_state(const struct warp *a, const struct warp *b)
 
 static int stuck(struct err *e)
 {
-    char story[400] = "";
-    struct text t = { story, sizeof story };
+    char cause[400] = "";
+    struct text t = { cause, sizeof cause };
     uint32_t n_warps = run.size / KD_WARP;
     for (uint32_t w = 0, n; w < n_warps; w += n) {
         const struct warp *p = &run.warps[w];
@@ -383,7 +383,7 @@ static int stuck(struct err *e)
         add_lanes(&t, &sep, p->returned, "has returned", "have returned");
     }
     return err_set(e, -EDEADLK, "work-group (%u, %u, %u): nobody can go on: %s", kd_item.group[0], kd_item.group[1],
-                   kd_item.group[2], story);
+                   kd_item.group[2], cause);
 }
 
 /* ---- launches ---- */

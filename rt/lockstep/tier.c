@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "rt/dispatch.h"
 #include "rt/lockstep/run.h"
-#include "rt/tier.h"
+#include "rt/replay.h"
 
 #define KERNEL_SM90(name, module, args, threads)
 #define KERNEL(name, module, args, threads) void k_##name(const void *args_);
@@ -28,24 +27,23 @@ static void (*const entries[KERNEL_COUNT])(const void *) = {
 static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472 };
 
 struct lockstep {
-    struct tier base;
+    struct replay r;
     uint8_t *arena[ARENA_COUNT]; /* CONST is the plans' */
-    uint64_t weight_bytes, weights_hash;
-    uint32_t n_weights, *unit;   /* rows of a matrix of each weight, 0: as in the file or not used */
-    uint64_t points;
-    struct err fault;
 };
 
 struct lockstep_plan {
-    struct tier_plan base;
+    struct replay_plan r;
     uint8_t *consts;
-    struct dispatch_plan *d[2]; /* for one row, and for the stream's capacity; the first may be missing */
-    uint8_t *work[2];
+    uint8_t *work[REPLAY_PASSES];
 };
 
-static struct lockstep *lockstep_of(struct tier *t)
+static struct lockstep *lockstep_of(const struct tier *t)
 {
     return (struct lockstep *)t;
+}
+static struct lockstep *lockstep_of_replay(const struct replay *r)
+{
+    return (struct lockstep *)r;
 }
 
 /* Zeroed. Just so many bytes, so that AddressSanitizer sees what goes beyond. */
@@ -62,37 +60,38 @@ static void lockstep_destroy(struct tier *t)
     struct lockstep *l = lockstep_of(t);
     for (int a = 0; a < ARENA_COUNT; a++)
         free(l->arena[a]);
-    free(l->unit);
+    replay_free(&l->r);
     free(l);
 }
 
 /* ---- weights and arenas ---- */
 
+static int alloc_weights(struct replay *r, const struct stream *s, struct err *e)
+{
+    struct lockstep *l = lockstep_of_replay(r);
+    r->weight_bytes = s->h.arena_bytes[ARENA_WEIGHTS];
+    l->arena[ARENA_WEIGHTS] = memory(r->weight_bytes);
+    return l->arena[ARENA_WEIGHTS] ? 0 : err_set(e, -ENOMEM, "lockstep: %llu MiB of weights",
+                                                 (unsigned long long)r->weight_bytes >> 20);
+}
+
+static int load_weight(struct replay *r, void *thread, const struct pieces *all, const struct piece *p, struct err *e)
+{
+    const struct stream_weight *w = &all->w->s->weights[p->weight];
+    uint8_t *to = lockstep_of_replay(r)->arena[ARENA_WEIGHTS] + w->off;
+    const uint8_t *from = all->w->data[p->weight];
+    if (all->unit[p->weight])
+        planes_pack(w->type, from, to, w->ne[1] * w->ne[2] * w->ne[3], all->unit[p->weight], w->ne[0]);
+    else
+        memcpy(to, from, w->bytes);
+    return 0;
+}
+
 static int lockstep_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
-    struct lockstep *l = lockstep_of(t);
-    const struct stream_head *h = &w->s->h;
-    l->weight_bytes = h->arena_bytes[ARENA_WEIGHTS];
-    l->arena[ARENA_WEIGHTS] = memory(l->weight_bytes);
-    l->unit = calloc(h->n_weights + 1, sizeof *l->unit);
-    if (!l->arena[ARENA_WEIGHTS] || !l->unit)
-        return err_set(e, -ENOMEM, "lockstep: %llu MiB of weights", (unsigned long long)l->weight_bytes >> 20);
-    int rc = dispatch_weight_units(w->s, l->unit, e);
-    if (rc)
-        return rc;
-    l->n_weights = h->n_weights;
-    l->weights_hash = h->weights_hash;
-    for (uint32_t i = 0; i < h->n_weights; i++) {
-        const struct stream_weight *sw = &w->s->weights[i];
-        uint8_t *to = l->arena[ARENA_WEIGHTS] + sw->off;
-        if (!progress_report(p, "weights", sw->off, l->weight_bytes))
-            return err_set(e, -ECANCELED, "lockstep: load was cancelled");
-        if (l->unit[i])
-            planes_pack(sw->type, w->data[i], to, sw->ne[1] * sw->ne[2] * sw->ne[3], l->unit[i], sw->ne[0]);
-        else
-            memcpy(to, w->data[i], sw->bytes);
-    }
-    return progress_report(p, "weights", 1, 1) ? 0 : err_set(e, -ECANCELED, "lockstep: load was cancelled");
+    static const struct replay_loader loader = { .max_threads = 1, .whole = true, .alloc = alloc_weights,
+                                                 .piece = load_weight };
+    return replay_load(replay_of(t), w, &loader, p, e);
 }
 
 static int lockstep_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct err *e)
@@ -113,29 +112,12 @@ static void lockstep_plan_destroy(struct tier_plan *base)
     struct lockstep_plan *p = (struct lockstep_plan *)base;
     if (!p)
         return;
-    for (int i = 0; i < 2; i++) {
-        dispatch_free(p->d[i]);
+    for (int i = 0; i < REPLAY_PASSES; i++)
         free(p->work[i]);
-    }
     free(p->consts);
+    free(p->r.ring);
+    replay_plan_free(&p->r);
     free(p);
-}
-
-/* The weights were packed for the stream that tier_load got; this one has to use them in the same way. */
-static int check_weights(const struct lockstep *l, const struct stream *s, struct err *e)
-{
-    if (s->h.n_weights != l->n_weights || s->h.weights_hash != l->weights_hash)
-        return err_set(e, -EINVAL, "lockstep: the stream is of another model than the weights: %u weights, hash "
-                       "%016llx; loaded %u, %016llx", s->h.n_weights, (unsigned long long)s->h.weights_hash,
-                       l->n_weights, (unsigned long long)l->weights_hash);
-    uint32_t *unit = calloc(s->h.n_weights + 1, sizeof *unit);
-    int rc = unit ? dispatch_weight_units(s, unit, e) : err_set(e, -ENOMEM, "lockstep: %u weights", s->h.n_weights);
-    for (uint32_t i = 0; i < s->h.n_weights && !rc; i++)
-        if (unit[i] && unit[i] != l->unit[i])
-            rc = err_set(e, -EINVAL, "lockstep: weight '%s' was loaded as matrices of %u rows, the stream has them "
-                         "of %u", stream_str(s, s->weights[i].name), l->unit[i], unit[i]);
-    free(unit);
-    return rc;
 }
 
 static int check_entries(const struct dispatch_plan *d, struct err *e)
@@ -146,12 +128,13 @@ static int check_entries(const struct dispatch_plan *d, struct err *e)
     return 0;
 }
 
-static int prepare_launches(struct lockstep *l, struct lockstep_plan *p, int i, uint32_t max_rows, struct err *e)
+/* Each pass has private memory of its own, just as large as it needs. */
+static int prepare_pass(struct lockstep *l, struct lockstep_plan *p, uint32_t i, struct err *e)
 {
-    int rc = dispatch_build(p->base.s, &host_target, max_rows, &p->d[i], e);
-    if (rc || (rc = check_entries(p->d[i], e)))
+    struct dispatch_plan *d = p->r.pass[i].d;
+    int rc = check_entries(d, e);
+    if (rc)
         return rc;
-    struct dispatch_plan *d = p->d[i];
     p->work[i] = memory(d->work_bytes);
     if (!p->work[i])
         return err_set(e, -ENOMEM, "lockstep: %llu MiB of private memory", (unsigned long long)d->work_bytes >> 20);
@@ -168,27 +151,28 @@ static int lockstep_prepare(struct tier *t, const struct stream *s, enum plan_ki
                             struct err *e)
 {
     struct lockstep *l = lockstep_of(t);
-    int rc = check_weights(l, s, e);
-    if (rc)
-        return rc;
     struct lockstep_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "lockstep: plan object");
-    p->base = (struct tier_plan){ .tier = t, .s = s, .kind = PLAN_REPLAY };
-    p->consts = memory(s->h.const_bytes);
-    if (!p->consts)
-        rc = err_set(e, -ENOMEM, "lockstep: %u bytes of constants", s->h.const_bytes);
-    else
-        memcpy(p->consts, s->consts, s->h.const_bytes);
-    if (!rc && s->h.row_cap > 1 && s->h.row_cap <= KL_DECODE_ROWS)
-        rc = prepare_launches(l, p, 0, 1, e);
+    int rc = replay_plan_begin(&p->r, &l->r, s, k, e);
     if (!rc)
-        rc = prepare_launches(l, p, 1, s->h.row_cap, e);
+        rc = replay_plan_build(&p->r, NULL, e);
+    if (!rc) {
+        p->consts = memory(s->h.const_bytes);
+        p->r.ring = memory((uint64_t)p->r.stride * KL_RING);
+        if (!p->consts || !p->r.ring)
+            rc = err_set(e, -ENOMEM, "lockstep: %u bytes of constants, and the step ring", s->h.const_bytes);
+        else
+            memcpy(p->consts, s->consts, s->h.const_bytes);
+    }
+    for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
+        rc = prepare_pass(l, p, i, e);
     if (rc) {
-        lockstep_plan_destroy(&p->base);
+        lockstep_plan_destroy(&p->r.base);
         return rc;
     }
-    *out = &p->base;
+    replay_plan_end(&p->r);
+    *out = &p->r.base;
     return 0;
 }
 
@@ -202,55 +186,42 @@ static int check_counters(const uint8_t *work, uint64_t bytes, struct err *e)
     return 0;
 }
 
-static int run_one(struct lockstep *l, const struct lockstep_plan *p, int which, const struct dispatch *d)
+static int run_one(struct lockstep *l, const struct lockstep_plan *p, uint32_t pass, const struct dispatch *d)
 {
-    const struct dispatch_plan *plan = p->d[which];
+    const struct dispatch_plan *plan = p->r.pass[pass].d;
     const struct kernel_info *k = &kernel_infos[d->kernel];
-    const struct cmd *cmd = &p->base.s->cmds[d->cmd];
-    int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, k->threads, d->shared, &l->fault);
+    const struct cmd *cmd = &p->r.base.s->cmds[d->cmd];
+    int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, k->threads, d->shared, &l->r.fault);
     if (rc == 0)
-        rc = check_counters(p->work[which], plan->counters_bytes, &l->fault);
+        rc = check_counters(p->work[pass], plan->counters_bytes, &l->r.fault);
     if (rc == 0)
         return 0;
-    err_context(&l->fault, "lockstep: command %u (%s, layer %d), kernel %s", d->cmd, cmd_name(cmd->op),
+    err_context(&l->r.fault, "lockstep: command %u (%s, layer %d), kernel %s", d->cmd, cmd_name(cmd->op),
                 (int)cmd->layer, k->name);
     return -EIO;
 }
 
-static int lockstep_submit_prefix(struct tier *t, struct tier_plan *base, const struct step *step, uint32_t n_cmds)
+/* What k_step_begin does on a device: the step's words, but not the next tokens of the step before. */
+static void begin_step(struct lockstep *l, const struct replay_plan *p)
 {
-    struct lockstep *l = lockstep_of(t);
-    const struct lockstep_plan *p = (const struct lockstep_plan *)base;
-    int which = p->d[0] && step->n_rows == 1 && step->n_out <= 1 ? 0 : 1, rc = 0;
-    const struct dispatch_plan *d = p->d[which];
-    t->stats.words += stream_patch(l->arena[ARENA_IO], base->s, step);
-    for (uint32_t i = 0; i < d->n && rc == 0; i++)
-        if (d->d[i].cmd < n_cmds)
-            rc = run_one(l, p, which, &d->d[i]);
-    return rc;
+    const uint8_t *slot = p->ring + (l->r.issued % KL_RING) * (uint64_t)p->stride;
+    memcpy(l->arena[ARENA_IO], slot, p->base.s->h.next_off);
 }
 
-static int lockstep_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
+static int run(struct replay *r, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
 {
-    int rc = lockstep_submit_prefix(t, p, step, p->s->h.n_cmds);
-    if (rc == 0)
-        *point = ++lockstep_of(t)->points;
+    struct lockstep *l = lockstep_of_replay(r);
+    int rc = 0;
+    begin_step(l, base);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = run_one(l, (struct lockstep_plan *)base, pass, &base->pass[pass].d->d[i]);
+    *point = r->issued + 1;
     return rc;
 }
 
 static int lockstep_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
 {
     return 0; /* submit ran it */
-}
-
-static int lockstep_fault(struct tier *t, struct err *out)
-{
-    const struct lockstep *l = lockstep_of(t);
-    if (!l->fault.code)
-        return -ENOENT;
-    if (out)
-        *out = l->fault;
-    return 0;
 }
 
 /* ---- looking inside ---- */
@@ -290,13 +261,11 @@ static const void *lockstep_map(struct tier *t, enum arena a, uint64_t off)
 
 static void lockstep_dump(const struct tier_plan *base, FILE *f)
 {
-    const struct lockstep_plan *p = (const struct lockstep_plan *)base;
-    for (int i = 0; i < 2; i++) {
-        const struct dispatch_plan *d = p->d[i];
-        if (!d)
-            continue;
-        fprintf(f, "lockstep plan for %u rows: %u launches, %llu bytes of private memory\n",
-                i ? base->s->h.row_cap : 1, d->n, (unsigned long long)d->work_bytes);
+    const struct replay_plan *p = (const struct replay_plan *)base;
+    for (uint32_t i = p->n_passes; i-- > 0;) {
+        const struct dispatch_plan *d = p->pass[i].d;
+        fprintf(f, "lockstep plan for %u rows: %u launches, %llu bytes of private memory\n", p->pass[i].max_rows, d->n,
+                (unsigned long long)d->work_bytes);
         for (uint32_t j = 0; j < d->n; j++) {
             const struct dispatch *x = &d->d[j];
             fprintf(f, "%5u %-8s %-24s %u x %u x %u of %u, shared %u\n", x->cmd, cmd_name(base->s->cmds[x->cmd].op),
@@ -306,13 +275,7 @@ static void lockstep_dump(const struct tier_plan *base, FILE *f)
     }
 }
 
-static uint64_t lockstep_resident(const struct tier *t)
-{
-    uint64_t n = ((const struct lockstep *)t)->weight_bytes;
-    for (int a = 0; a < ARENA_COUNT; a++)
-        n += t->arena_bytes[a];
-    return n;
-}
+static const struct replay_ops ops = { .run = run };
 
 static const struct tier_impl lockstep_impl = {
     .name = "lockstep",
@@ -321,16 +284,16 @@ static const struct tier_impl lockstep_impl = {
     .alloc = lockstep_alloc,
     .prepare = lockstep_prepare,
     .plan_destroy = lockstep_plan_destroy,
-    .submit = lockstep_submit,
+    .submit = replay_submit,
     .wait = lockstep_wait,
     .read = lockstep_read,
     .write = lockstep_write,
     .copy = lockstep_copy,
     .map = lockstep_map,
-    .fault = lockstep_fault,
+    .fault = replay_fault,
     .dump = lockstep_dump,
-    .submit_prefix = lockstep_submit_prefix,
-    .resident = lockstep_resident,
+    .submit_prefix = replay_submit_prefix,
+    .resident = replay_resident,
 };
 
 static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
@@ -347,10 +310,12 @@ static int lockstep_open(const struct tier_opts *o, struct tier **out, struct er
     struct lockstep *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, -ENOMEM, "lockstep: tier object");
-    l->base.impl = &lockstep_impl;
-    lockstep_probe(o, &l->base.info);
-    *out = &l->base;
+    l->r.tier.impl = &lockstep_impl;
+    l->r.ops = &ops;
+    l->r.target = host_target;
+    lockstep_probe(o, &l->r.tier.info);
+    *out = &l->r.tier;
     return 0;
 }
 
-const struct tier_driver tier_driver_lockstep = { "lockstep", lockstep_probe, lockstep_open };
+const struct tier_driver tier_driver_lockstep = { "lockstep", lockstep_probe, lockstep_open, NULL };

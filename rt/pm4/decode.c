@@ -75,21 +75,21 @@ __attribute__((format(printf, 2, 3))) static void problem(struct telling *t, con
     t->s->problem(t->s->user, text);
 }
 
-static void tell(struct telling *t, const struct pm4_value *v)
+static void print(struct telling *t, const struct pm4_value *v)
 {
     if (t->s->value)
         t->s->value(t->s->user, v);
 }
 
-static void tell_va(struct telling *t, const char *name, uint32_t dw, uint64_t va, uint64_t bytes, bool write)
+static void print_va(struct telling *t, const char *name, uint32_t dw, uint64_t va, uint64_t bytes, bool write)
 {
     struct pm4_value v = { .name = name, .kind = PM4_VALUE_VA, .value = va, .dw = dw, .bytes = bytes,
                            .write = write };
-    if (bytes && t->v->judge)
-        v.verdict = t->v->judge(t->v->user, va, bytes, write);
+    if (bytes && t->v->check)
+        v.verdict = t->v->check(t->v->user, va, bytes, write);
     if (t->v->place)
         v.word = t->v->place(t->v->user, va);
-    tell(t, &v);
+    print(t, &v);
     if (v.verdict)
         problem(t, "%s: %s of %llu bytes at 0x%llx: %s", name, write ? "write" : "read", (unsigned long long)bytes,
                 (unsigned long long)va, v.verdict);
@@ -122,18 +122,18 @@ static bool recall(const struct telling *t, uint32_t reg, uint32_t *value)
     return s && s->known[(reg - STATE_FIRST) / 64] >> (reg - STATE_FIRST) % 64 & 1;
 }
 
-static void tell_register(struct telling *t, uint32_t reg, uint32_t dw, uint32_t value)
+static void print_register(struct telling *t, uint32_t reg, uint32_t dw, uint32_t value)
 {
     char buf[16];
     const struct pm4_reg_row *r = pm4_reg_find(t->p->gen, reg);
     const struct pm4_field_row *f;
-    tell(t, &(struct pm4_value){ .name = reg_text(t->p->gen, reg, buf), .kind = PM4_VALUE_SETS, .value = value,
+    print(t, &(struct pm4_value){ .name = reg_text(t->p->gen, reg, buf), .kind = PM4_VALUE_SETS, .value = value,
                                  .reg = reg, .dw = dw });
     if (!r)
         return;
     for (uint32_t i = 0; (f = pm4_reg_field(r, i)); i++)
         if (f->gens >> t->p->gen & 1)
-            tell(t, &(struct pm4_value){ .name = f->name, .kind = PM4_VALUE_FIELD, .reg = reg, .dw = dw,
+            print(t, &(struct pm4_value){ .name = f->name, .kind = PM4_VALUE_FIELD, .reg = reg, .dw = dw,
                                          .value = pm4_bits(value, f->hi, f->lo), .bits = f->hi - f->lo + 1u });
     uint32_t reserved = value & pm4_reg_reserved(r, t->p->gen);
     if (reserved)
@@ -141,7 +141,7 @@ static void tell_register(struct telling *t, uint32_t reg, uint32_t dw, uint32_t
 }
 
 /* Addresses that two registers hold; `reg` is that in dword `dw`, and the one below it lies in the dword before. */
-static void tell_register_addresses(struct telling *t, uint32_t reg, uint32_t dw)
+static void print_register_addresses(struct telling *t, uint32_t reg, uint32_t dw)
 {
     static const struct {
         uint32_t lo;
@@ -159,11 +159,11 @@ static void tell_register_addresses(struct telling *t, uint32_t reg, uint32_t dw
             continue;
         uint64_t va = (t->p->dw[dw - 1] | (uint64_t)(t->p->dw[dw] & 0xff) << 32) << pairs[i].shift;
         if (va || !pairs[i].may_be_none)
-            tell_va(t, pairs[i].name, dw - 1, va, pairs[i].bytes, pairs[i].write);
+            print_va(t, pairs[i].name, dw - 1, va, pairs[i].bytes, pairs[i].write);
     }
 }
 
-static void tell_sets(struct telling *t, uint32_t first, uint32_t last, uint32_t body)
+static void print_sets(struct telling *t, uint32_t first, uint32_t last, uint32_t body)
 {
     const struct pm4_packet *p = t->p;
     if (p->n <= body)
@@ -175,16 +175,16 @@ static void tell_sets(struct telling *t, uint32_t first, uint32_t last, uint32_t
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t dw = body + 1 + i;
-        tell_register(t, reg + i, dw, p->dw[dw]);
+        print_register(t, reg + i, dw, p->dw[dw]);
         learn(t, reg + i, p->dw[dw]);
         if (first == PM4_SH_FIRST && !pm4_reg_find(p->gen, reg + i))
             problem(t, "register 0x%04x is none of a compute queue's", reg + i);
         if (i > 0)
-            tell_register_addresses(t, reg + i, dw);
+            print_register_addresses(t, reg + i, dw);
     }
 }
 
-static void tell_pairs(struct telling *t)
+static void print_pairs(struct telling *t)
 {
     const struct pm4_packet *p = t->p;
     if (p->n % 2 == 0)
@@ -195,7 +195,7 @@ static void tell_pairs(struct telling *t)
             problem(t, "register 0x%x is outside 0x2c00..0x2fff", reg);
             continue;
         }
-        tell_register(t, reg, i + 1, p->dw[i + 1]);
+        print_register(t, reg, i + 1, p->dw[i + 1]);
         learn(t, reg, p->dw[i + 1]);
     }
 }
@@ -235,7 +235,7 @@ static uint64_t arg_value(const struct pm4_packet *p, const struct pm4_arg_row *
     return a->kind == PM4_KIND_VA ? v << a->lo : v;
 }
 
-static void tell_arg(struct telling *t, const struct pm4_arg_row *a)
+static void print_arg(struct telling *t, const struct pm4_arg_row *a)
 {
     const struct pm4_packet *p = t->p;
     struct pm4_value v = { .name = a->name, .kind = PM4_VALUE_NUM, .value = arg_value(p, a), .dw = a->dw,
@@ -246,7 +246,7 @@ static void tell_arg(struct telling *t, const struct pm4_arg_row *a)
         bool write;
         uint64_t bytes = touched(p, a->dw, &write);
         bool pair = bytes == 8 && p->op != PM4_OP_WRITE_DATA && p->op != PM4_OP_INDIRECT_BUFFER;
-        tell_va(t, a->name, a->dw, v.value, bytes, write);
+        print_va(t, a->name, a->dw, v.value, bytes, write);
         if (pair && v.value % 8)
             problem(t, "%s: 0x%llx is not a multiple of 8", a->name, (unsigned long long)v.value);
         if (p->dw[a->dw] & 3)
@@ -258,14 +258,14 @@ static void tell_arg(struct telling *t, const struct pm4_arg_row *a)
         v.word = pm4_reg_name(p->gen, (uint32_t)v.value);
         break;
     case PM4_KIND_INITIATOR:
-        tell_register(t, PM4_REG_COMPUTE_DISPATCH_INITIATOR, a->dw, (uint32_t)v.value);
+        print_register(t, PM4_REG_COMPUTE_DISPATCH_INITIATOR, a->dw, (uint32_t)v.value);
         return;
     case PM4_KIND_OFFSET: v.kind = PM4_VALUE_OFFSET; break;
     case PM4_KIND_HEX: v.kind = PM4_VALUE_HEX; break;
     case PM4_KIND_NUM:
     case PM4_KIND_EVENT: v.word = pm4_arg_word(a, p->gen, v.value, &listed); break;
     }
-    tell(t, &v);
+    print(t, &v);
     if (listed && !v.word && a->kind != PM4_KIND_EVENT)
         problem(t, "%s: %llu is none of its values", a->name, (unsigned long long)v.value);
 }
@@ -289,13 +289,13 @@ static uint32_t used_bits(const struct pm4_packet *p, const struct pm4_packet_ro
     return used;
 }
 
-static void tell_args(struct telling *t, const struct pm4_packet_row *row)
+static void print_args(struct telling *t, const struct pm4_packet_row *row)
 {
     const struct pm4_packet *p = t->p;
     const struct pm4_arg_row *a;
     for (uint32_t i = 0; (a = pm4_packet_arg(row, i)); i++)
         if (pm4_arg_present(a, p->gen, p->dw, p->n))
-            tell_arg(t, a);
+            print_arg(t, a);
     for (uint32_t dw = 1; dw <= row->body && dw < p->n; dw++) {
         uint32_t reserved = p->dw[dw] & ~used_bits(p, row, dw);
         if (reserved)
@@ -303,24 +303,24 @@ static void tell_args(struct telling *t, const struct pm4_packet_row *row)
     }
 }
 
-static void tell_words(struct telling *t, uint32_t from)
+static void print_words(struct telling *t, uint32_t from)
 {
     if (t->p->n > from)
-        tell(t, &(struct pm4_value){ .name = "data", .kind = PM4_VALUE_DATA, .value = t->p->n - from, .dw = from });
+        print(t, &(struct pm4_value){ .name = "data", .kind = PM4_VALUE_DATA, .value = t->p->n - from, .dw = from });
 }
 
-static void tell_tail(struct telling *t, const struct pm4_packet_row *row)
+static void print_tail(struct telling *t, const struct pm4_packet_row *row)
 {
     uint32_t from = row->body + 1u;
     switch ((enum pm4_tail)row->tail) {
     case PM4_TAIL_NONE: break;
-    case PM4_TAIL_SH: tell_sets(t, PM4_SH_FIRST, PM4_SH_LAST, row->body); break;
-    case PM4_TAIL_UCONFIG: tell_sets(t, PM4_UCONFIG_FIRST, PM4_UCONFIG_LAST, row->body); break;
-    case PM4_TAIL_PAIRS: tell_pairs(t); break;
+    case PM4_TAIL_SH: print_sets(t, PM4_SH_FIRST, PM4_SH_LAST, row->body); break;
+    case PM4_TAIL_UCONFIG: print_sets(t, PM4_UCONFIG_FIRST, PM4_UCONFIG_LAST, row->body); break;
+    case PM4_TAIL_PAIRS: print_pairs(t); break;
     case PM4_TAIL_DATA:
     case PM4_TAIL_ANY:
     case PM4_TAIL_RAW:
-        tell_words(t, from);
+        print_words(t, from);
         break;
     }
 }
@@ -344,7 +344,7 @@ static void check_dispatch(struct telling *t)
         uint32_t lo, hi;
         if (pm4_bits(v, 5, 1) >= 2 && recall(t, PM4_REG_COMPUTE_USER_DATA_0, &lo) &&
             recall(t, PM4_REG_COMPUTE_USER_DATA_1, &hi) && (lo || hi))
-            tell_va(t, "user_data", 0, lo | (uint64_t)hi << 32, 4, false);
+            print_va(t, "user_data", 0, lo | (uint64_t)hi << 32, 4, false);
     }
 }
 
@@ -379,7 +379,7 @@ static void check_packet(struct telling *t)
         problem(t, "exec_count is %u, but %u dwords follow", skipped, p->left);
 }
 
-static void tell_packet(struct telling *t)
+static void print_packet(struct telling *t)
 {
     const struct pm4_packet *p = t->p;
     const struct pm4_packet_row *row = pm4_packet_find(p->op);
@@ -390,7 +390,7 @@ static void tell_packet(struct telling *t)
         problem(t, "the header counts %u dwords, but the buffer ends after %u", length_of(p->dw[0]), p->n);
     if (!row) {
         problem(t, "unknown opcode 0x%02x", p->op);
-        tell_words(t, 1);
+        print_words(t, 1);
         return;
     }
     if (!(row->gens >> p->gen & 1))
@@ -399,8 +399,8 @@ static void tell_packet(struct telling *t)
     bool wrong = more ? body < row->body + (uint32_t)needs : body != row->body;
     if (wrong && !p->truncated)
         problem(t, "%u body dwords, but it has %u%s", body, row->body + (uint32_t)needs, more ? " or more" : "");
-    tell_args(t, row);
-    tell_tail(t, row);
+    print_args(t, row);
+    print_tail(t, row);
     if (body >= row->body)
         check_packet(t);
 }
@@ -409,9 +409,9 @@ unsigned pm4_explain(const struct pm4_packet *p, const struct pm4_view *v, const
 {
     struct telling t = { .p = p, .v = v, .s = s };
     if (p->form == PM4_FORM_PACKET)
-        tell_packet(&t);
+        print_packet(&t);
     else
-        tell_words(&t, 0);
+        print_words(&t, 0);
     if (p->form == PM4_FORM_STRAY)
         problem(&t, "no packet begins here: 0x%08x is of type %u (%u such dwords)", p->dw[0], type_of(p->dw[0]),
                 p->n);

@@ -1,7 +1,7 @@
 /* rt/pm4/decode.h
  * The other direction: dwords as packets, with every field and every register by name, and with what is wrong.
  *
- * For people:     struct pm4_view v = { .gen = PM4_GFX12, .judge = live_buffers, .user = device };
+ * For people:     struct pm4_view v = { .gen = PM4_GFX12, .check = live_buffers, .user = device };
  *                 unsigned problems = pm4_print(stderr, &v, dwords, n);
  *
  * For programs:   struct pm4_cursor c = { .gen = PM4_GFX12, .dw = dwords, .n = n };
@@ -70,7 +70,7 @@ struct pm4_value {
 struct pm4_view {
     enum pm4_gen gen;
     /* What is wrong with an access, in a few words ("unmapped", "freed: ring of queue 3"); NULL: nothing. */
-    const char *(*judge)(void *user, uint64_t va, uint64_t bytes, bool write);
+    const char *(*check)(void *user, uint64_t va, uint64_t bytes, bool write);
     /* What an address is, to print beside it ("kernargs+0x40"), valid until the next call; NULL: nothing. */
     const char *(*place)(void *user, uint64_t va);
     /* Host memory of an indirect buffer, to print it too; NULL: not to be had. */

@@ -31,8 +31,8 @@ async function saveChat(chat, quietly) {
 
 // ---- the open conversation ----
 
-// `typed`: what was written before the page was ready.
-async function openChat(id, typed = '') {
+// first: what was written while the page was not ready stays, and is sent if that was asked for.
+async function openChat(id, first = false) {
   app.opening = id;
   const chat = app.runs.get(id)?.chat ?? (id ? await store.get(id) : null);
   if (app.opening !== id) return;   // another one was chosen meanwhile
@@ -44,9 +44,10 @@ async function openChat(id, typed = '') {
   showMessages();
   showTitle();
   showChats();
-  byId('input').value = draft() || typed;
+  byId('input').value = (first && byId('input').value) || draft();
   grow(byId('input'));
   if (matchMedia('(hover: hover)').matches) byId('input').focus();
+  if (first && app.sendWhenReady) sendInput();
 }
 
 function showTitle() {
@@ -340,7 +341,7 @@ async function start() {
   const kept = await store.open();
   if (!kept) toast('This browser keeps nothing: conversations end with the page.');
   await recover();
-  await openChat(location.hash.slice(2), byId('input').value);
+  await openChat(location.hash.slice(2), true);
   loadChats();
   loadModel();
   addEventListener('hashchange', () => {

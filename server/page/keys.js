@@ -17,6 +17,7 @@ function recall(step) {
 
 function sendInput() {
   const input = byId('input');
+  app.sendWhenReady = !app.ready && input.value.trim() !== '';
   if (!app.ready || app.runs.has(app.chat.id) || !input.value.trim()) return;
   const text = input.value;
   input.value = '';

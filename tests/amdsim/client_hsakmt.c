@@ -158,7 +158,7 @@ static void packets(HSAuint32 node)
         for (uint32_t k = 0; k < 5; k++)
             SAME("WRITE_DATA into VRAM", vram[64 + k], i * 100 + k);
     }
-    SAME("read pointer", *r.q.Queue_read_ptr_aql, r.wptr);
+    SAME("read pointer, which wraps", *(const volatile uint32_t *)r.q.Queue_read_ptr_aql, r.wptr % r.n_dwords);
 
     release_mem(&r, (uintptr_t)&host[2], 3, 0, false);
     release_mem(&r, done->EventData.HWData2, 2, done->EventData.HWData3, true);

@@ -6,7 +6,7 @@
 #include "tests/amdsim/cp_rig.h"
 #include "tests/amdsim/isa_asm.h"
 
-enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_SCRATCH, N_KERNELS };
+enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_SCRATCH, K_COPY_WIDE, N_KERNELS };
 
 /* s[4:5] and s[6:7]: addresses, s8: the dword; v1: 4 * (group * 32 + lane) for groups of 32 */
 #define K_HEAD(ID, WAIT_S)                                                                                           \
@@ -43,6 +43,9 @@ enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_
                            "while_%=:\n s_sub_i32 s13, s13, 1\n s_cmp_lg_u32 s13, 0\n s_cbranch_scc1 while_%=\n" \
                            "scratch_load_b32 v3, off, off offset:4\n " WAIT_V "\n"                                 \
                            "global_store_b32 v1, v3, s[4:5]\n",                                                     \
+        /* COPY_WIDE: second[i] = first[2] + dword, by a scalar load of four */                                      \
+        K_HEAD(ID, WAIT_S) "s_load_b128 s[12:15], s[4:5], 0x0\n " WAIT_S "\n s_add_i32 s11, s14, s8\n"              \
+                           "v_mov_b32_e32 v3, s11\n global_store_b32 v1, v3, s[6:7]\n",                             \
     }
 
 static const char *const kernels_gfx11[N_KERNELS] =

@@ -82,6 +82,25 @@ START_TEST(memory_that_nobody_wrote)
 }
 END_TEST
 
+/* A scalar load brings what nobody wrote; a finding is what is made of it. */
+START_TEST(memory_that_nobody_wrote_by_scalar_loads)
+{
+    start();
+    acquire(ACQUIRE_ALL);
+    launch(K_FILL, PRIVATE, 0, 40); /* 64 dwords */
+    flush();
+    acquire(ACQUIRE_ALL);
+    launch(K_COPY_WIDE, PRIVATE + 61 * 4, SHARED, 1); /* the last three of them, and one behind */
+    flush();
+    run_in_peace();
+    ck_assert_uint_eq(shared[0], 63 + 40 + 1);
+    launch(K_COPY_WIDE, PRIVATE + 62 * 4, SHARED, 1); /* takes the one behind */
+    run();
+    rig_expect_fault(&r, "made of something that nothing has written");
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(memory_that_a_copy_engine_wrote)
 {
     start();
@@ -307,7 +326,7 @@ int main(void)
         return 77;
     unit = kernels_build("gfx1201");
     const TTest *const all[] = { a_right_program_is_left_in_peace,
-                                 memory_that_nobody_wrote,
+                                 memory_that_nobody_wrote, memory_that_nobody_wrote_by_scalar_loads,
                                  memory_that_a_copy_engine_wrote,
                                  stale_vector_cache,
                                  stale_scalar_cache,

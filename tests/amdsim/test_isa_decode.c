@@ -94,7 +94,7 @@ START_TEST(kernels_decode_as_the_disassembler_says)
     char pattern[256];
     glob_t g;
     struct tally t = { 0 };
-    snprintf(pattern, sizeof pattern, "%s/%s/*.co", build ? build : "build/kernels", c->name);
+    snprintf(pattern, sizeof pattern, "%s/%s/*.co", build ? build : "build/kernels", c->gfx12 ? "gfx12-generic" : "gfx11-generic");
     if (glob(pattern, 0, NULL, &g))
         return;
     bool all = getenv("ISA_DECODE_ALL") != NULL;

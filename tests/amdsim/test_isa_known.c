@@ -63,6 +63,10 @@ static const struct snippet snippets[] = {
     { BOTH, "s_mov_b32 vcc_lo, 0xffff\n v_cndmask_b32 v2, v9, v0, vcc_lo" STORE("v2"), "lane 16" },
     { BOTH, "s_mov_b32 exec_lo, 1\n v_mov_b32 v9, 0\n s_mov_b32 exec_lo, -1\n v_cmp_eq_u32 vcc_lo, v0, v9\n"
             "s_and_b32 vcc_lo, vcc_lo, 1\n s_and_saveexec_b32 s4, vcc_lo", NULL },
+    { BOTH, "s_mov_b32 exec_lo, 0xffff\n v_mov_b32 v2, 3\n v_mov_b32 v8, 0\n v_mad_u64_u32 v[4:5], null, v2, v2, v[8:9]"
+            STORE("v4"), NULL }, /* v2 of lanes that are off, and the upper half */
+    { BOTH, "v_mov_b32 v2, 3\n v_mad_u64_u32 v[4:5], null, v2, v2, v[8:9]" STORE("v4"), "stored" },
+    { BOTH, "v_permlane64_b32 v0, v9" STORE("v0"), NULL }, /* no operation in wave32 */
     /* bit by bit */
     { BOTH, "v_mov_b32 v8, 0\n v_lshlrev_b64 v[4:5], 5, v[8:9]" STORE("v4"), NULL },
     { BOTH, "v_mov_b32 v8, 0\n v_lshlrev_b64 v[4:5], 5, v[8:9]\n v_and_b32 v5, 31, v5" STORE("v5"), NULL },

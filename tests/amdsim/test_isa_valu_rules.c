@@ -65,7 +65,7 @@ static const struct rule lanes[] = {
      "v0=0:0 v0=1:7 v0=16:111" },
     { G12, "v_permlane16_var_b32 v0, v2, v4", "v2=lane v4=3 v4=20:f", "v0=0-15:103 v0=16:113 v0=20:11f" },
     { G12, "v_permlanex16_var_b32 v0, v2, v4", "v2=lane v4=3 v4=20:f", "v0=0-15:113 v0=16:103 v0=20:10f" },
-    { ALL, "v_permlane64_b32 v0, v2", "v2=lane", "v0=0:100 v0=31:11f" },
+    { ALL, "v_permlane64_b32 v0, v2", "v2=lane v0=7", "v0=0:7 v0=31:7" },
     { ALL, "v_readfirstlane_b32 s20, v2", "v2=lane exec=ffffff00", "s20=108" },
     { ALL, "v_readfirstlane_b32 s20, v2", "v2=lane exec=0", "s20=100" },
     { ALL, "v_readlane_b32 s20, v2, 37", "v2=lane exec=0", "s20=105" },

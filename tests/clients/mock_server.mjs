@@ -116,7 +116,7 @@ export function mockServer({ page, key = '', port = 0 } = {}) {
     await say('content', s.text);
     if (s.breakAfter) {
       if (s.error) await write(`data: ${JSON.stringify({ error: { message: s.error } })}\n\n`);
-      await sleep(300);   // what was sent arrives before the break
+      await sleep(1500);  // what was sent arrives before the break
       return s.error ? res.end() : res.destroy();
     }
     if (gone) return;

@@ -36,7 +36,7 @@ let passed = 0, failed = 0;
 function check(ok, what) {
   if (!ok) throw new Error(what);
 }
-async function until(what, f, ms = 15000) {
+async function until(what, f, ms = 60000) {
   for (const end = Date.now() + ms; ;) {
     if (await f()) return;
     if (Date.now() > end) throw new Error('waited in vain for: ' + what);
@@ -195,6 +195,7 @@ await test('many conversations', async (chat, page) => {
 }, any);
 
 await test('keyboard only', async (chat, page) => {
+  await until('the focus', async () => await chat.input.evaluate(e => e === document.activeElement));
   await page.keyboard.type('line one');
   await page.keyboard.press('Shift+Enter');
   await page.keyboard.type('line two');
@@ -226,6 +227,20 @@ await test('keyboard only', async (chat, page) => {
   await page.keyboard.press('Enter');
   await until('the change', async () => await page.locator('.message.user .body').innerText() === 'changed');
   await chat.idle();
+}, any);
+
+await test('takes what is typed and sent before it is ready', async (chat, page) => {
+  await page.addInitScript(() => addEventListener('DOMContentLoaded', () => {   // its store is not open yet
+    const input = document.getElementById('input');
+    input.value = 'early bird';
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+    input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+  }));
+  await page.reload();
+  await until('an answer', async () => await chat.answers.count() === 1);
+  await chat.idle();
+  check(await page.locator('.message.user .body').innerText() === 'early bird', 'another message');
+  check(await chat.input.inputValue() === '', 'the field was not cleared');
 }, any);
 
 await test('light and dark', async (chat, page) => {

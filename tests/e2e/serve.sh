@@ -2,7 +2,7 @@
 loadgen=$build/loadgen
 "$zinc" serve --help >/dev/null 2>&1 || skip "this zinc has no serve"
 serve_pids=
-case $build in */sanitize | */debug) slow_build=1 ;; *) slow_build= ;; esac # then fewer requests
+case $build in */sanitize | */debug | */thread) slow_build=1 ;; *) slow_build= ;; esac # then fewer requests
 trap 'for p in $serve_pids; do kill -KILL "$p" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$work"' EXIT
 
 # serve NAME [options of zinc serve]: starts one and waits until it answers; sets $url and $pid. Its log is $work/NAME.log.

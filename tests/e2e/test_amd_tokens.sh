@@ -5,13 +5,16 @@
 case $build in */sanitize | */debug) skip "the release build runs it; here the ladder does" ;; esac
 need_amdsim
 prompt=$(ids 20 3)
+# Sums in another order round to other int8 inputs now and then. Measured: at most 1.03e-3 (gpt-oss
+# Q8_0 on gfx1100), 9.0e-4 without experts (qwen3); the same in every run, for the cards are software.
+tol=3e-3
 n=${AMD_TOKENS:-64}
 
 one() # GPU FAMILY TYPE
 {
     local out
     out=$("$amdsim" --gpu "$1" "$zinc" validate -m "$work/$2-$3.gguf" --tier kfd --against cpu -n "$n" \
-        --prompt-tokens "$prompt" --ctx 128 --tol 2e-2 2>&1 | tail -n 1)
+        --prompt-tokens "$prompt" --ctx 128 --tol $tol 2>&1 | tail -n 1)
     case $out in equal:*) ;; *) miss "$1 $2 $3: $out" ;; esac
     printf '%-8s %-10s %-11s %s\n' "$1" "$2" "$3" "$out"
 }

@@ -19,4 +19,14 @@ full=(-p 0 -n 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -d 0,1,2,3)
 bench "${full[@]}" --startup >/dev/null && miss "64 measurements and --startup were taken"
 grep -q 'more than 62 measurements' "$work/log" || miss "64 measurements and --startup: $(tail -n 1 "$work/log")"
 bench --json >"$work/j.json" && grep -q '"test": "pp16"' "$work/j.json" || miss "--json has no rows"
+# prompts have a share of what products give, never of memory, and nothing has more than all of its roof
+"$zinc" bench -m "$work/m.gguf" --tier cpu -p 64,256 -n 4 -r 1 >"$work/out" 2>"$work/log" || miss "bench with roofs: $(tail -n 1 "$work/log")"
+grep -q '^compute roof: [0-9]* Gop/s' "$work/out" || miss "no compute roof: $(cat "$work/out")"
+[ "$(grep -c '^pp.* Gop/s .* % of the compute roof$' "$work/out")" = 2 ] || miss "prompts without a share: $(grep '^pp' "$work/out")"
+grep -q '^pp.* % of the roof' "$work/out" && miss "prompts have a share of the memory roof: $(grep '^pp' "$work/out")"
+grep -q '^tg.* % of the roof$' "$work/out" || miss "no share of the memory roof: $(grep '^tg' "$work/out")"
+grep -oE '[0-9.]+ % of the compute' "$work/out" | awk '$1 > 100 { exit 1 }' || miss "more than all of the roof: $(grep '^pp' "$work/out")"
+bench --json >"$work/j.json"
+sed -n '/"test": "pp16"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' && miss "--json: a prompt with a share of the memory roof"
+sed -n '/"test": "tg4"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' || miss "--json: no share of the memory roof"
 finish

@@ -10,8 +10,10 @@ n=128
 for f in $families; do
     for t in F32 $(types "$f"); do
         make_model "$f" "$t" "$work/m.gguf" || continue
-        # quantised prompts go through bf16 products, decoding through int8: against exact both stay below this
-        tol=1e-2
+        # Quantised prompts go through bf16 products, decoding through int8. Reached on an H200: 2.4e-3 (qwen3next Q8_0); with
+        # gemma4-moe, whose layers add a dense part and experts, one of them chosen by a hair makes 8.7e-3.
+        tol=4e-3
+        [ "$f" = gemma4-moe ] && tol=1e-2
         [ "$t" = F32 ] && tol=1e-5
         "$zinc" validate -m "$work/m.gguf" --tier cuda --against cpu:exact -n $n --prompt-tokens "$prompt" --tol $tol \
             -q >"$work/v.out" 2>"$work/v.log" || miss "$f $t: $(tail -n 1 "$work/v.out") $(tail -n 1 "$work/v.log")"

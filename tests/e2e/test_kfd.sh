@@ -30,6 +30,9 @@ agree "one by one" --gpu gfx1201 -- --tier kfd:check --against kfd
 agree "small BAR" --gpu gfx1201 --small-bar -- --tier kfd --against cpu
 agree "strict" --gpu gfx1201 --strict -- --tier kfd --against cpu
 agree "strict, gfx1100" --gpu gfx1100 --strict -- --tier kfd --against cpu
+make_model qwen35moe Q8_0 "$work/moe.gguf" && m=$work/moe.gguf # the one with launches that overlap
+agree "strict, overlapping" --gpu gfx1201 --strict -- --tier kfd --against cpu
+m=$work/m.gguf
 agree "older sysfs" --gpu gfx1201 --inject no-cwsr-keys -- --tier kfd --against cpu
 agree "signals" --gpu gfx1201 --inject eintr -- --tier kfd --against cpu
 
@@ -59,6 +62,16 @@ refuses queue-enomem "no compute queue left"
 refuses vram-enomem "MiB free of"
 refuses hang "no progress for 1 s"
 ls -d zinc-report-* >/dev/null || miss "hang: no report"
+
+# A wave that hangs: the kernel resets the card and says so; before Linux 6.8 without a word on what it was.
+for kernel in 6.18 6.7; do
+    words="the GPU was reset"
+    [ $kernel = 6.18 ] || words="a hardware exception, of which this kernel tells no more"
+    ZINC_KFD_TIMEOUT=60 $amdsim --gpu gfx1100 --kernel-version $kernel --hang-insts 20 "$zinc" run -m "$m" --tier kfd \
+        --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens >"$work/out" 2>&1 && miss "hang, Linux $kernel: it ran"
+    grep -q "$words" "$work/out" || miss "hang, Linux $kernel: no '$words' in: $(cat "$work/out")"
+    printf '%-22s %s\n' "hang, Linux $kernel" "$(grep -- "$words" "$work/out" | head -n 1)"
+done
 
 $amdsim --gpu gfx1201 --vram 64M "$zinc" run -m "$m" --tier kfd --prompt-tokens 1,2 -n 1 --ctx 1000000 --print-tokens \
     >"$work/out" 2>&1 && miss "64 MiB of VRAM: it ran"

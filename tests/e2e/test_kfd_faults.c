@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/priv.h"
 #include "rt/kfd/kfd.h"
-#include "rt/kfd/plan.h"
+#include "rt/amd/plan.h"
 #include "tests/lib/run.h"
 
 enum { VICTIM = 6 }; /* the launch that is spoilt */
@@ -53,10 +53,10 @@ static int one_token(void)
 }
 
 /* The pass that a single token takes. */
-static struct kfd_pass *single(void)
+static struct amd_pass *single(void)
 {
-    struct kfd_plan *p = (struct kfd_plan *)eng->decode.native;
-    return &p->pass[p->n_passes - 1];
+    struct amd_plan *p = (struct amd_plan *)eng->decode.native;
+    return &p->pass[p->r.n_passes - 1];
 }
 
 /* Does the report in this folder say so? */
@@ -115,21 +115,21 @@ START_TEST(a_spoilt_argument_names_its_command)
     char folder[] = "/tmp/zinc-kfd-XXXXXX";
     in_folder(folder);
     open_engine();
-    struct kfd_pass *x = single();
+    struct amd_pass *x = single();
     uint64_t nowhere = 0x123456789000, off = 0;
     uint32_t cmd;
-    const char *name = kfd_launch_name(x, VICTIM, &cmd);
+    const char *name = amd_launch_name(x, VICTIM, &cmd);
     for (uint32_t i = 0; i < VICTIM; i++) {
         uint32_t c;
-        const char *n = kfd_launch_name(x, i, &c);
+        const char *n = amd_launch_name(x, i, &c);
         for (uint32_t k = 0; k < KERNEL_COUNT; k++)
             if (strcmp(kernel_infos[k].name, n) == 0)
-                off += kfd_kernarg_bytes(kernel_infos[k].args_bytes);
+                off += amd_kernarg_bytes(kernel_infos[k].args_bytes);
     }
     for (uint32_t k = 0; k < KERNEL_COUNT; k++)
         if (strcmp(kernel_infos[k].name, name) == 0)
             for (const uint16_t *a = kernel_infos[k].addresses(); *a != UINT16_MAX; a++)
-                memcpy((uint8_t *)x->args->cpu + off + *a, &nowhere, sizeof nowhere);
+                memcpy((uint8_t *)x->args.cpu + off + *a, &nowhere, sizeof nowhere);
     ck_assert_int_eq(one_token(), -EIO);
     ck_assert_msg(strstr(e.msg, name) && strstr(e.msg, "unmapped") && strstr(e.msg, "layer"), "%s", e.msg);
     expect_report("report.txt", "va 0x123456789000");
@@ -147,26 +147,26 @@ START_TEST(a_hang_names_its_command)
     in_folder(folder);
     setenv("ZINC_KFD_TIMEOUT", "1", 1);
     open_engine();
-    struct kfd_tier *c = kfd_of(eng->tier);
-    c->dev->hang_ns = 1000000000u;
-    struct kfd_pass *x = single();
-    struct kfd_mem *m;
+    struct amd_tier *c = amd_of(eng->tier);
+    ((struct kfd_winsys *)c->w)->dev->hang_ns = 1000000000u;
+    struct amd_pass *x = single();
+    struct amd_mem m;
     struct pm4_buf b;
     uint32_t cmd;
-    ck_assert_int_eq(kfd_mem_alloc(c->dev, KFD_HOST, 4096, "never 1", &m, &e), 0);
+    ck_assert_int_eq(amd_mem_alloc(c->w, AMD_HOST, AMD_PAGE, "never 1", &m, &e), 0);
     /* the barrier before the victim becomes a wait for what never comes: its predecessor is the last that ran */
-    pm4_init(&b, c->dev->gpu.chip->gen, (uint32_t *)x->ib->cpu + x->at[VICTIM], 10);
-    pm4_wait_mem(&b, PM4_EQ, m->va, 1, ~0u);
+    pm4_init(&b, c->w->card.chip->gen, (uint32_t *)x->ib.cpu + x->at[VICTIM], 10);
+    pm4_wait_mem(&b, PM4_EQ, m.va, 1, ~0u);
     pm4_nop(&b, 10 - b.n);
     ck_assert_int_eq(b.rc, 0);
-    c->dev->host_wrote_vram = true;
+    c->w->host_wrote_vram = true;
     ck_assert_int_eq(one_token(), -EIO);
     ck_assert_msg(strstr(e.msg, "no progress"), "%s", e.msg);
-    ck_assert_ptr_nonnull(strstr(e.msg, kfd_launch_name(x, VICTIM - 1, &cmd)));
-    snprintf(words, sizeof words, "^running: .*kernel %s, launch %d of", kfd_launch_name(x, VICTIM - 1, &cmd),
+    ck_assert_ptr_nonnull(strstr(e.msg, amd_launch_name(x, VICTIM - 1, &cmd)));
+    snprintf(words, sizeof words, "^running: .*kernel %s, launch %d of", amd_launch_name(x, VICTIM - 1, &cmd),
              VICTIM - 1);
     expect_report("report.txt", words);
-    *(volatile uint32_t *)m->cpu = 1;
+    *(volatile uint32_t *)m.cpu = 1;
     engine_close(eng);
 }
 END_TEST

@@ -18,7 +18,7 @@ static struct engine *eng;
 /* ---- allocations of this thread while it counts them: in release builds, others have a malloc of their own ---- */
 
 #if !defined(ZINC_DEBUG_CHECKS)
-static _Thread_local bool counting;
+static _Thread_local volatile bool counting; /* volatile: to the compiler no malloc looks at it */
 static _Thread_local uint64_t n_allocations;
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);

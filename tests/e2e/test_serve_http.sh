@@ -62,6 +62,8 @@ chat()
     printf '{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":%s%s}' "$1" "${2:-}"
 }
 
+json=(-H 'Content-Type: application/json') # without keys nothing else is read
+
 # ---- options ----
 refuses() # STATUS PATTERN options
 {
@@ -77,6 +79,10 @@ printf '# nothing\n' >"$work/empty"
 refuses 2 'expected 0 to 65535' --port 70000
 refuses 2 'one origin' --cors example.com
 refuses 2 '1 to 256' --slots 0
+refuses 2 'without a port' --allow-host chat.example.com:80
+printf weights >"$work/file"
+refuses 1 'a file already' --host "unix:$work/file"
+[ "$(cat "$work/file")" = weights ] || miss "--host unix: took a file away"
 refuses 1 'no interface of this machine' --host 203.0.113.9
 refuses 1 'API keys: .*nosuch' --api-key-file "$work/nosuch"
 refuses 1 'no key in it' --api-key-file "$work/empty"
@@ -97,6 +103,9 @@ if serve main --api-key-file "$work/keys" --cors https://chat.example.com --max-
     has "$work/head" '^content-security-policy: default-src'
     has "$work/head" '^content-type: text/html'
     answers 200 /favicon.ico
+    answers 200 /openapi.json
+    has "$work/head" '^content-type: application/json'
+    cmp -s "$work/body" share/openapi.json || miss "/openapi.json is not share/openapi.json"
     answers 200 / -I
     [ -s "$work/body" ] && grep -q '<html' "$work/body" && miss "HEAD has a body"
     answers 401 /v1/models
@@ -200,7 +209,7 @@ if command -v openssl >/dev/null; then
     if serve tls --tls-cert "$work/cert1.pem" --tls-key "$work/key1.pem"; then
         case $url in https://127.0.0.1:*) ;; *) miss "the url with TLS is $url" ;; esac
         answers 200 /health --cacert "$work/cert1.pem"
-        answers 200 /v1/chat/completions --cacert "$work/cert1.pem" -N -d "$(chat 8 ',"stream":true')"
+        answers 200 /v1/chat/completions --cacert "$work/cert1.pem" "${json[@]}" -N -d "$(chat 8 ',"stream":true')"
         has "$work/body" '^data: \[DONE\]'
         curl -s --max-time 20 "http://${url#https://}/health" >/dev/null && miss "plain HTTP on a TLS port was answered"
         answers 200 /health --cacert "$work/cert1.pem"
@@ -212,29 +221,40 @@ if command -v openssl >/dev/null; then
 fi
 
 # ---- the end ----
-serve drain || miss "serve: $(cat "$work/drain.log")"
-curl -sN -d "$(chat 300 ',"stream":true')" "$url/v1/chat/completions" >"$work/drained" &
+# A stream goes on to its end while nobody new is let in.
+serve drain --drain 100 || miss "serve: $(cat "$work/drain.log")"
+curl -sN "${json[@]}" -d "$(chat 1000 ',"stream":true')" "$url/v1/chat/completions" >"$work/drained" &
 client=$!
 comes_to 1 zinc_requests_running
 kill -TERM $pid
-sleep 0.3
-curl -s --max-time 5 "$url/health" >/dev/null && miss "connections are taken while draining"
+for _ in $(seq 100); do
+    curl -s --max-time 5 "$url/health" >/dev/null
+    rc=$?
+    [ $rc -eq 7 ] && break
+    sleep 0.02
+done
+[ $rc -eq 7 ] || miss "a new connection while draining: curl's exit $rc, not 7, refused"
+kill -0 $client 2>/dev/null || miss "the stream had ended before connections were refused"
 ends $client 0 "a stream while draining"
-grep -q '^data: \[DONE\]' "$work/drained" || miss "the stream was cut: $(tail -c 200 "$work/drained")"
+has "$work/drained" '"finish_reason":"length"'
+has "$work/drained" '^data: \[DONE\]'
+grep -q '"error"' "$work/drained" && miss "an error in a stream that had time: $(tail -c 200 "$work/drained")"
 ends $pid 0 "draining"
 
+# What does not end in time is cut, and told so.
 serve cut --drain 1 || miss "serve: $(cat "$work/cut.log")"
-curl -sN -d "$(chat 7900 ',"stream":true')" "$url/v1/chat/completions" >"$work/cutoff" &
+curl -sN "${json[@]}" -d "$(chat 7900 ',"stream":true')" "$url/v1/chat/completions" >"$work/cutoff" &
 client=$!
 comes_to 1 zinc_requests_running
 kill -TERM $pid
 ends $pid 0 "draining with --drain 1"
-wait $client
-grep -q '^data: \[DONE\]' "$work/cutoff" && grep -vq '"error"' "$work/cutoff" && ! grep -q '"error"' "$work/cutoff" &&
-    miss "7900 tokens in a second?"
+ends $client 0 "the client of a stream that was cut"
+has "$work/cutoff" '"code":"shutting_down"'
+grep -q '"finish_reason":"[a-z]' "$work/cutoff" && miss "7900 tokens in a second?"
+has "$work/cut.log" 'drained: 1 requests ended early'
 
 serve twice --drain 100 || miss "serve: $(cat "$work/twice.log")"
-curl -sN -d "$(chat 7900 ',"stream":true')" "$url/v1/chat/completions" >"$work/twice" &
+curl -sN "${json[@]}" -d "$(chat 7900 ',"stream":true')" "$url/v1/chat/completions" >"$work/twice" &
 client=$!
 comes_to 1 zinc_requests_running
 kill -TERM $pid

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Many clients at once, good and bad. On the cpu tier every stream must say what a server with nothing else to do says; on
+# Many clients at once, good and bad, with schemas, grammars, tools, probabilities and plain text among them. On the cpu tier every stream must say what a server with nothing else to do says; on
 # the null tier 2,000 requests over 64 connections leave nothing behind. LOAD_SECONDS=600 goes on for so long on the
 # null tier and reports how the server's memory grew.
 . tests/e2e/lib.sh
@@ -22,21 +22,23 @@ load()
 verify()
 {
     local family=$1 type=$2 distinct=60 n=300
+    shift 2
+    local forms="--forms 50 $*"
     [ -n "$slow_build" ] && distinct=12 n=50
     make_model "$family" "$type" "$work/$family.gguf" || return
     set -- -m "$work/$family.gguf" --tier cpu --ctx 2048 --quiet
     serve alone "$@" --slots 1 --cache-mib 0 || return
-    load "$family alone" --distinct $distinct --prefix-words 60 --tokens 24 --solo "$work/expected"
+    load "$family alone" --distinct $distinct $forms --prefix-words 60 --tokens 24 --solo "$work/expected"
     serve_end alone $pid
     serve many "$@" --slots 4 --queue 256 --cache-mib 64 || return
-    load "$family" -n $n -c 64 --distinct $distinct --prefix-words 60 --tokens 24 --slow 5 --drop 15 --bad 5 \
+    load "$family" -n $n -c 64 --distinct $distinct $forms --prefix-words 60 --tokens 24 --slow 5 --drop 15 --bad 5 \
         --verify "$work/expected"
     all_quiet "$family" "$url"
     [ "$(metric zinc_prefix_hits_total "$url")" -gt 0 ] || miss "$family: no prefix was used again"
     serve_end many $pid
     # A short queue: what is refused comes again
     serve short "$@" --slots 2 --queue 4 --cache-mib 1 || return
-    load "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct --prefix-words 60 --tokens 24 --retry \
+    load "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct $forms --prefix-words 60 --tokens 24 --retry \
         --verify "$work/expected"
     [ "$(metric zinc_requests_refused_total "$url")" -gt 0 ] || miss "$family: nothing was refused"
     all_quiet "$family, short queue" "$url"
@@ -44,7 +46,7 @@ verify()
 }
 verify qwen3 Q4_K_M
 verify qwen35moe Q8_0
-[ -n "$slow_build" ] || verify gemma3 Q8_0
+[ -n "$slow_build" ] || verify gemma3 Q8_0 --no-tools
 
 # ---- the null tier: many ----
 
@@ -53,20 +55,20 @@ model=models/zinc-demo.gguf
 n=2000
 [ -n "$slow_build" ] && n=400
 serve null -m $model --tier null --slots 32 --queue 256 --cache-mib 64 --quiet || finish
-load "null" ${LOAD_SECONDS:+--seconds $LOAD_SECONDS} -n $n -c 64 --distinct 500 --tokens 64 --slow 5 --drop 20 --bad 10 --watch $pid
+load "null" ${LOAD_SECONDS:+--seconds $LOAD_SECONDS} -n $n -c 64 --distinct 500 --forms 25 --tokens 64 --slow 5 --drop 20 --bad 10 --watch $pid
 all_quiet null "$url"
 serve_end null $pid
 
 # Tokens that follow from the whole sequence in the cache: here too nothing is mixed, with a device's pace.
 export ZINC_NULL_HISTORY=1
 serve alone -m $model --tier null --slots 1 --cache-mib 0 --quiet || finish
-load "null alone" --distinct 100 --tokens 48 --solo "$work/expected"
+load "null alone" --distinct 100 --forms 40 --tokens 48 --solo "$work/expected"
 serve_end alone $pid
 ZINC_NULL_GBS=100 serve history -m $model --tier null --slots 16 --queue 256 --cache-mib 4 --quiet || finish
-load "null history" -n $((n / 2)) -c 64 --distinct 100 --tokens 48 --slow 5 --drop 15 --bad 5 --verify "$work/expected"
+load "null history" -n $((n / 2)) -c 64 --distinct 100 --forms 40 --tokens 48 --slow 5 --drop 15 --bad 5 --verify "$work/expected"
 # The comparison must see a difference.
 sed 's/\["length","/&#/g' "$work/expected" >"$work/other"
-"$loadgen" -n 50 -c 8 --distinct 100 --tokens 48 --verify "$work/other" "$url" >"$work/report" 2>&1 &&
+"$loadgen" -n 50 -c 8 --distinct 100 --forms 40 --tokens 48 --verify "$work/other" "$url" >"$work/report" 2>&1 &&
     miss "loadgen does not see that answers are different"
 grep -q '^  different ' "$work/report" || miss "loadgen tells of no difference: $(tail -n 3 "$work/report")"
 all_quiet "null history" "$url"

@@ -53,7 +53,7 @@ ask()
 {
     local body=$1
     shift
-    curl -s --max-time 120 -o "$work/body" -D "$work/head" "http://127.0.0.1:$port/v1/chat/completions" "$@" -d "$body"
+    curl -s --max-time 120 -o "$work/body" -D "$work/head" "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' "$@" -d "$body"
     grep -q '^HTTP/[0-9.]* 200' "$work/head" && sed -n 's/^x-replica: *\([^\r]*\).*/\1/Ip' "$work/head"
 }
 # turn N K: the body of conversation N at its K-th question
@@ -90,7 +90,7 @@ check() # NAME: of the proxy that listens at $port
         [ "$then" = "$first" ] || miss "$1: X-Session-Affinity went to '$first' and '$then'"
     done
     # a stream comes while it is made, and a client that leaves is noticed behind the proxy
-    curl -sN --max-time 600 "http://127.0.0.1:$port/v1/chat/completions" -d \
+    curl -sN --max-time 600 "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' -d \
         '{"stream":true,"ignore_eos":true,"max_tokens":3900,"messages":[{"role":"user","content":"Tell me a story."}]}' >"$work/stream" &
     local client=$!
     for _ in $(seq 600); do

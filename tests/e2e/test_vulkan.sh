@@ -26,12 +26,12 @@ done
 for f in $families; do
     t=$(types "$f" | cut -d ' ' -f 1)
     make_model "$f" "$t" "$work/m.gguf" || continue
-    # sums in another order round now and then to other f16 or int8 inputs, which the layers behind amplify; and Gemma 4
-    # norms the sum of its experts, so that one chosen by a hair changes all of it: the cpu tier's own distance from
-    # cpu:exact is 0.08 on this model
-    tol=3e-3
-    [ "$f" = gemma4-moe ] && tol=1e-1
-    agree "$f" "$t" $tol
+    # Sums in another order round now and then to other f16 or int8 inputs, which the layers behind amplify. Gemma 4 norms
+    # the sum of its experts, so that one chosen by a hair changes all of it: of the models made from seeds 1 to 3 two
+    # have such a choice on the way (6.6e-2 and 3.9e-2 on lavapipe, where the cpu tier's own distance from cpu:exact is
+    # 8.4e-2 on the first); the third has none and stays at 2.0e-4.
+    [ "$f" = gemma4-moe ] && { make_model "$f" "$t" "$work/m.gguf" --seed 3 || continue; }
+    agree "$f" "$t" 3e-3
     [[ " $bits " == *" $f "* ]] || continue
     greedy ref "$work/m.gguf" "$prompt" 12 --tier vulkan || continue
     greedy b "$work/m.gguf" "$prompt" 12 --tier vulkan && same_run ref b "$f $t, again"
@@ -47,7 +47,10 @@ validated()
     ZINC_VULKAN_VALIDATE=1 "$zinc" run -m "$work/m.gguf" --tier vulkan --prompt-tokens "$prompt" --chunk 16 -n 8 --ignore-eos \
         --temp 0 --print-tokens >"$work/v.ids" 2>"$work/v.log"
     local rc=$?
-    grep -q "is not installed" "$work/v.log" && echo "$(tail -n 1 "$work/v.log")" && return
+    if grep -q "is not installed" "$work/v.log"; then
+        echo "skipped: 1 case: no validation layer (apt-get install vulkan-validationlayers)"
+        return
+    fi
     [ $rc -eq 0 ] && ! grep -q "validation:" "$work/v.log" || miss "$1 $2, validated: $(grep -m 2 -h "validation:\|zinc:" "$work/v.log")"
     echo "$1 $2: validated, $(wc -w <"$work/v.ids") tokens"
 }

@@ -80,7 +80,7 @@ same "$misuse"
 env ZINC_VULKAN_VALIDATE=1 "${run[@]}" >out 2>err
 rc=$?
 if grep -q "is not installed" err; then
-    echo "without the validation layer (apt-get install vulkan-validationlayers)"
+    echo "skipped: 3 cases: no validation layer (apt-get install vulkan-validationlayers)"
 else
     [ $rc -eq 0 ] && cmp -s good out || miss "validated: exit $rc: $(tail -n 1 err)"
     refused "$misuse ZINC_VULKAN_VALIDATE=1" "the validation layer reports 1 error"

@@ -6,7 +6,8 @@
  *     the rest: what the model writes
  *
  * What must hold: nothing crashes, calls begin and end in order, the arguments of a complete call are a JSON object (where
- * the input is UTF-8 without NUL), and the same text in other pieces gives the same parts and calls. */
+ * the input is UTF-8 without NUL), and the same text in other pieces gives the same parts and calls, those that are cut
+ * off included. */
 #include <jansson.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/log.h"
-#include "engine/answer.h"
+#include "engine/answer/answer.h"
+#include "engine/engine.h"
 #include "model/chat.h"
 #include "model/gguf_write.h"
 
@@ -71,19 +73,19 @@ static int on_arguments(void *user, uint32_t index, const char *s, size_t n)
     return 0;
 }
 
-static int on_end(void *user, uint32_t index)
+static int on_end(void *user, uint32_t index, bool complete)
 {
     struct seen *g = user;
     CHECK(g->open && index == g->next);
-    if (g->utf8) {
+    if (g->utf8 && complete) {
         json_t *v = json_loadb(g->args.s, g->args.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
         CHECK(json_is_object(v));
         json_decref(v);
     }
     g->open = false;
     g->next++;
-    keep(&g->calls, g->args.s, g->args.n);
-    return 0;
+    keep(&g->calls, complete ? "=" : "~", 1);
+    return g->args.n ? tok_buf_add(&g->calls, g->args.s, g->args.n) : 0;
 }
 
 /* As if it had come as text at once. */
@@ -112,7 +114,7 @@ static void run(const uint8_t *data, size_t size, unsigned pieces, bool written,
     json_t *text = json_stringn(s, n);
     *g = (struct seen){ .utf8 = text && !memchr(s, 0, n) }; /* jansson takes no NUL in keys */
     json_decref(text);
-    CHECK(answer_create(engines[data[0] % CHAT_FORMAT_COUNT], &o, &sink, g, &a, NULL) == 0);
+    CHECK(answer_create(engine_chat_template(engines[data[0] % CHAT_FORMAT_COUNT]), &o, &sink, g, &a, NULL) == 0);
     for (size_t i = 0; i < n;) {
         size_t k = pieces ? MIN(1 + (pieces + i * 7) % pieces, n - i) : n;
         CHECK(answer_put(a, s + i, k) == 0);
@@ -173,11 +175,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3)
         return 0;
     run(data, size, 0, false, &whole);
-    run(data, size, 1 + data[2] % 40, data[1] & 16, &pieces);
-    same(&whole.part[0], &pieces.part[0]);
-    same(&whole.part[1], &pieces.part[1]);
-    same(&whole.calls, &pieces.calls);
+    for (int k = 0; k < 3; k++) { /* as it says, byte by byte, and at once while written */
+        run(data, size, k == 0 ? 1 + data[2] % 40 : k == 1, k ? k == 2 || !(data[1] & 16) : data[1] & 16, &pieces);
+        same(&whole.part[0], &pieces.part[0]);
+        same(&whole.part[1], &pieces.part[1]);
+        same(&whole.calls, &pieces.calls);
+        finish(&pieces);
+    }
     finish(&whole);
-    finish(&pieces);
     return 0;
 }

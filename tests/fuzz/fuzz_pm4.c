@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     in.dw = dw;
     for (enum pm4_gen gen = 0; gen < PM4_N_GENS; gen++)
         for (int verbose = 0; verbose < 2; verbose++) {
-            struct pm4_view v = { .gen = gen, .judge = judge, .fetch = fetch, .user = &in, .verbose = verbose };
+            struct pm4_view v = { .gen = gen, .check = judge, .fetch = fetch, .user = &in, .verbose = verbose };
             walk(gen, &in);
             in.n_fetched = 0;
             pm4_print(f, &v, in.dw, in.n);

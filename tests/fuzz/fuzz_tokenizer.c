@@ -6,10 +6,12 @@
  *     the rest: text; for a made vocabulary, first its tokens (see from_input)
  *
  * What must hold: nothing crashes, ids lie in the vocabulary, streamed text is UTF-8, and over the vocabularies that
- * have all bytes encode and decode give the text back. */
+ * have all bytes encode and decode give the text back, in normalization form C where the pre-tokenizer wants it. */
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/log.h"
+#include "model/tok_nfc.h"
+#include "model/tok_pre.h"
 #include "tests/unit/tok_make.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -156,6 +158,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     n = size - 2;
     if (kind == 3) {
         fuzz_made(data + 2, n, pre, flags);
+        return 0;
+    }
+    if (kind == 0 && tok_pre_nfc(tok_pre_find(pres[pre], strlen(pres[pre])))) {
+        struct tok_buf nfc = {0};
+        CHECK(tok_nfc(s, n, &nfc) == 0);
+        encode_and_back(fixed_vocab(kind, pre), s, n, flags, false);
+        encode_and_back(fixed_vocab(kind, pre), nfc.n ? nfc.s : "", nfc.n, flags, !(flags & TOK_PARSE_SPECIAL));
+        tok_buf_finish(&nfc);
         return 0;
     }
     /* A control token in the text prints nothing; U+2581 comes back as a space. */

@@ -30,9 +30,8 @@ typedef size_t quantize_fn(int type, const float *src, void *dst, int64_t start,
                            const float *imatrix);
 
 static const enum qtype all_types[] = {
-#define X(name, id, elems, bytes, kname) QT_##name,
+#define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
-#undef X
 };
 
 enum { N = 256 * 64, ROUNDS = 64 };

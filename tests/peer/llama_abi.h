@@ -25,7 +25,7 @@ struct lm_context_params {
     uint32_t yarn_orig_ctx;
     float defrag_thold;
     void *cb_eval, *cb_eval_data;
-    int32_t type_k, type_v; /* of ggml: 0 f32, 1 f16 */
+    int32_t type_k, type_v; /* of ggml: 0 f32, 1 f16, 8 q8_0 */
     void *abort_cb, *abort_data;
     bool embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified;
     void *samplers;
@@ -39,6 +39,13 @@ struct lm_batch {
     float *embd;
     int32_t *pos, *n_seq_id, **seq_id;
     int8_t *logits;
+};
+
+/* Only its beginning: it is returned and passed by address, and the rest stays as the library fills it. */
+struct lm_quantize_params {
+    int32_t n_threads, file_type, output_type, embedding_type;
+    bool allow_requantize, quantize_output, only_copy, pure;
+    uint8_t rest[256];
 };
 
 /* X(return type, name in struct lm, symbol, parameters) */
@@ -59,7 +66,11 @@ struct lm_batch {
     X(float *, logits_ith, "llama_get_logits_ith", (void *, int32_t))                                                  \
     X(const void *, vocab, "llama_model_get_vocab", (const void *))                                                    \
     X(int32_t, n_tokens, "llama_vocab_n_tokens", (const void *))                                                       \
+    X(bool, add_bos, "llama_vocab_get_add_bos", (const void *))                                                        \
+    X(int32_t, bos, "llama_vocab_bos", (const void *))                                                                 \
     X(bool, is_eog, "llama_vocab_is_eog", (const void *, int32_t))                                                     \
+    X(struct lm_quantize_params, quantize_defaults, "llama_model_quantize_default_params", (void))                     \
+    X(uint32_t, quantize, "llama_model_quantize", (const char *, const char *, const struct lm_quantize_params *))     \
     X(int32_t, tokenize, "llama_tokenize", (const void *, const char *, int32_t, int32_t *, int32_t, bool, bool))
 
 struct lm {
@@ -89,6 +100,9 @@ static inline const char *abi_check(const struct lm *lm)
     if (c.embeddings || !c.offload_kqv || !c.no_perf || !c.op_offload || !c.swa_full || c.kv_unified || c.samplers ||
         c.n_samplers || c.ctx_other)
         return "llama_context_default_params (flags)";
+    struct lm_quantize_params q = lm->quantize_defaults();
+    if (q.n_threads || q.output_type != q.embedding_type || q.allow_requantize || !q.quantize_output || q.only_copy || q.pure)
+        return "llama_model_quantize_default_params";
     return NULL;
 }
 

@@ -4,19 +4,26 @@
  *
  *     llama_peer tokens MODEL --prompt-tokens 1,2,3 [-n N] [--force 4,5,..] [--dump-logits FILE] [options]
  *     llama_peer tokenize MODEL [--no-special]        text on stdin
+ *     llama_peer perplexity MODEL [options]           windows of ids on stdin, one a line
+ *     llama_peer quantize MODEL --out FILE --file-type N [--pure]
  *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
  *     llama_peer probe                                the libraries load and their layout is the known one
  *
  * tokens: greedy ids on one line, end-of-generation tokens included and not obeyed (with --no-eog: not chosen); with
  * --force those ids are fed instead of its own, so that a tie does not end a comparison. The file gets f32 [n, n_vocab], the logits that each
- * token was chosen from. bench: "pp128 t/s t/s ..." and "tg32 t/s ...", one number per repetition.
- * options: --threads T (2), --fa | --no-fa (default for tokens: no, for bench: yes), --chunk N (512),
- * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32, -v (its
+ * token was chosen from. With --rows N that many ids of --force are evaluated at once, by the kernels for prompts.
+ * perplexity: as engine/proof/perplexity.h defines it, of the windows that `zinc perplexity
+ * --print-tokens` prints; "perplexity P +- E nll X tokens N", the likelihood's mean and the number of tokens counted.
+ * quantize: writes the model with llama.cpp's own quantiser, N being general.file_type. bench: "pp128 t/s t/s ..." and
+ * "tg32 t/s ...", one number per repetition.
+ * options: --threads T (2), --fa | --no-fa (default for bench: yes, else no), --chunk N (512),
+ * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32|q8_0 (the last needs --fa), -v (its
  * log), --gpu (all layers on the GPU that the libraries find: the package linux-x64-vulkan).
  * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +33,9 @@
 #include "tests/peer/llama_abi.h"
 
 struct opts {
-    const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv;
-    int n, p, d, reps, threads, chunk, fa;
-    bool no_special, no_eog, gpu;
+    const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv, *out;
+    int n, p, d, reps, threads, chunk, fa, file_type, rows;
+    bool no_special, no_eog, gpu, pure;
 };
 
 static bool verbose;
@@ -129,6 +136,15 @@ static void *load_model(const struct lm *lm, const struct opts *o, bool vocab_on
     return m;
 }
 
+static int32_t kv_type(const struct opts *o)
+{
+    static const struct { const char *name; int32_t type; } types[] = { { "f32", 0 }, { "f16", 1 }, { "q8_0", 8 } };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(o->kv, types[i].name) == 0)
+            return types[i].type;
+    die(2, "--kv: '%s' is none of f32, f16, q8_0", o->kv);
+}
+
 static void *create_context(const struct lm *lm, const struct opts *o, void *model, int n_ctx)
 {
     struct lm_context_params p = lm->context_defaults();
@@ -136,7 +152,7 @@ static void *create_context(const struct lm *lm, const struct opts *o, void *mod
     p.n_batch = p.n_ubatch = (uint32_t)o->chunk;
     p.n_threads = p.n_threads_batch = o->threads;
     p.flash_attn_type = o->fa;
-    p.type_k = p.type_v = strcmp(o->kv, "f32") == 0 ? 0 : 1;
+    p.type_k = p.type_v = kv_type(o);
     void *c = lm->context_create(model, p);
     if (!c)
         die(1, "llama.cpp makes no context of %d tokens for %s", n_ctx, o->model);
@@ -181,6 +197,20 @@ static int32_t choose(const struct lm *lm, const void *vocab, const float *x, bo
     return best;
 }
 
+/* Prints what row k of the newest evaluation prefers, and dumps the row. */
+static int32_t choose_and_dump(const struct lm *lm, const struct opts *o, void *ctx, const void *vocab, int k, FILE *dump)
+{
+    const float *logits = lm->logits_ith(ctx, k);
+    size_t n_vocab = (size_t)lm->n_tokens(vocab);
+    if (!logits)
+        die(1, "no logits of row %d", k);
+    int32_t tok = choose(lm, vocab, logits, o->no_eog);
+    if (dump && fwrite(logits, sizeof *logits, n_vocab, dump) != n_vocab)
+        die(1, "%s: %s", o->dump, strerror(errno));
+    printf("%d", tok);
+    return tok;
+}
+
 static int cmd_tokens(const struct lm *lm, const struct opts *o)
 {
     int n_prompt = 0, n_force = 0;
@@ -193,23 +223,25 @@ static int cmd_tokens(const struct lm *lm, const struct opts *o)
     void *model = load_model(lm, o, false);
     void *ctx = create_context(lm, o, model, n_prompt + o->n + 8);
     const void *vocab = lm->vocab(model);
-    size_t n_vocab = (size_t)lm->n_tokens(vocab);
     FILE *dump = o->dump ? fopen(o->dump, "wb") : NULL;
     if (o->dump && !dump)
         die(1, "%s: %s", o->dump, strerror(errno));
+    int8_t *want = malloc((size_t)o->n + 1);
+    memset(want, 1, (size_t)o->n + 1);
     eval(lm, o, ctx, prompt, n_prompt);
-    for (int i = 0; i < o->n; i++) {
-        const float *logits = lm->logits_ith(ctx, -1);
-        if (!logits)
-            die(1, "no logits at step %d", i);
-        int32_t tok = choose(lm, vocab, logits, o->no_eog);
-        if (dump && fwrite(logits, sizeof *logits, n_vocab, dump) != n_vocab)
-            die(1, "%s: %s", o->dump, strerror(errno));
-        printf("%s%d", i ? " " : "", tok);
-        if (i < n_force)
-            tok = force[i];
-        if (i + 1 < o->n)
-            eval(lm, o, ctx, &tok, 1);
+    int32_t tok = choose_and_dump(lm, o, ctx, vocab, -1, dump);
+    for (int i = 0, m; i + 1 < o->n; i += m) {
+        int forced = i < n_force ? n_force - i : 0, most = forced < o->rows ? forced : o->rows;
+        m = most < 1 ? 1 : most < o->n - 1 - i ? most : o->n - 1 - i;
+        struct lm_batch b = lm->batch_one(forced ? force + i : &tok, m);
+        b.logits = want;
+        int rc = lm->decode(ctx, b);
+        if (rc)
+            die(1, "llama_decode of %d tokens after %d: %d", m, n_prompt + i, rc);
+        for (int k = 0; k < m; k++) {
+            printf(" ");
+            tok = choose_and_dump(lm, o, ctx, vocab, k, dump);
+        }
     }
     printf("\n");
     if (dump && fclose(dump))
@@ -218,20 +250,127 @@ static int cmd_tokens(const struct lm *lm, const struct opts *o)
     lm->model_free(model);
     free(prompt);
     free(force);
+    free(want);
+    return 0;
+}
+
+/* All of stdin, NUL-terminated; the caller's. */
+static char *read_stdin(size_t *n)
+{
+    size_t cap = 1 << 20;
+    char *text = malloc(cap);
+    *n = 0;
+    for (size_t got; text && (got = fread(text + *n, 1, cap - 1 - *n, stdin)) > 0;) {
+        *n += got;
+        if (*n == cap - 1)
+            text = realloc(text, cap *= 2);
+    }
+    if (!text)
+        die(1, "out of memory");
+    text[*n] = 0;
+    return text;
+}
+
+struct tally {
+    double sum, sum_sq;
+    int n;
+};
+
+/* Adds what the tokens after the first half cost, given those before them. */
+static void score_window(const struct lm *lm, const struct opts *o, void *ctx, int n_vocab, int32_t *tok, int n,
+                         struct tally *t)
+{
+    int first = n / 2;
+    int32_t *pos = malloc((size_t)n * sizeof *pos), *n_seq = malloc((size_t)n * sizeof *n_seq), seq = 0;
+    int32_t **seqs = malloc((size_t)n * sizeof *seqs);
+    int8_t *want = malloc((size_t)n);
+    if (!pos || !n_seq || !seqs || !want)
+        die(1, "out of memory");
+    for (int i = 0; i < n; i++) {
+        pos[i] = i;
+        n_seq[i] = 1;
+        seqs[i] = &seq;
+        want[i] = i >= first && i < n - 1;
+    }
+    lm->memory_clear(lm->memory(ctx), true);
+    for (int i = 0; i < n - 1; i += o->chunk) {
+        int m = n - 1 - i < o->chunk ? n - 1 - i : o->chunk;
+        int rc = lm->decode(ctx, (struct lm_batch){ m, tok + i, NULL, pos + i, n_seq + i, seqs + i, want + i });
+        if (rc)
+            die(1, "llama_decode of %d tokens from %d: %d", m, i, rc);
+        for (int k = 0; k < m; k++) {
+            const float *x = want[i + k] ? lm->logits_ith(ctx, k) : NULL;
+            if (!x)
+                continue;
+            double max = -INFINITY, sum = 0;
+            for (int v = 0; v < n_vocab; v++)
+                max = (double)x[v] > max ? (double)x[v] : max;
+            for (int v = 0; v < n_vocab; v++)
+                sum += exp((double)x[v] - max);
+            double nll = log(sum) - ((double)x[tok[i + k + 1]] - max);
+            t->sum += nll;
+            t->sum_sq += nll * nll;
+            t->n++;
+        }
+    }
+    free(pos);
+    free(n_seq);
+    free(seqs);
+    free(want);
+}
+
+static int cmd_perplexity(const struct lm *lm, const struct opts *o)
+{
+    size_t n_text;
+    char *text = read_stdin(&n_text), *save = NULL;
+    void *model = load_model(lm, o, false), *ctx = NULL;
+    const void *vocab = lm->vocab(model);
+    int n_window = 0, n_vocab = lm->n_tokens(vocab);
+    struct tally t = { 0 };
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        int n;
+        int32_t *tok = parse_ids(line, &n);
+        if (!n_window) {
+            n_window = n;
+            ctx = create_context(lm, o, model, n);
+        }
+        if (n != n_window || n < 4)
+            die(2, "a window of %d ids, expected %d", n, n_window);
+        if (lm->add_bos(vocab) && tok[0] != lm->bos(vocab))
+            die(2, "a window begins with %d, not with the begin-of-text token %d", tok[0], lm->bos(vocab));
+        score_window(lm, o, ctx, n_vocab, tok, n, &t);
+        free(tok);
+    }
+    if (!t.n)
+        die(2, "no windows on stdin");
+    double mean = t.sum / t.n, var = t.n > 1 ? (t.sum_sq / t.n - mean * mean) / (t.n - 1) : 0;
+    printf("perplexity %.9g +- %.6g nll %.9g tokens %d\n", exp(mean), exp(mean) * sqrt(var), mean, t.n);
+    lm->context_free(ctx);
+    lm->model_free(model);
+    free(text);
+    return 0;
+}
+
+static int cmd_quantize(const struct lm *lm, const struct opts *o)
+{
+    struct lm_quantize_params p = lm->quantize_defaults();
+    if (!o->out || o->file_type < 0)
+        die(2, "quantize needs --out FILE and --file-type N");
+    p.n_threads = o->threads;
+    p.file_type = o->file_type;
+    p.pure = o->pure;
+    uint32_t rc = lm->quantize(o->model, o->out, &p);
+    if (rc)
+        die(1, "llama_model_quantize of %s to file type %d: %u", o->model, o->file_type, rc);
     return 0;
 }
 
 static int cmd_tokenize(const struct lm *lm, const struct opts *o)
 {
-    size_t cap = 1 << 20, n = 0;
-    char *text = malloc(cap);
-    for (size_t got; text && (got = fread(text + n, 1, cap - n, stdin)) > 0;) {
-        n += got;
-        if (n == cap)
-            text = realloc(text, cap *= 2);
-    }
+    size_t n;
+    char *text = read_stdin(&n);
     int32_t *ids = malloc((n + 16) * sizeof *ids);
-    if (!text || !ids)
+    if (!ids)
         die(1, "out of memory");
     void *model = load_model(lm, o, true);
     int count = lm->tokenize(lm->vocab(model), text, (int32_t)n, ids, (int32_t)n + 16, !o->no_special, !o->no_special);
@@ -328,15 +467,17 @@ static int to_int(const char *flag, const char *s, int min)
 static void parse(struct opts *o, int argc, char **argv)
 {
     static const struct { const char *flag; size_t off; int min; } ints[] = {
+        { "--rows", offsetof(struct opts, rows), 1 },
         { "-n", offsetof(struct opts, n), 0 },       { "-p", offsetof(struct opts, p), 0 },
         { "-d", offsetof(struct opts, d), 0 },       { "-r", offsetof(struct opts, reps), 1 },
         { "--threads", offsetof(struct opts, threads), 1 }, { "-t", offsetof(struct opts, threads), 1 },
-        { "--chunk", offsetof(struct opts, chunk), 1 },
+        { "--chunk", offsetof(struct opts, chunk), 1 },     { "--file-type", offsetof(struct opts, file_type), 0 },
     };
     static const struct { const char *flag; size_t off; } strs[] = {
         { "--prompt-tokens", offsetof(struct opts, prompt) }, { "--force", offsetof(struct opts, force) },
         { "--dump-logits", offsetof(struct opts, dump) },     { "--libs", offsetof(struct opts, libs) },
         { "--cpu-variant", offsetof(struct opts, variant) },  { "--kv", offsetof(struct opts, kv) },
+        { "--out", offsetof(struct opts, out) },
     };
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -363,6 +504,8 @@ static void parse(struct opts *o, int argc, char **argv)
             o->no_eog = true;
         else if (strcmp(a, "--gpu") == 0)
             o->gpu = true;
+        else if (strcmp(a, "--pure") == 0)
+            o->pure = true;
         else if (strcmp(a, "-v") == 0)
             verbose = true;
         else if (a[0] == '-')
@@ -379,10 +522,11 @@ static void parse(struct opts *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct opts o = { .libs = getenv("LLAMA_PEER_LIBS"), .n = -1, .p = 128, .reps = 3, .threads = 2, .chunk = 512,
-                      .fa = -2, .kv = "f16" };
+                      .fa = -2, .kv = "f16", .file_type = -1 };
     parse(&o, argc, argv);
     static const struct { const char *name; int (*run)(const struct lm *, const struct opts *); int n, fa; } cmds[] = {
-        { "tokens", cmd_tokens, 64, 0 }, { "tokenize", cmd_tokenize, 0, 0 }, { "bench", cmd_bench, 32, 1 },
+        { "tokens", cmd_tokens, 64, 0 },         { "tokenize", cmd_tokenize, 0, 0 }, { "bench", cmd_bench, 32, 1 },
+        { "perplexity", cmd_perplexity, 0, 0 }, { "quantize", cmd_quantize, 0, 0 },
     };
     struct lm lm;
     if (o.command && strcmp(o.command, "probe") == 0) {
@@ -396,5 +540,6 @@ int main(int argc, char **argv)
             load_peer(&lm, &o);
             return cmds[i].run(&lm, &o);
         }
-    die(2, "usage: llama_peer tokens|tokenize|bench MODEL [options], llama_peer probe; see tests/peer/llama_peer.c");
+    die(2, "usage: llama_peer tokens|tokenize|perplexity|quantize|bench MODEL [options], llama_peer probe; see "
+           "tests/peer/llama_peer.c");
 }

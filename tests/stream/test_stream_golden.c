@@ -58,13 +58,29 @@ START_TEST(prefill_and_unfused_lower_to_their_golden_dumps)
 }
 END_TEST
 
-/* A saved stream without the hash that closes it: tests/fuzz/fuzz_stream.c puts it there. */
-static void write_seed(const char *model)
+/* Layers 1 and 2 of a hybrid: an attention and a DeltaNet, a residual on both sides. */
+static struct stream *compile_part(void)
+{
+    struct graph_opts o = FAKE_DECODE;
+    o.first_layer = 1;
+    o.end_layer = 3;
+    return fake_compile(fake_index("qwen35"), o);
+}
+
+START_TEST(a_part_of_a_model_lowers_to_its_golden_dump)
+{
+    struct stream *s = compile_part();
+    compare("qwen35_layers_1_3", s);
+    stream_free(s);
+}
+END_TEST
+
+/* A saved stream without the hash that closes it: tests/fuzz/fuzz_stream.c puts it there. Frees s. */
+static void write_seed(const char *name, struct stream *s)
 {
     char path[256];
     struct err e = {0};
-    struct stream *s = fake_compile(fake_index(model), FAKE_DECODE);
-    snprintf(path, sizeof path, "tests/fuzz/corpus/fuzz_stream/%s.zstream", model);
+    snprintf(path, sizeof path, "tests/fuzz/corpus/fuzz_stream/%s.zstream", name);
     ck_assert_msg(stream_save(s, path, &e) == 0, "%s", e.msg);
     FILE *f = fopen(path, "r+");
     ck_assert(f && fseek(f, 0, SEEK_END) == 0 && ftruncate(fileno(f), ftell(f) - 8) == 0);
@@ -76,12 +92,15 @@ START_TEST(seeds_of_the_fuzzer_are_rewritten_on_demand)
 {
     static const char *const models[] = {"llama", "gpt_oss", "qwen35moe", "qwen3next", "gemma4_moe"};
     for (size_t i = 0; getenv("UPDATE_GOLDEN") && i < sizeof models / sizeof models[0]; i++)
-        write_seed(models[i]);
+        write_seed(models[i], fake_compile(fake_index(models[i]), FAKE_DECODE));
+    if (getenv("UPDATE_GOLDEN"))
+        write_seed("qwen35_layers_1_3", compile_part());
 }
 END_TEST
 
 int main(void)
 {
     return RUN_TESTS("golden dumps", every_family_lowers_to_its_golden_dump,
-                     prefill_and_unfused_lower_to_their_golden_dumps, seeds_of_the_fuzzer_are_rewritten_on_demand);
+                     prefill_and_unfused_lower_to_their_golden_dumps,
+                     a_part_of_a_model_lowers_to_its_golden_dump, seeds_of_the_fuzzer_are_rewritten_on_demand);
 }

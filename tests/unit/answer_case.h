@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
-#include "engine/answer.h"
+#include "engine/answer/answer.h"
+#include "engine/engine.h"
+#include "engine/grammar/grammar.h"
 #include "model/chat.h"
 #include "model/gguf_write.h"
 
@@ -52,6 +54,12 @@ static inline struct engine *format_engine(enum chat_format f)
     ck_assert_msg(engine_open_vocab(path, &engines[f], &e) == 0, "%s", e.msg);
     unlink(path);
     return engines[f];
+}
+
+/* As its template is found there. */
+static inline const struct chat_template *format_chat(enum chat_format f)
+{
+    return engine_chat_template(format_engine(f));
 }
 
 #endif

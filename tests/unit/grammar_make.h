@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/grammar.h"
+#include "engine/grammar/grammar.h"
 
 static const struct {
     const char *text;

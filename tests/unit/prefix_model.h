@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
-#include "engine/prefix_tree.h"
+#include "engine/serve/prefix_tree.h"
 
 enum { PM_SLOTS = 5, PM_LEN = 1200, PM_MAX_BYTES = 12000 };
 
@@ -87,7 +87,7 @@ static inline void pm_check(struct prefix_model *m)
     uint32_t n_nodes = 0;
     uint64_t bytes = 0, in_list = 0, in_tick = 0;
     int32_t tok[PM_LEN];
-    pm_check_below(&m->t.root, &n_nodes, &bytes);
+    pm_check_below(&m->t.any.root, &n_nodes, &bytes);
     CHECK_EQ_U64(n_nodes, m->t.n_nodes);
     CHECK_EQ_U64(bytes, m->t.bytes);
     CHECK(bytes <= m->t.max_bytes);
@@ -102,7 +102,7 @@ static inline void pm_check(struct prefix_model *m)
         CHECK_EQ_U64(pm_path(m->slot[i].end, tok), m->slot[i].n);
         CHECK(memcmp(tok, m->slot[i].tok, m->slot[i].n * sizeof *tok) == 0);
         for (uint32_t j = 0; j < PM_SLOTS; j++) { /* how much of i's tokens does j hold? */
-            struct prefix_at at = { &m->t.root, 0 };
+            struct prefix_at at = { &m->t.any.root, 0 };
             uint32_t same = 0, got = 0;
             while (same < MIN(m->slot[i].n, m->slot[j].n) && m->slot[i].tok[same] == m->slot[j].tok[same])
                 same++;
@@ -134,9 +134,9 @@ static inline void pm_save(struct prefix_model *m, struct prefix_node *n, bool r
     int32_t tok[PM_LEN];
     uint32_t to = pm_path(n, tok), from = run ? n->begin : 0;
     uint64_t before = m->t.bytes;
-    if (n == &m->t.root || (run ? n->run : n->state))
+    if (n == &m->t.any.root || (run ? n->run : n->state))
         return;
-    struct prefix_blob *b = prefix_tree_blob(&m->t, (to - from) * sizeof *tok);
+    struct prefix_blob *b = prefix_tree_blob(&m->t, &m->t.any, (to - from) * sizeof *tok);
     if (!b) {
         CHECK_EQ_U64(m->t.bytes, before); /* nothing is evicted in vain */
         return;
@@ -186,7 +186,7 @@ static inline void pm_run(struct prefix_model *m, const uint8_t *in, size_t n)
     CHECK(prefix_tree_init(&m->t, PM_MAX_BYTES) == 0);
     for (uint32_t i = 0; i < PM_SLOTS; i++) {
         m->slot[i].id = ids[i];
-        m->slot[i].end = &m->t.root;
+        m->slot[i].end = &m->t.any.root;
     }
     m->in = in;
     m->left = n;

@@ -69,14 +69,14 @@ static int on_arguments(void *user, uint32_t index, const char *s, size_t n)
     return 0;
 }
 
-static int on_end(void *user, uint32_t index)
+static int on_end(void *user, uint32_t index, bool complete)
 {
     struct got *g = user;
     ck_assert(g->open && index == g->next);
     json_t *v = json_loads(strchr(g->args, '(') + 1, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    ck_assert_msg(json_is_object(v), "not an object: %s", g->args);
+    ck_assert_msg(!complete || json_is_object(v), "not an object: %s", g->args);
     json_decref(v);
-    add(g->args, ")", 1);
+    add(g->args, complete ? ")" : "~", 1);
     add(g->calls, g->args, strlen(g->args));
     g->open = false;
     g->next++;
@@ -109,7 +109,7 @@ static void run(struct how h, bool whole, size_t step, const char *text, struct 
     struct answer *a;
     struct err e = { 0 };
     *g = (struct got){ 0 };
-    ck_assert_msg(answer_create(format_engine(h.format), &o, &sink, g, &a, &e) == 0, "%s", e.msg);
+    ck_assert_msg(answer_create(format_chat(h.format), &o, &sink, g, &a, &e) == 0, "%s", e.msg);
     for (size_t i = 0, len = strlen(text); i < len;) {
         size_t n = MIN(step, len - i);
         while ((text[i + n] & 0xc0) == 0x80)
@@ -193,8 +193,6 @@ END_TEST
 START_TEST(broken_calls_in_json_are_text)
 {
     static const char *const broken[] = {
-        "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ber",
-        "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ber\"",
         "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": Ber}}\n</tool_call> and on",
         "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"x}\n</tool_call> and on",
         "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": 1,}}\n</tool_call>",
@@ -207,7 +205,6 @@ START_TEST(broken_calls_in_json_are_text)
         "<tool_call>{\"name\": \"a\"]",
         "<tool_call>{name: 1}",
         "<tool_call>{\"name\" 1}",
-        "<tool_call>",
         "<tool_call>{\"a\": }",
         "<tool_call>{\"name\":\"now\",\"arguments\":{]}}",
     };
@@ -250,15 +247,9 @@ END_TEST
 START_TEST(broken_calls_in_xml_are_text)
 {
     static const char *const broken[] = {
-        "<tool_call>\n<function=weather>\n<parameter=city>\nBer",
-        "<tool_call>\n<function=weather>\n<parameter=city>\nx\n</parameter>\n",
-        "<tool_call>\n<function=wea",
-        "<tool_call>\n<func",
         "<tool_call>\nfunction</tool_call> and on",
         "<tool_call><function=>",
         "<function=weather>\n<param=1></function>",
-        "<function=weather>\n<parameter=ci",
-        "<tool_call>\n\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(broken); i++)
         expect(xml, broken[i], "", broken[i], "");
@@ -277,7 +268,6 @@ START_TEST(bare_calls)
     expect(bare, "{\"name\": \"Ann\", \"age\": 5}", "", "{\"name\": \"Ann\", \"age\": 5}", "");
     expect(bare, "{\"name\": \"nowhere\"}", "", "{\"name\": \"nowhere\"}", "");
     expect(bare, "{\"temperature\": {\"a\": 1}} ", "", "{\"temperature\": {\"a\": 1}} ", "");
-    expect(bare, "{\"name\": \"now\", \"parameters\": {\"a", "", "{\"name\": \"now\", \"parameters\": {\"a", "");
     expect(bare, "{\"name\": \"now\", \"parameters\": {}, \"x\": 1}", "",
            "{\"name\": \"now\", \"parameters\": {}, \"x\": 1}", "");
     expect(bare, "Text {\"name\": \"now\", \"parameters\": {}}", "", "Text {\"name\": \"now\", \"parameters\": {}}",
@@ -289,6 +279,20 @@ END_TEST
 #define A "<|channel|>analysis<|message|>"
 #define F "<|channel|>final<|message|>"
 #define S "<|start|>assistant"
+
+/* As `zinc run --chat` and `zinc chat` read answers. */
+START_TEST(without_tools_calls_are_text)
+{
+    const struct how qwen = { CHAT_QWEN3, -1, NULL }, oss = { CHAT_GPT_OSS, -1, NULL }, gemma4 = { CHAT_GEMMA4, 1, NULL };
+    expect(qwen, "<think>\nHm\n</think>\n\n<tool_call>\n{\"name\":\"now\"}\n</tool_call>", "Hm",
+           "<tool_call>\n{\"name\":\"now\"}\n</tool_call>", "");
+    expect(qwen, "<thin", "", "<thin", "");
+    expect(qwen, " \n", "", "", "");
+    expect(gemma4, "<|channel>thought\nHm.\n<channel|> <|tool_call>call:now{}", "Hm.", "<|tool_call>call:now{}", "");
+    expect(oss, A "x<|end|>" S "<|channel|>commentary to=functions.now<|message|>{}<|call|>", "x", "{}", "");
+    expect(oss, A "x<|end|>" S F "Yes.\n", "x", "Yes.\n", "");
+}
+END_TEST
 
 START_TEST(harmony_messages)
 {
@@ -319,11 +323,8 @@ START_TEST(calls_in_harmony)
     expect(harmony,
            "<|channel|>commentary<|message|>Look:<|end|>" S "<|channel|>commentary to=functions.now<|message|>{}", "",
            "Look:", "now({})");
-    expect(harmony, "<|channel|>commentary to=functions.now<|message|>{\"a\": ", "",
-           "<|channel|>commentary to=functions.now<|message|>{\"a\": ", "");
     expect(harmony, "<|channel|>commentary to=functions.now<|message|>{a}<|call|>" S F "x", "",
            "<|channel|>commentary to=functions.now<|message|>{a}\n\nx", "");
-    expect(harmony, " to=functions.now<|channel|>comm", "", "to=functions.now<|channel|>comm", "");
     expect((struct how){ CHAT_GPT_OSS, -1, NULL }, "<|channel|>commentary to=functions.now<|message|>{}<|call|>", "",
            "{}", "");
 }
@@ -341,8 +342,6 @@ START_TEST(calls_in_gemma4)
     expect(gemma, "So: <|tool_call>call:now{}<tool_call|> done", "", "So:\n\ndone", "now({})");
     expect(gemma, "<|tool_call>call:now{a:<|\"|><|\"<|\"|>}", "", "", "now({\"a\": \"<|\\\"\"})");
     static const char *const broken[] = {
-        "<|tool_call>call:weather{city:<|\"|>Be",
-        "<|tool_call>call:wea",
         "<|tool_call>weather{}<tool_call|>",
         "<|tool_call>call:now{a}<tool_call|>",
         "<|tool_call>call:now{a:1,}<tool_call|>",
@@ -356,6 +355,82 @@ START_TEST(calls_in_gemma4)
     };
     for (size_t i = 0; i < ARRAY_LEN(broken); i++)
         expect(gemma, broken[i], "", broken[i], "");
+}
+END_TEST
+
+/* However far the model came: what is known of a call is told, and its marks are not shown. */
+START_TEST(calls_that_are_cut_off)
+{
+    static const struct {
+        const struct how *h;
+        const char *text, *said, *calls;
+    } cases[] = {
+        { &json, "Look:\n<tool_call>", "Look:", "" },
+        { &json, "<tool_call>\n{\"na", "", "" },
+        { &json, "<tool_call>\n{\"name\": \"weath", "", "" },
+        { &json, "<tool_call>\n{\"name\": \"weather\"", "", "weather(~" },
+        { &json, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ber", "", "weather({\"city\": \"Ber~" },
+        { &json, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"B\"}", "", "weather({\"city\": \"B\"}~" },
+        { &json, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"n", "", "" },
+        { &json, "<tool_call>{\"name\": \"now\", \"arguments\": \"{\\\"a", "", "now(~" },
+        { &json, "<tool_call>{\"name\":\"now\"}</tool_call>\n<tool_call>{\"name\":\"weather\", \"arguments\": {", "", "now({})weather({~" },
+        { &xml, "<tool_call>\n\n", "", "" },
+        { &xml, "<tool_call>\n<func", "", "" },
+        { &xml, "<tool_call>\n<function=wea", "", "" },
+        { &xml, "<tool_call>\n<function=weather>\n<para", "", "weather({~" },
+        { &xml, "<function=weather>\n<parameter=ci", "", "weather({~" },
+        { &xml, "So <tool_call>\n<function=weather>\n<parameter=city>\nBer", "So", "weather({\"city\": \"Ber~" },
+        { &xml, "<tool_call>\n<function=weather>\n<parameter=city>\nBer\n</param", "", "weather({\"city\": \"Ber~" },
+        { &xml, "<tool_call>\n<function=weather>\n<parameter=city>\nx\n</parameter>\n<parameter=days>\n1", "", "weather({\"city\": \"x\", \"days\": ~" },
+        { &xml, "<tool_call>\n<function=weather>\n<parameter=city>\nx\n</parameter>\n</function", "", "weather({\"city\": \"x\"~" },
+        { &bare, "{\"name\": \"wea", "{\"name\": \"wea", "" },
+        { &bare, "{\"name\": \"now\"", "", "now(~" },
+        { &bare, "{\"name\": \"now\", \"parameters\": {\"a", "", "now({\"a~" },
+        { &bare, "<|python_tag|>{\"na", "", "" },
+        { &harmony, " to=functions.now", "", "" },
+        { &harmony, " to=functions.now<|channel|>comm", "", "now(~" },
+        { &harmony, "to=no", "to=no", "" },
+        { &harmony, "<|channel|>commentary to=functions.now <|constrain|>json", "", "now(~" },
+        { &harmony, "<|channel|>commentary to=functions.now<|message|>", "", "now(~" },
+        { &harmony, "<|channel|>commentary to=functions.now<|message|>{\"a\": ", "", "now({\"a\":~" },
+        { &harmony, "<|channel|>commentary to=functions.now<|message|>{\"a\":1<|cal", "", "now({\"a\":1~" },
+        { &gemma, "<|tool_call>call:wea", "", "" },
+        { &gemma, "a <|tool_call>", "a", "" },
+        { &gemma, "<|tool_call>call:weather{ci", "", "weather({~" },
+        { &gemma, "<|tool_call>call:weather{city:<|\"|>Be<|", "", "weather({\"city\": \"Be~" },
+        { &gemma, "<|tool_call>call:weather{city:<|\"|>B<|\"|>,days:[1,2", "", "weather({\"city\": \"B\", \"days\": [1, ~" },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        expect(*cases[i].h, cases[i].text, "", cases[i].said, cases[i].calls);
+}
+END_TEST
+
+/* What begins like a header and has no <|message|> near is text, wherever the pieces end. */
+START_TEST(long_headers_in_harmony_are_none)
+{
+    char text[700], want[700];
+    static const char *const begin[] = { "<|start|>", "<|channel|>", "to=functions.now " };
+    for (size_t i = 0; i < ARRAY_LEN(begin); i++) {
+        for (size_t n = 280; n < 330; n += 7) {
+            const char *tail = "<|message|>tail";
+            size_t n_begin = strlen(begin[i]);
+            memset(want, 'x', n);
+            snprintf(text, sizeof text, "%s%.*s%s", begin[i], (int)n, want, tail);
+            bool header = n_begin + n <= 300;
+            snprintf(want + n, sizeof want - n, "\n\ntail");
+            if (i == 2)
+                memmove(want + n_begin, want, n + 7), memcpy(want, begin[i], n_begin);
+            expect(harmony, text, "", !header ? want : i == 2 ? "" : "tail", header && i == 2 ? "now(~" : "");
+        }
+    }
+}
+END_TEST
+
+/* Found by fuzzing: a call that breaks behind a header that was none, whole and in pieces. */
+START_TEST(a_broken_call_behind_a_broken_header)
+{
+    expect(harmony, "to=functions.f <|x<|end|><|start|>assistant to=functions.f<|message|>{\"s\":1}]<|call|>", "",
+           "to=functions.f <|x\n\n<|start|>assistant to=functions.f<|message|>{\"s\":1}]", "");
 }
 END_TEST
 
@@ -376,9 +451,9 @@ START_TEST(text_is_not_held_back)
         struct answer_opts o = { .think = cases[i].h->think, .tools = cases[i].h->tools };
         struct got g = { 0 };
         struct answer *a;
-        ck_assert_int_eq(answer_create(format_engine(cases[i].h->format), &o, &sink, &g, &a, NULL), 0);
+        ck_assert_int_eq(answer_create(format_chat(cases[i].h->format), &o, &sink, &g, &a, NULL), 0);
         ck_assert_int_eq(answer_put(a, cases[i].text, strlen(cases[i].text)), 0);
-        ck_assert_str_eq(g.part[!answer_in_reasoning(a)], cases[i].passed);
+        ck_assert_str_eq(g.part[answer_part(a) != ANSWER_PART_REASONING], cases[i].passed);
         answer_destroy(a);
     }
 }
@@ -401,12 +476,13 @@ START_TEST(arguments_come_while_they_are_written)
         struct answer_opts o = { .think = cases[i].h->think, .tools = cases[i].h->tools };
         struct got g = { 0 };
         struct answer *a;
-        ck_assert_int_eq(answer_create(format_engine(cases[i].h->format), &o, &sink, &g, &a, NULL), 0);
+        ck_assert_int_eq(answer_create(format_chat(cases[i].h->format), &o, &sink, &g, &a, NULL), 0);
         ck_assert_int_eq(answer_put(a, cases[i].text, strlen(cases[i].text)), 0);
         ck_assert_str_eq(g.args, cases[i].args);
         ck_assert_uint_eq(answer_n_calls(a), 0);
         ck_assert_int_eq(answer_end(a), 0);
-        ck_assert_str_eq(g.part[1], cases[i].text + (cases[i].text[0] == ' '));
+        ck_assert_str_eq(g.part[1], "");
+        ck_assert_msg(!strncmp(g.calls, cases[i].args, strlen(cases[i].args)), "%s", g.calls);
         answer_destroy(a);
     }
 }
@@ -422,7 +498,7 @@ START_TEST(what_the_sink_returns_is_passed_on)
     struct answer_sink sink = { refuse, refuse, on_begin, on_arguments, on_end, NULL };
     struct answer_opts o = { .think = -1 };
     struct answer *a;
-    ck_assert_int_eq(answer_create(format_engine(CHAT_QWEN3), &o, &sink, NULL, &a, NULL), 0);
+    ck_assert_int_eq(answer_create(format_chat(CHAT_QWEN3), &o, &sink, NULL, &a, NULL), 0);
     ck_assert_int_eq(answer_put(a, "x", 1), -EPIPE);
     answer_destroy(a);
     answer_destroy(NULL);
@@ -438,7 +514,7 @@ START_TEST(tools_must_be_functions)
         struct answer_opts o = { .tools = bad[i] };
         struct answer *a;
         struct err e = { 0 };
-        ck_assert_int_eq(answer_create(format_engine(CHAT_QWEN3), &o, &sink, NULL, &a, &e), -EINVAL);
+        ck_assert_int_eq(answer_create(format_chat(CHAT_QWEN3), &o, &sink, NULL, &a, &e), -EINVAL);
         ck_assert_msg(strstr(e.msg, "tools"), "%s", e.msg);
     }
 }
@@ -456,9 +532,13 @@ int main(void)
     tcase_add_test(t, calls_in_xml);
     tcase_add_test(t, broken_calls_in_xml_are_text);
     tcase_add_test(t, bare_calls);
+    tcase_add_test(t, without_tools_calls_are_text);
     tcase_add_test(t, harmony_messages);
     tcase_add_test(t, calls_in_harmony);
     tcase_add_test(t, calls_in_gemma4);
+    tcase_add_test(t, calls_that_are_cut_off);
+    tcase_add_test(t, long_headers_in_harmony_are_none);
+    tcase_add_test(t, a_broken_call_behind_a_broken_header);
     tcase_add_test(t, text_is_not_held_back);
     tcase_add_test(t, arguments_come_while_they_are_written);
     tcase_add_test(t, what_the_sink_returns_is_passed_on);

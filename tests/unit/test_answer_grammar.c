@@ -83,7 +83,7 @@ static struct grammar *grammar_of(enum chat_format f, const struct answer_rules 
     struct tok_buf text = { 0 };
     struct grammar *g;
     struct err e = { 0 };
-    ck_assert_msg(answer_grammar(format_engine(f), r, &text, &e) == 0, "%s: %s", chat_format_info(f)->name, e.msg);
+    ck_assert_msg(answer_grammar(format_chat(f), r, &text, &e) == 0, "%s: %s", chat_format_info(f)->name, e.msg);
     ck_assert_uint_gt(text.n, 0);
     ck_assert_msg(grammar_from_gbnf(vocabulary(), text.s, text.n, &g, &e) == 0, "%s: %s\n%.*s",
                   chat_format_info(f)->name, e.msg, (int)text.n, text.s);
@@ -309,7 +309,10 @@ START_TEST(gemma4_calls)
         { CHAT_GEMMA4, AUTO, true,
           "<|tool_call>call:now{a:[1,{b:null}],<|\"|>c d<|\"|>:-1.5}<tool_call|><|tool_call>call:now{}<tool_call|>" },
         { CHAT_GEMMA4, AUTO, true,
-          "<|tool_call>call:weather{unit:<|\"|>C<|\"|>,exact:true,city:<|\"|><|\"|>}<tool_call|>" },
+          "<|tool_call>call:weather{city:<|\"|><|\"|>,exact:true,unit:<|\"|>C<|\"|>}<tool_call|>" },
+        { CHAT_GEMMA4, AUTO, false,
+          "<|tool_call>call:weather{city:<|\"|><|\"|>,city:<|\"|><|\"|>}<tool_call|>" },
+        { CHAT_GEMMA4, AUTO, false, "<|tool_call>call:weather{days:1}<tool_call|>" },
         { CHAT_GEMMA4, AUTO, false, "<|tool_call>call:weather{unit:<|\"|>K<|\"|>}<tool_call|>" },
         { CHAT_GEMMA4, AUTO, false, "<|tool_call>call:weather{town:<|\"|>K<|\"|>}<tool_call|>" },
         { CHAT_GEMMA4, AUTO, false, "<|tool_call>call:weather{days:<|\"|>K<|\"|>}<tool_call|>" },
@@ -345,14 +348,43 @@ START_TEST(what_is_not_constrained_has_no_grammar)
                                              { .think = -1, .tools = "[]" } };
     for (size_t i = 0; i < ARRAY_LEN(r); i++) {
         struct tok_buf text = { 0 };
-        ck_assert_int_eq(answer_grammar(format_engine(CHAT_QWEN3), &r[i], &text, NULL), 0);
+        ck_assert_int_eq(answer_grammar(format_chat(CHAT_QWEN3), &r[i], &text, NULL), 0);
         ck_assert_uint_eq(text.n, 0);
+    }
+}
+END_TEST
+
+/* Names that a syntax cannot carry: not without a word, and not where the function is strict. */
+START_TEST(names_that_cannot_be_written)
+{
+    static const char odd[] = "[{\"function\":{\"name\":\"f\",\"strict\":%s,\"parameters\":{\"type\":\"object\","
+                              "\"properties\":{\"%s\":{\"type\":\"integer\"},\"b\":{\"type\":\"null\"}}}}}]";
+    static const char *const names[] = { "a>", "a<b", "a\\nb", " a", "a ", "" };
+    char text[512];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct answer_rules r = { .think = -1, .tools = text, .choice = ANSWER_TOOLS_REQUIRED, .warnings = json_array() };
+        struct tok_buf out = { 0 };
+        struct err e = { 0 };
+        snprintf(text, sizeof text, odd, "true", names[i]);
+        ck_assert_int_eq(answer_grammar(format_chat(CHAT_QWEN3_CODER), &r, &out, &e), -ENOTSUP);
+        ck_assert_msg(strstr(e.msg, "tools: f: ") && strstr(e.msg, "cannot carry"), "%s", e.msg);
+        ck_assert_int_eq(answer_grammar(format_chat(CHAT_QWEN3), &r, &out, &e), 0);
+        ck_assert_uint_eq(json_array_size(r.warnings), 0);
+        snprintf(text, sizeof text, odd, "false", names[i]);
+        struct grammar *g = grammar_of(CHAT_QWEN3_CODER, &r);
+        ck_assert_int_eq(walk(g, "<tool_call>\n<function=f>\n<parameter=b>\nnull\n</parameter>\n</function>\n</tool_call>", true), -1);
+        ck_assert_uint_eq(json_array_size(r.warnings), 1);
+        grammar_unref(g);
+        json_decref(r.warnings);
+        tok_buf_finish(&out);
     }
 }
 END_TEST
 
 START_TEST(refusals_have_reasons)
 {
+    static const char odd_types[] = "[{\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":"
+                                    "{\"zone\":{\"type\":{\"a\":1},\"enum\":[\"CET\"]}}}}}]";
     static const struct {
         enum chat_format f;
         struct answer_rules r;
@@ -368,11 +400,14 @@ START_TEST(refusals_have_reasons)
         { CHAT_LLAMA3, { .format = ANSWER_GRAMMAR, .schema = "root ::= zinc-x" }, -EINVAL, "zinc-x" },
         { CHAT_LLAMA3, { .format = ANSWER_GRAMMAR, .schema = "a ::= \"root\"" }, -EINVAL, "no rule 'root'" },
         { CHAT_LLAMA3, { .format = ANSWER_JSON_SCHEMA, .schema = "[" }, -EINVAL, "" },
+        { CHAT_QWEN3, { .tools = odd_types }, -EINVAL, "neither a string" },
+        { CHAT_QWEN35, { .tools = odd_types }, -EINVAL, "neither a string" },
+        { CHAT_GEMMA4, { .tools = odd_types }, -EINVAL, "neither a string" },
     };
     for (size_t i = 0; i < ARRAY_LEN(s); i++) {
         struct tok_buf text = { 0 };
         struct err e = { 0 };
-        ck_assert_int_eq(answer_grammar(format_engine(s[i].f), &s[i].r, &text, &e), s[i].rc);
+        ck_assert_int_eq(answer_grammar(format_chat(s[i].f), &s[i].r, &text, &e), s[i].rc);
         ck_assert_msg(e.msg[0] && strstr(e.msg, s[i].why), "'%s' has no '%s'", e.msg, s[i].why);
         tok_buf_finish(&text);
     }
@@ -462,12 +497,12 @@ static int on_arguments(void *user, uint32_t index, const char *s, size_t n)
     return 0;
 }
 
-static int on_end(void *user, uint32_t index)
+static int on_end(void *user, uint32_t index, bool complete)
 {
     struct seen *g = user;
     json_t *v = json_loadb(g->args, g->n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL), *p;
     const char *key;
-    ck_assert_msg(json_is_object(v), "%.*s", (int)g->n, g->args);
+    ck_assert_msg(complete && json_is_object(v), "%.*s", (int)g->n, g->args);
     json_object_foreach (v, key, p)
         if (strcmp(key, "days") == 0)
             ck_assert_msg(json_is_number(p), "%.*s", (int)g->n, g->args);
@@ -495,7 +530,7 @@ START_TEST(whatever_is_let_through_is_understood)
                     continue;
                 ended++;
                 seen.text = seen.begun = seen.ended = 0;
-                ck_assert_int_eq(answer_create(format_engine(formats[f]), &o, &sink, &seen, &a, NULL), 0);
+                ck_assert_int_eq(answer_create(format_chat(formats[f]), &o, &sink, &seen, &a, NULL), 0);
                 ck_assert_int_eq(answer_put(a, text.s, text.n), 0);
                 ck_assert_int_eq(answer_end(a), 0);
                 ck_assert_uint_eq(seen.begun, seen.ended);
@@ -527,6 +562,7 @@ int main(void)
     tcase_add_test(t, gemma4_calls);
     tcase_add_test(t, a_grammar_of_ones_own);
     tcase_add_test(t, what_is_not_constrained_has_no_grammar);
+    tcase_add_test(t, names_that_cannot_be_written);
     tcase_add_test(t, refusals_have_reasons);
     tcase_add_test(t, whatever_is_let_through_is_understood);
     suite_add_tcase(s, t);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/ckd.h"
 #include "base/clock.h"
 
 static struct api_bench b;
@@ -39,14 +40,23 @@ END_TEST
 
 START_TEST(paths_and_methods)
 {
-    ck_assert_uint_eq(api_methods("/v1/chat/completions"), API_POST);
-    ck_assert_uint_eq(api_methods("/chat/completions"), API_POST);
-    ck_assert_uint_eq(api_methods("/v1/models"), API_GET);
-    ck_assert_uint_eq(api_methods("/v1/models/a/b"), API_GET);
-    ck_assert_uint_eq(api_methods("/tokenize"), API_POST);
-    ck_assert_uint_eq(api_methods("/v1/models/"), 0);
-    ck_assert_uint_eq(api_methods("/health"), 0);
-    ck_assert_uint_eq(api_methods("/"), 0);
+    ck_assert_uint_eq(api_methods("/v1/chat/completions", NULL), API_POST);
+    ck_assert_uint_eq(api_methods("/chat/completions", NULL), API_POST);
+    ck_assert_uint_eq(api_methods("/v1/models", NULL), API_GET);
+    ck_assert_uint_eq(api_methods("/v1/models/a/b", NULL), API_GET);
+    ck_assert_uint_eq(api_methods("/tokenize", NULL), API_POST);
+    ck_assert_uint_eq(api_methods("/v1/models/", NULL), 0);
+    ck_assert_uint_eq(api_methods("/health", NULL), 0);
+    ck_assert_uint_eq(api_methods("/", NULL), 0);
+    static const char *const paths[][2] = {
+        { "/v1/chat/completions", "/v1/chat/completions" }, { "/tokenize", "/tokenize" }, { "/v1/tokenize", "/v1/tokenize" },
+        { "/models/a", "/models/{id}" }, { "/v1/models/a/b", "/v1/models/{id}" }, { "/v1/nothing", "kept" },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        const char *label = "kept";
+        api_methods(paths[i][0], &label);
+        ck_assert_str_eq(label, paths[i][1]);
+    }
     json_decref(call_json(&b, "POST", "/v1/nothing", "{}", 404));
     json_decref(call_json(&b, "GET", "/v1/chat/completions", "", 405));
     json_t *v = call_json(&b, "POST", "/v1/embeddings", "{'input':'a'}", 400);
@@ -88,6 +98,13 @@ START_TEST(tokens_and_text)
     json_decref(v);
     json_decref(call_json(&b, "POST", "/tokenize", "{}", 400));
     json_decref(call_json(&b, "POST", "/tokenize", "{'content':5}", 400));
+    json_decref(call_json(&b, "POST", "/tokenize", "{'content':'a','prompt':5}", 400));
+    v = call_json(&b, "POST", "/tokenize", "{'content':'a','prompt':'a b'}", 200);
+    ck_assert_int_eq(int_at(v, "count"), 1);
+    json_decref(v);
+    v = call_json(&b, "POST", "/tokenize", "{'content':'a\\u0000b'}", 400);
+    ck_assert_ptr_nonnull(strstr(str_at(v, "error.message"), "holds the character \\u0000"));
+    json_decref(v);
     json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':'a'}", 400));
     json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':[100000000]}", 400));
     json_decref(call_json(&b, "POST", "/detokenize", "{'tokens':[-1]}", 400));
@@ -304,6 +321,36 @@ START_TEST(a_completion)
 }
 END_TEST
 
+/* More prompts than the slots and the queue of an idle server have places: one request all the same. */
+START_TEST(as_many_prompts_as_a_request_may_have)
+{
+    char body[1024] = "{'prompt':['a b c'", streamed[1100];
+    for (int i = 1; i < 32; i++)
+        snprintf(body + strlen(body), sizeof body - strlen(body), ",'a b %d'", i);
+    snprintf(streamed, sizeof streamed, "%s],'temperature':0,'max_tokens':3,'stream':true}", body);
+    snprintf(body + strlen(body), sizeof body - strlen(body), "],'temperature':0,'max_tokens':3}");
+    json_t *v = call_json(&b, "POST", "/v1/completions", body, 200), *c;
+    size_t i;
+    ck_assert_uint_eq(json_array_size(at(v, "choices")), 32);
+    json_array_foreach (at(v, "choices"), i, c)
+        ck_assert_int_eq(json_integer_value(at(c, "index")), (int)i);
+    json_decref(v);
+    json_decref(call_events(&b, "/v1/completions", streamed, 100));
+    char *last = strstr(body, "'a b 31'"), tail[200], *large = malloc(40000); /* found wrong before anything begins */
+    snprintf(tail, sizeof tail, "%s", last + 8);
+    strcpy(large, body);
+    large[last - body] = 0;
+    strcat(large, "'");
+    for (int k = 0; k < 3000; k++)
+        strcat(large, " word");
+    strcat(strcat(large, "'"), tail);
+    v = call_json(&b, "POST", "/v1/completions", large, 400);
+    ck_assert_str_eq(str_at(v, "error.code"), "context_length_exceeded");
+    json_decref(v);
+    free(large);
+}
+END_TEST
+
 START_TEST(completions_stream_too)
 {
     const char *ask = "'prompt':'Once upon a time','temperature':0.9,'seed':1,'max_tokens':30,'n':2,'echo':true";
@@ -343,6 +390,25 @@ START_TEST(logprobs_of_completions)
     }
     ck_assert_str_eq(joined, text);
     json_decref(v);
+}
+END_TEST
+
+/* Text that may be the beginning of a stop string comes late; where its tokens begin does not change by that. */
+START_TEST(offsets_while_text_is_held_back)
+{
+    const char *ask = "{'prompt':'Once upon a time','temperature':0,'max_tokens':24,'logprobs':1%s}";
+    const char *stop = ",'stop':['a#?','e#?','d#?','n#?','r#?','s#?','t#?','.#?',' #?']";
+    char body[512];
+    snprintf(body, sizeof body, ask, "");
+    json_t *free_of = call_json(&b, "POST", "/v1/completions", body, 200);
+    snprintf(body, sizeof body, ask, stop);
+    json_t *held = call_json(&b, "POST", "/v1/completions", body, 200);
+    ck_assert_str_eq(str_at(held, "choices.0.text"), str_at(free_of, "choices.0.text"));
+    json_t *x = at(held, "choices.0.logprobs.text_offset"), *y = at(free_of, "choices.0.logprobs.text_offset");
+    ck_assert_uint_gt(json_array_size(x), 10);
+    ck_assert_msg(json_equal(x, y), "offsets %s, expected %s", json_dumps(x, 0), json_dumps(y, 0));
+    json_decref(free_of);
+    json_decref(held);
 }
 END_TEST
 
@@ -386,6 +452,10 @@ START_TEST(long_prompts_are_refused)
         s += sprintf(s, "word ");
     sprintf(s, "'}],'stream':true}");
     expect_error("/v1/chat/completions", body, 400, "context_length_exceeded");
+    json_t *v = call_json(&b, "POST", "/v1/chat/completions", body, 400);
+    ck_assert_msg(strstr(str_at(v, "error.message"), "exceeds the available context size") != NULL, "%s",
+                  str_at(v, "error.message")); /* litellm and what is built on it look for these words */
+    json_decref(v);
     free(body);
 }
 END_TEST
@@ -398,7 +468,7 @@ END_TEST
 
 START_TEST(a_timeout_before_anything_was_sent)
 {
-    expect_error("/v1/chat/completions", "{" HELLO ",'max_tokens':900,'ignore_eos':true,'timeout':0.05}", 408,
+    expect_error("/v1/chat/completions", "{" HELLO ",'max_tokens':900,'ignore_eos':true,'n':8,'timeout':0.05}", 408,
                  "timeout");
 }
 END_TEST
@@ -406,7 +476,7 @@ END_TEST
 START_TEST(a_timeout_in_a_stream)
 {
     struct reply_got r = call(&b, "POST", "/v1/chat/completions",
-                              "{" HELLO ",'max_tokens':1000,'ignore_eos':true,'timeout':0.3,'stream':true}");
+                              "{" HELLO ",'max_tokens':900,'ignore_eos':true,'n':8,'timeout':0.1,'stream':true}");
     if (r.status == 200) { /* else the machine was too slow for a first token */
         const char *last = r.text + r.n - 2;
         while (last > r.text && last[-1] != '\n')
@@ -490,8 +560,10 @@ int main(void)
     tcase_add_test(t, answers_of_n_differ_by_seed);
     tcase_add_test(t, stop_strings_do_not_leak);
     tcase_add_test(t, a_completion);
+    tcase_add_test(t, as_many_prompts_as_a_request_may_have);
     tcase_add_test(t, completions_stream_too);
     tcase_add_test(t, logprobs_of_completions);
+    tcase_add_test(t, offsets_while_text_is_held_back);
     tcase_add_test(t, logprobs_of_chats);
     tcase_add_test(t, long_prompts_are_refused);
     tcase_add_test(t, grammars_that_are_none_are_refused);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/api.h"
+#include "server/budget.h"
 
 #define DEMO "models/zinc-demo.gguf"
 
@@ -16,6 +17,7 @@ struct api_bench {
     struct engine *eng;
     struct sched *sched;
     struct api *api;
+    struct budget *budget; /* of half a GiB where the test has none: all that was taken must have come back */
 };
 
 /* *a is filled in where the caller left it zero. */
@@ -32,12 +34,17 @@ static inline void bench_open(struct api_bench *b, const char *path, const char 
     ck_assert_msg(sched_create(b->eng, s ? s : &none, &b->sched, &e) == 0, "%s", e.msg);
     ao.eng = b->eng;
     ao.sched = b->sched;
+    if (!ao.budget)
+        ao.budget = budget_create(512u << 20);
+    b->budget = ao.budget;
     ck_assert_msg(api_create(&ao, &b->api, &e) == 0, "%s", e.msg);
 }
 
 static inline void bench_close(struct api_bench *b)
 {
     api_destroy(b->api);
+    ck_assert_uint_eq(budget_stats(b->budget).used, 0);
+    budget_destroy(b->budget);
     sched_destroy(b->sched);
     engine_close(b->eng);
     *b = (struct api_bench){ 0 };
@@ -93,7 +100,7 @@ static inline struct reply_got read_all(struct api_exchange *x, struct wait *w, 
         if (cap - r.n < piece + 1)
             r.text = realloc(r.text, cap = 2 * cap + piece + 1);
         n = api_read(x, r.text + r.n, piece);
-        if (n == API_END)
+        if (n < 0)
             break;
         if (n == 0)
             wait_for(w);

@@ -179,6 +179,36 @@ START_TEST(many_grammars_at_once)
 }
 END_TEST
 
+/* vLLM's fields say the same as OpenAI's and llama.cpp's. */
+START_TEST(guided_answers)
+{
+    char body[1024];
+    for (int seed = 0; seed < 3; seed++) {
+        snprintf(body, sizeof body, "{" HELLO ",'temperature':1.5,'seed':%d,'enable_thinking':false,%s}", seed,
+                 seed % 2 ? "'structured_outputs':{'choice':['sunny','very wet']}" : "'guided_choice':['sunny','very wet']");
+        json_t *v = call_json(&b, "POST", CHAT, body, 200);
+        const char *said = str_at(v, "choices.0.message.content");
+        ck_assert_msg(strcmp(said, "sunny") == 0 || strcmp(said, "very wet") == 0, "%s", said);
+        json_decref(v);
+    }
+    static const char *const regex[] = { "[0-9]{4}-(0[1-9]|1[0-2])", "^\\\\d{4}-\\\\d\\\\d$", "(?:19|20)\\\\d\\\\d-1[0-2]" };
+    for (size_t i = 0; i < sizeof regex / sizeof *regex; i++) {
+        snprintf(body, sizeof body, "{" HELLO ",'temperature':1.5,'enable_thinking':false,%s'%s'%s}",
+                 i % 2 ? "'structured_outputs':{'regex':" : "'guided_regex':", regex[i], i % 2 ? "}" : "");
+        json_t *matching = call_json(&b, "POST", CHAT, body, 200);
+        const char *said = str_at(matching, "choices.0.message.content");
+        ck_assert_msg(strlen(said) == 7 && strspn(said, "0123456789") == 4 && said[4] == '-', "%s", said);
+        json_decref(matching);
+    }
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO ",'enable_thinking':false,'guided_json':" POINT "}", 200);
+    check_point(str_at(v, "choices.0.message.content"));
+    json_decref(v);
+    v = call_json(&b, "POST", "/v1/completions", "{'prompt':'x','guided_grammar':'root ::= [0-9]{3}'}", 200);
+    ck_assert_uint_eq(strspn(str_at(v, "choices.0.text"), "0123456789"), 3);
+    json_decref(v);
+}
+END_TEST
+
 int main(void)
 {
     if (access(DEMO, R_OK) != 0)
@@ -187,6 +217,7 @@ int main(void)
     TCase *t = tcase_create("api_constrained");
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 600);
+    tcase_add_test(t, guided_answers);
     tcase_add_loop_test(t, a_schema, 0, (int)(sizeof schemas / sizeof *schemas));
     tcase_add_test(t, any_object);
     tcase_add_test(t, a_grammar);

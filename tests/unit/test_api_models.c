@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "server/api_logprobs.h"
 #include "tests/unit/tiny_model.h"
 
 static const char *const presets[] = { "tiny-qwen3", "tiny-llama3", "tiny-gemma3", "tiny-gpt-oss", "tiny-qwen35moe" };
@@ -136,6 +137,59 @@ START_TEST(many_at_once)
 }
 END_TEST
 
+/* The token that is this byte alone. */
+static int32_t byte_token(char byte)
+{
+    uint32_t n_vocab = engine_info(b.eng)->n_vocab;
+    for (int32_t id = 0; id < (int32_t)n_vocab; id++) {
+        char *s;
+        size_t n;
+        ck_assert_int_eq(engine_decode(b.eng, &id, 1, ENGINE_SHOW_SPECIAL, &s, &n, NULL), 0);
+        bool yes = n == 1 && s[0] == byte;
+        free(s);
+        if (yes)
+            return id;
+    }
+    ck_abort_msg("no token is the byte %02x", (unsigned char)byte);
+}
+
+/* text_offset of two tokens that are broken bytes, their texts told after each of them, or together after both. */
+static char *offsets_of(const struct sched_token t[2], bool together)
+{
+    static const char replaced[] = "\xef\xbf\xbd\xef\xbf\xbd";
+    struct api_logprobs l;
+    struct out o = { 0 };
+    api_logprobs_init(&l, b.eng, 0, true);
+    for (int i = 0; i < 2; i++) {
+        api_logprobs_token(&l, &t[i]);
+        if (!together)
+            api_logprobs_text(&l, replaced, 3, false);
+    }
+    if (together)
+        api_logprobs_text(&l, replaced, 6, false);
+    api_logprobs_write(&l, &o);
+    api_logprobs_finish(&l);
+    char *s = strndup(o.s, o.n);
+    out_finish(&o);
+    return s;
+}
+
+START_TEST(offsets_do_not_depend_on_when_text_is_taken)
+{
+    static const char bytes[][2] = { { '\xa7', '\xc0' }, { '\xff', '\x80' }, { '\xc3', '\xf5' } };
+    open_model("tiny-qwen3", "null", 1);
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        struct sched_token t[2] = { { .id = byte_token(bytes[i][0]) }, { .id = byte_token(bytes[i][1]) } };
+        char *apart = offsets_of(t, false), *together = offsets_of(t, true);
+        ck_assert_msg(strstr(apart, "\"text_offset\":[0,1]") != NULL, "%s", apart);
+        ck_assert_str_eq(apart, together);
+        free(apart);
+        free(together);
+    }
+    close_model();
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -145,6 +199,7 @@ int main(void)
     tcase_add_loop_test(t, any_family_says_anything, 0, (int)(sizeof presets / sizeof *presets));
     tcase_add_loop_test(t, any_family_on_the_null_tier, 0, (int)(sizeof presets / sizeof *presets));
     tcase_add_test(t, many_at_once);
+    tcase_add_test(t, offsets_do_not_depend_on_when_text_is_taken);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_fork_status(sr, CK_NOFORK); /* the scheduler has a thread */

@@ -1,5 +1,5 @@
 /* The API over a scheduler that says what the test wants: calls of tools, failures at any point, refusals. The
- * functions of engine/sched.h are defined here. */
+ * functions of engine/serve/sched.h are defined here. */
 #include "tests/unit/test_api.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct {
     enum gen_reason reason;
     int refuse_at, refuse;   /* the submission of this number is refused with this code */
     uint32_t silent;         /* tokens after the text that have none                    */
-    uint32_t live, submitted;
+    uint32_t live, submitted, n_going_on;
     struct gen_opts gen;     /* of the newest request                                   */
 } script;
 
@@ -43,6 +43,7 @@ int sched_submit(struct sched *s, const struct sched_request *r, struct sched_jo
     j->r = *r;
     script.gen = r->gen;
     script.live++;
+    script.n_going_on += r->goes_on;
     *out = j;
     return 0;
 }
@@ -82,6 +83,12 @@ void sched_release(struct sched_job *j)
 {
     script.live -= j != NULL;
     free(j);
+}
+
+int sched_check(const struct sched *s, const struct sched_request *r, struct err *e)
+{
+    (void)s, (void)r, (void)e;
+    return 0;
 }
 
 void sched_cancel(struct sched_job *j)
@@ -217,20 +224,106 @@ START_TEST(calls_nobody_asked_for_are_text)
 }
 END_TEST
 
-/* A call that was cut off: whole answers give what there is as text, streams have told of it already. */
+/* A call that was cut off, by whatever: the same in whole answers and streams, and a conversation goes on from it. */
 START_TEST(a_call_cut_off)
 {
-    say("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Pa");
-    script.reason = GEN_LENGTH;
-    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
-    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "length");
-    ck_assert_ptr_null(at(v, "choices.0.message.tool_calls"));
-    ck_assert_ptr_nonnull(strstr(str_at(v, "choices.0.message.content"), "Pa"));
+    static const struct {
+        const char *text, *content, *name, *arguments;
+        enum gen_reason reason;
+        const char *finish;
+    } cases[] = {
+        { "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Pa", NULL, "weather", "{\"city\": \"Pa",
+          GEN_LENGTH, "length" },
+        { "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Pa", NULL, "weather", "{\"city\": \"Pa",
+          GEN_CONTEXT, "length" },
+        { "I look.\n<tool_call>\n{\"name\": \"weather\", ", "I look.", "weather", "", GEN_STOP_STRING, "stop" },
+        { "I look.\n<tool_call>\n{\"na", "I look.", NULL, NULL, GEN_LENGTH, "length" },
+        { "<tool_call>", "", NULL, NULL, GEN_LENGTH, "length" },
+    };
+    say(cases[_i].text);
+    script.reason = cases[_i].reason;
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200), *calls = at(v, "choices.0.message.tool_calls");
+    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), cases[_i].finish);
+    if (cases[_i].content)
+        ck_assert_str_eq(str_at(v, "choices.0.message.content"), cases[_i].content);
+    else
+        ck_assert(json_is_null(at(v, "choices.0.message.content")));
+    ck_assert_uint_eq(json_array_size(calls), cases[_i].name != NULL);
+    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",'stream':true}", 4096), *streamed = assemble(events);
+    char *text = join_events(events, 0, "delta.content");
+    ck_assert_str_eq(text, cases[_i].content ? cases[_i].content : "");
+    ck_assert_uint_eq(json_array_size(streamed), json_array_size(calls));
+    if (cases[_i].name) {
+        ck_assert_str_eq(str_at(calls, "0.function.name"), cases[_i].name);
+        ck_assert_str_eq(str_at(calls, "0.function.arguments"), cases[_i].arguments);
+        ck_assert_str_eq(str_at(streamed, "0.name"), cases[_i].name);
+        ck_assert_str_eq(str_at(streamed, "0.arguments"), cases[_i].arguments);
+    }
+    json_t *last = json_array_get(events, json_array_size(events) - 1);
+    ck_assert_str_eq(str_at(last, "choices.0.finish_reason"), cases[_i].finish);
+    json_t *back = json_pack("{s:[{s:s,s:s},O,{s:s,s:s}]}", "messages", "role", "user", "content", "hi",
+                             at(v, "choices.0.message"), "role", "user", "content", "Go on.");
+    char *body = json_dumps(back, 0);
+    say("Paris.");
     json_decref(v);
-    json_t *events = call_events(&b, CHAT, "{" HELLO "," TOOLS ",'stream':true}", 4096);
-    v = json_array_get(events, json_array_size(events) - 1);
-    ck_assert_str_eq(str_at(v, "choices.0.finish_reason"), "length");
+    v = call_json(&b, "POST", CHAT, body, 200);
+    json_decref(v);
+    json_decref(back);
     json_decref(events);
+    json_decref(streamed);
+    free(body);
+    free(text);
+}
+END_TEST
+
+#define ODD "{'type':'object','properties':{'a':{'type':'array','contains':{'type':'null'}}}}"
+
+/* Keywords that cannot be done: refused where the schema is strict, else passed over and told. */
+START_TEST(schemas_that_cannot_be_done)
+{
+    static const struct {
+        const char *path, *fields, *param, *where;
+    } cases[] = {
+        { CHAT, HELLO ",'tools':[{'type':'function','function':{'name':'f','strict':%s,'parameters':" ODD "}}]", "tools",
+          "tools: f: schema: #/properties/a: contains is not supported" },
+        { CHAT, HELLO ",'tool_choice':'required','tools':[{'type':'function','function':{'name':'g'}},{'type':'function',"
+          "'function':{'name':'f','strict':%s,'parameters':" ODD "}}]", "tools",
+          "tools: f: schema: #/properties/a: contains is not supported" },
+        { CHAT, HELLO ",'response_format':{'type':'json_schema','json_schema':{'name':'n','strict':%s,'schema':" ODD "}}",
+          "response_format", "schema: #/properties/a: contains is not supported" },
+        { "/v1/completions", "'prompt':'x','response_format':{'type':'json_schema','json_schema':{'name':'n','strict':%s,"
+          "'schema':" ODD "}}", "response_format", "schema: #/properties/a: contains is not supported" },
+    };
+    char fields[1024], body[2048];
+    snprintf(fields, sizeof fields, cases[_i].fields, "true");
+    snprintf(body, sizeof body, "{%s}", fields);
+    json_t *v = call_json(&b, "POST", cases[_i].path, body, 400);
+    ck_assert_str_eq(str_at(v, "error.param"), cases[_i].param);
+    ck_assert_msg(strstr(str_at(v, "error.message"), cases[_i].where) != NULL, "%s", str_at(v, "error.message"));
+    json_decref(v);
+    snprintf(fields, sizeof fields, cases[_i].fields, "false");
+    snprintf(body, sizeof body, "{%s}", fields);
+    say("{}");
+    v = call_json(&b, "POST", cases[_i].path, body, 200);
+    ck_assert_uint_eq(json_array_size(at(v, "warnings")), 1);
+    ck_assert_int_eq(strncmp(str_at(v, "warnings.0"), cases[_i].where, strlen(cases[_i].where)), 0);
+    json_decref(v);
+    say("{}");
+    snprintf(body, sizeof body, "{%s,'stream':true,'stream_options':{'include_usage':true}}", fields);
+    json_t *events = call_events(&b, cases[_i].path, body, 4096), *e;
+    size_t i, n = json_array_size(events);
+    json_array_foreach(events, i, e) /* in the one with finish_reason, before usage */
+        ck_assert_uint_eq(json_array_size(at(e, "warnings")), i + 2 == n);
+    json_decref(events);
+}
+END_TEST
+
+START_TEST(requests_that_can_be_done_have_no_warnings)
+{
+    say("Hi");
+    json_t *v = call_json(&b, "POST", CHAT, "{" HELLO "," TOOLS "}", 200);
+    ck_assert_ptr_null(at(v, "warnings"));
+    json_decref(v);
 }
 END_TEST
 
@@ -276,8 +369,7 @@ START_TEST(what_is_asked_reaches_the_scheduler)
     ck_assert_int_eq(script.gen.think_budget, -1);
     json_decref(call_json(&b, "POST", CHAT, "{'messages':[{'role':'user','content':'hi'}],'thinking_budget':3}", 200));
     ck_assert_int_eq(script.gen.think_budget, 3);
-    ck_assert_str_eq(script.gen.think_end, "</think>");
-    ck_assert_ptr_nonnull(strstr(script.gen.think_stop, "</think>"));
+    ck_assert_ptr_eq(script.gen.chat, engine_chat_template(eng));
     json_decref(call_json(&b, "POST", "/v1/completions", "{'prompt':'x'}", 200));
     ck_assert(!script.gen.show_special && script.gen.n_max == 0);
 }
@@ -290,6 +382,7 @@ static const struct {
 } failures[] = {
     { SCHED_FAILED, 500, "server_error", "error" },
     { SCHED_EXPIRED, 408, "timeout_error", "timeout" },
+    { SCHED_TOO_COSTLY, 400, "invalid_request_error", "error" },
     { SCHED_SHUTDOWN, 503, "unavailable_error", "cancelled" },
 };
 
@@ -339,10 +432,10 @@ static const struct {
     { -EIO, 500, "engine_failed", 0 },    { -ENOMEM, 503, "out_of_memory", 0 },
 };
 
-/* Of the first answer, or of the second, when the first one runs already. */
+/* Of the first answer, or of the second, when the first one runs already: a full queue has only to be waited for then. */
 START_TEST(refusals_have_a_status)
 {
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < (refusals[_i].rc == -EBUSY ? 1 : 2); which++) {
         say("some text");
         script.refuse_at = which;
         script.refuse = refusals[_i].rc;
@@ -353,6 +446,24 @@ START_TEST(refusals_have_a_status)
         json_t *v = json_loads(r.text, 0, NULL);
         ck_assert_str_eq(str_at(v, "error.code"), refusals[_i].code);
         json_decref(v);
+        free(r.text);
+    }
+}
+END_TEST
+
+/* The queue had room for one answer only: the others follow when it ended, and are not refused then. */
+START_TEST(answers_follow_when_the_queue_is_full)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        say("some text");
+        script.refuse_at = 1;
+        script.refuse = -EBUSY;
+        struct reply_got r = call(&b, "POST", CHAT, stream ? "{" HELLO ",'stream':true,'n':3}" : "{" HELLO ",'n':3}");
+        ck_assert_int_eq(r.status, 200);
+        ck_assert_uint_eq(script.submitted, 4);
+        ck_assert_uint_eq(script.n_going_on, 1);
+        ck_assert_ptr_nonnull(strstr(r.text, "\"index\":2"));
+        ck_assert(!stream || strstr(r.text, "[DONE]"));
         free(r.text);
     }
 }
@@ -388,13 +499,16 @@ int main(void)
     tcase_add_test(t, calls_in_a_whole_answer);
     tcase_add_loop_test(t, calls_in_a_stream, 1, 20);
     tcase_add_test(t, calls_nobody_asked_for_are_text);
-    tcase_add_test(t, a_call_cut_off);
+    tcase_add_loop_test(t, a_call_cut_off, 0, 5);
+    tcase_add_loop_test(t, schemas_that_cannot_be_done, 0, 4);
+    tcase_add_test(t, requests_that_can_be_done_have_no_warnings);
     tcase_add_test(t, reasoning_comes_apart);
     tcase_add_test(t, tokens_of_a_stop_string_are_not_listed);
     tcase_add_test(t, what_is_asked_reaches_the_scheduler);
     tcase_add_loop_test(t, failures_with_a_status, 0, (int)ARRAY_LEN(failures));
     tcase_add_loop_test(t, failures_in_a_stream, 0, (int)ARRAY_LEN(failures));
     tcase_add_loop_test(t, refusals_have_a_status, 0, (int)ARRAY_LEN(refusals));
+    tcase_add_test(t, answers_follow_when_the_queue_is_full);
     tcase_add_test(t, an_exchange_left_in_the_middle);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -185,7 +185,9 @@ START_TEST(unusable_input_is_an_error)
         ck_assert_int_eq(chat_render(&tpl, &hello, 1, &tools, &out, &e), no_tools ? -ENOTSUP : 0);
         ck_assert_ptr_null(strchr(e.msg, '\n'));
         if (!no_tools) {
-            ck_assert_int_eq(chat_render(&tpl, with_bad, 2, &plain, &out, &e), -EINVAL);
+            out.n = 0; /* what was cut off, sent back: as it stands */
+            ck_assert_int_eq(chat_render(&tpl, with_bad, 2, &plain, &out, &e), 0);
+            ck_assert_ptr_nonnull(memmem(out.s, out.n, "{not json", strlen("{not json")));
             chat_render(&tpl, with_list, 2, &plain, &out, &e);
         }
         chat_render(&tpl, &nothing, 1, &plain, &out, &e); /* must not crash */
@@ -229,6 +231,51 @@ START_TEST(templates_are_told_apart)
 }
 END_TEST
 
+/* SmolLM2's and Qwen2.5's templates say who the assistant is where the conversation does not. */
+START_TEST(a_template_may_bring_a_system_message)
+{
+    static const char smollm2[] = "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n"
+                                  "You are a helpful AI.\\nBe kind<|im_end|>\\n' }}{% endif %}{{'<|im_start|>' + role}}",
+                      qwen25[] = "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}{%- else %}"
+                                 "{{- '<|im_start|>system\nYou are a helpful AI.\nBe kind<|im_end|>\\n' }}";
+    static const char user[] = "<|im_start|>user\nHi<|im_end|>\n",
+                      system[] = "<|im_start|>system\nYou are a helpful AI.\nBe kind<|im_end|>\n";
+    const struct chat_msg m[] = {{.role = "system", .content = ""}, {.role = "user", .content = "Hi"}};
+    const struct chat_opts o = {0}, tools = {.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"};
+    struct tok_buf out = {0};
+    struct err e = {0};
+
+    for (int i = 0; i < 2; i++) {
+        struct chat_template t;
+        char want[256];
+        chat_template_detect_text(i ? qwen25 : smollm2, i ? sizeof qwen25 - 1 : sizeof smollm2 - 1, &t);
+        ck_assert_str_eq(t.default_system, "You are a helpful AI.\nBe kind");
+        out.n = 0;
+        ck_assert_int_eq(chat_render(&t, m + 1, 1, &o, &out, &e), 0);
+        snprintf(want, sizeof want, "%s%s", system, user);
+        ck_assert_msg(out.n == strlen(want) && !memcmp(out.s, want, out.n), "%.*s", (int)out.n, out.s);
+        out.n = 0; /* a system message of the conversation stands in its place, an empty one too */
+        ck_assert_int_eq(chat_render(&t, m, 2, &o, &out, &e), 0);
+        snprintf(want, sizeof want, "<|im_start|>system\n<|im_end|>\n%s", user);
+        ck_assert_msg(out.n == strlen(want) && !memcmp(out.s, want, out.n), "%.*s", (int)out.n, out.s);
+        out.n = 0;
+        ck_assert_int_eq(chat_render(&t, m + 1, 1, &tools, &out, &e), 0);
+        snprintf(want, sizeof want, "%.*s\n\n# Tools", (int)strlen(system) - 11, system);
+        ck_assert_msg(!memcmp(out.s, want, strlen(want)), "%.*s", (int)out.n, out.s);
+    }
+    static const char *const none[] = {
+        "'<|im_start|>system\\n' + system + '<|im_end|>'", "'<|im_start|>system\\n{{ system }}<|im_end|>'",
+        "'<|im_start|>system\\nA\\tB<|im_end|>'", "'<|im_start|>system", "'<|im_start|>system\\nopen",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        struct chat_template t;
+        chat_template_detect_text(none[i], strlen(none[i]), &t);
+        ck_assert_msg(!t.default_system[0], "%s: '%s'", none[i], t.default_system);
+    }
+    tok_buf_finish(&out);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("chat_text");
@@ -239,6 +286,7 @@ int main(void)
     tcase_add_test(tc, a_developer_is_a_system);
     tcase_add_test(tc, unusable_input_is_an_error);
     tcase_add_test(tc, templates_are_told_apart);
+    tcase_add_test(tc, a_template_may_bring_a_system_message);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

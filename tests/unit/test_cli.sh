@@ -49,7 +49,10 @@ null="--tier null --temp 0"
 prints '^zinc [0-9]' "$zinc" --version
 prints 'zinc chat -m' "$zinc" --help
 prints 'ZINC_LOG' "$zinc" --help-env
-for c in run chat tokenize detokenize inspect graph bench validate check; do
+commands=$("$zinc" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 13 ] || miss "the overview lists too few commands: $commands"
+for c in $commands; do
+    grep -q "^\.B zinc $c$" doc/zinc.1 || miss "doc/zinc.1 has no synopsis of $c"
     prints "^usage: zinc $c" "$zinc" help $c
     prints "^usage: zinc $c" "$zinc" $c --help
     "$zinc" help $c | awk 'length > 120 { exit 1 }' || miss "help $c has lines of more than 120 columns"
@@ -75,6 +78,10 @@ expect 2 'no model' "$zinc" run --prompt x
 expect 2 'unexpected argument' "$zinc" run -m "$m" --prompt x y
 expect 2 'needs --chat' "$zinc" run -m "$m" --prompt x --no-think
 expect 2 'choose one of' "$zinc" graph -m "$m" --json --dot
+for range in 2:2 3:1 1: :2 a -1:2 0:1x 0:1:2 "0: 1" '' 99999999999:1; do
+    expect 2 'is not FIRST:END' "$zinc" graph -m "$m" --layers "$range"
+done
+expect 1 'layers 1:9, expected first < end <= ' "$zinc" graph -m "$m" --layers 1:9
 expect 2 'not a list of numbers' "$zinc" bench -m "$m" -p 1,x
 expect 2 'ID=NUMBER' "$zinc" run -m "$m" --prompt x --tier null --logit-bias 5
 
@@ -90,6 +97,17 @@ expect 1 'min-p is 2' "$zinc" run -m "$m" --prompt x --tier null --min-p 2
 expect 1 'prompt is empty\|no tokens' "$zinc" run -m "$m" --prompt-tokens , $null
 expect 1 'GiB free: ' "$zinc" run -m "$m" --prompt x --tier cpu --ctx 200000000
 expect 1 '/nonexistent/null' "$zinc" run -m "$m" --prompt-file /nonexistent/null $null
+
+# a reader that goes away ends a command without a word, as other tools do; a full disk is told
+for how in "graph -m $m" "graph -m $m --dot" "graph -m $m --stream" "inspect $m --tensors" "run -m $m --prompt-tokens 1,2 -n 60 $null" \
+    "help" "help serve"; do
+    (trap '' PIPE; "$zinc" $how 2>"$work/err" | true) # also where whoever began it ignores the signal
+    [ -s "$work/err" ] && grep -vE '^(decode|prompt) |tok/s' "$work/err" | grep -q 'zinc: ' && miss "zinc $how | true: $(cat "$work/err")"
+done
+[ -e /dev/full ] && {
+    "$zinc" graph -m "$m" >/dev/full 2>"$work/err" && miss "zinc graph >/dev/full: exit 0"
+    grep -q 'No space left' "$work/err" || miss "zinc graph >/dev/full: $(cat "$work/err")"
+}
 
 # options in every spelling give the same run
 "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens >"$work/a" 2>"$work/err" || miss "run"
@@ -108,6 +126,9 @@ same "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --chunk
 "$zinc" graph -m "$m" --save "$work/s" >"$work/plan" 2>&1 && grep -q '^weights' "$work/plan" || miss "graph --save"
 same "$zinc" run -m "$m" --stream "$work/s" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
 
+"$zinc" graph -m "$m" --layers 0:1 --save "$work/s" >"$work/plan" 2>&1 || miss "graph --layers: $(cat "$work/plan")"
+expect 1 'layers 0:1 of 3, which cannot run alone' "$zinc" run -m "$m" --stream "$work/s" --prompt-tokens 1 -n 1 $null
+
 # outputs
 "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 5 $null --print-tokens --dump-logits "$work/l" >/dev/null 2>&1
 [ "$(stat -c %s "$work/l")" -eq $((5 * 640 * 4)) ] || miss "--dump-logits: $(stat -c %s "$work/l") bytes"
@@ -119,6 +140,7 @@ prints '^verdict   ready' "$zinc" check -m "$m" --tier null
 prints '^verdict' "$zinc" check
 prints 'qwen3' "$zinc" inspect "$m" --tensors
 prints 'EMBED' "$zinc" graph -m "$m" --stream
+prints '^layers 1:2, residual f32 \[8, 256\] at io' "$zinc" graph -m "$m" --stream --layers 1:2
 "$zinc" validate -m "$m" --tier null --against cpu -n 2 >"$work/out" 2>&1
 [ $? -eq 1 ] && grep -q '^DIFFERENT' "$work/out" && grep -q '^first difference: command 0 EMBED' "$work/out" ||
     miss "null against cpu: $(cat "$work/out")"

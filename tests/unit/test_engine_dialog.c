@@ -111,10 +111,10 @@ START_TEST(a_message_that_does_not_fit_is_taken_back)
 }
 END_TEST
 
-static int count_answer(void *user, enum reply_part part, const char *text, size_t n)
+static int count_answer(void *user, enum answer_part part, const char *text, size_t n)
 {
     (void)text;
-    ck_assert_int_eq(part, REPLY_ANSWER);
+    ck_assert_int_eq(part, ANSWER_PART_TEXT);
     *(size_t *)user += n;
     return 0;
 }

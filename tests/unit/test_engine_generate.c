@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/generate.h"
+#include "model/chat.h"
 #include "tests/unit/tiny_model.h"
 
 static struct engine *eng;
@@ -154,6 +155,43 @@ START_TEST(the_first_of_two_stop_strings_counts)
 }
 END_TEST
 
+/* Strings that overlap themselves and each other, against a plain search. */
+START_TEST(stop_strings_are_those_of_a_plain_search)
+{
+    unsigned seed = 1;
+    uint32_t n_hit = 0;
+    for (int round = 0; round < 300; round++) {
+        char words[25] = "", stops[3][6] = { "" };
+        const char *stop[3] = { stops[0], stops[1], stops[2] }, *first = NULL;
+        uint32_t which = 0;
+        struct gen_opts o = greedy();
+        for (size_t i = 0; i < sizeof words - 1; i++)
+            words[i] = "ab"[rand_r(&seed) % 2];
+        for (uint32_t k = 0; k < 3; k++) {
+            for (int i = 0, n = 3 + rand_r(&seed) % 3; i < n; i++)
+                stops[k][i] = "ab"[rand_r(&seed) % 2];
+            const char *hit = strstr(words, stops[k]);
+            /* What ends first is seen first, as tokens are bytes here; of those, what began first. */
+            if (hit && (!first || hit + strlen(stops[k]) < first + strlen(stops[which]) ||
+                        (hit + strlen(stops[k]) == first + strlen(stops[which]) && hit < first))) {
+                first = hit;
+                which = k;
+            }
+        }
+        o.stop = stop;
+        o.n_stop = 3;
+        struct gen_result r = say(&o, words, true);
+        size_t want = first ? (size_t)(first - words) : strlen(words);
+        ck_assert_msg(strlen(text) == want && !strncmp(text, words, want), "%s: %s, %s, %s: %s", words, stops[0], stops[1],
+                      stops[2], text);
+        ck_assert(r.reason == (first ? GEN_STOP_STRING : GEN_CONTEXT));
+        ck_assert(!first || r.stop_index == which);
+        n_hit += first != NULL;
+    }
+    ck_assert_uint_gt(n_hit, 50);
+}
+END_TEST
+
 START_TEST(the_limit_ends_the_answer)
 {
     struct gen_opts o = greedy();
@@ -237,12 +275,12 @@ static struct gen_result ponder(const struct gen_opts *o, const char *first, uin
 
 static struct gen_opts thinking(int32_t budget, bool opened)
 {
+    static const struct chat_template closed_format = { .format = CHAT_QWEN3 },
+                                      opened_format = { .format = CHAT_QWEN3_THINKING };
     struct gen_opts o = greedy();
+    o.chat = opened ? &opened_format : &closed_format;
+    o.think = -1;
     o.think_budget = budget;
-    o.think_begin = "<think>";
-    o.think_end = "</think>";
-    o.think_stop = "\n</think>\n\n";
-    o.think_opened = opened;
     return o;
 }
 
@@ -275,6 +313,45 @@ START_TEST(a_budget_is_for_reasoning_alone)
     r = ponder(&o, "", 60);
     ck_assert_ptr_null(strstr(text, "think"));
     ck_assert_uint_eq(r.n_thought, 60);
+}
+END_TEST
+
+/* Reasoning that begins again counts on, and is ended again. */
+START_TEST(a_budget_is_for_all_its_reasoning)
+{
+    static const char stop[] = "\n</think>\n\n";
+    struct gen_opts o = thinking(40, true);
+    struct gen_result r = ponder(&o, "ab</think>\n<think>", 90);
+    ck_assert_msg(strncmp(text, "ab</think>\n<think>aa", 20) == 0, "%s", text);
+    ck_assert_ptr_nonnull(strstr(text + 20, "aa\n</think>\n\naa"));
+    ck_assert_uint_gt(r.n_thought, 40);
+    ck_assert_uint_lt(r.n_thought, 60);
+    o = thinking(5, true);
+    ponder(&o, "b\nb\nb\nb\nb\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n<think>", 90);
+    const char *first = strstr(text, stop), *again = first ? strstr(first + 1, "<think>") : NULL;
+    ck_assert_msg(again && strncmp(again + 7, stop, sizeof stop - 1) == 0, "%s", text);
+}
+END_TEST
+
+START_TEST(what_is_said_before_reasoning_is_none)
+{
+    static const struct chat_template harmony = { .format = CHAT_GPT_OSS };
+    static const char begin[] = "<|start|>assistant<|channel|>analysis<|message|>",
+                      end[] = "<|end|><|start|>assistant<|channel|>final<|message|>a";
+    static const char *const aside[] = { "Hm.", "Let me look at that and see what there is in it." };
+    struct gen_opts o;
+    size_t n[2];
+    char first[256];
+    for (int i = 0; i < 2; i++) {
+        o = thinking(150, false);
+        o.chat = &harmony;
+        snprintf(first, sizeof first, "<|channel|>commentary<|message|>%s<|end|>%s", aside[i], begin);
+        ponder(&o, first, 300);
+        const char *from = strstr(text, begin), *to = strstr(text, end);
+        ck_assert_msg(from && to > from, "%s", text);
+        n[i] = (size_t)(to - from);
+    }
+    ck_assert_uint_eq(n[0], n[1]);
 }
 END_TEST
 
@@ -324,12 +401,15 @@ int main(void)
     tcase_add_test(t, characters_are_never_cut);
     tcase_add_test(t, a_stop_string_across_tokens_does_not_leak);
     tcase_add_test(t, what_only_looks_like_a_stop_string_comes_out);
+    tcase_add_test(t, stop_strings_are_those_of_a_plain_search);
     tcase_add_test(t, the_first_of_two_stop_strings_counts);
     tcase_add_test(t, the_limit_ends_the_answer);
     tcase_add_test(t, an_end_token_ends_the_answer_unless_ignored);
     tcase_add_test(t, broken_logits_are_an_error);
     tcase_add_test(t, a_budget_ends_the_reasoning);
     tcase_add_test(t, a_budget_is_for_reasoning_alone);
+    tcase_add_test(t, a_budget_is_for_all_its_reasoning);
+    tcase_add_test(t, what_is_said_before_reasoning_is_none);
     tcase_add_test(t, a_mask_limits_the_choice);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

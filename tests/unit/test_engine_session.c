@@ -318,6 +318,29 @@ START_TEST(bad_options_are_named)
 }
 END_TEST
 
+/* Where streams for prompts and for single tokens differ in low bits, the last token of a prompt that was there before is
+ * evaluated as it is in a whole prompt. */
+START_TEST(a_prompt_gives_the_same_bits_however_much_of_it_was_there)
+{
+    struct engine_opts o = { .path = path, .tier = "lockstep", .n_ctx = 64, .chunk = 32, .threads = 2 };
+    struct engine *on;
+    struct session *s;
+    struct err e = { 0 };
+    struct gen_opts g = { .sampling = sampler_defaults(), .n_max = 1, .ignore_eos = true };
+    struct gen_result whole, rest;
+    g.sampling.temp = 0;
+    ck_assert_msg(engine_open(&o, &on, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(session_create(on, &s, &e), 0);
+    ck_assert_msg(generate(s, &g, some, 20, &whole, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(whole.n_reused, 0);
+    ck_assert_msg(generate(s, &g, some, 20, &rest, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(rest.n_reused, 19);
+    ck_assert_uint_eq(rest.fingerprint, whole.fingerprint);
+    session_destroy(s);
+    engine_close(on);
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -335,6 +358,7 @@ int main(void)
     tcase_add_test(t, a_prompt_can_be_interrupted);
     tcase_add_test(t, generation_ends_by_context_length_or_interruption);
     tcase_add_test(t, the_tier_chooses_the_next_token);
+    tcase_add_test(t, a_prompt_gives_the_same_bits_however_much_of_it_was_there);
     tcase_add_test(t, bad_options_are_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

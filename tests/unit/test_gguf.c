@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
-#include "base/clock.h"
 #include "model/gguf.h"
+#include "tests/lib/skip.h"
 
 typedef unsigned long long ull;
 
@@ -556,25 +556,29 @@ START_TEST(paths_that_are_no_files)
 }
 END_TEST
 
-/* A vocabulary of 262144 tokens and 514906 merges: expected below 10 ms; the bound allows for sanitizers. */
+/* Vocabularies of up to 262144 tokens and 514906 merges. They open in some 10 ms; work that grows with the square of
+ * their length would take minutes, and the limit of this case is 10 s. */
 START_TEST(real_vocabularies_open_fast)
 {
     static const char *const names[] = { "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "qwen2", "qwen35" };
     const char *shared = getenv("ZINC_SHARED") ? getenv("ZINC_SHARED") : "../shared";
+    unsigned n_missing = 0;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char path[512];
         struct gguf *g;
         snprintf(path, sizeof path, "%s/vocab/ggml-vocab-%s.gguf", shared, names[i]);
-        if (access(path, R_OK))
-            continue; /* the folder is optional */
-        uint64_t start = clock_ns();
+        if (access(path, R_OK)) { /* the folder is optional */
+            n_missing++;
+            continue;
+        }
         ck_assert_msg(gguf_open(path, &g, &e) == 0, "%s", e.msg);
-        ck_assert_msg(clock_ns() - start < 500000000, "%s: %.1f ms", path, (double)(clock_ns() - start) * 1e-6);
         const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
         struct gguf_str s;
         ck_assert(tokens && tokens->n > 1000 && gguf_kv_str(tokens, tokens->n - 1, &s));
         gguf_close(g);
     }
+    if (n_missing)
+        cases_skipped(n_missing, "vocabularies not found in %s/vocab (set ZINC_SHARED)", shared);
 }
 END_TEST
 
@@ -603,7 +607,10 @@ int main(void)
     tcase_add_test(t, control_characters_stay_out_of_messages);
     tcase_add_test(t, typed_reads_convert_what_fits);
     tcase_add_test(t, paths_that_are_no_files);
-    tcase_add_test(t, real_vocabularies_open_fast);
+    TCase *fast = tcase_create("fast");
+    tcase_set_timeout(fast, 10);
+    tcase_add_test(fast, real_vocabularies_open_fast);
+    suite_add_tcase(s, fast);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);

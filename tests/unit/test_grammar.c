@@ -347,9 +347,11 @@ START_TEST(the_cache_is_bounded)
         most = MAX(most, s.bytes);
         least = round > 100 ? MIN(least, s.bytes) : UINT64_MAX;
     }
-    ck_assert_uint_le(most, 160u << 20);
-    ck_assert_uint_gt(most, 32u << 20); /* or the test does not get there */
+    ck_assert_uint_le(most, 26u << 20);
+    ck_assert_uint_gt(most, 8u << 20); /* or the test does not get there */
     ck_assert_uint_lt(least, most / 2);
+    ck_assert_uint_ge(grammar_bytes(g), grammar_stats(g).bytes);
+    ck_assert_uint_le(grammar_bytes(g), 27u << 20);
     step(early, "a");
     step(early, "]");
     step(early, ")");

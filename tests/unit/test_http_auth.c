@@ -1,4 +1,5 @@
 /* API keys: which headers open, and that files of keys are read as they are documented. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +94,26 @@ START_TEST(bad_keys_are_named_by_place_not_text)
 }
 END_TEST
 
+/* What is no file of keys is not read in part. */
+START_TEST(other_files_are_refused)
+{
+    struct auth *a = NULL;
+    struct err e = { 0 };
+    write_file("good\n");
+    int fd = open(path, O_WRONLY | O_APPEND);
+    ck_assert_int_eq((int)write(fd, "\0hidden\n", 8), 8);
+    ck_assert_int_eq(auth_create(NULL, 0, path, &a, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "NUL") && !strstr(e.msg, "hidden"), "%s", e.msg);
+    ck_assert_int_eq(ftruncate(fd, 2 << 20), 0);
+    close(fd);
+    ck_assert_int_eq(auth_create(NULL, 0, path, &a, &e), -EFBIG);
+    unlink(path);
+    ck_assert_int_eq(auth_create(NULL, 0, "/", &a, &e), -EISDIR);
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("http_auth", only_the_keys_open, the_longest_key_works, files_have_a_key_a_line,
-                     bad_keys_are_named_by_place_not_text);
+                     bad_keys_are_named_by_place_not_text, other_files_are_refused);
 }

@@ -68,6 +68,8 @@ static int answer(unsigned long request, void *arg)
         out[0] = (struct kfd_aperture){ .gpuvm_base = 0x10000, .gpuvm_limit = (1ull << 47) - 1, .gpu_id = 77 };
         a->n_nodes = 1;
     }
+    if (request == KFD_IOC_WAIT_EVENTS)
+        ((struct kfd_wait_events *)arg)->result = KFD_WAIT_TIMEOUT;
     if (request == KFD_IOC_AVAILABLE_MEMORY)
         ((struct kfd_available *)arg)->bytes = 5ull << 20;
     if (request == KFD_IOC_CREATE_QUEUE) {
@@ -385,12 +387,12 @@ START_TEST(memory_and_its_refusals)
     ck_assert_uint_eq(m->va, (uintptr_t)m->cpu);
     ck_assert_ptr_eq(kfd_mem_at(d, m->va + 8191, 1), m);
     ck_assert_ptr_null(kfd_mem_at(d, m->va + 8191, 2));
-    ck_assert_ptr_null(kfd_mem_judge(d, m->va, 8192, true));
-    ck_assert_str_eq(kfd_mem_judge(d, m->va + 8000, 1000, true), "beyond the end of cells");
+    ck_assert_ptr_null(kfd_mem_check(d, m->va, 8192, true));
+    ck_assert_str_eq(kfd_mem_check(d, m->va + 8000, 1000, true), "beyond the end of cells");
     uint64_t va = m->va;
     kfd_mem_free(m);
-    ck_assert_str_eq(kfd_mem_judge(d, va, 4, false), "freed: cells");
-    ck_assert_str_eq(kfd_mem_judge(d, 0x1000, 4, false), "unmapped");
+    ck_assert_str_eq(kfd_mem_check(d, va, 4, false), "freed: cells");
+    ck_assert_str_eq(kfd_mem_check(d, 0x1000, 4, false), "unmapped");
     k.fail = KFD_IOC_ALLOC_MEMORY_OF_GPU;
     k.with = -ENOMEM;
     k.times = 1;
@@ -456,12 +458,41 @@ START_TEST(ring_and_doorbell)
         ck_assert_uint_eq(q->ring_dw[(at + 600) % 2048] >> 8 & 0xff, PM4_OP_RELEASE_MEM);
         ck_assert_uint_eq(q->ring_dw[(at + 600 + PM4_AT_RELEASE_DATA) % 2048], n);
         ck_assert(!kfd_queue_is_done(q, point));
-        *q->rptr = q->wptr;
-        q->cells->fence = n;
+        q->cells->fence = n; /* the read pointer stays at 0: it counts nothing */
         ck_assert_int_eq(kfd_queue_wait(q, point, 1000, &e), 0);
     }
     ck_assert_uint_eq(kfd_sys_calls(&sys), calls); /* not one system call */
     ck_assert_int_eq(kfd_queue_submit(q, dw, KFD_SUBMIT_MAX + 1, &point, &e), -EINVAL);
+    closed(d);
+}
+END_TEST
+
+/* A full ring, or as many points as may be in flight: the watchdog ends it, and a fence makes room. */
+START_TEST(a_full_ring_waits_for_fences)
+{
+    struct kfd_queue *q;
+    uint32_t dw[600] = { 0 };
+    uint64_t point;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    d->hang_ns = 1000000;
+    ck_assert_msg(kfd_queue_create(d, 8 << 10, &q, &e) == 0, "%s", e.msg);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
+    q->cells->fence = 1;
+    ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 600, &point, &e), -EIO);
+    ck_assert_msg(strstr(e.msg, "no progress") != NULL, "%s", e.msg);
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 1, &point, &e), -EIO); /* dead */
+    kfd_queue_destroy(q);
+
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    for (int i = 1; i < KFD_POINTS; i++)
+        ck_assert_msg(kfd_queue_submit(q, dw, 1, &point, &e) == 0, "%d: %s", i, e.msg);
+    q->cells->fence = 2;
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(kfd_queue_submit(q, dw, 1, &point, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 1, &point, &e), -EIO);
     closed(d);
 }
 END_TEST
@@ -471,5 +502,6 @@ int main(void)
     return RUN_TESTS("kfd_interface", request_numbers, save_areas, topology_is_read, order_of_calls,
                      what_a_queue_asks_for, save_area_of_older_kernels, what_sysfs_says_comes_first,
                      interrupted_calls_are_repeated, refusals_at_opening, memory_and_its_refusals,
-                     memory_of_an_apu_goes_beyond_its_carve_out, a_small_pcie_window, ring_and_doorbell);
+                     memory_of_an_apu_goes_beyond_its_carve_out, a_small_pcie_window, ring_and_doorbell,
+                     a_full_ring_waits_for_fences);
 }

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/kvcopy.h"
 #include "engine/priv.h"
+#include "engine/serve/kvcopy.h"
+#include "tests/lib/skip.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N = 43, N_CTX = 64 }; /* 43, and the cuts below: neither ends a group of 16 nor begins one */
@@ -77,7 +78,7 @@ static void pretend(struct session *s, const int32_t *tok)
 START_TEST(copies_continue_as_the_original)
 {
     if (!here(cases[_i].tier)) {
-        printf("%s %s: not run: no such device here\n", presets[cases[_i].preset], cases[_i].tier);
+        cases_skipped(1, "%s %s: no such device here", presets[cases[_i].preset], cases[_i].tier);
         return;
     }
     struct engine *eng = open_engine(paths[cases[_i].preset], cases[_i].tier);

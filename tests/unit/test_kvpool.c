@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/kvcopy.h"
-#include "engine/kvpool.h"
 #include "engine/priv.h"
+#include "engine/serve/kvcopy.h"
+#include "engine/serve/kvpool.h"
+#include "tests/lib/skip.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_CTX = 320, CHUNK = 32, MANY = 64 << 20 };
@@ -61,6 +62,7 @@ struct seq {
     struct session *s; /* while it runs */
 };
 
+static uint64_t owner; /* of what start() begins */
 static uint64_t rng = 88172645463325252u;
 static uint32_t draw(uint32_t n)
 {
@@ -111,7 +113,7 @@ static void same_as_fresh(const struct seq *q, const float *logits)
 static void start(struct seq *q, const uint32_t *boundary, uint32_t n_boundary)
 {
     const float *l = NULL;
-    ck_assert_msg(kvpool_acquire(pool, q->tok, q->n, boundary, n_boundary, &q->s, &e) == 0, "%s", e.msg);
+    ck_assert_msg(kvpool_acquire(pool, owner, q->tok, q->n, boundary, n_boundary, &q->s, &e) == 0, "%s", e.msg);
     q->reused = session_pos(q->s);
     ck_assert_uint_lt(q->reused, q->n);
     ck_assert_mem_eq(session_tokens(q->s), q->tok, q->reused * sizeof *q->tok);
@@ -163,7 +165,7 @@ START_TEST(a_conversation_goes_on_in_place)
         end(&a);
         run(&b);
         c = prompt(&a, 90, 20);
-        ck_assert_uint_eq(kvpool_match(pool, c.tok, c.n), 90);
+        ck_assert_uint_eq(kvpool_match(pool, 0, c.tok, c.n), 90);
         ck_assert_uint_eq(run(&c), 90);
         ck_assert_uint_eq(kvpool_stats(pool).tokens_resident, 90);
         c = prompt(&b, 70, 1);
@@ -184,8 +186,39 @@ START_TEST(a_short_beginning_is_copied_and_the_long_one_stays)
     ck_assert_uint_eq(run(&c), 250);
     ck_assert_uint_eq(kvpool_stats(pool).tokens_resident, 250);
     struct seq d = prompt(&a, 5, 30); /* not worth a copy */
-    ck_assert_uint_eq(kvpool_match(pool, d.tok, d.n), 5); /* in place, where nothing has to be done for it */
+    ck_assert_uint_eq(kvpool_match(pool, 0, d.tok, d.n), 5); /* in place, where nothing has to be done for it */
     close_pool();
+}
+END_TEST
+
+/* As often as the first owner asks for the second one's prompt, nothing of it is there for him: not in a slot, busy or
+ * idle, not in host memory, not as a snapshot, and not because his slot held it before. */
+START_TEST(owners_do_not_find_each_others_prompts)
+{
+    static const enum preset both[] = { QWEN3, QWEN35 };
+    for (int share = 0; share < 2; share++)
+        for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+            open_pool(both[i], "cpu", 2, &(struct kvpool_opts){ .host_bytes = 64 << 20, .share = share,
+                                                                .snapshot_every = 32 });
+            struct seq a = prompt(NULL, 0, 96), b = prompt(&a, 96, 0);
+            owner = 1;
+            start(&a, NULL, 0);
+            for (int round = 0; round < 6; round++) {
+                b = prompt(&a, 96, 0);
+                owner = 2;
+                ck_assert_int_eq(kvpool_match(pool, 2, b.tok, b.n) > 0, share || round);
+                ck_assert_int_eq(run(&b) > 0, share || round);
+                owner = 3 + (unsigned)round; /* a new one each time, into the slot that held it */
+                b = prompt(&a, 96, 0);
+                ck_assert_int_eq(run(&b) > 0, share);
+            }
+            end(&a);
+            owner = 1; /* who has it finds it */
+            b = prompt(&a, 96, 4);
+            ck_assert_uint_gt(run(&b), 0);
+            owner = 0;
+            close_pool();
+        }
 }
 END_TEST
 
@@ -201,7 +234,7 @@ START_TEST(copies_of_one_prompt_take_it_from_the_slot_that_runs)
         ck_assert_uint_eq(q[i].reused, 99);
     }
     struct seq more = prompt(&q[0], 50, 0);
-    ck_assert_int_eq(kvpool_acquire(pool, more.tok, more.n, NULL, 0, &more.s, &e), -EAGAIN);
+    ck_assert_int_eq(kvpool_acquire(pool, 0, more.tok, more.n, NULL, 0, &more.s, &e), -EAGAIN);
     ck_assert_str_eq(e.msg, "engine: all 4 slots are busy");
     for (int i = 0; i < 4; i++) {
         generate_some(&q[i], 10, true);
@@ -251,7 +284,7 @@ START_TEST(recurrent_models_reuse_up_to_a_snapshot)
     open_pool(QWEN35, "cpu", 2, &(struct kvpool_opts){ .host_bytes = MANY, .snapshot_every = 128 });
     static const uint32_t bounds[] = { 9, 30, 55, 90, 140, 150 };
     struct seq a = prompt(NULL, 0, 155);
-    ck_assert_int_eq(kvpool_acquire(pool, a.tok, a.n, bounds, ARRAY_LEN(bounds), &a.s, &e), 0);
+    ck_assert_int_eq(kvpool_acquire(pool, 0, a.tok, a.n, bounds, ARRAY_LEN(bounds), &a.s, &e), 0);
     static const uint32_t stops[] = { 30, 128, 140, 150, 155 }; /* the first worth it, every 128, the last two */
     for (size_t i = 0; i < ARRAY_LEN(stops); i++) {
         uint32_t pos = session_pos(a.s);
@@ -265,7 +298,7 @@ START_TEST(recurrent_models_reuse_up_to_a_snapshot)
     } want[] = { { 154, 150 }, { 149, 140 }, { 129, 128 }, { 127, 30 }, { 29, 0 } };
     for (size_t i = 0; i < ARRAY_LEN(want); i++) { /* while the first one runs */
         struct seq b = prompt(&a, want[i].common, 10);
-        ck_assert_uint_eq(kvpool_match(pool, b.tok, b.n), want[i].reused);
+        ck_assert_uint_eq(kvpool_match(pool, 0, b.tok, b.n), want[i].reused);
         ck_assert_uint_eq(run(&b), want[i].reused);
     }
     end(&a);
@@ -330,7 +363,7 @@ START_TEST(a_session_may_be_cut)
     start(&a, NULL, 0);
     ck_assert_int_eq(session_truncate(a.s, 40, &e), 0);
     kvpool_extend(pool, a.s, false);
-    ck_assert_uint_eq(kvpool_match(pool, b.tok, b.n), 40);
+    ck_assert_uint_eq(kvpool_match(pool, 0, b.tok, b.n), 40);
     c = prompt(&a, 40, 30);
     ck_assert_int_eq(session_eval(a.s, c.tok + 40, 30, NULL, &e), 0);
     kvpool_extend(pool, a.s, false);
@@ -358,15 +391,15 @@ START_TEST(a_copy_that_fails_is_evaluated_instead)
         struct seq a = prompt(NULL, 0, 60), b = prompt(NULL, 0, 50), c = prompt(&a, 60, 4);
         run(&a);
         run(&b);
-        ck_assert_uint_eq(kvpool_match(pool, c.tok, c.n), 60);
+        ck_assert_uint_eq(kvpool_match(pool, 0, c.tok, c.n), 60);
         eng->tier->impl = &broken;
-        ck_assert_int_eq(kvpool_acquire(pool, c.tok, c.n, NULL, 0, &c.s, &e), 0);
+        ck_assert_int_eq(kvpool_acquire(pool, 0, c.tok, c.n, NULL, 0, &c.s, &e), 0);
         ck_assert_uint_eq(session_pos(c.s), 0);
         kvpool_release(pool, c.s, true);
         eng->tier->impl = works;
         ck_assert_uint_eq(run(&c), 60);
         eng->faulted = true; /* with the device, everything is gone */
-        ck_assert_int_eq(kvpool_acquire(pool, c.tok, c.n, NULL, 0, &c.s, &e), -EIO);
+        ck_assert_int_eq(kvpool_acquire(pool, 0, c.tok, c.n, NULL, 0, &c.s, &e), -EIO);
         eng->faulted = false;
         close_pool();
     }
@@ -378,9 +411,9 @@ START_TEST(prompts_have_to_fit)
     open_pool(QWEN3, "cpu", 1, &(struct kvpool_opts){ 0 });
     struct session *s;
     static const int32_t tok[N_CTX + 1];
-    ck_assert_int_eq(kvpool_acquire(pool, tok, 0, NULL, 0, &s, &e), -EINVAL);
-    ck_assert_int_eq(kvpool_acquire(pool, tok, N_CTX + 1, NULL, 0, &s, &e), -E2BIG);
-    ck_assert_int_eq(kvpool_acquire(pool, tok, N_CTX, NULL, 0, &s, &e), 0);
+    ck_assert_int_eq(kvpool_acquire(pool, 0, tok, 0, NULL, 0, &s, &e), -EINVAL);
+    ck_assert_int_eq(kvpool_acquire(pool, 0, tok, N_CTX + 1, NULL, 0, &s, &e), -E2BIG);
+    ck_assert_int_eq(kvpool_acquire(pool, 0, tok, N_CTX, NULL, 0, &s, &e), 0);
     struct kvpool *second;
     ck_assert_int_eq(kvpool_create(eng, &(struct kvpool_opts){ 0 }, &second, &e), -EAGAIN);
     close_pool();
@@ -443,7 +476,7 @@ static struct seq request(const struct seq *old, bool small)
 START_TEST(random_requests_have_the_bits_of_fresh_ones)
 {
     if (!here(scripts[_i].tier)) {
-        printf("%-14s %-13s not run: no such device here\n", presets[scripts[_i].preset], scripts[_i].tier);
+        cases_skipped(1, "%s %s: no such device here", presets[scripts[_i].preset], scripts[_i].tier);
         return;
     }
     struct kvpool_opts o = { .host_bytes = budget(_i), .snapshot_every = 64, .min_reuse = 4 };
@@ -498,6 +531,7 @@ int main(void)
     tcase_add_unchecked_fixture(c, setup, teardown);
     tcase_add_test(c, a_conversation_goes_on_in_place);
     tcase_add_test(c, a_short_beginning_is_copied_and_the_long_one_stays);
+    tcase_add_test(c, owners_do_not_find_each_others_prompts);
     tcase_add_test(c, copies_of_one_prompt_take_it_from_the_slot_that_runs);
     tcase_add_test(c, what_is_overwritten_comes_back_from_host_memory);
     tcase_add_test(c, without_host_memory_it_is_gone);

@@ -45,6 +45,43 @@ START_TEST(streams_in_pieces_of_every_size)
 }
 END_TEST
 
+static void whole(struct response *r, const char *type, const char *body)
+{
+    char s[1024];
+    snprintf(s, sizeof s, HEAD "%s\r\nContent-Length: %zu\r\n\r\n%s", type, strlen(body), body);
+    feed(r, s, 7);
+    ck_assert_msg(r->done && r->finished && !r->broken, "%s", r->error);
+}
+
+/* Calls, probabilities and tokens are compared too: the same from a stream as from a whole answer. */
+START_TEST(beside_the_text)
+{
+    static const char *const call =
+        "{\"choices\":[{\"index\":0,\"message\":{\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+        "\"{1}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":"
+        "-0.5,\"top_logprobs\":[{\"token\":\"b\",\"logprob\":-1}]}]}}]}";
+    static const char *const events =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"1}\"}}]}}]}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}}]}"
+        "\n\ndata: [DONE]\n\n";
+    struct response r = { 0 };
+    whole(&r, "application/json", call);
+    ck_assert_str_eq(r.text[MAX_CHOICES].p, "\nf{1}\ng{}a-0.5 b-1 ");
+    ck_assert_uint_eq(r.text[0].n, 0);
+    whole(&r, "text/event-stream", events);
+    ck_assert_str_eq(r.text[MAX_CHOICES].p, "\nf{1}\ng{}");
+    whole(&r, "application/json", "{\"choices\":[{\"index\":1,\"text\":\"xy\",\"logprobs\":{\"tokens\":[\"x\",\"y\"],"
+                                  "\"token_logprobs\":[-1.25,-2]}}]}");
+    ck_assert_str_eq(r.text[MAX_CHOICES + 1].p, "x-1.25 y-2 ");
+    whole(&r, "application/json", "{\"tokens\":[1,2],\"count\":2}");
+    ck_assert_str_eq(r.text[0].p, "[1,2]");
+    whole(&r, "application/json", "{\"content\":\"ab\"}");
+    ck_assert_str_eq(r.text[0].p, "ab");
+    response_free(&r);
+}
+END_TEST
+
 START_TEST(whole_answers_by_length_and_until_the_end)
 {
     static const char body[] = "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"yes\"},\"finish_reason\":\"length\"}]," USAGE "}";
@@ -93,6 +130,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("loadgen response", streams_in_pieces_of_every_size, whole_answers_by_length_and_until_the_end,
+    return RUN_TESTS("loadgen response", beside_the_text, streams_in_pieces_of_every_size, whole_answers_by_length_and_until_the_end,
                      what_is_no_answer_is_noticed);
 }

@@ -170,8 +170,11 @@ END_TEST
 /* Random blocks must look like weights: mean 0, standard deviation 1/sqrt(n_in), everything finite. */
 START_TEST(random_blocks_have_the_wanted_spread)
 {
-    static const char *const types[] = { "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",   "Q2_K",   "Q3_K",
-                                         "Q4_K", "Q5_K", "Q6_K", "MXFP4", "IQ4_NL", "IQ4_XS", "BF16" };
+    static const char *const types[] = {
+#define QTYPE_BLOCK(NAME, ...) #NAME,
+#include "kernels/qtypes.def"
+        "BF16"
+    };
     static float x[1024];
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
         ck_assert_int_eq(run("mkmodel small-qwen3moe-q4_k_m m.gguf --layers 1 --type %s", types[k]), 0);

@@ -10,9 +10,8 @@
 #include "oracle/mm.h"
 
 static const enum qtype types[] = {
-#define X(name, id, elems, bytes, kname) QT_##name,
+#define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
-#undef X
 };
 enum { N_TYPES = sizeof types / sizeof *types, MAX_ROWS = 64, PANELS = 3 };
 static const char *const isas[] = { "plain", "avx2", "avx512", "amx" };
@@ -192,7 +191,7 @@ static float reference(enum qtype t, const uint8_t *w, const float *x, uint32_t 
     float acc = 0;
     if (!mm_type_is_block(t)) {
         for (uint32_t k = 0; k < n_in; k++) {
-            float v;
+            float v = 0;
             dequant_row(t, w + (size_t)k * qtype_block_bytes(t), &v, 1);
             acc = fmaf(v, x[k], acc);
         }

@@ -6,9 +6,8 @@
 #include "oracle/mm.h"
 
 static const enum qtype types[] = {
-#define X(name, id, elems, bytes, kname) QT_##name,
+#define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
-#undef X
 };
 
 static uint64_t seed = 1;

@@ -10,9 +10,8 @@
 #include "tests/lib/run.h"
 
 static const enum qtype types[] = {
-#define X(name, id, elems, bytes, kname) QT_##name,
+#define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
-#undef X
 };
 enum { N_TYPES = sizeof types / sizeof types[0] };
 

@@ -531,7 +531,7 @@ START_TEST(every_address_is_judged)
                             .user = { 0x200000, 0x7f00 }, .scratch = 0x1000000, .tmpring = 0x1001,
                             .groups = { 1, 1, 1 }, .threads = { 32, 1, 1 }, .wave32 = true };
     struct pm4_buf b = fresh(PM4_GFX12);
-    struct pm4_view v = { .gen = PM4_GFX12, .judge = judge, .user = &n_judged };
+    struct pm4_view v = { .gen = PM4_GFX12, .check = judge, .user = &n_judged };
     char *text = NULL;
     size_t n;
     pm4_launch(&b, NULL, &l, NULL);

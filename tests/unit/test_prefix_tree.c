@@ -20,12 +20,12 @@ static void teardown(void)
 
 static struct prefix_blob *blob(uint64_t bytes)
 {
-    return prefix_tree_blob(&t, bytes - sizeof(struct prefix_blob));
+    return prefix_tree_blob(&t, &t.any, bytes - sizeof(struct prefix_blob));
 }
 
 START_TEST(a_sequence_grows_in_place)
 {
-    struct prefix_node *end = &t.root;
+    struct prefix_node *end = &t.any.root;
     for (uint32_t i = 0; i < 1000; i++)
         end = prefix_tree_hold(&t, end, 3, count + i, 1);
     ck_assert_uint_eq(t.n_nodes, (1000 + PREFIX_RUN - 1) / PREFIX_RUN);
@@ -38,14 +38,14 @@ START_TEST(what_parts_is_split_and_joins_again)
     int32_t other[60];
     memcpy(other, count, sizeof other);
     other[40] = 999;
-    struct prefix_node *a = prefix_tree_hold(&t, &t.root, 0, count, 100);
-    struct prefix_node *b = prefix_tree_hold(&t, &t.root, 200, other, 60);
+    struct prefix_node *a = prefix_tree_hold(&t, &t.any.root, 0, count, 100);
+    struct prefix_node *b = prefix_tree_hold(&t, &t.any.root, 200, other, 60);
     ck_assert_uint_eq(t.n_nodes, 3);
     ck_assert_ptr_eq(a->parent, b->parent);
     ck_assert(prefix_node_end(a->parent) == 40 && prefix_node_in_slot(a->parent, 0) &&
               prefix_node_in_slot(a->parent, 200));
     ck_assert(!prefix_node_in_slot(a, 200) && !prefix_node_in_slot(b, 0));
-    ck_assert_ptr_eq(prefix_tree_cut(&t, b, 200, 0), &t.root);
+    ck_assert_ptr_eq(prefix_tree_cut(&t, b, 200, 0), &t.any.root);
     ck_assert_uint_eq(t.n_nodes, 1);
     ck_assert(a->begin == 0 && a->n == 100 && memcmp(a->tok, count, 100 * sizeof *count) == 0);
 }
@@ -53,15 +53,15 @@ END_TEST
 
 START_TEST(a_saved_run_outlives_its_slot_and_is_found_by_parts)
 {
-    struct prefix_node *a = prefix_tree_hold(&t, &t.root, 0, count, 100);
-    struct prefix_at at = { &t.root, 0 };
+    struct prefix_node *a = prefix_tree_hold(&t, &t.any.root, 0, count, 100);
+    struct prefix_at at = { &t.any.root, 0 };
     prefix_tree_put_run(&t, a, blob(5000));
     prefix_tree_cut(&t, a, 0, 0);
     ck_assert(prefix_tree_next(&t, &at, count, 70));
     ck_assert_uint_eq(at.n, 70);
     ck_assert(at.node->run && !prefix_node_in_slots(at.node));
     ck_assert(!prefix_tree_next(&t, &at, count, 70));
-    struct prefix_node *half = prefix_tree_hold(&t, &t.root, 1, count, 70);
+    struct prefix_node *half = prefix_tree_hold(&t, &t.any.root, 1, count, 70);
     ck_assert(half->run == a->run && half->run && a->begin == 70); /* one blob, two nodes */
     ck_assert_uint_eq(t.bytes, 5000);
     prefix_tree_cut(&t, half, 1, 0);
@@ -74,8 +74,8 @@ START_TEST(the_oldest_goes_first_and_ends_before_beginnings)
     struct prefix_node *end[3];
     for (uint32_t i = 0; i < 3; i++) { /* three sequences of three runs each: 90000 bytes */
         prefix_tree_tick(&t);
-        end[i] = prefix_tree_hold(&t, &t.root, i, count + 300 * i, 3 * PREFIX_RUN);
-        for (struct prefix_node *n = end[i]; n != &t.root; n = n->parent)
+        end[i] = prefix_tree_hold(&t, &t.any.root, i, count + 300 * i, 3 * PREFIX_RUN);
+        for (struct prefix_node *n = end[i]; n != &t.any.root; n = n->parent)
             prefix_tree_put_run(&t, n, blob(10000));
     }
     prefix_tree_tick(&t);
@@ -92,8 +92,8 @@ END_TEST
 
 START_TEST(what_the_operation_uses_is_not_evicted)
 {
-    struct prefix_node *a = prefix_tree_hold(&t, &t.root, 0, count, 100);
-    struct prefix_node *b = prefix_tree_hold(&t, &t.root, 1, count + 1, 100);
+    struct prefix_node *a = prefix_tree_hold(&t, &t.any.root, 0, count, 100);
+    struct prefix_node *b = prefix_tree_hold(&t, &t.any.root, 1, count + 1, 100);
     prefix_tree_put_run(&t, a, blob(50000));
     prefix_tree_put_state(&t, b, blob(30000));
     ck_assert_ptr_null(blob(20001)); /* all are of this tick */
@@ -107,11 +107,67 @@ START_TEST(what_the_operation_uses_is_not_evicted)
 }
 END_TEST
 
+START_TEST(nobody_finds_what_others_have)
+{
+    struct prefix_owner *one = prefix_tree_owner(&t, 1), *two = prefix_tree_owner(&t, 2);
+    ck_assert(one && two && one != two && prefix_tree_owner(&t, 1) == one && prefix_tree_owner(&t, 0) == &t.any);
+    struct prefix_node *a = prefix_tree_hold(&t, &one->root, 0, count, 100);
+    prefix_tree_put_run(&t, a, prefix_tree_blob(&t, one, 5000));
+    struct prefix_at none = { &two->root, 0 }, neither = { &t.any.root, 0 }, own = { &one->root, 0 };
+    ck_assert(!prefix_tree_next(&t, &none, count, 100) && !prefix_tree_next(&t, &neither, count, 100));
+    ck_assert(prefix_tree_next(&t, &own, count, 100));
+    struct prefix_node *b = prefix_tree_hold(&t, &two->root, 1, count, 100);
+    ck_assert(a != b && !b->run && !prefix_node_in_slot(b, 0));
+    ck_assert_ptr_eq(prefix_tree_cut(&t, a, 0, 0), &one->root);
+    ck_assert_ptr_eq(prefix_tree_cut(&t, b, 1, 0), &two->root);
+}
+END_TEST
+
+/* n runs of 10,000 bytes, each an operation of its own; returns how many found room. */
+static int save_some(struct prefix_owner *o, int32_t first, int n)
+{
+    int saved = 0;
+    for (int i = 0; i < n; i++) {
+        int32_t tok = first + i;
+        prefix_tree_tick(&t);
+        struct prefix_node *x = prefix_tree_hold(&t, &o->root, 0, &tok, 1);
+        struct prefix_blob *b = prefix_tree_blob(&t, o, 10000 - sizeof *b);
+        if (b)
+            prefix_tree_put_run(&t, x, b);
+        saved += b != NULL;
+        prefix_tree_cut(&t, x, 0, 0);
+    }
+    return saved;
+}
+
+START_TEST(nobody_evicts_all_of_another_ones)
+{
+    struct prefix_owner *one = prefix_tree_owner(&t, 1), *two, *three;
+    ck_assert_int_eq(save_some(one, 0, 10), 10); /* alone he has all */
+    two = prefix_tree_owner(&t, 2);
+    ck_assert_int_eq(save_some(two, 0, 3), 3);
+    ck_assert(one->bytes == 70000 && two->bytes == 30000);
+    ck_assert_int_eq(save_some(one, 100, 50), 50); /* greedy: his own go, none of the other's */
+    ck_assert(one->bytes == 70000 && two->bytes == 30000);
+    ck_assert_int_eq(save_some(two, 100, 50), 50); /* and down to a half he has to give way */
+    ck_assert(one->bytes == 50000 && two->bytes == 50000);
+    t.now_ns += PREFIX_FRESH_NS + 1; /* both are gone */
+    three = prefix_tree_owner(&t, 3);
+    ck_assert_int_eq(save_some(three, 0, 10), 10);
+    ck_assert(!one->bytes && !two->bytes && three->bytes == 100000);
+    prefix_tree_owner(&t, 1);
+    prefix_tree_tick(&t);
+    ck_assert_uint_eq(prefix_tree_room(&t, one), 50000);
+    ck_assert_ptr_null(prefix_tree_blob(&t, one, 50001)); /* more than may be taken */
+    ck_assert_uint_eq(three->bytes, 100000);              /* nothing in vain        */
+}
+END_TEST
+
 START_TEST(no_memory_to_keep_is_fine)
 {
     t.max_bytes = 0;
-    prefix_tree_hold(&t, &t.root, 0, count, 100);
-    ck_assert_ptr_null(prefix_tree_blob(&t, 1));
+    prefix_tree_hold(&t, &t.any.root, 0, count, 100);
+    ck_assert_ptr_null(prefix_tree_blob(&t, &t.any, 1));
 }
 END_TEST
 
@@ -148,6 +204,8 @@ int main(void)
     tcase_add_test(c, a_saved_run_outlives_its_slot_and_is_found_by_parts);
     tcase_add_test(c, the_oldest_goes_first_and_ends_before_beginnings);
     tcase_add_test(c, what_the_operation_uses_is_not_evicted);
+    tcase_add_test(c, nobody_finds_what_others_have);
+    tcase_add_test(c, nobody_evicts_all_of_another_ones);
     tcase_add_test(c, no_memory_to_keep_is_fine);
     suite_add_tcase(s, c);
     c = tcase_create("random");

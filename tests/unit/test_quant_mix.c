@@ -180,6 +180,12 @@ START_TEST(other_recipes)
     apply("IQ4_XS", gqa4);
     expect("blk.9.attn_v.weight", QT_Q5_K);
     expect("blk.9.attn_k.weight", QT_IQ4_XS);
+    apply("IQ4_NL", gqa4);
+    expect("blk.9.attn_v.weight", QT_Q5_K);
+    expect("blk.9.attn_k.weight", QT_IQ4_NL);
+    expect_layers("ffn_down", QT_Q5_K, "0 1 2 3");
+    apply("IQ4_NL", mha);
+    expect("blk.9.attn_v.weight", QT_IQ4_NL);
     apply("Q4_0", gqa4);
     expect("output.weight", QT_Q6_K);
     expect("blk.9.attn_v.weight", QT_Q4_0);
@@ -191,6 +197,19 @@ START_TEST(other_recipes)
     apply("Q4_K_M", (struct quant_shape){ "llama", 32, 8, 32, 8 }); /* Mixtral's exceptions */
     expect("blk.9.attn_v.weight", QT_Q8_0);
     expect("blk.9.attn_output.weight", QT_Q5_K);
+    apply("IQ4_NL", (struct quant_shape){ "llama", 32, 8, 32, 8 });
+    expect("blk.9.attn_v.weight", QT_Q8_0);
+    expect("blk.9.attn_output.weight", QT_Q5_K);
+    static const struct { const char *recipe; enum qtype base; } plain[] = {
+        { "Q6_K", QT_Q6_K }, { "Q4_0", QT_Q4_0 }, { "Q4_1", QT_Q4_1 }, { "Q5_0", QT_Q5_0 }, { "Q5_1", QT_Q5_1 },
+    };
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        apply(plain[i].recipe, (struct quant_shape){ "llama", 32, 8, 32, 8 });
+        expect("blk.9.attn_v.weight", QT_Q8_0);
+        expect("blk.9.attn_k.weight", QT_Q8_0);
+        expect("blk.9.attn_q.weight", plain[i].base);
+        expect("blk.9.attn_output.weight", plain[i].base);
+    }
 }
 END_TEST
 
@@ -217,6 +236,12 @@ START_TEST(pure_types_and_fallbacks)
     ck_assert_int_eq(quant_fallback(QT_Q8_0, 704), QT_Q8_0);
     ck_assert_int_eq(quant_fallback(QT_Q8_0, 100), QT_F16);
     ck_assert_int_eq(quant_fallback(QT_F32, 100), QT_F32);
+    static const enum qtype types[] = {
+#define QTYPE(NAME, ...) QT_##NAME,
+#include "kernels/qtypes.def"
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        ck_assert_msg(704 % qtype_block(quant_fallback(types[i], 704)) == 0, "%s", qtype_name(types[i]));
 }
 END_TEST
 

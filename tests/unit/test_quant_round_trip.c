@@ -10,9 +10,8 @@
 enum { N = 64 * QK_K };
 
 static const enum qtype all_types[] = {
-#define X(name, id, elems, bytes, kname) QT_##name,
+#define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
-#undef X
 };
 enum { N_TYPES = sizeof all_types / sizeof *all_types };
 

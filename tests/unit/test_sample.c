@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 #include "kernels/klaunch.h"
 #include "kernels/sample.h"
 #include "kernels/sample_shape.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 
 enum { N_VOCAB = 8, N_CTX = 256 };
 

@@ -2,12 +2,13 @@
  * takers that are slow; many threads. */
 #include <check.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
-#include "engine/sched.h"
+#include "engine/serve/sched.h"
 #include "tests/lib/run.h"
 #include "tests/unit/tiny_model.h"
 
@@ -42,13 +43,15 @@ struct ask {
     int32_t tok[MAX_TOK];
     uint32_t n_tok;
     struct sched_out last;
-    uint64_t end_ns;
+    uint32_t turn; /* who was woken first, second, ... */
 };
 
 static void wake(void *user)
 {
+    static uint32_t turns; /* the scheduler's thread only */
     struct ask *a = user;
     pthread_mutex_lock(&a->lock);
+    a->turn = a->turn ? a->turn : ++turns;
     a->awake = true;
     pthread_cond_signal(&a->cond);
     pthread_mutex_unlock(&a->lock);
@@ -75,8 +78,6 @@ static void take(struct ask *a)
     sched_take(a->job, &a->last);
     for (uint32_t i = 0; i < a->last.n_tokens && a->n_tok < MAX_TOK; i++)
         a->tok[a->n_tok++] = a->last.tokens[i].id;
-    if (a->last.end != SCHED_RUNNING && !a->end_ns)
-        a->end_ns = clock_ns();
 }
 
 static void sleep_until_woken(struct ask *a)
@@ -174,13 +175,24 @@ static void company(const char *preset, const char *tier, int n_asks, uint32_t n
     unlink(path);
 }
 
-START_TEST(a_request_generates_what_it_generates_alone)
-{
-    static const char *const preset[] = { "tiny-qwen3", "tiny-qwen35moe", "tiny-gemma3", "tiny-gpt-oss" };
-    for (size_t i = 0; i < ARRAY_LEN(preset); i++)
-        company(preset[i], "cpu", 28, 120, (unsigned)i + 1);
-}
-END_TEST
+#if defined(__SANITIZE_THREAD__)
+enum { LONGEST = 30 }; /* very slow */
+#elif defined(__SANITIZE_ADDRESS__)
+enum { LONGEST = 60 };
+#else
+enum { LONGEST = 120 };
+#endif
+
+#define COMPANY(name, preset, seed)                                                                                    \
+    START_TEST(name)                                                                                                   \
+    {                                                                                                                  \
+        company(preset, "cpu", 28, LONGEST, seed);                                                                     \
+    }                                                                                                                  \
+    END_TEST
+COMPANY(a_request_generates_what_it_generates_alone, "tiny-qwen3", 1)
+COMPANY(so_it_does_with_recurrent_layers, "tiny-qwen35moe", 2)
+COMPANY(so_it_does_with_sliding_windows, "tiny-gemma3", 3)
+COMPANY(so_it_does_with_sinks, "tiny-gpt-oss", 4)
 
 /* Decode and prompts apart, as on every tier of compiled kernels. */
 START_TEST(so_it_does_where_prompts_have_a_stream_of_their_own)
@@ -337,11 +349,192 @@ START_TEST(clients_take_turns)
     }
     for (int i = 0; i < N; i++)
         await_end(&a[i]);
-    struct sched_out *last = &a[N - 1].last;
-    ck_assert_uint_lt(last->queued_ns, a[3].last.queued_ns);
+    ck_assert_uint_lt(a[N - 1].turn, a[3].turn);
     for (int i = 1; i + 1 < N; i++)
-        ck_assert_uint_ge(a[i].last.queued_ns + 1000000, a[i - 1].last.queued_ns);
+        ck_assert_uint_gt(a[i].turn, a[i - 1].turn);
     rig_end(&r);
+}
+END_TEST
+
+/* Waits until nobody waits but those who should. */
+static void until_waiting(struct sched *s, uint32_t running, uint32_t waiting)
+{
+    for (int i = 0; i < 20000; i++, usleep(500)) {
+        struct sched_stats st = sched_stats(s);
+        if (st.running == running && st.waiting == waiting)
+            return;
+    }
+    ck_abort_msg("not %u running and %u waiting within 10 s", running, waiting);
+}
+
+/* One client has the slot and all of the queue: a newcomer's request is taken all the same, for the greedy one's
+ * youngest, as long as that one has more. */
+START_TEST(a_full_queue_makes_room_for_who_has_less)
+{
+    struct rig r = rig("null", 1, 2, 64);
+    struct ask a[3], b[2], c;
+    uint32_t retry = 0;
+    for (int i = 0; i < 3; i++) {
+        ask_init(&a[i], words, 8, 200); /* the first one holds the slot, paused: nobody takes */
+        a[i].r.client = 1;
+        submit(r.s, &a[i]);
+        until_waiting(r.s, 1, (uint32_t)i);
+    }
+    for (int i = 0; i < 2; i++) {
+        ask_init(&b[i], words, 8, 4);
+        b[i].r.client = 2;
+    }
+    ask_init(&c, words, 8, 4);
+    c.r.client = 3;
+    submit(r.s, &b[0]);
+    await_end(&a[2]);
+    ck_assert_int_eq(a[2].last.end, SCHED_REFUSED);
+    ck_assert_int_eq(a[2].last.err.code, -EBUSY);
+    ck_assert_uint_ge(a[2].last.retry_s, 1);
+    ck_assert_uint_eq(a[2].n_tok, 0);
+    ck_assert_int_eq(sched_submit(r.s, &a[2].r, &a[2].job, &retry, NULL), -EBUSY); /* has the most itself       */
+    ck_assert_int_eq(sched_submit(r.s, &b[1].r, &b[1].job, &retry, NULL), -EBUSY); /* would have as much as 1   */
+    submit(r.s, &c);
+    await_end(&a[1]);
+    ck_assert_int_eq(a[1].last.end, SCHED_REFUSED);
+    struct sched_stats st = sched_stats(r.s);
+    ck_assert_uint_eq(st.refused, 4);
+    ck_assert_uint_eq(st.waiting, 2);
+    await_end(&a[0]);
+    await_end(&b[0]);
+    await_end(&c);
+    ck_assert(a[0].last.end == SCHED_OK && b[0].last.end == SCHED_OK && c.last.end == SCHED_OK);
+    rig_end(&r);
+}
+END_TEST
+
+struct greedy {
+    struct sched *s;
+    atomic_bool stop;
+    atomic_uint refused, served;
+};
+
+/* A worker that comes again at once whenever it is refused. */
+static void *come_again(void *user)
+{
+    struct greedy *g = user;
+    while (!atomic_load(&g->stop)) {
+        struct ask a;
+        uint32_t retry;
+        ask_init(&a, words, 8, 20);
+        a.r.client = 1;
+        if (sched_submit(g->s, &a.r, &a.job, &retry, NULL)) {
+            atomic_fetch_add(&g->refused, 1);
+            sched_yield();
+            continue;
+        }
+        await_end(&a);
+        atomic_fetch_add(a.last.end == SCHED_OK ? &g->served : &g->refused, 1);
+    }
+    return NULL;
+}
+
+START_TEST(a_client_that_ignores_refusals_keeps_nobody_out)
+{
+    enum { WORKERS = 24, N = 40 };
+    for (uint32_t queue = 1; queue <= 4; queue += 3) {
+        struct rig r = rig("null", 2, queue, 0);
+        struct greedy g = { .s = r.s };
+        pthread_t t[WORKERS];
+        for (int i = 0; i < WORKERS; i++)
+            ck_assert_int_eq(pthread_create(&t[i], NULL, come_again, &g), 0);
+        while (!atomic_load(&g.refused)) /* until the queue is full */
+            usleep(100);
+        for (int i = 0; i < N; i++) {
+            struct ask a;
+            ask_init(&a, words, 8, 4);
+            a.r.client = 2;
+            submit(r.s, &a); /* is never refused */
+            await_end(&a);
+            ck_assert_int_eq(a.last.end, SCHED_OK);
+        }
+        atomic_store(&g.stop, true);
+        for (int i = 0; i < WORKERS; i++)
+            pthread_join(t[i], NULL);
+        ck_assert_uint_gt(g.served, 0); /* nor is the other one punished */
+        rig_end(&r);
+    }
+}
+END_TEST
+
+/* ---- rows of a step ---- */
+
+/* Comes while all others run, from the scheduler's own thread, so that rounds can be counted. */
+struct latecomer {
+    struct sched *s;
+    struct ask first, late;
+    atomic_bool now, came;
+    uint64_t at, begun; /* rounds when it came and when it had a token */
+};
+
+static void wake_latecomer(void *user)
+{
+    struct latecomer *l = user;
+    if (!l->begun)
+        l->begun = sched_stats(l->s).rounds;
+    wake(&l->late);
+}
+
+static void wake_first(void *user)
+{
+    struct latecomer *l = user;
+    if (atomic_load(&l->now) && !atomic_load(&l->came)) {
+        l->at = sched_stats(l->s).rounds;
+        submit(l->s, &l->late);
+        atomic_store(&l->came, true);
+    }
+    wake(&l->first);
+}
+
+/* As many run as a step has rows: prompts get rows all the same. */
+START_TEST(prompts_do_not_starve_beside_as_many_as_a_step_has_rows)
+{
+    enum { ROWS = 16, N_PROMPT = 160, LONG = 1024 };
+    char path[] = "/tmp/zinc-sched-XXXXXX";
+    static struct ask a[ROWS];
+    static struct latecomer l;
+    static int32_t prompt[N_PROMPT];
+    struct engine_opts o = { .tier = "cpu", .n_ctx = LONG, .chunk = ROWS, .n_slots = ROWS + 1, .score_rows = ROWS + 1,
+                             .threads = 2 };
+    struct err e = { 0 };
+    struct engine *eng;
+    unsigned seed = 5;
+    tiny_model(path, "tiny-qwen3");
+    o.path = path;
+    ck_assert_msg(engine_open(&o, &eng, &e) == 0, "%s", e.msg);
+    random_prompt(prompt, N_PROMPT, &seed, engine_info(eng)->n_vocab);
+    l.s = start(eng, 4, 0);
+    ask_init(&l.late, prompt, N_PROMPT, 1);
+    l.late.r.wake = wake_latecomer;
+    ask_init(&l.first, words, 8, LONG - 16);
+    l.first.r.wake = wake_first;
+    l.late.r.user = l.first.r.user = &l;
+    submit(l.s, &l.first);
+    for (int i = 1; i < ROWS; i++) {
+        ask_init(&a[i], words, 8, LONG - 16);
+        submit(l.s, &a[i]);
+    }
+    for (int i = 1; i < ROWS; i++)
+        await_tokens(&a[i], 1);
+    atomic_store(&l.now, true);
+    take(&l.first); /* its next token wakes it */
+    while (!atomic_load(&l.came))
+        usleep(100);
+    await_end(&l.late);
+    ck_assert_int_eq(l.late.last.end, SCHED_OK);
+    ck_assert_msg(l.begun - l.at <= N_PROMPT / ROWS + 3, "%u tokens took %llu rounds", N_PROMPT,
+                  (unsigned long long)(l.begun - l.at));
+    sched_release(l.first.job);
+    for (int i = 1; i < ROWS; i++)
+        sched_release(a[i].job);
+    sched_destroy(l.s);
+    engine_close(eng);
+    unlink(path);
 }
 END_TEST
 
@@ -501,11 +694,14 @@ END_TEST
 int main(void)
 {
     tiny_model_or_skip();
-    return RUN_TESTS("sched", a_request_generates_what_it_generates_alone,
+    return RUN_TESTS("sched", a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
+                     so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own,
                      cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,
                      a_full_queue_refuses_and_says_when_to_come_again, requests_that_cannot_be_are_refused,
-                     the_context_ends_a_request, clients_take_turns, a_long_prompt_does_not_stop_the_others,
+                     the_context_ends_a_request, clients_take_turns,
+                     a_full_queue_makes_room_for_who_has_less, a_client_that_ignores_refusals_keeps_nobody_out,
+                     prompts_do_not_starve_beside_as_many_as_a_step_has_rows, a_long_prompt_does_not_stop_the_others,
                      a_slow_taker_is_waited_for_and_loses_nothing, draining_ends_what_runs_and_refuses_what_comes,
                      log_probabilities_are_of_the_models_own_distribution, many_threads_come_and_go);
 }

@@ -100,6 +100,38 @@ START_TEST(long_words_merge_like_short_ones)
 }
 END_TEST
 
+START_TEST(bytes_without_a_token_vanish_before_merging)
+{
+    struct made *m = made_bpe("qwen2");
+
+    for (unsigned i = 0; i < 2; i++) { /* the two bytes of U+0100, a letter */
+        unsigned b = i ? 0x80 : 0xc4;
+        m->len[b] = (uint32_t)sprintf(m->text[b], "none%u", b);
+    }
+    opened(m);
+    EXPECT(m, "he\u0100llo a\u0100a", 0, "hello|\u0120|aa");
+    EXPECT(m, "\u0100", 0, "");
+    EXPECT(m, "a", 0, "a");
+    made_free(m);
+}
+END_TEST
+
+START_TEST(qwen_composes_letters_and_marks)
+{
+    struct made *m = opened(made_bpe("qwen2"));
+
+    EXPECT(m, "e\u0301", 0, "\u00c3\u00a9");
+    EXPECT(m, "he\u0301<u>\u0301", 0, "h|\u00c3\u00a9|<u>|\u00cc|\u0123"); /* special tokens first */
+    made_free(m);
+    m = opened(made_bpe("qwen35"));
+    EXPECT(m, "e\u0301", 0, "\u00c3\u00a9");
+    made_free(m);
+    m = opened_with_bos(made_bpe("llama-bpe"), "<|bos|>", NULL);
+    EXPECT(m, "e\u0301", 0, "e|\u00cc|\u0123");
+    made_free(m);
+}
+END_TEST
+
 START_TEST(the_longest_special_wins)
 {
     struct made *m = opened(made_bpe("qwen2"));
@@ -167,6 +199,20 @@ START_TEST(generation_ends_by_text)
     ck_assert(eog_is(m->t, "<|tool_response>"));
     ck_assert_msg(!eog_is(m->t, "</s>"), "an HTML tag in Gemma 4");
     ck_assert_uint_eq(tok_attrs(m->t, tok_find(m->t, "</s>", 4)), TOK_NORMAL);
+    made_free(m);
+
+    m = made_bpe("qwen2");
+    made_token(m, "</s>", T_NORMAL, 0);
+    opened_with_bos(m, "<|bos|>", "<|im_end|>");
+    ck_assert_msg(!eog_is(m->t, "</s>"), "an HTML tag where texts end with another token");
+    EXPECT(m, "</s><|im_end|>", TOK_PARSE_SPECIAL, "<|/|s|>|<|im_end|>");
+    made_free(m);
+
+    m = made_bpe("qwen2");
+    made_token(m, "</s>", T_NORMAL, 0);
+    opened_with_bos(m, "<|bos|>", "</s>");
+    ck_assert(eog_is(m->t, "</s>"));
+    EXPECT(m, "a</s>", TOK_PARSE_SPECIAL, "a|</s>");
     made_free(m);
 
     m = made_bpe("gpt-4o");
@@ -252,7 +298,7 @@ static size_t random_text(char *s, size_t max)
 
 START_TEST(random_bytes_come_back)
 {
-    struct made *m = _i == 0   ? opened(made_bpe("qwen35"))
+    struct made *m = _i == 0   ? opened(made_bpe("deepseek-r1-qwen"))
                      : _i == 1 ? opened_with_bos(made_bpe("llama-bpe"), "<|bos|>", NULL)
                      : _i == 2 ? opened(made_bpe("deepseek-v3"))
                      : _i == 3 ? opened(made_bpe("gpt-4o"))
@@ -365,6 +411,8 @@ int main(void)
     tcase_add_test(tc, merges_by_rank_then_from_the_left);
     tcase_add_test(tc, llama3_takes_whole_words);
     tcase_add_test(tc, long_words_merge_like_short_ones);
+    tcase_add_test(tc, bytes_without_a_token_vanish_before_merging);
+    tcase_add_test(tc, qwen_composes_letters_and_marks);
     tcase_add_test(tc, the_longest_special_wins);
     tcase_add_test(tc, spm_merges_by_score);
     tcase_add_test(tc, gemma4_merges_by_rank_over_raw_text);

@@ -1,5 +1,6 @@
 /* The vocabulary files of llama.cpp's test suite: every string of NAME.inp must give the ids of NAME.out, and 10,000
- * random strings must come back unchanged. Needs shared/vocab. */
+ * random strings must come back unchanged. Needs shared/vocab. Qwen's releases compose letters and marks first, which
+ * llama.cpp leaves out: there the strings are composed, and those that this changes are not compared. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,22 @@
 
 #include "base/ckd.h"
 #include "model/tok.h"
+#include "model/tok_nfc.h"
 
 static const char *const names[] = {"gemma-4", "gpt-2", "llama-bpe", "llama-spm", "qwen2", "qwen35"};
+
+static bool composes(const char *name)
+{
+    return strncmp(name, "qwen", 4) == 0;
+}
+
+static struct tok_buf composed(const char *s, size_t n)
+{
+    struct tok_buf out = {0};
+
+    ck_assert_int_eq(tok_nfc(s, n, &out), 0);
+    return out;
+}
 
 static const char *shared_dir(void)
 {
@@ -72,16 +87,20 @@ START_TEST(gives_the_expected_ids)
             break; /* the file ends with a separator */
         ck_assert_ptr_nonnull(eol);
         *eol = 0;
+        struct tok_buf nfc = composed(s, len);
+        bool compared = !composes(name) || (nfc.n == len && (len == 0 || memcmp(nfc.s, s, len) == 0));
+        tok_buf_finish(&nfc);
         ck_assert_int_eq(tok_encode(t, s, len, 0, &ids, NULL), 0);
         got[0] = 0;
         for (size_t i = 0; i < ids.n; i++)
             k += snprintf(got + k, sizeof got - (size_t)k, "%s%d", i ? " " : "", ids.id[i]);
         line += *line == ' '; /* some files begin each line with a space */
-        ck_assert_msg(strcmp(got, line) == 0, "%s: '%.*s'\n got  %s\nwant %s", name, (int)len, s, got, line);
+        ck_assert_msg(!compared || strcmp(got, line) == 0, "%s: '%.*s'\n got  %s\nwant %s", name, (int)len, s,
+                      got, line);
         tok_ids_finish(&ids);
         line = eol + 1;
         s = end ? end + strlen(sep) : NULL;
-        n_cases++;
+        n_cases += compared;
     }
     ck_assert_uint_ge(n_cases, 40);
     ck_assert_str_eq(line, "");
@@ -150,8 +169,12 @@ START_TEST(random_strings_come_back)
         ids.n = back.n = 0;
         ck_assert_int_eq(tok_encode(t, s, n, rnd(2) ? TOK_ADD_SPECIAL : 0, &ids, NULL), 0);
         ck_assert_int_eq(tok_decode(t, ids.id, ids.n, 0, &back, NULL), 0);
-        ck_assert_msg(back.n == n && (n == 0 || memcmp(back.s, s, n) == 0),
+        struct tok_buf want = composed(s, composes(names[_i]) ? n : 0);
+        if (!composes(names[_i]))
+            ck_assert_int_eq(tok_buf_add(&want, s, n), 0);
+        ck_assert_msg(back.n == want.n && (want.n == 0 || memcmp(back.s, want.s, want.n) == 0),
                       "%s: string %d of %zu bytes: %.*s", names[_i], k, n, (int)n, s);
+        tok_buf_finish(&want);
     }
     tok_ids_finish(&ids);
     tok_buf_finish(&back);

@@ -1,8 +1,8 @@
 /* Streams of every family as launches of the Vulkan kernels, for devices from small to large; no device is needed. */
-#include "graph/verify.h"
 #include "tests/stream/compile.h"
 
 #ifdef ZINC_VULKAN
+#include "tests/stream/waits.h"
 #include "vk/lower.h"
 
 struct device {
@@ -53,7 +53,7 @@ static void check_launches(const struct device *dev, const struct vk_lowering *l
         for (int k = 0; k < 3; k++)
             ck_assert_msg(x->grid[k] && x->grid[k] <= c->max_grid[k], "%s: %s: %u work-groups along %c", dev->name,
                           name, x->grid[k], "xyz"[k]);
-        ck_assert_msg(!x->beside || (i && p->d[i - 1].cmd == x->cmd), "%s: %s is beside another command", dev->name,
+        ck_assert_msg(!x->concurrent || (i && p->d[i - 1].cmd == x->cmd), "%s: %s is beside another command", dev->name,
                       name);
     }
 }
@@ -80,66 +80,6 @@ static void check_variants(const struct device *dev, const struct vk_lowering *l
         }
 }
 
-/* ---- barriers ---- */
-
-static bool in_work(const struct dispatch_plan *p, uint32_t i)
-{
-    bool found = false;
-    for (const uint16_t *off = p->kernels[p->d[i].kernel].addresses(); *off != UINT16_MAX; off++) {
-        gpu_va va;
-        memcpy(&va, p->args + p->d[i].args_off + *off, sizeof va);
-        found |= va && SADDR_ARENA(va) == ARENA_WORK;
-    }
-    return found;
-}
-
-/* Must launch b see what launch a does, or leave alone what it reads? */
-static bool conflict(const struct stream *s, const struct dispatch_plan *p, const struct extent *ext, uint32_t a, uint32_t b)
-{
-    const struct cmd *x = &s->cmds[p->d[a].cmd], *y = &s->cmds[p->d[b].cmd];
-    if (x == y) { /* side by side with all from a on */
-        for (uint32_t i = a + 1; i <= b; i++)
-            if (!p->d[i].beside)
-                return true;
-        return false;
-    }
-    for (uint32_t u = x->first_use; u < x->first_use + x->n_uses; u++)
-        for (uint32_t w = y->first_use; w < y->first_use + y->n_uses; w++)
-            if (((ext[u].dir | ext[w].dir) & USE_WRITE) && ext[u].at < ext[w].end && ext[w].at < ext[u].end)
-                return true;
-    return in_work(p, a) && in_work(p, b);
-}
-
-/* Pairs of launches with a hazard and no barrier between them. */
-static uint32_t hazards(const struct stream *s, const struct dispatch_plan *p, const struct extent *ext, const bool *wait)
-{
-    uint32_t n = 0;
-    for (uint32_t b = 1; b < p->n; b++)
-        for (uint32_t a = b; a-- > 0 && !wait[a + 1];)
-            n += conflict(s, p, ext, a, b);
-    return n;
-}
-
-static void check_waits(const struct device *dev, const struct stream *s, const struct dispatch_plan *p)
-{
-    struct extent *ext = calloc(s->h.n_uses + 1, sizeof *ext);
-    bool *wait = calloc(p->n + 1, sizeof *wait);
-    struct err e = { 0 };
-    ck_assert_msg(verify_commands(s, ext, &e) == 0, "%s", e.msg);
-    vk_find_waits(s, p, wait);
-    ck_assert_msg(hazards(s, p, ext, wait) == 0, "%s: a barrier is missing", dev->name);
-    for (uint32_t i = 1; i < p->n; i++) {
-        if (!wait[i])
-            continue;
-        wait[i] = false;
-        ck_assert_msg(hazards(s, p, ext, wait), "%s: nothing needs the barrier before launch %u, of command %u (%s)",
-                      dev->name, i, p->d[i].cmd, cmd_name(s->cmds[p->d[i].cmd].op));
-        wait[i] = true;
-    }
-    free(wait);
-    free(ext);
-}
-
 /* One stream on one device, as the tier does it: every size of step shares the variants. Returns their number. */
 static uint32_t lower_stream(const struct device *dev, const struct stream *s, const uint32_t *rows, uint32_t n)
 {
@@ -148,7 +88,7 @@ static uint32_t lower_stream(const struct device *dev, const struct stream *s, c
         struct dispatch_plan *p = plan_of(dev, &l, s, rows[i]);
         check_launches(dev, &l, p);
         check_commands(dev, s, p);
-        check_waits(dev, s, p);
+        check_waits(dev->name, s, p);
         dispatch_free(p);
     }
     check_variants(dev, &l);

@@ -23,6 +23,8 @@ static const char help[] =
     "  --vram N             bytes of VRAM, with K, M or G; only what is written takes real memory\n"
     "  --small-bar          the host sees 256 MiB of it: PUBLIC allocations are refused\n"
     "  --kernel-version V   of the modelled driver (6.18): interface version, rules of CREATE_QUEUE, save area\n"
+    "  --plain-offsets      for programs whose calls of mmap cannot be seen (ctypes, syscall) and whose doorbell's is\n"
+    "                       refused with EOVERFLOW: hands out offsets that the real mmap takes\n"
     "  --lenient            take any context save area (libhsakmt before 2025 does not know gfx12's)\n"
     "\n"
     "Execution\n"
@@ -45,8 +47,7 @@ static const char help[] =
     "  no-cwsr-keys         properties without save-area sizes  eintr             WAIT_EVENTS is interrupted\n"
     "\n"
     "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program\n"
-    "started with LD_PRELOAD=libamdsim.so alone. AMDSIM_PLAIN_OFFSETS=1 makes doorbells mappable for programs\n"
-    "whose calls of mmap cannot be seen (ctypes). A program built with ASan needs\n"
+    "started with LD_PRELOAD=libamdsim.so alone. A program built with ASan needs\n"
     "ASAN_OPTIONS=verify_asan_link_order=0.\n";
 
 static const struct option_def {
@@ -64,6 +65,7 @@ static const struct option_def {
     { "--skip-execution", "AMDSIM_SKIP_EXECUTION", false },
     { "--small-bar", "AMDSIM_SMALL_BAR", false },
     { "--lenient", "AMDSIM_LENIENT", false },
+    { "--plain-offsets", "AMDSIM_PLAIN_OFFSETS", false },
     { "--log", "AMDSIM_LOG", false },
     { "--stats", "AMDSIM_STATS", false },
 };

@@ -121,7 +121,7 @@ static void begin(struct drive *d, struct conn *c)
     case LOAD: mix_request(o, c->i, &c->q); break;
     case SOLO: mix_distinct(o, (uint32_t)c->i, &c->q); break;
     case FUZZ: fuzz_request(o, o->only >= 0 ? (uint64_t)o->only : c->i, &c->q.bytes); break;
-    case HEALTH: bytes_text(&c->q.bytes, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); break;
+    case HEALTH: bytes_text(&c->q.bytes, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"); break;
     }
     if (o->only >= 0 && d->mode == FUZZ)
         fwrite(c->q.bytes.p, 1, c->q.bytes.n, stdout);

@@ -7,8 +7,8 @@
 #include "tools/loadgen/load.h"
 
 struct answer {
-    char *text[MAX_CHOICES];
-    size_t n[MAX_CHOICES];
+    char *text[MAX_TEXTS];
+    size_t n[MAX_TEXTS];
     char finish[MAX_CHOICES][16];
     int64_t tokens; /* -1: not known */
     bool set;
@@ -39,7 +39,7 @@ int expect_create(const struct load_opts *o, struct expect **out, struct err *e)
 void expect_free(struct expect *x)
 {
     for (uint32_t d = 0; x && d < x->n; d++)
-        for (int i = 0; i < MAX_CHOICES; i++)
+        for (int i = 0; i < MAX_TEXTS; i++)
             free(x->a[d].text[i]);
     if (x)
         free(x->a);
@@ -62,13 +62,18 @@ void expect_set(struct expect *x, uint32_t distinct, const struct response *r)
     struct answer *a = &x->a[distinct];
     a->set = true;
     a->tokens = r->completion_tokens;
-    for (int i = 0; i < MAX_CHOICES; i++) {
+    for (int i = 0; i < MAX_TEXTS; i++)
         set_text(a, i, r->text[i].p, r->text[i].n);
+    for (int i = 0; i < MAX_CHOICES; i++)
         memcpy(a->finish[i], r->finish[i], sizeof a->finish[i]);
-    }
 }
 
 /* ---- the file ---- */
+
+static json_t *text_of(const struct answer *a, int i)
+{
+    return json_stringn_nocheck(a->text[i] ? a->text[i] : "", a->n[i]);
+}
 
 int expect_save(const struct expect *x, const char *path, struct err *e)
 {
@@ -83,7 +88,7 @@ int expect_save(const struct expect *x, const char *path, struct err *e)
         json_t *j = json_pack("{s:i,s:I,s:[]}", "d", (int)d, "tokens", (json_int_t)a->tokens, "choices");
         for (int i = 0; i < MAX_CHOICES; i++)
             json_array_append_new(json_object_get(j, "choices"),
-                                  json_pack("[ss#]", a->finish[i], a->text[i] ? a->text[i] : "", (int)a->n[i]));
+                                  json_pack("[soo]", a->finish[i], text_of(a, i), text_of(a, MAX_CHOICES + i)));
         json_dumpf(j, f, JSON_COMPACT);
         fputc('\n', f);
         json_decref(j);
@@ -104,11 +109,12 @@ static int load_line(struct expect *x, const json_t *j)
     a->tokens = json_integer_value(json_object_get(j, "tokens"));
     for (int i = 0; i < MAX_CHOICES; i++) {
         const json_t *c = json_array_get(json_object_get(j, "choices"), (size_t)i);
-        const json_t *finish = json_array_get(c, 0), *text = json_array_get(c, 1);
-        if (!json_is_string(finish) || !json_is_string(text))
+        const json_t *finish = json_array_get(c, 0), *text = json_array_get(c, 1), *more = json_array_get(c, 2);
+        if (!json_is_string(finish) || !json_is_string(text) || !json_is_string(more))
             return -EINVAL;
         snprintf(a->finish[i], sizeof a->finish[i], "%s", json_string_value(finish));
         set_text(a, i, json_string_value(text), json_string_length(text));
+        set_text(a, MAX_CHOICES + i, json_string_value(more), json_string_length(more));
     }
     return 0;
 }
@@ -155,8 +161,8 @@ static const char *differs(struct expect *x, uint32_t d, int choice, size_t at, 
     char is[128], want[128];
     show(is, sizeof is, got->p, got->n, at);
     show(want, sizeof want, a->text[choice], a->n[choice], at);
-    snprintf(x->why, sizeof x->why, "request %u, choice %d, byte %zu: \"%s\" of %zu bytes instead of \"%s\" of %zu", d,
-             choice, at, is, got->n, want, a->n[choice]);
+    snprintf(x->why, sizeof x->why, "request %u, choice %d%s, byte %zu: \"%s\" of %zu bytes instead of \"%s\" of %zu", d,
+             choice % MAX_CHOICES, choice < MAX_CHOICES ? "" : " (calls and probabilities)", at, is, got->n, want, a->n[choice]);
     return x->why;
 }
 
@@ -165,13 +171,13 @@ const char *expect_differs(struct expect *x, const struct request *q, const stru
     const struct answer *a = &x->a[q->distinct];
     if (!a->set)
         return NULL;
-    for (int i = 0; i < MAX_CHOICES; i++) {
+    for (int i = 0; i < MAX_TEXTS; i++) {
         size_t n = MIN(r->text[i].n, a->n[i]), same = 0;
         while (same < n && r->text[i].p[same] == a->text[i][same])
             same++;
         if (same < r->text[i].n || (complete && same < a->n[i]))
             return differs(x, q->distinct, i, same, &r->text[i]);
-        if (complete && strcmp(a->finish[i], r->finish[i]) != 0) {
+        if (complete && i < MAX_CHOICES && strcmp(a->finish[i], r->finish[i]) != 0) {
             snprintf(x->why, sizeof x->why, "request %u, choice %d: finish_reason %s instead of %s", q->distinct, i,
                      r->finish[i], a->finish[i]);
             return x->why;

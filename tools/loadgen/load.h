@@ -17,13 +17,14 @@
 struct load_opts {
     const char *url;
     char host[256], port[16];
-    const char *key;          /* API key, NULL: none                                                  */
+    const char *key;          /* API keys with commas between them, NULL: none                        */
     uint32_t n, connections;  /* requests, and how many at once                                       */
     uint32_t seconds;         /* go on for so long in the place of n; 0: n decides                    */
     uint32_t distinct;        /* different requests among them                                        */
     uint32_t tokens;          /* of an answer at most                                                 */
     uint32_t prefix_words;    /* of the longest prefix that requests share                            */
-    uint32_t slow, drop, bad, plain; /* per cent of requests                                          */
+    uint32_t slow, drop, bad, plain, forms; /* per cent of requests                                   */
+    bool no_tools;            /* the model's format has none                                          */
     uint32_t timeout_s;       /* without a byte for so long: it hangs                                 */
     uint64_t seed;
     bool retry;               /* send again what was refused with 429                                 */
@@ -77,7 +78,8 @@ void bytes_free(struct bytes *b);
 
 /* ---- answers ---- */
 
-enum { MAX_CHOICES = 2 };
+/* The texts of a choice: what it says, and beside it calls of tools and the probabilities of tokens. */
+enum { MAX_CHOICES = 2, MAX_TEXTS = 2 * MAX_CHOICES };
 
 /* One HTTP response, fed as it comes. */
 struct response {
@@ -89,7 +91,7 @@ struct response {
     int64_t length;          /* of the body that is still to come; -1: until the end or by chunks     */
     int chunk_phase;
     struct bytes line, body; /* the line or head in the making; a body that is not a stream of events */
-    struct bytes text[MAX_CHOICES];
+    struct bytes text[MAX_TEXTS]; /* of choice i: [i], and [MAX_CHOICES + i] beside it              */
     char finish[MAX_CHOICES][16];
     int64_t prompt_tokens, cached_tokens, completion_tokens; /* -1: not told                          */
     uint32_t n_events, n_texts; /* events in all, and those with text                                 */

@@ -23,12 +23,14 @@ static const char usage[] =
     "  --tokens N         tokens of an answer at most (32)\n"
     "  --prefix-words N   words of the longest prefix that requests share (150)\n"
     "  --plain P          per cent that do not stream (25)\n"
+    "  --forms P          per cent that must have a form (JSON, schema, grammar, calls of tools) or are about tokens (0)\n"
+    "  --no-tools         none of these offers tools, for models whose chat format has none\n"
     "  --slow P           per cent that read slowly, with pauses and a small buffer (0)\n"
     "  --drop P           per cent that go away in the body, waiting or in the stream, in three ways (0)\n"
     "  --bad P            per cent with a body or path that must be answered 4xx (0)\n"
     "  --retry            what is refused with 429 is sent again after its Retry-After\n"
     "  --timeout S        no byte for so long is a hang (60)\n"
-    "  --key KEY          API key\n"
+    "  --key KEY[,KEY]... API keys; each request takes one of them\n"
     "\n"
     "  --solo FILE        send each distinct request alone and write the answers to FILE\n"
     "  --verify FILE      compare with them: whole answers must be equal, of those cut off what came\n"
@@ -47,7 +49,7 @@ static const char usage[] =
     "Exit status: 0; 1 when an answer was different, broken, unexpected, late or 5xx; 2: wrong usage, or no server.\n";
 
 enum {
-    OPT_FIRST = 256, OPT_SECONDS, OPT_SEED, OPT_DISTINCT, OPT_TOKENS, OPT_PREFIX, OPT_PLAIN, OPT_SLOW,
+    OPT_FIRST = 256, OPT_SECONDS, OPT_SEED, OPT_DISTINCT, OPT_TOKENS, OPT_PREFIX, OPT_PLAIN, OPT_FORMS, OPT_NO_TOOLS, OPT_SLOW,
     OPT_DROP, OPT_BAD, OPT_RETRY, OPT_TIMEOUT, OPT_KEY, OPT_SOLO, OPT_VERIFY, OPT_FUZZ, OPT_ONLY, OPT_WATCH,
     OPT_JSON,
 };
@@ -61,6 +63,8 @@ static const struct option options[] = {
     { "tokens", required_argument, NULL, OPT_TOKENS },
     { "prefix-words", required_argument, NULL, OPT_PREFIX },
     { "plain", required_argument, NULL, OPT_PLAIN },
+    { "forms", required_argument, NULL, OPT_FORMS },
+    { "no-tools", no_argument, NULL, OPT_NO_TOOLS },
     { "slow", required_argument, NULL, OPT_SLOW },
     { "drop", required_argument, NULL, OPT_DROP },
     { "bad", required_argument, NULL, OPT_BAD },
@@ -106,6 +110,8 @@ static bool read_option(struct load_opts *o, int c, const char *v)
     case OPT_TOKENS: return number(v, 1, 1000000, &o->tokens);
     case OPT_PREFIX: return number(v, 0, 1000000, &o->prefix_words);
     case OPT_PLAIN: return number(v, 0, 100, &o->plain);
+    case OPT_FORMS: return number(v, 0, 100, &o->forms);
+    case OPT_NO_TOOLS: o->no_tools = true; break;
     case OPT_SLOW: return number(v, 0, 100, &o->slow);
     case OPT_DROP: return number(v, 0, 100, &o->drop);
     case OPT_BAD: return number(v, 0, 100, &o->bad);

@@ -7,7 +7,7 @@
 #include "base/ckd.h"
 #include "tools/loadgen/load.h"
 
-enum { RNG_MIX = 1, RNG_DISTINCT, RNG_PREFIX };
+enum { RNG_MIX = 1, RNG_DISTINCT, RNG_PREFIX, RNG_FORM };
 enum { PREFIXES = 5 };
 
 void bytes_put(struct bytes *b, const void *p, size_t n)
@@ -52,12 +52,24 @@ void request_free(struct request *r)
     bytes_free(&r->bytes);
 }
 
+/* One of the keys; which one follows from the length of the body. */
+static void put_key(struct bytes *out, const char *keys, size_t n_body)
+{
+    struct rng r = rng_of(n_body, 0, 0);
+    uint32_t n = 1;
+    for (const char *c = keys; *c; c++)
+        n += *c == ',';
+    for (uint32_t skip = rng_below(&r, n); skip; skip--)
+        keys = strchr(keys, ',') + 1;
+    bytes_format(out, "Authorization: Bearer %.*s\r\n", (int)strcspn(keys, ","), keys);
+}
+
 void request_post(const struct load_opts *o, struct bytes *out, const char *path, const char *body, size_t n)
 {
     bytes_format(out, "POST %s HTTP/1.1\r\nHost: %s:%s\r\n", path, o->host, o->port);
     bytes_format(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
     if (o->key)
-        bytes_format(out, "Authorization: Bearer %s\r\n", o->key);
+        put_key(out, o->key, n);
     bytes_text(out, "\r\n");
     bytes_put(out, body, n);
 }
@@ -93,22 +105,76 @@ static void put_settings(struct bytes *b, const struct load_opts *o, struct rng 
         bytes_text(b, ",\"frequency_penalty\":0.5,\"presence_penalty\":0.2");
     if (rng_percent(r, 15))
         bytes_text(b, ",\"stop\":[\"e\",\" th\",\"\\n\\n\"]");
-    if (chat && rng_percent(r, 20)) /* /v1/completions has tokens as keys: jansson cannot read one that is a NUL */
-        bytes_text(b, ",\"logprobs\":true,\"top_logprobs\":2");
+    if (rng_percent(r, 20))
+        bytes_text(b, chat ? ",\"logprobs\":true,\"top_logprobs\":2" : ",\"logprobs\":1");
     if (n_choices > 1)
         bytes_format(b, ",\"n\":%u", n_choices);
     if (!rng_percent(r, o->plain))
         bytes_text(b, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
 }
 
+/* What the answer must be: JSON, a schema, a grammar, calls; and tools that may be called or not. */
+#define POINT                                                                                                          \
+    "{\"type\":\"object\",\"properties\":{\"kind\":{\"enum\":[\"red\",\"blue\"]},\"x\":{\"type\":\"integer\",\"minimum\":0,"      \
+    "\"maximum\":99},\"tags\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\",\"maxLength\":5}}},\"required\":" \
+    "[\"kind\",\"x\"],\"additionalProperties\":false}"
+#define TOOLS                                                                                                          \
+    ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"point\",\"description\":\"a point\",\"parameters\":" POINT      \
+    "}},{\"type\":\"function\",\"function\":{\"name\":\"time\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]"
+static const char *const forms[] = {
+    ",\"response_format\":{\"type\":\"json_object\"}",
+    ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"p\",\"strict\":true,\"schema\":" POINT "}}",
+    ",\"json_schema\":{\"type\":\"string\",\"pattern\":\"^[a-f]{2,9}(-[0-9]+)?$\"}",
+    ",\"grammar\":\"root ::= (word \\\" \\\"){1,6} [.!?]\\nword ::= [a-z]+ | [0-9]{2,3}\"",
+    ",\"grammar\":\"root ::= [^\\\\x00]*\"",
+};
+static const char *const tools[] = {
+    TOOLS,
+    TOOLS ",\"tool_choice\":\"required\"",
+    TOOLS ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+    TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"point\"}}",
+    TOOLS ",\"tool_choice\":\"none\"",
+};
+#undef POINT
+#undef TOOLS
+
+static void put_form(struct bytes *b, const struct load_opts *o, struct rng *r, bool chat)
+{
+    if (chat && !o->no_tools && rng_percent(r, 60))
+        bytes_text(b, tools[rng_below(r, ARRAY_LEN(tools))]);
+    else
+        bytes_text(b, forms[rng_below(r, ARRAY_LEN(forms))]);
+}
+
+/* Text to tokens, and tokens to text: answered at once, in between. */
+static void put_tokens(const struct load_opts *o, struct rng *r, struct request *out)
+{
+    struct bytes body = { 0 };
+    bool back = rng_percent(r, 50);
+    bytes_text(&body, back ? "{\"tokens\":[7" : "{\"content\":\"");
+    if (!back)
+        put_words(&body, r, 1 + rng_below(r, 200));
+    for (uint32_t i = back ? rng_below(r, 300) : 0; i; i--)
+        bytes_format(&body, ",%u", rng_below(r, 256));
+    bytes_text(&body, back ? "]}" : rng_percent(r, 50) ? "\",\"with_pieces\":true}" : "\"}");
+    request_post(o, &out->bytes, back ? "/detokenize" : "/tokenize", body.p, body.n);
+    bytes_free(&body);
+}
+
 void mix_distinct(const struct load_opts *o, uint32_t d, struct request *out)
 {
-    struct rng r = rng_of(o->seed, RNG_DISTINCT, d);
+    struct rng r = rng_of(o->seed, RNG_DISTINCT, d), form = rng_of(o->seed, RNG_FORM, d);
+    out->distinct = d;
+    out->n_choices = 1;
+    if (rng_percent(&form, o->forms / 8)) {
+        put_tokens(o, &form, out);
+        return;
+    }
+    bool formed = rng_percent(&form, o->forms);
     uint32_t p = rng_below(&r, PREFIXES);
     struct rng pr = rng_of(o->seed, RNG_PREFIX, p);
     struct bytes body = { 0 };
     bool chat = rng_percent(&r, 50);
-    out->distinct = d;
     out->n_choices = rng_percent(&r, 6) ? 2 : 1;
     bytes_text(&body, chat ? "{\"model\":\"loadgen\",\"messages\":[{\"role\":\"system\",\"content\":\""
                            : "{\"model\":\"loadgen\",\"prompt\":\"");
@@ -117,8 +183,10 @@ void mix_distinct(const struct load_opts *o, uint32_t d, struct request *out)
         bytes_text(&body, "\"},{\"role\":\"user\",\"content\":\"");
     put_words(&body, &r, 1 + rng_below(&r, 30));
     bytes_text(&body, chat ? "\"}]" : "\"");
-    if (chat && rng_percent(&r, 50))
+    if (chat && (rng_percent(&r, 50) || formed))
         bytes_text(&body, ",\"enable_thinking\":false");
+    if (formed)
+        put_form(&body, o, &form, chat);
     put_settings(&body, o, &r, d, out->n_choices, chat);
     bytes_text(&body, "}");
     request_post(o, &out->bytes, chat ? "/v1/chat/completions" : "/v1/completions", body.p, body.n);
@@ -157,6 +225,12 @@ static const struct bad_body {
     { CHAT, "{" HELLO ",\"response_format\":{\"type\":\"json_schema\"}}" },
     { CHAT, "{" HELLO ",\"tools\":{}}" },
     { CHAT, "{" HELLO ",\"logit_bias\":[]}" },
+    { CHAT, "{" HELLO ",\"grammar\":\"root ::= (\"}" },
+    { CHAT, "{" HELLO ",\"grammar\":\"root ::= root \\\"a\\\"\"}" },
+    { CHAT, "{" HELLO ",\"json_schema\":{\"type\":\"nothing\"}}" },
+    { CHAT, "{" HELLO ",\"tools\":[{\"type\":\"function\",\"function\":{}}]}" },
+    { CHAT, "{" HELLO ",\"tool_choice\":\"required\"}" },
+    { TEXT, "{\"prompt\":\"a\",\"grammar\":\"root ::= other\"}" },
     { CHAT, "{" HELLO ",\"top_logprobs\":99,\"logprobs\":true}" },
     { CHAT, "{" HELLO ",\"temperature\":1e999}" },
     { CHAT, "{" HELLO ",\"temperature\":NaN}" },

@@ -135,7 +135,7 @@ static void print_json(const struct report *r)
     for (int i = 0; i < OUT_COUNT; i++)
         json_object_set_new(outcomes, outcome_name[i], json_integer((json_int_t)r->outcome[i]));
     for (int i = 0; i < 600; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         if (r->status[i])
             json_object_set_new(statuses, name, json_integer((json_int_t)r->status[i]));

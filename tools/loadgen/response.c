@@ -13,7 +13,7 @@ void response_begin(struct response *r)
 {
     r->line.n = r->body.n = 0;
     struct response keep = { .line = r->line, .body = r->body };
-    for (int i = 0; i < MAX_CHOICES; i++) {
+    for (int i = 0; i < MAX_TEXTS; i++) {
         keep.text[i] = r->text[i];
         keep.text[i].n = 0;
     }
@@ -25,7 +25,7 @@ void response_free(struct response *r)
 {
     bytes_free(&r->line);
     bytes_free(&r->body);
-    for (int i = 0; i < MAX_CHOICES; i++)
+    for (int i = 0; i < MAX_TEXTS; i++)
         bytes_free(&r->text[i]);
 }
 
@@ -40,8 +40,54 @@ static void bad(struct response *r, const char *what)
 
 static void put_text(struct response *r, size_t choice, const json_t *s)
 {
-    if (json_is_string(s) && choice < MAX_CHOICES)
+    if (json_is_string(s) && choice < MAX_TEXTS)
         bytes_put(&r->text[choice], json_string_value(s), json_string_length(s));
+}
+
+/* Names and arguments, in the order in which streams tell them too. */
+static void put_calls(struct response *r, size_t choice, const json_t *calls)
+{
+    size_t i;
+    const json_t *v;
+    json_array_foreach(calls, i, v)
+    {
+        const json_t *f = json_object_get(v, "function");
+        if (json_object_get(f, "name"))
+            bytes_put(&r->text[MAX_CHOICES + choice], "\n", 1);
+        put_text(r, MAX_CHOICES + choice, json_object_get(f, "name"));
+        put_text(r, MAX_CHOICES + choice, json_object_get(f, "arguments"));
+    }
+}
+
+static void put_logprob(struct response *r, size_t choice, const json_t *token, const json_t *logprob)
+{
+    put_text(r, MAX_CHOICES + choice, token);
+    bytes_format(&r->text[MAX_CHOICES + choice], "%.6g ", json_number_value(logprob));
+}
+
+/* A chat's are a list of tokens, a completion's lists of names and of numbers. */
+static void put_logprobs(struct response *r, size_t choice, const json_t *l)
+{
+    const json_t *v, *top, *numbers = json_object_get(l, "token_logprobs");
+    size_t i, k;
+    json_array_foreach(json_object_get(l, "content"), i, v)
+    {
+        put_logprob(r, choice, json_object_get(v, "token"), json_object_get(v, "logprob"));
+        json_array_foreach(json_object_get(v, "top_logprobs"), k, top)
+            put_logprob(r, choice, json_object_get(top, "token"), json_object_get(top, "logprob"));
+    }
+    json_array_foreach(json_object_get(l, "tokens"), i, v)
+        put_logprob(r, choice, v, json_array_get(numbers, i));
+}
+
+/* Answers that are no choices: tokens, or text. */
+static void read_tokens(struct response *r, const json_t *answer)
+{
+    char *tokens = json_dumps(json_object_get(answer, "tokens"), JSON_COMPACT);
+    if (tokens)
+        bytes_text(&r->text[0], tokens);
+    free(tokens);
+    put_text(r, 0, json_object_get(answer, "content"));
 }
 
 static void read_choice(struct response *r, const json_t *c)
@@ -54,6 +100,10 @@ static void read_choice(struct response *r, const json_t *c)
         put_text(r, i, json_object_get(delta, "content"));
     } else {
         put_text(r, i, json_object_get(c, "text"));
+    }
+    if (i < MAX_CHOICES) {
+        put_calls(r, i, json_object_get(delta, "tool_calls"));
+        put_logprobs(r, i, json_object_get(c, "logprobs"));
     }
     if (i < MAX_CHOICES)
         r->n_texts += r->text[i].n > before;
@@ -82,6 +132,8 @@ static void read_json(struct response *r, const char *p, size_t n)
     json_t *c;
     json_array_foreach(json_object_get(j, "choices"), i, c)
         read_choice(r, c);
+    if (!r->events)
+        read_tokens(r, j);
     if (json_is_object(v = json_object_get(j, "usage"))) {
         r->prompt_tokens = json_integer_value(json_object_get(v, "prompt_tokens"));
         r->completion_tokens = json_integer_value(json_object_get(v, "completion_tokens"));

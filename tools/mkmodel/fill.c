@@ -83,7 +83,8 @@ static void fill_floats(const struct mk_tensor *t, uint64_t key, uint64_t first,
 /* ---- random blocks ---- */
 
 /* How to make a type's scale: `rms` is the root mean square of uniformly random codes times the integer scales that
- * fill_block writes, `centre` the mean of the codes for types with a minimum. */
+ * fill_block writes, `centre` the mean of the codes for types with a minimum. rms 0: a type that has no rule; its blocks
+ * are quantised floats, which takes longer. */
 struct block_rule {
     float rms, centre;
 };
@@ -104,7 +105,7 @@ static struct block_rule block_rule(enum qtype t)
     case QT_Q5_K: return (struct block_rule){ 9.233f * 48.39f, 15.5f };
     case QT_Q6_K: return (struct block_rule){ 18.48f * 97.3f, 0 };
     case QT_IQ4_XS: return (struct block_rule){ 69.26f * 23.95f, 0 };
-    default: return (struct block_rule){ 1, 0 };
+    default: return (struct block_rule){ 0, 0 };
     }
 }
 
@@ -216,7 +217,7 @@ int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first,
 {
     uint64_t key = tensor_key(m->seed, t->name);
     uint32_t block = qtype_block(t->type);
-    if (block > 1 && !m->p->tiny) {
+    if (!m->p->tiny && block_rule(t->type).rms > 0) {
         fill_blocks(t, key, first / block, n / block, dst);
         return 0;
     }

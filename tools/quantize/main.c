@@ -34,6 +34,37 @@ static void on_signal(int sig)
     interrupted = 1;
 }
 
+/* A type's entry in a list of the usage; false: it has none. */
+typedef bool entry_fn(enum qtype t, char *buf, size_t n);
+
+static bool no_recipe(enum qtype t, char *buf, size_t n)
+{
+    struct quant_recipe r;
+    snprintf(buf, n, "%s", qtype_name(t));
+    return quant_recipe_parse(buf, false, &r, NULL) == 0 && r.pure;
+}
+
+static bool stand_in(enum qtype t, char *buf, size_t n)
+{
+    snprintf(buf, n, "%s: %s", qtype_name(t), qtype_name(quant_fallback(t, QK)));
+    return qtype_block(t) > QK;
+}
+
+static void list_types(FILE *f, entry_fn *entry)
+{
+    static const enum qtype types[] = {
+#define QTYPE(NAME, ...) QT_##NAME,
+#include "kernels/qtypes.def"
+    };
+    char buf[64];
+    bool first = true;
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (entry(types[i], buf, sizeof buf)) {
+            fprintf(f, "%s%s", first ? "" : ", ", buf);
+            first = false;
+        }
+}
+
 static void usage(FILE *f)
 {
     fputs("usage: quantize IN.gguf OUT.gguf TYPE [options]\n"
@@ -52,9 +83,14 @@ static void usage(FILE *f)
     };
     for (size_t i = 0; i < ARRAY_LEN(lines); i++)
         fprintf(f, "  %-12s %s\n", lines[i][0], lines[i][1]);
-    fputs("or a tensor type that is no recipe (Q3_K, Q4_K, Q5_K, MXFP4): then every matrix gets it.\n"
-          "Rows that are no multiple of 256 elements cannot take a K type or IQ4_XS; they get the nearest type with\n"
-          "blocks of 32 instead (Q4_K: Q5_0, Q5_K: Q5_1, Q6_K: Q8_0, Q2_K and Q3_K: Q4_0, IQ4_XS: IQ4_NL).\n"
+    fputs("or a tensor type that is no recipe (", f);
+    list_types(f, no_recipe);
+    fputs("): then every matrix gets it.\n"
+          "Rows that are no multiple of 256 elements cannot take a type with such blocks; they get the nearest type with\n"
+          "blocks of 32 instead (",
+          f);
+    list_types(f, stand_in);
+    fputs(").\n"
           "\n"
           "  --pure         TYPE for every matrix, embedding and head included\n"
           "  --dry-run      write nothing, print what each tensor would become\n"

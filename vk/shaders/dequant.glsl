@@ -11,9 +11,8 @@ float dq_i8(uint64_t p, uint64_t i) { return float(int(dq_u8(p, i)) << 24 >> 24)
 
 /* Byte i of 16 in four words. */
 float dq_table(uvec4 t, uint i) { return float(bitfieldExtract(int(t[i / 4]), int(i % 4 * 8), 8)); }
-/* iq4_values and e2m1_x2 of kernels/q_tables.inc. */
-float dq_iq4(uint i) { return dq_table(uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u), i); }
-float dq_e2m1_x2(uint i) { return dq_table(uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu), i); }
+float dq_iq4(uint i) { return dq_table(uvec4(QT_iq4_values_words), i); }
+float dq_e2m1_x2(uint i) { return dq_table(uvec4(QT_e2m1_x2_words), i); }
 
 /* Element i of 32 in 16 bytes: low nibbles first. */
 uint dq_nibble(uint64_t p, uint64_t block, uint i) { return dq_u8(p, block * 16 + i % 16) >> 4 * (i / 16) & 15; }

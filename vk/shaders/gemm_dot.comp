@@ -11,12 +11,11 @@ ZK_ARGS(vk_gemm)
 
 layout(constant_id = 11) const bool RAGGED = false;
 
-const bool WD_TABLE = T0 == QT_IQ4_NL || T0 == QT_IQ4_XS || T0 == QT_MXFP4;
+const bool WD_TABLE = QT_HAS_TABLE(T0);
 #include "wdot.glsl"
 
-const bool HALVES = T0 == QT_Q2_K || T0 == QT_Q3_K || T0 == QT_Q6_K; /* runs of 16 share a scale, else of 32 */
-const bool IS_K = HALVES || T0 == QT_Q4_K || T0 == QT_Q5_K;
-const bool HAS_MIN = T0 == QT_Q4_1 || T0 == QT_Q5_1 || T0 == QT_Q2_K || T0 == QT_Q4_K || T0 == QT_Q5_K;
+const bool HALVES = QT_HAS_RUNS(T0); /* runs of 16 share a scale, else of 32 */
+const bool IS_K = QT_IS_K(T0), HAS_MIN = QT_HAS_MIN(T0);
 
 const uint BLOCKS = 4, STEP = 32 * BLOCKS;
 const uint PIECES = STEP / 16;  /* of 16 bytes, in a row of a tile */

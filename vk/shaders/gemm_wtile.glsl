@@ -17,26 +17,20 @@ layout(constant_id = 5) const uint TYPE = QT_Q4_K;
 #define WT_GAIN 64.0
 
 const bool WT_IQ4 = TYPE == QT_IQ4_NL || TYPE == QT_IQ4_XS;
-const bool WT_KQ = TYPE == QT_Q2_K || TYPE == QT_Q3_K || TYPE == QT_Q4_K || TYPE == QT_Q5_K || TYPE == QT_Q6_K;
-const bool WT_MIN = TYPE == QT_Q4_1 || TYPE == QT_Q5_1 || TYPE == QT_Q2_K || TYPE == QT_Q4_K || TYPE == QT_Q5_K;
+const bool WT_KQ = QT_IS_K(TYPE), WT_MIN = QT_HAS_MIN(TYPE);
 /* 16 elements side by side, or 8 and 8 that are 16 apart, as nibbles of a byte are. */
 const bool WT_RUN16 = WT_KQ || TYPE == QT_Q8_0;
-const uint WT_BLOCK = WT_KQ || TYPE == QT_IQ4_XS ? 256 : 32;
+const uint WT_BLOCK = QT_IS_256(TYPE) ? 256 : 32;
 const uint WT_OFFSET = TYPE == QT_Q4_0 ? 8 : TYPE == QT_Q5_0 ? 16 : TYPE == QT_Q8_0 ? 128
                      : TYPE == QT_Q3_K ? 4 : TYPE == QT_Q6_K ? 32 : 0;
 /* Bytes of a block in each plane. */
-const uint WT_LEN0 = TYPE == QT_Q8_0 ? 32 : TYPE == QT_Q2_K || TYPE == QT_Q3_K ? 64 : WT_BLOCK == 256 ? 128 : 16;
-const uint WT_LEN1 = TYPE == QT_MXFP4 ? 1 : TYPE == QT_Q4_0 || TYPE == QT_Q8_0 || TYPE == QT_IQ4_NL ? 2
-                   : TYPE == QT_Q4_1 || TYPE == QT_Q5_0 || TYPE == QT_Q5_1 ? 4 : TYPE == QT_IQ4_XS ? 8
-                   : TYPE == QT_Q2_K || TYPE == QT_Q4_K ? 16 : TYPE == QT_Q6_K ? 64 : 32;
-const uint WT_LEN2 = TYPE == QT_Q5_0 ? 2 : TYPE == QT_Q5_1 || TYPE == QT_Q2_K ? 4 : TYPE == QT_Q3_K ? 12 : 16;
+const uint WT_LEN0 = QT_PLANE0(TYPE), WT_LEN1 = QT_PLANE1(TYPE), WT_LEN2 = QT_PLANE2(TYPE);
 
 /* Codes of two nibbles of IQ4, low half for bits 0..3: they are looked up as a pair. */
 shared uint wt_table[WT_IQ4 ? 256 : 1];
 float wt_iq4_value(uint i)
 {
-    const float v[16] = float[](-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0,
-                                1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0);
+    const float v[16] = float[](QT_iq4_values);
     return v[i];
 }
 /* All of the work-group, before the first wt_open and a barrier. */

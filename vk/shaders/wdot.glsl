@@ -28,10 +28,10 @@
 
 #include "types.glsl"
 
-bool wd_is_float(uint T) { return T == QT_F32 || T == QT_F16 || T == QT_BF16; }
-bool wd_is_k(uint T) { return T == QT_Q2_K || T == QT_Q3_K || T == QT_Q4_K || T == QT_Q5_K || T == QT_Q6_K; }
-bool wd_has_min(uint T) { return T == QT_Q4_1 || T == QT_Q5_1 || T == QT_Q2_K || T == QT_Q4_K || T == QT_Q5_K; }
-bool wd_has_table(uint T) { return T == QT_IQ4_NL || T == QT_IQ4_XS || T == QT_MXFP4; }
+bool wd_is_float(uint T) { return QT_IS_FLOAT(T); }
+bool wd_is_k(uint T) { return QT_IS_K(T); }
+bool wd_has_min(uint T) { return QT_HAS_MIN(T); }
+bool wd_has_table(uint T) { return QT_HAS_TABLE(T); }
 bool wd_long(uint T) { return !wd_is_k(T) && T != QT_Q8_0; }
 uint wd_runs(uint T) { return wd_is_k(T) ? 4 : 1; }
 
@@ -40,57 +40,19 @@ uint wd_elems(uint T)
 {
     return wd_is_k(T) ? 64 : T == QT_F32 ? 4 : wd_is_float(T) ? 8 : T == QT_Q8_0 ? 16 : 32;
 }
-uint wd_block(uint T) { return wd_is_float(T) ? 1 : wd_is_k(T) || T == QT_IQ4_XS ? 256 : 32; }
+uint wd_block(uint T) { return wd_is_float(T) ? 1 : QT_IS_256(T) ? 256 : 32; }
 uint wd_items(uint T, uint n_in) { return (n_in + wd_elems(T) - 1) / wd_elems(T); }
 /* Items that a lane takes at once, of as many rows. */
 uint wd_slots(uint T) { return wd_is_k(T) ? 2 : 4; }
 
 /* ---- matrices ---- */
 
-/* Bytes of a block in each plane: PLANE_LIST of kernels/planes.h. */
+/* Bytes of a block in each plane. */
 uvec4 wd_planes(uint T)
 {
     switch (T) {
-#if ZK_Q4_0 || ZK_IQ4_NL
-    case QT_Q4_0: case QT_IQ4_NL: return uvec4(16, 2, 0, 0);
-#endif
-#if ZK_Q4_1
-    case QT_Q4_1: return uvec4(16, 4, 0, 0);
-#endif
-#if ZK_Q5_0
-    case QT_Q5_0: return uvec4(16, 4, 2, 0);
-#endif
-#if ZK_Q5_1
-    case QT_Q5_1: return uvec4(16, 4, 4, 0);
-#endif
-#if ZK_Q8_0
-    case QT_Q8_0: return uvec4(32, 2, 0, 0);
-#endif
-#if ZK_Q2_K
-    case QT_Q2_K: return uvec4(64, 16, 4, 0);
-#endif
-#if ZK_Q3_K
-    case QT_Q3_K: return uvec4(64, 32, 12, 2);
-#endif
-#if ZK_Q4_K
-    case QT_Q4_K: return uvec4(128, 16, 0, 0);
-#endif
-#if ZK_Q5_K
-    case QT_Q5_K: return uvec4(128, 32, 16, 0);
-#endif
-#if ZK_Q6_K
-    case QT_Q6_K: return uvec4(128, 64, 16, 2);
-#endif
-#if ZK_IQ4_XS
-    case QT_IQ4_XS: return uvec4(128, 8, 0, 0);
-#endif
-#if ZK_MXFP4
-    case QT_MXFP4: return uvec4(16, 1, 0, 0);
-#endif
-#if ZK_F32
-    case QT_F32: return uvec4(4, 0, 0, 0);
-#endif
-    default: return uvec4(2, 0, 0, 0);
+        ZK_PLANES
+    default: return uvec4(0);
     }
 }
 
@@ -406,8 +368,7 @@ uint wd_table_at(uint T) { return T == QT_MXFP4 ? 256 : 0; }
 
 int wd_value(uint T, uint code)
 {
-    const int iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
-    const int e2m1_x2[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+    const int iq4[16] = { QT_iq4_values }, e2m1_x2[16] = { QT_e2m1_x2 };
     return T == QT_MXFP4 ? e2m1_x2[code] : iq4[code];
 }
 

@@ -52,7 +52,10 @@ void cp_destroy(struct cp *c);
 struct cp_queue_desc {
     enum cp_queue_kind kind;
     struct vm *vm;
-    gva ring, rptr, wptr;   /* AQL: rptr and wptr are read_dispatch_id and write_dispatch_id                        */
+    /* What the card writes at rptr: PM4: 32 bits, dwords modulo the ring's size (gfx_v11_0_ring_get_rptr_compute and
+     * its gfx12 twin in the kernel, RptrWhenConsumed in kfdtest's PM4Queue.cpp); SDMA: 64 bits, bytes that only grow.
+     * AQL: rptr and wptr are read_dispatch_id and write_dispatch_id, 64 bits. */
+    gva ring, rptr, wptr;
     uint64_t ring_bytes;
     gva eop;                /* 0: none; then an end-of-pipe event faults at address 0, as hardware does             */
     uint64_t *doorbell;     /* host address of its cell, primed with ~0; NULL: none (wptr is polled)                */

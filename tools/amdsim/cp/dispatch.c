@@ -353,6 +353,8 @@ static enum isa_status slot_run(struct cp_queue *q, struct cp_slot *s, uint32_t 
         snprintf(hang, 200, "the model is out of memory for a work-group of %u waves", j->waves_per_group);
         return ISA_FAULT;
     }
+    if (limit && limit < budget)
+        budget = limit + 1;
     enum isa_status st = isa_group_run(s->g, budget);
     if (st == ISA_MORE && limit) {
         struct isa_counts k = { 0 };

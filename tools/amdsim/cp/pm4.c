@@ -587,7 +587,8 @@ static enum step fetch_ring(struct cp_queue *q)
     }
     q->pos += n;
     q->pkt_dwords = n;
-    if (q->dead || !cp_mem_write(q, q->d.rptr, &q->pos, 8, "the read pointer"))
+    uint32_t rptr = q->pos & (q->d.ring_bytes / 4 - 1);
+    if (q->dead || !cp_mem_write(q, q->d.rptr, &rptr, 4, "the read pointer"))
         return STEP_DEAD;
     return skip ? fetch_ring(q) : STEP_NEXT;
 }

@@ -355,7 +355,7 @@ static bool shader_load(struct cp_strict_queue *sq, enum isa_path path, const st
 {
     enum cache k = path == ISA_SCALAR ? CACHE_SCALAR : path == ISA_CODE ? CACHE_CODE : CACHE_VECTOR;
     bool ok = hazard_check(sq, a, false, sq->serial, why, 160) &&
-              (k == CACHE_CODE || written_check(sq, a, why, 160)) && (bypass || stale_check(sq, k, a, why, 160)) &&
+              (k != CACHE_VECTOR || written_check(sq, a, why, 160)) && (bypass || stale_check(sq, k, a, why, 160)) &&
               level2_check(sq, a, false, why, 160);
     for (uint32_t i = a->first; i < a->first + a->n; i++)
         a->page->reader[i] = sq->serial;
@@ -403,6 +403,21 @@ static bool on_store(void *user, enum isa_path path, gva va, uint32_t bytes, boo
     return shader_access(user, path, va, bytes, bypass, true, why);
 }
 
+static uint32_t on_unwritten(void *user, gva va, uint32_t n)
+{
+    struct cp_strict_queue *sq = user;
+    struct cp_strict *s = sq->q->c->strict;
+    uint32_t mask = 0;
+    pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        struct access a = { .va = va + 4 * i, .bytes = 4 };
+        bool ours = access_begin(sq, &a) && a.entry & VM_VRAM && !(a.entry & VM_HOST);
+        mask |= (uint32_t)(ours && (!a.page->writer[a.first] || a.page->writer[a.first] == UINT32_MAX)) << i;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return mask;
+}
+
 /* ---- what packets do ---- */
 
 int cp_strict_queue_create(struct cp_queue *q)
@@ -415,7 +430,8 @@ int cp_strict_queue_create(struct cp_queue *q)
     sq->q = q;
     for (int i = 0; i < N_CACHES; i++)
         sq->cache[i].epoch = 1;
-    sq->watch = (struct isa_watch){ .user = sq, .load = on_load, .store = on_store };
+    sq->watch = (struct isa_watch){ .user = sq, .load = on_load, .store = on_store,
+                                     .unwritten = on_unwritten };
     q->strict = sq;
     return 0;
 }

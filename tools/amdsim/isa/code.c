@@ -103,7 +103,11 @@ bool code_decode(struct wave *w, struct inst *in)
         return false;
     }
     if (rc) {
-        wave_fault(w, ISA_FAULT_ILLEGAL, "%s does not have this instruction", w->chip->name);
+        const char *graphics = inst_graphics(w->chip, dw[0]);
+        if (graphics)
+            wave_fault(w, ISA_FAULT_ILLEGAL, "%s: an instruction of graphics, which is not modelled", graphics);
+        else
+            wave_fault(w, ISA_FAULT_ILLEGAL, "%s does not have this instruction", w->chip->name);
         return false;
     }
     if (w->g->l->watch && !mem_ask(w, false, ISA_CODE, w->at, d.dwords * 4u, false, 0))

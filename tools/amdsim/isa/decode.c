@@ -340,6 +340,19 @@ static bool decode_long(const struct chip *c, struct reader *r, uint32_t d, stru
     return false;
 }
 
+/* What a compute wave has no use for, though the chip has it. */
+const char *inst_graphics(const struct chip *c, uint32_t d)
+{
+    switch (bits(d, 31, 26)) {
+    case 0x33: return bits(d, 31, 24) == 0xcd ? "VINTERP" : bits(d, 31, 24) == 0xce ? "LDSDIR" : NULL;
+    case 0x34:
+    case 0x39: return c->gfx12 ? "an image instruction" : NULL;
+    case 0x3c: return c->gfx12 ? NULL : "an image instruction";
+    case 0x3e: return "an export";
+    }
+    return NULL;
+}
+
 static void raise_vmax(struct inst *in, uint32_t code)
 {
     if (code >= OPND_VGPR && code - OPND_VGPR > in->vmax)

@@ -136,5 +136,7 @@ inst_fn *valu_find(const struct chip *c, enum inst_format f, uint32_t op, const 
 /* Decodes the instruction at dw (up to n_dw readable dwords). 0, or -EINVAL: unknown; in->dwords then is its best
  * guess. */
 int inst_decode(const struct chip *c, const uint32_t *dw, uint32_t n_dw, struct inst *in);
+/* What the first dword of an instruction of graphics is called; NULL: it is none. */
+const char *inst_graphics(const struct chip *c, uint32_t d);
 
 #endif

@@ -46,6 +46,9 @@ struct isa_watch {
     void *user;
     bool (*load)(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160]);
     bool (*store)(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160]);
+    /* A scalar load's dwords that nothing has written, bit i: dword i of these n <= 16. No finding in itself, for
+     * compilers load 16 bytes where they want 12. */
+    uint32_t (*unwritten)(void *user, gva va, uint32_t n);
 };
 
 struct isa_counts { /* summed over finished work-groups, by isa_group_run's caller through isa_group_counts */

@@ -98,6 +98,10 @@ static struct unknown_pair result(struct wave *w, const struct inst *in, const s
     struct unknown_pair s[3];
     for (int i = 0; i < 3; i++)
         s[i] = source(w, in, op, i, write);
+    for (int i = 0; i < 3; i++) { /* what is in lanes that are off decides nothing */
+        s[i].lo.bits &= *write;
+        s[i].hi.bits &= *write;
+    }
     return known_bits(w, in, op, s);
 }
 

@@ -1,6 +1,7 @@
 /* Scalar memory: loads into SGPRs through the scalar cache, prefetches. */
 #include "tools/amdsim/isa/mem.h"
 #include "tools/amdsim/isa/salu.h"
+#include "tools/amdsim/isa/strict.h"
 
 #include <string.h>
 
@@ -23,6 +24,17 @@ static bool read_scalar(struct wave *w, const struct inst *in, gva va, void *dst
     return true;
 }
 
+/* Strict launches: what came from dwords that nothing has written, n of them from va on, into the result's registers
+ * from `first` on, is not known. */
+static void keep_unknown(struct wave *w, const struct inst *in, gva va, uint32_t first, uint32_t n)
+{
+    const struct isa_watch *watch = w->g->l->watch;
+    uint32_t mask = w->strict && watch && watch->unwritten ? watch->unwritten(watch->user, va & ~3ull, n) : 0;
+    for (uint32_t i = 0; mask >> i; i++)
+        if (mask >> i & 1)
+            known_set(w, in->sdst + first + i, (struct unknown){ ~0u, ~0u, w->at });
+}
+
 /* The signed offset of the instruction and the SGPR's. */
 static uint64_t offset_of(const struct wave *w, const struct inst *in)
 {
@@ -42,15 +54,19 @@ static void load(struct wave *w, const struct inst *in, uint32_t n)
     gva base = w->s[in->srsrc] | (uint64_t)w->s[in->srsrc + 1] << 32;
     uint32_t d[16];
     gva va = (base + offset_of(w, in)) & ~3ull;
-    if (fits(w, in, n) && read_scalar(w, in, va, d, n * 4))
+    if (fits(w, in, n) && read_scalar(w, in, va, d, n * 4)) {
         memcpy(&w->s[in->sdst], d, n * 4);
+        keep_unknown(w, in, va, 0, n);
+    }
 }
 
 static uint32_t load_small(struct wave *w, const struct inst *in, uint32_t bytes)
 {
     gva base = w->s[in->srsrc] | (uint64_t)w->s[in->srsrc + 1] << 32;
+    gva va = base + offset_of(w, in);
     uint32_t d = 0;
-    read_scalar(w, in, base + offset_of(w, in), &d, bytes);
+    if (read_scalar(w, in, va, &d, bytes))
+        keep_unknown(w, in, va, 0, 1);
     return d;
 }
 
@@ -65,8 +81,12 @@ static void buffer_read(struct wave *w, const struct inst *in, uint32_t unit, ui
         off &= ~3ull;
     for (uint32_t i = 0; i < n; i++) {
         d[i] = 0;
-        if (off + (i + 1) * unit <= limit && !read_scalar(w, in, base + off + i * unit, &d[i], unit))
+        gva va = base + off + i * unit;
+        if (off + (i + 1) * unit > limit)
+            continue;
+        if (!read_scalar(w, in, va, &d[i], unit))
             return;
+        keep_unknown(w, in, va, i, 1);
     }
 }
 

@@ -197,7 +197,7 @@ static void report(const struct waiter *w, struct kfd_event_data *d, uint32_t n)
             continue;
         if (ev->type == EVENT_MEMORY)
             d[i].memory = ev->memory;
-        else if (ev->type == EVENT_HW_EXCEPTION)
+        else if (ev->type == EVENT_HW_EXCEPTION && kmd_options()->kernel >= 6008) /* before, nobody copied it */
             d[i].hw = ev->hw;
         else if (ev->type == EVENT_SIGNAL && kfd_minor() >= 14)
             d[i].last_age = ev->age;

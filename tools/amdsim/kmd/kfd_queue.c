@@ -121,7 +121,8 @@ static int start(struct queue *q)
 static bool has_work(const struct queue *q)
 {
     const uint64_t *w = vm_at(q->desc.vm, q->desc.wptr, 0), *r = vm_at(q->desc.vm, q->desc.rptr, 0);
-    return w && r && __atomic_load_n(w, __ATOMIC_ACQUIRE) != __atomic_load_n(r, __ATOMIC_ACQUIRE);
+    uint64_t in_ring = q->desc.kind == CP_PM4 ? q->desc.ring_bytes / 4 - 1 : UINT64_MAX; /* of PM4's, 32 bits are written */
+    return w && r && (__atomic_load_n(w, __ATOMIC_ACQUIRE) & in_ring) != (__atomic_load_n(r, __ATOMIC_ACQUIRE) & in_ring);
 }
 
 /* -ETIME: it did not stop; the kernel then resets the GPU. */

@@ -237,6 +237,7 @@ static void put_pci_device(const struct chip *c)
     put(PCI_DEV "/class", "0x030000\n");
     put(PCI_DEV "/numa_node", "-1\n");
     put(PCI_DEV "/mem_info_vram_total", "%llu\n", (unsigned long long)kmd_options()->vram_bytes);
+    put(PCI_DEV "/power_dpm_force_performance_level", "auto\n");
     put(PCI_DEV "/uevent", "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=1002:0E0D\n"
                            "PCI_SLOT_NAME=" PCI_SLOT "\n", c->vendor_id, c->device_id);
     put_link(PCI_DEV "/subsystem", "../../../../bus/pci");

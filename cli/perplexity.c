@@ -1,0 +1,174 @@
+/* zinc perplexity: how well a model predicts a text. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "engine/proof/perplexity.h"
+
+static struct {
+    uint32_t n_window, max_windows;
+    bool json, print_tokens;
+} args = { .n_window = 512 };
+
+static const struct opt opts[] = {
+    OPT("ctx", 'c', OPT_U32, &args.n_window, "N", "tokens of a window, evaluated from an empty cache (default: 512)"),
+    OPT("chunks", 0, OPT_U32, &args.max_windows, "N", "the first N windows only (default: all of the text)"),
+    OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
+    OPT("print-tokens", 0, OPT_FLAG, &args.print_tokens, NULL,
+        "evaluate nothing: print the ids of each window on a line, for other programs"),
+    { 0 },
+};
+
+static const struct opt model_opts[] = {
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
+    OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T", "what runs it, with words: auto, cpu, cpu:exact, vulkan, ..."),
+    OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
+    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "tokens per step (default: 512, on a GPU 1024 or 2048)"),
+    OPT("threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
+    OPT("device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
+    OPT("device-name", 0, OPT_STR, &cli_model.o.device_name, "S", "the device whose name contains this"),
+    OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
+    OPT("ignore-memory", 0, OPT_FLAG, &cli_model.o.ignore_memory, NULL, "start even if the memory looks too small"),
+    OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "nothing on stderr but errors"),
+    { 0 },
+};
+
+static void print_text(const struct perplexity_result *r, const struct perplexity_text *t)
+{
+    printf("perplexity  %.4f ± %.4f\n", r->ppl, r->ppl_error);
+    printf("likelihood  %.5f ± %.5f nats a token (negative logarithm, mean and standard error)\n", r->nll,
+           r->nll_error);
+    printf("text        %.4f bits a byte\n", r->bits_per_byte);
+    printf("counted     %llu of the text's %u tokens: the second halves of %u windows of %u\n",
+           (unsigned long long)r->n_counted, t->n, r->n_windows, args.n_window);
+    printf("speed       %.1f tok/s\n", r->tps);
+}
+
+static void print_json(const struct engine *eng, const struct perplexity_result *r, const struct perplexity_text *t)
+{
+    const struct engine_info *in = engine_info(eng);
+    printf("{\"model\": ");
+    cli_json_string(stdout, in->label, strlen(in->label));
+    printf(", \"weights\": \"%s\", \"tier\": \"%s\", \"exact\": %s, \"kv\": ", in->weights, in->tier,
+           in->exact ? "true" : "false");
+    cli_json_string(stdout, cli_model.o.kv ? cli_model.o.kv : "f16", strlen(cli_model.o.kv ? cli_model.o.kv : "f16"));
+    printf(", \"perplexity\": %.9g, \"perplexity_stderr\": %.6g, \"nll\": %.9g, \"nll_stderr\": %.6g, "
+           "\"bits_per_byte\": %.9g, \"window\": %u, \"windows\": %u, \"tokens_counted\": %llu, \"tokens\": %u, "
+           "\"bytes_counted\": %llu, \"tps\": %.3f}\n", r->ppl, r->ppl_error, r->nll, r->nll_error, r->bits_per_byte,
+           args.n_window, r->n_windows, (unsigned long long)r->n_counted, t->n, (unsigned long long)r->n_bytes,
+           r->tps);
+}
+
+static int print_tokens(const struct perplexity_text *t, uint32_t n_windows)
+{
+    int32_t *tok = calloc(args.n_window, sizeof *tok);
+    if (!tok)
+        return usage_error("out of memory");
+    for (uint32_t w = 0; w < n_windows; w++) {
+        perplexity_window(t, w, args.n_window, tok);
+        for (uint32_t i = 0; i < args.n_window; i++)
+            printf(i ? " %d" : "%d", tok[i]);
+        putchar('\n');
+    }
+    free(tok);
+    return 0;
+}
+
+/* fflush, so that a full disk is told. 0 or an exit status. */
+static int end_output(void)
+{
+    struct err e = { 0 };
+    if (!fflush(stdout))
+        return EXIT_OK;
+    err_set(&e, -errno, "standard output: %s", strerror(errno));
+    return cli_fail(&e);
+}
+
+static int evaluate(struct engine *eng, const struct perplexity_text *t)
+{
+    struct err e = { 0 };
+    struct session *s = NULL;
+    struct perplexity_result r = { 0 };
+    struct progress bar = progress_terminal();
+    struct perplexity_opts o = { .n_window = args.n_window,
+                                 .max_windows = args.max_windows,
+                                 .cancel = cli_catch_interrupt(),
+                                 .progress = cli_model.quiet ? NULL : &bar };
+    int rc = session_create(eng, &s, &e);
+    if (!rc) {
+        cli_print_header(eng);
+        rc = perplexity(s, t, &o, &r, &e);
+    }
+    session_destroy(s);
+    if (rc && rc != -ECANCELED)
+        return cli_fail(&e);
+    if (r.n_windows && args.json)
+        print_json(eng, &r, t);
+    else if (r.n_windows)
+        print_text(&r, t);
+    if (rc)
+        return cli_fail(&e), EXIT_INTERRUPTED;
+    return end_output();
+}
+
+static int perplexity_of(struct engine *eng, const char *path, struct perplexity_text *t)
+{
+    struct err e = { 0 };
+    char *text = NULL;
+    size_t n;
+    uint32_t n_windows;
+    int rc = cli_read_file(path, &text, &n, &e);
+    if (!rc)
+        rc = perplexity_encode(eng, text, n, t, &e);
+    free(text);
+    if (rc || perplexity_windows(eng, t, args.n_window, args.max_windows, &n_windows, &e))
+        return cli_fail(&e);
+    if (args.print_tokens)
+        return (rc = print_tokens(t, n_windows)) ? rc : end_output();
+    cli_model.o.n_ctx = args.n_window;
+    cli_model.o.score_rows = perplexity_score_rows(eng, args.n_window);
+    return (rc = cli_start(eng)) ? rc : evaluate(eng, t);
+}
+
+static int perplexity_main(int argc, char **argv)
+{
+    struct engine *eng = NULL;
+    struct perplexity_text t = { .bos = -1 };
+    if (argc < 2)
+        return usage_error("no text: zinc perplexity -m MODEL FILE, - is standard input");
+    int rc = cli_open_vocab(&eng);
+    if (rc)
+        return rc;
+    rc = perplexity_of(eng, argv[1], &t);
+    perplexity_text_free(&t);
+    engine_close(eng);
+    return rc;
+}
+
+static const struct opt_group groups[] = { { "text and output", opts }, { "model and hardware", model_opts }, { 0 } };
+
+const struct command cmd_perplexity = {
+    .name = "perplexity",
+    .summary = "how well a model predicts a text",
+    .usage = "-m MODEL.gguf [--ctx 512] [--chunks N] [--kv TYPE] [--exact] [--json] FILE|-",
+    .about =
+        "Perplexity is the exponential of the mean negative log-likelihood of a text's tokens: a model that was as\n"
+        "unsure as a fair choice among 12 tokens each time has a perplexity of 12; less is better. It tells what a\n"
+        "weight type, a cache type or a tier costs: that needs the same text, windows and vocabulary. Between\n"
+        "vocabularies, compare bits a byte.\n"
+        "\n"
+        "The text's tokens are cut into windows of N that do not overlap, each evaluated from an empty cache. The\n"
+        "first half of a window is context; counted are its tokens N/2+1 to N-1. Where the model begins texts with\n"
+        "a token of its own, that takes the place of each window's first. Tokens that fill no window are left out.\n"
+        "This is the definition of llama.cpp's perplexity tool. The standard error takes tokens as independent of\n"
+        "each other; the difference of two models over the same windows is known far better than it says.\n"
+        "\n"
+        "  zinc perplexity -m model.gguf text.txt\n"
+        "  zinc perplexity -m model.gguf --ctx 2048 --kv q8_0 --json text.txt\n"
+        "  zcat manual.txt.gz | zinc perplexity -m model.gguf --chunks 20 -",
+    .groups = groups,
+    .operands = (const char *const[]){ "FILE", NULL },
+    .main = perplexity_main,
+};

@@ -1,0 +1,127 @@
+/* engine/serve/sched_impl.h: the objects behind sched.h. sched.c has what callers use and the life of a job,
+ * sched_round.c what the scheduler's thread does with them. */
+#ifndef ZINC_SERVE_SCHED_IMPL_H
+#define ZINC_SERVE_SCHED_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "engine/grammar/grammar_pool.h"
+#include "engine/priv.h"
+#include "engine/serve/sched.h"
+
+enum job_state { JOB_WAITING, JOB_PROMPT, JOB_RUNNING, JOB_ENDED };
+
+/* Text and tokens on their way to the taker. */
+struct job_out {
+    char *text;
+    size_t n_text, cap_text;
+    struct sched_token *tok;
+    uint32_t n_tok, cap_tok;
+};
+
+struct sched_job {
+    struct sched *s;
+    struct sched_job *next;      /* in the queue                                              */
+    atomic_uint refs;            /* the caller's and the scheduler's                          */
+    int32_t *prompt;
+    uint32_t n_prompt, n_boundary;
+    uint32_t *boundary;
+    struct gen *gen;
+    int32_t n_logprobs;
+    uint64_t deadline_ns, client, owner, turn; /* turn: who is next in the queue, see sched.c         */
+    bool goes_on;                /* see sched_request                                         */
+    bool pushed_out;             /* waits for its end: another client has its place; s->lock  */
+    uint32_t retry_s;
+    /* The scheduler's thread only. */
+    enum job_state state;
+    struct session *session;
+    int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
+    struct grammar_task *mask;   /* its next mask is being made elsewhere; NULL: it is there  */
+    uint64_t mask_steps;         /* of its grammar, so far                                    */
+    uint32_t n_reused;
+    uint64_t came_ns, began_ns, first_ns;
+    bool news;                   /* something was made since the last wake                    */
+    /* Shared with the taker. */
+    atomic_bool cancel;
+    pthread_mutex_t lock;
+    struct job_out made, taken;  /* `taken` is the taker's                                    */
+    bool woken, paused;          /* woken: and not yet taken                                  */
+    enum sched_end end;
+    struct gen_result result;
+    struct err err;
+    uint64_t ended_ns;
+    /* Held while wake is called, so that a released job is never woken. */
+    pthread_mutex_t wake_lock;
+    void (*wake)(void *user);
+    void *user;
+};
+
+/* Who has requests here. */
+struct sched_client {
+    uint64_t id;
+    uint32_t n_live, n_waiting;  /* what was pushed out is neither                            */
+};
+
+struct sched {
+    struct engine *eng;
+    struct sched_opts o;
+    struct kvpool *pool;
+    struct grammar_pool *masks;
+    pthread_t thread;
+    bool started;
+    pthread_t self;              /* of the scheduler's thread, from its beginning on          */
+    /* The scheduler's thread only. */
+    struct sched_job **run;      /* [n_run] jobs that have a slot, at most n_slots            */
+    uint32_t n_run;
+    ka_sample *how;              /* [out capacity]                                            */
+    int32_t *chosen;             /* [out capacity]                                            */
+    struct part *part;           /* [n_slots] of the step in the making                       */
+    struct sched_job **order;    /* [n_slots] for sorting                                     */
+    double prompt_row_ns;        /* what a row of a prompt takes, a running mean; 0: unknown  */
+    uint64_t global_turn;
+    uint64_t mask_left;          /* steps for masks that this round may still take itself     */
+    /* Shared. */
+    pthread_mutex_t lock;
+    double job_ns;               /* what a request takes                                      */
+    pthread_cond_t work, idle;   /* something to do; nothing left to do                       */
+    struct sched_job *queue, **queue_end;
+    uint32_t n_queue;            /* that wait, without those that were pushed out             */
+    uint32_t n_live, n_pushed;   /* that have not ended; of these, pushed out                 */
+    struct sched_client *client; /* [n_clients] with n_live > 0                               */
+    uint32_t n_clients, cap_clients;
+    bool draining, stopping, quit, faulted, poked;
+    struct sched_stats st;
+};
+
+/* A run of rows of one job in a step. */
+struct part {
+    struct sched_job *job;
+    const int32_t *tok;
+    uint32_t n;
+    bool prompt, out;            /* out: its last row gives the next token                    */
+    bool on_device;
+};
+
+/* One round: evaluates what can be evaluated. False: there was nothing to do. */
+bool sched_round(struct sched *s);
+
+/* What belongs to the scheduler's thread is used by it alone: grammars' states above all. */
+static inline void sched_check_owner(const struct sched *s)
+{
+#ifdef ZINC_DEBUG_CHECKS
+    CHECK(pthread_equal(pthread_self(), s->self));
+#else
+    (void)s;
+#endif
+}
+
+/* Has the mask for the job's next token made, now or elsewhere. May end the job. */
+void sched_prepare_mask(struct sched *s, struct sched_job *j);
+/* Ends a job that has a slot, or (state JOB_WAITING) one that was taken out of the queue. */
+void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, const struct err *e);
+/* Tells the taker that there is something, if it does not know yet. */
+void sched_notify(struct sched_job *j);
+
+#endif

@@ -1,0 +1,249 @@
+/* A round of the scheduler: one token for each running request, and at most one chunk of prompts. Where a tier's streams
+ * do the same arithmetic, all of it is one step; else the running ones go through the decode stream, in groups, and the
+ * prompts through the prompt stream, so that a row's bits do not depend on its company. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "engine/serve/sched_impl.h"
+
+/* While others are waiting for their next token, a chunk of prompts should not take longer than this. */
+#define STALL_NS 50e6
+enum { LEAST_CHUNK = 16 };
+
+struct batch {
+    struct sched *s;
+    uint32_t n_parts, n_rows, n_out, n_prompt_rows;
+    uint32_t row_cap, out_cap;
+    bool wants_logits, wants_next;
+    int rc;                  /* the device failed */
+    struct err err;
+};
+
+static bool room_for(const struct batch *b, uint32_t rows)
+{
+    return b->n_rows + rows <= b->row_cap && b->n_out < b->out_cap;
+}
+
+static void add_part(struct batch *b, struct part p)
+{
+    struct engine *eng = b->s->eng;
+    struct session *se = p.job->session;
+    for (uint32_t i = 0; i < p.n; i++)
+        eng->rows[b->n_rows + i] = (ka_row){ .token = p.tok[i], .pos = se->pos + i, .slot = se->slot };
+    b->n_rows += p.n;
+    b->n_prompt_rows += p.prompt ? p.n : 0;
+    if (p.out) {
+        ka_sample how;
+        p.on_device = gen_device(p.job->gen, &how);
+        bool logits = !p.on_device || p.job->n_logprobs >= 0;
+        b->s->how[b->n_out] = p.on_device ? how : (ka_sample){ 0 };
+        b->s->how[b->n_out].quiet = !logits;
+        b->wants_logits |= logits;
+        b->wants_next |= p.on_device;
+        eng->out_row[b->n_out++] = b->n_rows - 1;
+    }
+    b->s->part[b->n_parts++] = p;
+}
+
+/* The next token of a job that got an output row. */
+static void choose(struct batch *b, const struct part *p, uint32_t i_out, const float *logits)
+{
+    struct sched_job *j = p->job;
+    struct err e = { 0 };
+    const float *row = logits ? logits + (size_t)i_out * b->s->eng->info.n_vocab : NULL;
+    int rc = p->on_device ? gen_next_chosen(j->gen, b->s->chosen[i_out], row, &j->pending, &e)
+                          : gen_next(j->gen, row, &j->pending, &e);
+    if (!j->first_ns)
+        j->first_ns = clock_ns();
+    j->news = true;
+    j->state = JOB_RUNNING;
+    if (rc == 1 && j->session->pos >= b->s->eng->info.n_ctx)
+        rc = gen_end(j->gen, GEN_CONTEXT, &e);
+    if (rc != 1)
+        sched_end_job(b->s, j, rc == -ENODATA ? SCHED_TOO_COSTLY : rc < 0 ? SCHED_FAILED : SCHED_OK, rc < 0 ? &e : NULL);
+    else
+        sched_prepare_mask(b->s, j);
+}
+
+static void learn_speed(struct batch *b, uint64_t ns)
+{
+    if (b->n_prompt_rows < LEAST_CHUNK)
+        return;
+    double row = (double)ns / b->n_rows;
+    b->s->prompt_row_ns = b->s->prompt_row_ns > 0 ? 0.8 * b->s->prompt_row_ns + 0.2 * row : row;
+    kvpool_set_token_ns(b->s->pool, b->s->prompt_row_ns);
+}
+
+/* What was evaluated belongs to the sessions now. */
+static void advance(struct batch *b)
+{
+    for (uint32_t i = 0; i < b->n_parts; i++) {
+        const struct part *p = &b->s->part[i];
+        struct session *se = p->job->session;
+        memcpy(se->tok + se->pos, p->tok, p->n * sizeof *p->tok);
+        se->pos += p->n;
+        kvpool_extend(b->s->pool, se, !p->prompt);
+    }
+}
+
+/* Submits the rows that were added, chooses the tokens that follow, and starts over. */
+static void run_batch(struct batch *b)
+{
+    struct sched *s = b->s;
+    struct engine *eng = s->eng;
+    if (!b->n_rows || b->rc)
+        return;
+    bool few = eng->tier->info.by_capacity ? !b->n_prompt_rows : b->n_rows <= eng->decode.s->h.row_cap;
+    struct engine_plan *plan = few ? &eng->decode : &eng->prefill;
+    const float *logits = NULL;
+    uint64_t t0 = clock_ns();
+    b->rc = engine_step(eng, plan, b->n_rows, b->n_out, s->how, b->wants_logits ? &logits : NULL, &b->err);
+    if (!b->rc && b->wants_next)
+        b->rc = engine_read_next(eng, plan, b->n_out, s->chosen, &b->err);
+    uint64_t t1 = clock_ns();
+    if (b->rc)
+        return;
+    learn_speed(b, t1 - t0);
+    advance(b);
+    uint32_t i_out = 0;
+    for (uint32_t i = 0; i < b->n_parts; i++)
+        if (s->part[i].out)
+            choose(b, &s->part[i], i_out++, logits);
+    uint64_t t2 = clock_ns();
+    pthread_mutex_lock(&s->lock);
+    s->st.steps++;
+    s->st.step_ns += t1 - t0;
+    s->st.sample_ns += t2 - t1;
+    s->st.prompt_tokens += b->n_prompt_rows;
+    s->st.generated_tokens += i_out;
+    pthread_mutex_unlock(&s->lock);
+    b->n_parts = b->n_rows = b->n_out = b->n_prompt_rows = 0;
+    b->wants_logits = b->wants_next = false;
+}
+
+/* Has the taker left so much unread that the job has to wait for it? */
+static bool is_held(struct sched_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->paused = j->made.n_text > j->s->o.hold_bytes || j->made.n_tok > j->s->o.hold_bytes / 16;
+    bool held = j->paused;
+    pthread_mutex_unlock(&j->lock);
+    return held;
+}
+
+static void add_running(struct batch *b)
+{
+    struct sched *s = b->s;
+    /* A job that ends is taken out of s->run, so the list is copied first. */
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_run; i++)
+        if (s->run[i]->state == JOB_RUNNING && !s->run[i]->mask && !is_held(s->run[i]))
+            s->order[n++] = s->run[i];
+    for (uint32_t i = 0; i < n; i++) {
+        if (!room_for(b, 1))
+            run_batch(b);
+        if (b->rc)
+            return;
+        add_part(b, (struct part){ .job = s->order[i], .tok = &s->order[i]->pending, .n = 1, .out = true });
+    }
+}
+
+static uint32_t left_of(const struct sched_job *j)
+{
+    return j->n_prompt - j->session->pos;
+}
+
+/* Have the running ones taken so many rows that prompts would starve on the rest? Then these get a step of their own. */
+static bool too_few_left(const struct batch *b)
+{
+    uint32_t want = 0, least = MIN((uint32_t)LEAST_CHUNK, MAX(b->row_cap / 2, 1u));
+    for (uint32_t i = 0; i < b->s->n_run && want < least; i++)
+        want += b->s->run[i]->state == JOB_PROMPT ? left_of(b->s->run[i]) : 0;
+    return want && (b->row_cap - b->n_rows < MIN(want, least) || b->n_out == b->out_cap);
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    uint64_t x = (*(struct sched_job *const *)a)->turn, y = (*(struct sched_job *const *)b)->turn;
+    return (x > y) - (x < y);
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const struct sched_job *x = *(struct sched_job *const *)a, *y = *(struct sched_job *const *)b;
+    uint32_t nx = left_of(x), ny = left_of(y);
+    return nx != ny ? (nx > ny) - (nx < ny) : by_turn(a, b);
+}
+
+/* Rows of prompts that this round may evaluate. */
+static uint32_t chunk_for(const struct batch *b, bool others)
+{
+    const struct sched *s = b->s;
+    uint32_t cap = s->eng->prefill.s->h.row_cap;
+    if (!others || s->prompt_row_ns <= 0)
+        return cap;
+    double fits = STALL_NS / s->prompt_row_ns;
+    return fits >= cap ? cap : fits < LEAST_CHUNK ? MIN((uint32_t)LEAST_CHUNK, cap) : (uint32_t)fits;
+}
+
+/* In turns the oldest prompts and the shortest ones come first: a long prompt gets on, and short ones need not wait for
+ * its end. */
+static void add_prompts(struct batch *b)
+{
+    struct sched *s = b->s;
+    uint32_t n = 0, running = 0;
+    for (uint32_t i = 0; i < s->n_run; i++) {
+        running += s->run[i]->state == JOB_RUNNING;
+        if (s->run[i]->state == JOB_PROMPT)
+            s->order[n++] = s->run[i];
+    }
+    if (n > 1)
+        qsort(s->order, n, sizeof *s->order, s->st.rounds % 2 ? by_length : by_turn);
+    uint32_t left = chunk_for(b, running > 0);
+    for (uint32_t i = 0; i < n && left && room_for(b, 1); i++) {
+        struct sched_job *j = s->order[i];
+        uint32_t pos = j->session->pos, stop = kvpool_next_stop(s->pool, j->session, j->n_prompt);
+        uint32_t rows = MIN(MIN(stop - pos, left), b->row_cap - b->n_rows);
+        if (j->mask && pos + rows == j->n_prompt) /* its first token could not be chosen */
+            continue;
+        add_part(b, (struct part){ .job = j, .tok = j->prompt + pos, .n = rows, .prompt = true,
+                                   .out = pos + rows == j->n_prompt });
+        left -= rows;
+    }
+}
+
+static void fail_all(struct sched *s, const struct err *e)
+{
+    while (s->n_run)
+        sched_end_job(s, s->run[s->n_run - 1], SCHED_FAILED, e);
+    pthread_mutex_lock(&s->lock);
+    s->faulted = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool sched_round(struct sched *s)
+{
+    struct engine *eng = s->eng;
+    bool apart = eng->tier->info.by_capacity;
+    struct batch b = { .s = s };
+    const struct stream_head *d = &eng->decode.s->h, *p = &eng->prefill.s->h;
+    uint64_t steps = s->st.steps;
+    b.row_cap = apart ? d->row_cap : p->row_cap;
+    b.out_cap = apart ? d->out_cap : p->out_cap;
+    add_running(&b);
+    if (apart)
+        run_batch(&b);
+    b.row_cap = p->row_cap;
+    b.out_cap = p->out_cap;
+    if (too_few_left(&b))
+        run_batch(&b);
+    if (!b.rc)
+        add_prompts(&b);
+    run_batch(&b);
+    if (b.rc)
+        fail_all(s, &b.err);
+    return b.rc || s->st.steps != steps;
+}

@@ -1,0 +1,71 @@
+# mk/kernels.mk: the GPU kernels, kernels/*.c, for each device target and for the host, and what embeds them.
+#
+# kernels/kernels.def names the modules; tools/gen/kernel_lists.c tells what each is made from: source_MODULE, its file, and
+# set_MODULE, the weight types it is compiled for. Each is compiled for the host (rt/lockstep), and by clang for each device
+# target into build/kernels/TARGET, from where the objects are embedded. Without clang the programs have no GPU tiers.
+AMD_TARGETS := gfx11-generic gfx12-generic
+ifneq ($(filter 1,$(NO_KERNELS)),)
+HAVE_NV :=
+HAVE_AMD :=
+endif
+ifeq ($(HAVE_NV),)
+$(call note,$(CLANG) cannot compile for GPUs here: built without kernels for the cuda tier (apt-get install clang-19))
+endif
+ifeq ($(HAVE_AMD),)
+$(call note,no code objects for AMD in this build (apt-get install clang-19 lld-19))
+endif
+
+MODULES := $(sort $(MODULES))
+PTX     := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(MODULES) $(MODULES_SM90))))
+AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
+BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(AMD))
+
+# In the rules below $(*D) is the target, $(*F) the module.
+K_FLAGS      := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
+flags_sm_90a := -DKD_SM90
+$(PTX): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads.txt tools/ptx_threads.awk
+	@mkdir -p $(@D)
+	@echo "  PTX   $@"
+	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(*D) \
+	   -Xclang -target-feature -Xclang +ptx83 -MMD -MP -MF $@.d -MT $@ -S -o $@.s $<
+	@awk -f tools/ptx_threads.awk $(K)/threads.txt $@.s >$@ && rm $@.s
+# Generic targets need code object version 6. Past the driver, which warns that ROCm's loaders may not take it; ours does.
+AMD_V6 := -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6
+$(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads.txt
+	@mkdir -p $(@D)
+	@echo "  AMD   $@"
+	@awk '$$3 == "$(*F)" { print $$1 ",amdgpu-flat-work-group-size=" $$2 "," $$2 }' $(K)/threads.txt >$@.csv
+	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
+	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
+
+# For the host: quick to compile. A sanitizer build has its own; the others take the release build's.
+KH           := $(if $(filter sanitize,$(config)),$(B),build)
+K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
+K_HOST_FLAGS  = $(if $(filter sanitize,$(config)),$(CFLAGS),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) -O1 \
+                $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
+K_HOST_OBJ   := $(MODULES:%=$(KH)/obj/kernels/%.o)
+$(K_HOST_OBJ): $(KH)/obj/kernels/%.o: $$(source_$$*)
+	@mkdir -p $(@D)
+	@echo "  CC    $*"
+	@$(K_HOST_CC) $(K_HOST_FLAGS) $(set_$*) -MMD -MP -c -o $@ $<
+
+# Threads of each kernel, as PTX and as the AMD compiler want to be told them.
+$(K)/threads.txt: kernels/kernels.def kernels/qtypes.def | $(K)/kernel_lists
+	@$(K)/kernel_lists threads >$@
+
+# What is embedded: the objects compressed, assembly that includes them, and C that names them.
+$(BLOBS): %.zst: % $(K)/compress
+	@$(K)/compress <$< >$@
+$(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh
+	@mkdir -p $(@D)
+	@tools/blobs.sh $(BLOBS) >$@
+$(K)/blobs.o: $(K)/blobs.c rt/blob.h
+	@$(CC) -std=gnu17 -I. -fPIC -c -o $@ $<
+$(K)/libblobs.a: $(K)/blobs.o
+	@rm -f $@
+	@ar rcsT $@ $<
+$(K)/libblobs.so: $(K)/blobs.o
+	@echo "  LINK  $@"
+	@$(CC) -shared -Wl,-soname,libblobs.so -o $@ $<
+
+kernels: $(BLOBS) $(K_HOST_OBJ) ## compile the GPU kernels for every target

@@ -1,0 +1,41 @@
+#!/bin/sh
+# mk/probe.sh: what the compilers and libraries here can do, printed as a makefile. Run once for a build folder.
+# Environment: CC, CLANG, GLSLC; PACKAGES, what is linked, by pkg-config's names; PROBE_OF, all of these in one line, by
+# which the Makefile sees that others are asked for.
+
+yes_if() # COMMAND...
+{
+    "$@" >/dev/null 2>&1 && echo yes
+}
+
+gpu() # FLAGS...: does clang compile and link for it?
+{
+    echo 'void f(void) {}' | yes_if $CLANG "$@" -x c - -o /dev/null
+}
+
+vulkan()
+{
+    command -v $GLSLC >/dev/null && echo '#include <vulkan/vulkan.h>' | yes_if $CC -E -x c -
+}
+
+package() # NAMES VARIABLE: the flags of libraries that tests alone need, where they are
+{
+    pkg-config --exists "$1" || return
+    echo "$2_CFLAGS := $(pkg-config --cflags "$1")"
+    echo "$2_LIBS := $(pkg-config --libs "$1")"
+}
+
+cat <<END
+# made by mk/probe.sh
+PROBED     := $PROBE_OF
+MACHINE    := $($CC -dumpmachine)
+PKG_CFLAGS := $(pkg-config --cflags $PACKAGES)
+PKG_LIBS   := $(pkg-config --libs $PACKAGES)
+HAVE_NV    := $(gpu --target=nvptx64-nvidia-cuda -march=sm_90a -S)
+HAVE_AMD   := $(gpu --target=amdgcn-amd-amdhsa -mcpu=gfx12-generic -nogpulib -fuse-ld=lld \
+               -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6)
+HAVE_VK    := $(vulkan)
+$(package check CHECK)
+$(package libhsakmt HSAKMT)
+$(package "libdrm_amdgpu libdrm" DRM)
+END

@@ -1,0 +1,64 @@
+# mk/tests.mk: test programs, fuzz targets, and what runs them.
+
+# tests/SUITE/NAME.c with a name that starts with test_ is a Check program of its own.
+TEST_SRC  := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/stream/test_*.c tests/e2e/test_*.c)
+TEST_BINS := $(TEST_SRC:%.c=$(B)/%)
+SIM_TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/amdsim/test_*.c))
+TEST_LIB_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/lib/*.c))
+PEER_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/peer/*.c))
+REAL_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/real/*.c))
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
+
+# A Vulkan library that fails when told to (tests/e2e/test_vulkan_faults.sh).
+FAULTY_VK := $(if $(HAVE_VK),$(B)/tests/e2e/libfaulty_vulkan.so)
+$(B)/tests/e2e/libfaulty_vulkan.so: tests/e2e/faulty_vulkan.c
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) -std=gnu17 -O1 -g $(WARN) -Wno-missing-prototypes -fPIC -shared -o $@ $< -ldl
+
+tests: $(TEST_BINS) $(FAULTY_VK) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) $(REAL_BINS) ## build the test programs
+$(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(CHECK_LIBS)
+# In other builds than release malloc is somebody else's (the sanitizer's, the allocation guard's): calls of it are renamed.
+$(B)/tests/unit/test_alloc_%: LDFLAGS += $(if $(filter-out release,$(config)),$(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED)))
+WRAPPED := malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign strdup strndup
+comma   := ,
+# Tests are compiled quickly, not to be quick. -rpath: build/kernels, from build/tests/SUITE or build/CONFIG/tests/SUITE.
+$(B)/obj/tests/%.o: CFLAGS := $(subst -O3,-O1,$(CFLAGS))
+TEST_LDFLAGS = $(LDFLAGS) -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../..$(if $(filter release,$(config)),,/..)/kernels'
+$(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(TEST_LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(TEST_LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/tests/amdsim/%: LDLIBS += $(CHECK_LIBS)
+$(SIM_TEST_BINS): $(B)/tests/amdsim/%: $(B)/obj/tests/amdsim/%.o $(B)/libamdsim_core.a
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+check: all tests ## build and run the tests (config=debug, config=sanitize for the other builds)
+	@tests/run $(B) $(SUITES)
+
+$(PEER_BINS) $(REAL_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(TEST_LDFLAGS) -o $@ $^ $(LDLIBS)
+
+peer: all $(PEER_BINS) ## compare tokens, logits and formats with llama.cpp (its npm package, or ZINC_PEER_DIR)
+	@tests/peer/run $(B)
+
+$(FUZZ_BINS): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(TEST_LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(TEST_LDFLAGS) -fsanitize=address,undefined,fuzzer -o $@ $^ $(LDLIBS)
+
+# The cpu tier's arithmetic sees tensors alone, whose sizes were checked, and clang takes minutes to instrument it.
+ifeq ($(config),fuzz)
+$(B)/obj/oracle/%.o: CFLAGS := $(subst $(CFLAGS_fuzz),-O1 -g -DZINC_DEBUG_CHECKS=1,$(CFLAGS))
+endif
+fuzz: $(FUZZ_BINS) ## build the fuzz targets (needs config=fuzz)
+fuzz-run: fuzz ## replay the corpora and a fixed number of runs from a fixed seed; with FUZZ_SECONDS=N explore for so long
+	@tests/fuzz/run $(B)
+
+bench: all $(PEER_BINS) ## measure decode and prefill beside the memory roof, on synthetic models
+	@tests/bench $(B)

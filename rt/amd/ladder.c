@@ -1,0 +1,247 @@
+/* rt/amd/ladder.c: from a fence to a work-group that uses its shared memory. */
+#include "rt/amd/ladder.h"
+
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "kernels/klaunch.h"
+#include "rt/blob.h"
+
+enum { RUN_MS = 60000, VRAM_BYTES = 1 << 20 };
+#define MS(n) ((uint64_t)(n) * 1000000u)
+
+int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
+{
+    int rc;
+    r->w = w;
+    if ((rc = amd_mem_alloc(w, AMD_HOST, AMD_PAGE, "ladder, host", &r->host, e)) ||
+        (rc = amd_mem_alloc(w, AMD_HOST, AMD_PAGE, "ladder, packets", &r->ib, e)))
+        return rc;
+    return amd_mem_alloc(w, AMD_VRAM, VRAM_BYTES, "ladder, card", &r->vram, e);
+}
+
+void amd_rungs_free(struct amd_rungs *r)
+{
+    amd_module_free(&r->module);
+    amd_copier_free(&r->copier);
+    amd_mem_free(&r->vram);
+    amd_mem_free(&r->ib);
+    amd_mem_free(&r->host);
+}
+
+/* ---- packets ---- */
+
+/* Runs the packets, which lie in r->ib, and waits. */
+static int run(struct amd_rungs *r, struct pm4_buf *b, double *us, struct err *e)
+{
+    struct amd_winsys *w = r->w;
+    uint64_t point, t0 = clock_ns();
+    amd_ib_pad(w, b);
+    if (b->rc)
+        return err_set(e, b->rc, "packets: %s", b->why);
+    int rc = amd_submit(w, r->ib.va, b->n, &point, e);
+    if (!rc)
+        rc = amd_wait(w, point, MS(RUN_MS), e);
+    if (rc == -ETIME)
+        err_set(e, rc, "the fence is at %llu after %d s, expected %llu", (unsigned long long)w->cells->fence,
+                RUN_MS / 1000, (unsigned long long)point);
+    if (us)
+        *us = (double)(clock_ns() - t0) * 1e-3;
+    return rc;
+}
+
+/* An empty IB in the page for packets. */
+static void begin(struct amd_rungs *r, struct pm4_buf *b)
+{
+    pm4_init(b, r->w->card.chip->gen, r->ib.cpu, AMD_PAGE / 4);
+}
+
+int amd_rung_fence(void *state, struct ladder_out *o, struct err *e)
+{
+    struct amd_rungs *r = state;
+    struct pm4_buf b;
+    double us = 0;
+    begin(r, &b);
+    pm4_nop(&b, 1);
+    int rc = run(r, &b, &us, e);
+    if (rc == 0)
+        snprintf(o->found, sizeof o->found, "the fence reads %llu, %.1f us after the bell",
+                 (unsigned long long)r->w->cells->fence, us);
+    return rc;
+}
+
+int amd_rung_no_ops(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { ROUNDS = 32 };
+    struct amd_rungs *r = state;
+    struct pm4_buf b;
+    double us = 0, best = 1e9;
+    for (uint32_t i = 0; i < ROUNDS; i++) { /* lengths from the one-dword form upwards */
+        begin(r, &b);
+        pm4_nop(&b, 1 + i);
+        int rc = run(r, &b, &us, e);
+        if (rc)
+            return rc;
+        best = MIN(best, us);
+    }
+    snprintf(o->found, sizeof o->found, "%d submissions, the quickest came back after %.1f us", ROUNDS, best);
+    return 0;
+}
+
+/* Three times what a ring of 64 KiB holds, without a wait between: who takes a read pointer that wraps for a count, or
+ * writes over packets that were not fetched, stands still here. */
+int amd_rung_many(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { SUBMISSIONS = 3 * (64 << 10) / 4 / (PM4_DW_INDIRECT_BUFFER + PM4_DW_RELEASE_MEM) };
+    struct amd_rungs *r = state;
+    struct amd_winsys *w = r->w;
+    struct pm4_buf b;
+    begin(r, &b);
+    pm4_nop(&b, 1);
+    amd_ib_pad(w, &b);
+    if (b.rc)
+        return err_set(e, b.rc, "packets: %s", b.why);
+    uint64_t point = 0, t0 = clock_ns();
+    int rc = 0;
+    for (int i = 0; i < SUBMISSIONS && !rc; i++)
+        rc = amd_submit(w, r->ib.va, b.n, &point, e);
+    if (!rc && (rc = amd_wait(w, point, MS(RUN_MS), e)) == -ETIME)
+        err_set(e, rc, "the fence is at %llu after %d s, expected %llu", (unsigned long long)w->cells->fence, RUN_MS / 1000,
+                (unsigned long long)point);
+    if (rc)
+        return rc;
+    snprintf(o->found, sizeof o->found, "%d submissions, %.1f us each; the fence reads %llu", SUBMISSIONS,
+             (double)(clock_ns() - t0) * 1e-3 / SUBMISSIONS, (unsigned long long)w->cells->fence);
+    return 0;
+}
+
+static int expect_words(const volatile uint32_t *got, const uint32_t *want, uint32_t n, const char *where,
+                        struct err *e)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (got[i] != want[i])
+            return err_set(e, -EIO, "%s: word %u is %#x, expected %#x", where, i, got[i], want[i]);
+    return 0;
+}
+
+int amd_rung_write_data(void *state, struct ladder_out *o, struct err *e)
+{
+    struct amd_rungs *r = state;
+    static const uint32_t words[] = { 0x2f6e697a, 0, 0xffffffff, 0x12345678, 0x80000001 };
+    struct pm4_buf b;
+    memset(r->host.cpu, 0x5a, AMD_PAGE);
+    begin(r, &b);
+    pm4_write_data(&b, r->host.va + 64, words, ARRAY_LEN(words), PM4_WRITE_CONFIRM);
+    pm4_write_data(&b, r->host.va + 256, words, ARRAY_LEN(words), PM4_WRITE_CONFIRM | PM4_WRITE_SAME);
+    int rc = run(r, &b, NULL, e);
+    const uint32_t *p = r->host.cpu, after = 0x5a5a5a5a;
+    if (rc || (rc = expect_words(p + 16, words, ARRAY_LEN(words), "host memory", e)) ||
+        (rc = expect_words(p + 64, &words[ARRAY_LEN(words) - 1], 1, "five words to one place", e)) ||
+        (rc = expect_words(p + 65, &after, 1, "behind it", e)))
+        return rc;
+    snprintf(o->found, sizeof o->found, "%zu words where they belong, their neighbours untouched", ARRAY_LEN(words));
+    return 0;
+}
+
+/* Host to card to another place on the card to host, eight bytes a packet. */
+int amd_rung_copy(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { WORDS = 16 };
+    struct amd_rungs *r = state;
+    uint32_t *p = r->host.cpu, want[2 * WORDS];
+    struct pm4_buf b;
+    memset(p, 0, AMD_PAGE);
+    for (uint32_t i = 0; i < 2 * WORDS; i++)
+        p[i] = want[i] = 0x01010101u * i ^ 0xa5c30000u;
+    begin(r, &b);
+    for (uint32_t leg = 0; leg < 3; leg++) {
+        uint64_t from = leg == 0 ? r->host.va : leg == 1 ? r->vram.va + 4096 : r->vram.va + 512 * 1024;
+        uint64_t to = leg == 0 ? r->vram.va + 4096 : leg == 1 ? r->vram.va + 512 * 1024 : r->host.va + 2048;
+        for (uint32_t i = 0; i < WORDS; i++)
+            pm4_copy_data(&b, &(struct pm4_copy){ .from = PM4_COPY_MEM, .to = PM4_COPY_MEM, .src = from + 8 * i,
+                                                  .dst = to + 8 * i, .wide = true, .confirm = true });
+    }
+    int rc = run(r, &b, NULL, e);
+    if (rc || (rc = expect_words(p + 512, want, 2 * WORDS, "after a trip through the card's memory", e)))
+        return rc;
+    snprintf(o->found, sizeof o->found, "%u bytes from the host to the card, across it, and back", WORDS * 8);
+    return 0;
+}
+
+/* ---- dispatches ---- */
+
+static int load_module(struct amd_rungs *r, struct err *e)
+{
+    const struct kernel_blob *blob = kernel_blob_find("ladder", r->w->card.chip->target);
+    if (r->module.mem.va)
+        return 0;
+    if (!blob)
+        return err_set(e, -ENOENT, "this binary was built without clang-19 and lld-19: it has no code for %s",
+                       r->w->card.chip->name);
+    int rc = r->copier.stage.va ? 0 : amd_copier_init(&r->copier, r->w, e);
+    if (rc)
+        return rc;
+    uint64_t n;
+    const void *code = kernel_blob_bytes(blob, &n);
+    if (!code)
+        return err_set(e, -ENOMEM, "ladder: its code");
+    return amd_module_load(&r->copier, "ladder", code, n, &r->module, e);
+}
+
+static int launch(struct amd_rungs *r, enum kernel_id id, const uint32_t groups[3], uint32_t lds, uint32_t n,
+                  uint64_t *ns, struct err *e)
+{
+    struct amd_kernel k;
+    kl_ladder args = { .out = r->host.va, .n = n };
+    struct amd_launch l = { .kernel = &k, .args = &args, .args_bytes = sizeof args,
+                            .groups = { groups[0], groups[1], groups[2] }, .threads = 0, .lds_bytes = lds };
+    int rc = load_module(r, e);
+    if (!rc)
+        rc = amd_module_kernel(&r->module, id == K_ladder_ids ? "k_ladder_ids" : "k_ladder_shared", &k, e);
+    l.threads = id == K_ladder_ids ? LADDER_IDS_THREADS : LADDER_SHARED_THREADS;
+    memset(r->host.cpu, 0xee, AMD_PAGE);
+    return rc ? rc : amd_run_kernel(r->w, &l, MS(RUN_MS), ns, e);
+}
+
+int amd_rung_dispatch(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { X = 3, Y = 2, Z = 2, SIZE = LADDER_IDS_THREADS, N = X * Y * Z * SIZE };
+    struct amd_rungs *r = state;
+    uint64_t ns = 0;
+    const uint32_t *got = r->host.cpu;
+    _Static_assert(N * 4 <= AMD_PAGE, "one page of results");
+    int rc = launch(r, K_ladder_ids, (const uint32_t[]){ X, Y, Z }, 0, N, &ns, e);
+    for (uint32_t i = 0; i < N && !rc; i++) {
+        uint32_t g = i / SIZE, want = i % SIZE + 1000 * (g % X) + 100000 * (g / X % Y) + 10000000 * (g / X / Y);
+        if (got[i] != want)
+            rc = err_set(e, -EIO, "word %u is %u, expected %u: work-item %u of work-group %u, %u, %u", i, got[i], want,
+                         i % SIZE, g % X, g / X % Y, g / X / Y);
+    }
+    if (rc == 0)
+        snprintf(o->found, sizeof o->found, "%d work-groups of %d in three dimensions, each where it should be, %.1f us",
+                 X * Y * Z, SIZE, (double)ns * 1e-3);
+    return rc;
+}
+
+int amd_rung_shared(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { GROUPS = 4, SIZE = LADDER_SHARED_THREADS };
+    struct amd_rungs *r = state;
+    uint64_t ns = 0;
+    const uint32_t *got = r->host.cpu;
+    _Static_assert(GROUPS * SIZE * 4 <= AMD_PAGE, "one page of results");
+    int rc = launch(r, K_ladder_shared, (const uint32_t[]){ GROUPS, 1, 1 }, SIZE * 4, GROUPS * SIZE, &ns, e);
+    for (uint32_t i = 0; i < GROUPS * SIZE && !rc; i++) {
+        uint32_t x = i / SIZE, t = i % SIZE, sum = 0;
+        for (uint32_t lane = 0; lane < 32; lane++)
+            sum += LADDER_VALUE(x, t / 32 * 32 + lane);
+        uint32_t want = LADDER_VALUE(x, SIZE - 1 - t) ^ (sum << 3) ^ LADDER_VALUE(x, t / 32 * 32 + 31 - t % 32);
+        if (got[i] != want)
+            rc = err_set(e, -EIO, "work-group %u, work-item %u: %#x, expected %#x", x, t, got[i], want);
+    }
+    if (rc == 0)
+        snprintf(o->found, sizeof o->found, "%d work-groups of %d exchange words through LDS and between lanes, %.1f us",
+                 GROUPS, SIZE, (double)ns * 1e-3);
+    return rc;
+}

@@ -1,0 +1,50 @@
+/* rt/amd/ladder.h
+ * The rungs that every AMD tier has above its own first ones (rt/ladder.h). A winsys's ladder opens the card, gets
+ * memory by amd_rungs_alloc and a way to submit, and ends its table with AMD_RUNGS:
+ *
+ *     struct rungs { struct amd_rungs amd; ... what opening takes };   amd first: the shared rungs take it for theirs
+ *     static const struct ladder_rung rungs[] = { { "device opened", ... }, ..., AMD_RUNGS }; */
+#ifndef ZINC_RT_AMD_LADDER_H
+#define ZINC_RT_AMD_LADDER_H
+
+#include "rt/amd/amd.h"
+#include "rt/ladder.h"
+
+struct amd_rungs {
+    struct amd_winsys *w;         /* not owned                                          */
+    struct amd_mem host, ib, vram; /* a page for results, one for packets; some of the card's */
+    struct amd_copier copier;
+    struct amd_module module;
+};
+int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e);
+void amd_rungs_free(struct amd_rungs *r); /* all 0 is fine; the winsys is stopped, or idle */
+
+/* ladder_rung.run; state: struct amd_rungs. */
+int amd_rung_fence(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_no_ops(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_many(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_write_data(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_copy(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_dispatch(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_shared(void *state, struct ladder_out *o, struct err *e);
+
+/* clang-format off */
+#define AMD_RUNGS \
+    { "fence retires", "a packet runs to its end and its write reaches the host", \
+      "dmesg for page faults: client CP, address 0 means a missing EOP buffer", amd_rung_fence }, \
+    { "no-op", "packets of every length are understood, again and again", \
+      "the firmware's age; the decoded packets in the report folder", amd_rung_no_ops }, \
+    { "ring wraps", "more is submitted without a wait than a ring holds", \
+      "the read pointer and the fence in the report folder", amd_rung_many }, \
+    { "WRITE_DATA", "the command processor writes what and where it is told", \
+      "dmesg for page faults (the address says which buffer)", amd_rung_write_data }, \
+    { "copy", "host and card memory in both directions", \
+      "page faults on the card's memory; IOMMU settings", amd_rung_copy }, \
+    { "trivial dispatch", "our code runs on the shader cores: code object, registers, arguments, ids", \
+      "the report folder's registers; page faults of client SQC are code or arguments, of TCP data", \
+      amd_rung_dispatch }, \
+    { "LDS and barrier", "work-items of a work-group share memory, wait for each other, and exchange registers", \
+      "LDS_SIZE in COMPUTE_PGM_RSRC2 (0: reads give 0)", amd_rung_shared }
+/* clang-format on */
+
+#endif

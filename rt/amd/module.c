@@ -1,0 +1,45 @@
+/* rt/amd/module.c: code objects in the memory of a GPU. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt/amd/amd.h"
+
+int amd_module_load(struct amd_copier *c, const char *name, const void *elf, uint64_t n, struct amd_module *out,
+                    struct err *e)
+{
+    char label[48];
+    *out = (struct amd_module){ .name = name };
+    int rc = amd_code_parse(elf, n, c->w->card.chip, name, &out->code, e);
+    if (rc) {
+        err_context(e, "%s", c->w->name);
+        return rc;
+    }
+    snprintf(label, sizeof label, "code of %s", name);
+    uint8_t *image = malloc(out->code.image_bytes);
+    if (!image)
+        return err_set(e, -ENOMEM, "%s: %s: %llu bytes of code", c->w->name, name,
+                       (unsigned long long)out->code.image_bytes);
+    amd_code_image(&out->code, image);
+    rc = amd_mem_alloc(c->w, AMD_VRAM, out->code.image_bytes, label, &out->mem, e);
+    if (!rc)
+        rc = amd_upload(c, &out->mem, 0, image, out->code.image_bytes, e);
+    free(image);
+    if (rc)
+        amd_module_free(out);
+    return rc;
+}
+
+void amd_module_free(struct amd_module *m)
+{
+    amd_mem_free(&m->mem);
+}
+
+int amd_module_kernel(const struct amd_module *m, const char *name, struct amd_kernel *out, struct err *e)
+{
+    int rc = amd_code_kernel(&m->code, name, out, e);
+    if (rc)
+        err_context(e, "%s", m->mem.w->name);
+    out->entry += m->mem.va;
+    return rc;
+}

@@ -1,0 +1,358 @@
+/* rt/amd/plan.c: plans and submissions. */
+#include "rt/amd/plan.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/log.h"
+#include "rt/pm4/decode.h"
+
+enum { DW_PER_LAUNCH = PM4_DW_LAUNCH_MAX + PM4_DW_EVENT_WRITE + PM4_DW_ACQUIRE_MEM + PM4_DW_WRITE_DATA + 1 +
+                       PM4_DW_RELEASE_MEM };
+
+/* ---- a pass as packets ---- */
+
+static uint32_t step_end_of(const struct amd_pass *x)
+{
+    return x->n_launches - 1;
+}
+
+const char *amd_launch_name(const struct amd_pass *x, uint32_t i, uint32_t *cmd)
+{
+    *cmd = UINT32_MAX;
+    if (i == 0)
+        return kernel_infos[K_step_begin].name;
+    if (i >= step_end_of(x))
+        return kernel_infos[K_step_end].name;
+    *cmd = x->d->d[i - 1].cmd;
+    return kernel_infos[x->d->d[i - 1].kernel].name;
+}
+
+/* Launch i of a pass: kernel, sizes, arguments. */
+static struct amd_launch launch_of(const struct amd_tier *c, const struct amd_plan *p, const struct amd_pass *x,
+                                   uint32_t i)
+{
+    enum kernel_id k = i == 0 ? K_step_begin : i == step_end_of(x) ? K_step_end : x->d->d[i - 1].kernel;
+    struct amd_launch l = { .kernel = &c->kernel[k], .args_bytes = kernel_infos[k].args_bytes, .groups = { 1, 1, 1 },
+                            .threads = kernel_infos[k].threads };
+    if (k == K_step_begin) {
+        l.args = &p->begin;
+    } else if (k == K_step_end) {
+        l.args = &p->end;
+    } else {
+        const struct dispatch *d = &x->d->d[i - 1];
+        memcpy(l.groups, d->grid, sizeof l.groups);
+        l.lds_bytes = d->shared;
+        l.args = x->d->args + d->args_off;
+    }
+    return l;
+}
+
+/* The step's frame does; so does every launch that is submitted alone, or between time stamps. */
+bool amd_launch_waits(const struct amd_tier *c, const struct amd_pass *x, uint32_t i)
+{
+    return i <= 1 || i == step_end_of(x) || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
+}
+
+/* One launch: wait for the ones before where it must, say which runs, run. Launches that are submitted alone know
+ * nothing about the registers' values. */
+static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint32_t i, uint64_t args_off,
+                         uint8_t *args, struct pm4_buf *b, struct pm4_state *s, struct err *e)
+{
+    struct amd_launch l = launch_of(c, p, x, i);
+    struct pm4_launch regs;
+    uint32_t word = x->number << AMD_LAUNCH_SHIFT | (i + 1);
+    l.kernarg = x->args.va + args_off;
+    int rc = amd_launch_fill(&l, &c->scratch, args + args_off, &regs, e);
+    if (rc) {
+        err_context(e, "%s", c->w->name);
+        return rc;
+    }
+    if (c->r.check || c->r.trace_on || i == step_end_of(x))
+        pm4_state_forget(s);
+    if (amd_launch_waits(c, x, i)) {
+        pm4_barrier(b);
+        x->n_barriers++;
+    }
+    pm4_write_data(b, c->w->cells_va + offsetof(struct amd_cells, progress), &word, 1, 0);
+    pm4_launch(b, s, &regs, NULL);
+    if (x->stamps.va)
+        pm4_timestamp(b, x->stamps.va + 8ull * i);
+    amd_ib_pad(c->w, b);
+    return b->rc ? err_set(e, b->rc, "%s: launch of %s: %s", c->w->name, l.kernel->name, b->why) : 0;
+}
+
+static uint64_t kernarg_room(const struct amd_tier *c, const struct amd_plan *p, const struct amd_pass *x)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < x->n_launches; i++)
+        sum += amd_kernarg_bytes(launch_of(c, p, x, i).args_bytes);
+    return sum;
+}
+
+/* Dwords that the packets take at most, each launch with its padding. */
+static uint32_t room_dw(const struct amd_tier *c, const struct amd_pass *x)
+{
+    return x->n_launches * (DW_PER_LAUNCH + c->w->ib_align_dw - 1);
+}
+
+static int encode(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint8_t *args, struct err *e)
+{
+    struct pm4_buf b;
+    struct pm4_state s;
+    uint64_t off = 0;
+    int rc = 0;
+    pm4_init(&b, c->w->card.chip->gen, x->dw, room_dw(c, x));
+    pm4_state_forget(&s);
+    for (uint32_t i = 0; i < x->n_launches && !rc; i++) {
+        x->at[i] = b.n;
+        rc = encode_launch(c, p, x, i, off, args, &b, &s, e);
+        off += amd_kernarg_bytes(launch_of(c, p, x, i).args_bytes);
+    }
+    x->at[x->n_launches] = x->n_dw = b.n;
+    return rc;
+}
+
+static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, struct err *e)
+{
+    x->n_launches = x->d->n + 2;
+    x->number = ++c->n_passes & ((1u << (32 - AMD_LAUNCH_SHIFT)) - 1);
+    uint64_t args_bytes = kernarg_room(c, p, x);
+    uint8_t *args = calloc(1, args_bytes);
+    x->at = calloc(x->n_launches + 1, sizeof *x->at);
+    x->dw = calloc(room_dw(c, x), sizeof *x->dw);
+    int rc = args && x->at && x->dw && x->n_launches < 1u << AMD_LAUNCH_SHIFT
+                 ? 0 : err_set(e, -ENOMEM, "%s: %u launches", c->w->name, x->n_launches);
+    if (!rc)
+        rc = amd_mem_alloc(c->w, AMD_VRAM, args_bytes, "kernel arguments", &x->args, e);
+    if (!rc && c->r.trace_on)
+        rc = amd_mem_alloc(c->w, AMD_HOST, 8ull * x->n_launches, "time stamps", &x->stamps, e);
+    if (!rc)
+        rc = encode(c, p, x, args, e);
+    if (!rc && x->n_dw > AMD_IB_MAX_DW)
+        rc = err_set(e, -ENOTSUP, "%s: a stream of %u dwords of packets", c->w->name, x->n_dw);
+    if (!rc)
+        rc = amd_mem_alloc(c->w, AMD_VRAM, 4ull * x->n_dw, "indirect buffer", &x->ib, e);
+    if (!rc)
+        rc = amd_upload(&c->copier, &x->args, 0, args, args_bytes, e);
+    if (!rc)
+        rc = amd_upload(&c->copier, &x->ib, 0, x->dw, 4ull * x->n_dw, e);
+    free(args);
+    return rc;
+}
+
+/* ---- plans ---- */
+
+static int wait_for(struct amd_tier *c, uint64_t point, struct err *e)
+{
+    int rc;
+    while ((rc = amd_wait(c->w, point, 1000000000u, e)) == -ETIME) {
+    }
+    return rc;
+}
+
+void amd_plan_destroy(struct tier_plan *base)
+{
+    struct amd_plan *p = (struct amd_plan *)base;
+    if (!p)
+        return;
+    struct amd_tier *c = amd_of(base->tier);
+    struct err e = { 0 };
+    if (wait_for(c, c->w->point, &e))
+        c->w->ops->stop(c->w);
+    for (struct amd_plan **at = &c->plans; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
+        struct amd_pass *x = &p->pass[i];
+        amd_mem_free(&x->ib);
+        amd_mem_free(&x->args);
+        amd_mem_free(&x->stamps);
+        free(x->at);
+        free(x->dw);
+    }
+    amd_mem_free(&p->work);
+    amd_mem_free(&p->consts);
+    amd_mem_free(&p->ring);
+    replay_plan_free(&p->r);
+    free(p);
+}
+
+static int alloc_zeroed(struct amd_tier *c, uint64_t bytes, const char *name, struct amd_mem *out, struct err *e)
+{
+    int rc = amd_mem_alloc(c->w, AMD_VRAM, MAX(bytes, 256u), name, out, e);
+    return rc ? rc : amd_zero(&c->copier, out, 0, out->bytes, e);
+}
+
+static int alloc_plan(struct amd_tier *c, struct amd_plan *p, const struct stream *s, struct err *e)
+{
+    int rc;
+    if ((rc = alloc_zeroed(c, p->r.work_bytes, "the kernels' own memory", &p->work, e)) ||
+        (rc = alloc_zeroed(c, s->h.const_bytes, "constants", &p->consts, e)) ||
+        (rc = amd_mem_alloc(c->w, AMD_HOST, (uint64_t)p->r.stride * KL_RING, "step ring", &p->ring, e)))
+        return rc;
+    p->r.ring = p->ring.cpu;
+    if (!s->h.const_bytes)
+        return 0;
+    uint64_t n = align_up(s->h.const_bytes, 4);
+    uint8_t *copy = calloc(1, n);
+    if (!copy)
+        return err_set(e, -ENOMEM, "%s: constants", c->w->name);
+    memcpy(copy, s->consts, s->h.const_bytes);
+    rc = amd_upload(&c->copier, &p->consts, 0, copy, n, e);
+    free(copy);
+    return rc;
+}
+
+static void relocate(struct amd_tier *c, struct amd_plan *p)
+{
+    uint64_t base[ARENA_ALL] = { 0 };
+    for (int a = 0; a < ARENA_COUNT; a++)
+        base[a] = c->arena[a].va;
+    base[ARENA_CONST] = p->consts.va;
+    base[ARENA_WORK] = p->work.va;
+    base[ARENA_HOST_IO] = c->io.va;
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
+        dispatch_relocate(p->r.pass[i].d, base);
+        p->pass[i].d = p->r.pass[i].d;
+    }
+    const struct replay_places at = { .io = c->arena[ARENA_IO].va, .host_io = c->io.va, .seq = c->seq.va,
+                                      .done = c->w->cells_va + offsetof(struct amd_cells, done),
+                                      .ring = p->ring.va };
+    replay_frame(&p->r, &at, &p->begin, &p->end);
+}
+
+int amd_plan_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
+{
+    struct amd_tier *c = amd_of(t);
+    bool need[KERNEL_COUNT] = { 0 };
+    struct amd_plan *p = calloc(1, sizeof *p);
+    if (!p)
+        return err_set(e, -ENOMEM, "%s: plan object", c->w->name);
+    p->next = c->plans;
+    c->plans = p;
+    int rc = replay_plan_begin(&p->r, &c->r, s, k, e);
+    if (!rc && !(rc = replay_plan_build(&p->r, need, e)) && !(rc = amd_kernels_need(c, need, e)) &&
+        !(rc = alloc_plan(c, p, s, e))) {
+        relocate(c, p);
+        for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
+            if (!(rc = make_pass(c, p, &p->pass[i], e)) && c->r.trace_on)
+                rc = replay_trace_room(&c->r, p->pass[i].n_launches, e);
+    }
+    if (rc) {
+        amd_plan_destroy(&p->r.base);
+        return rc;
+    }
+    replay_plan_end(&p->r);
+    for (uint32_t i = 0; i < p->r.n_passes; i++)
+        amd_log(c->w, LOG_INFO, "plan for %u rows: %u launches, %u barriers, %u dwords of packets",
+                p->r.pass[i].max_rows, p->pass[i].n_launches, p->pass[i].n_barriers, p->pass[i].n_dw);
+    *out = &p->r.base;
+    return 0;
+}
+
+void amd_plan_dump(const struct tier_plan *base, FILE *f)
+{
+    const struct amd_plan *p = (const struct amd_plan *)base;
+    const struct amd_tier *c = amd_of(base->tier);
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
+        const struct amd_pass *x = &p->pass[i];
+        uint32_t rows = p->r.pass[i].max_rows;
+        fprintf(f, "indirect buffer for %u row%s at 0x%llx: %u launches, %u barriers, %u dwords\n", rows,
+                rows == 1 ? "" : "s", (unsigned long long)x->ib.va, x->n_launches, x->n_barriers, x->n_dw);
+        for (uint32_t k = 0; k < x->n_launches && x->ib.va; k++) {
+            uint32_t cmd;
+            const char *name = amd_launch_name(x, k, &cmd);
+            fprintf(f, "%5u  command %4d  %s\n", k, (int)cmd, name);
+            struct pm4_view v = { .gen = c->w->card.chip->gen, .check = c->w->ops->mem_check, .user = c->w };
+            pm4_print(f, &v, x->dw + x->at[k], x->at[k + 1] - x->at[k]);
+        }
+    }
+}
+
+/* ---- submissions ---- */
+
+/* Launches [from, to) of the pass. */
+static int submit_part(struct amd_tier *c, const struct amd_pass *x, uint32_t from, uint32_t to, uint64_t *point,
+                       struct err *e)
+{
+    if (from == to)
+        return 0;
+    return amd_submit(c->w, x->ib.va + 4ull * x->at[from], x->at[to] - x->at[from], point, e);
+}
+
+/* Launches up to n, one by one, each waited for, then the end of the step. */
+static int run_singly(struct amd_tier *c, const struct amd_pass *x, uint32_t n, uint64_t *point, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < n && !rc; i++)
+        if (!(rc = submit_part(c, x, i, i + 1, point, e)))
+            rc = wait_for(c, *point, e);
+    if (!rc && !(rc = submit_part(c, x, step_end_of(x), x->n_launches, point, e)))
+        rc = wait_for(c, *point, e);
+    return rc;
+}
+
+static void take_stamps(struct amd_tier *c, const struct amd_pass *x, uint32_t n)
+{
+    const volatile uint64_t *at = x->stamps.cpu;
+    uint64_t zero = at[0];
+    c->r.n_trace = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t cmd;
+        const char *name = amd_launch_name(x, i, &cmd);
+        c->r.trace[c->r.n_trace++] = (struct tier_trace){ .cmd = cmd, .kernel = name,
+                                                      .start_ns = (at[i - 1] - zero) * AMD_CLOCK_NS,
+                                                      .end_ns = (at[i] - zero) * AMD_CLOCK_NS };
+    }
+}
+
+/* The slow ways: a part of the stream, step by step, with time stamps. n: launches before the end of the step. */
+static int submit_slowly(struct amd_tier *c, const struct amd_pass *x, uint32_t n, uint64_t *point, struct err *e)
+{
+    int rc;
+    if (c->r.check && !c->r.trace_on)
+        return run_singly(c, x, n, point, e);
+    if ((rc = submit_part(c, x, 0, n, point, e)) ||
+        (rc = submit_part(c, x, step_end_of(x), x->n_launches, point, e)))
+        return rc;
+    if (c->r.trace_on && !(rc = wait_for(c, *point, e)))
+        take_stamps(c, x, n);
+    return rc;
+}
+
+int amd_plan_run(struct replay *r, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
+{
+    struct amd_tier *c = amd_of_replay(r);
+    const struct amd_pass *x = &((struct amd_plan *)base)->pass[pass];
+    struct err e = { 0 };
+    int rc;
+    r->tier.stats.words += c->w->submit_words;
+    r->tier.stats.host_bytes += c->w->submit_bytes;
+    if (n == x->d->n && !r->check && !r->trace_on)
+        rc = amd_submit(c->w, x->ib.va, x->n_dw, point, &e);
+    else
+        rc = submit_slowly(c, x, n + 1, point, &e);
+    if (rc) {
+        amd_report(c, &e, "running a step");
+        return -EIO;
+    }
+    return 0;
+}
+
+int amd_plan_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
+{
+    struct amd_tier *c = amd_of(t);
+    struct err e = { 0 };
+    int rc = amd_wait(c->w, point, timeout_ns, &e);
+    if (rc && rc != -ETIME) {
+        amd_report(c, &e, "waiting for a step");
+        return -EIO;
+    }
+    return rc;
+}

@@ -1,0 +1,164 @@
+/* rt/kfd/winsys.c: a device and its queue as a winsys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "rt/kfd/priv.h"
+#include "rt/pm4/decode.h"
+
+enum { RING_DUMP = 256 };
+
+_Static_assert((int)KFD_VRAM == AMD_VRAM && (int)KFD_PRIVATE == AMD_PRIVATE && (int)KFD_HOST == AMD_HOST,
+               "the same kinds");
+
+static struct kfd_winsys *of(struct amd_winsys *w)
+{
+    return (struct kfd_winsys *)w;
+}
+
+/* ---- memory ---- */
+
+static int mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name,
+                     struct amd_mem *out, struct err *e)
+{
+    struct kfd_mem *m;
+    int rc = kfd_mem_alloc(of(w)->dev, (enum kfd_mem_kind)kind, bytes, name, &m, e);
+    if (rc)
+        return rc;
+    *out = (struct amd_mem){ .w = w, .kind = (enum amd_mem_kind)m->kind, .name = m->name, .va = m->va,
+                             .bytes = m->bytes, .cpu = m->cpu, .bo = m };
+    return 0;
+}
+
+static void mem_free(struct amd_mem *m)
+{
+    kfd_mem_free(m->bo);
+}
+
+static int mem_available(struct amd_winsys *w, uint64_t *bytes, struct err *e)
+{
+    return kfd_mem_available(of(w)->dev, bytes, e);
+}
+
+static const char *mem_check(void *w, uint64_t va, uint64_t bytes, bool write)
+{
+    return kfd_mem_check(of(w)->dev, va, bytes, write);
+}
+
+/* ---- submissions ---- */
+
+static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e)
+{
+    struct kfd_winsys *k = of(w);
+    uint32_t dw[PM4_DW_INDIRECT_BUFFER];
+    struct pm4_buf b;
+    pm4_init(&b, w->card.chip->gen, dw, PM4_DW_INDIRECT_BUFFER);
+    pm4_indirect_buffer(&b, va, n_dw, false);
+    if (b.rc)
+        return err_set(e, b.rc, "kfd: a submission of %u dwords: %s", n_dw, b.why);
+    k->dev->host_wrote_vram |= w->host_wrote_vram;
+    int rc = kfd_queue_submit(k->q, dw, PM4_DW_INDIRECT_BUFFER, point, e);
+    if (rc)
+        return rc;
+    w->host_wrote_vram = false;
+    w->point = *point;
+    return 0;
+}
+
+static int wait(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struct err *e)
+{
+    return kfd_queue_wait(of(w)->q, point, timeout_ns, e);
+}
+
+static void stop(struct amd_winsys *w)
+{
+    if (of(w)->q)
+        kfd_queue_stop(of(w)->q);
+}
+
+static void destroy(struct amd_winsys *w)
+{
+    kfd_queue_destroy(of(w)->q);
+    kfd_close(of(w)->dev);
+    free(w);
+}
+
+/* ---- for reports ---- */
+
+static void describe(struct amd_winsys *w, FILE *f)
+{
+    static const char *const kinds[] = { "vram", "private vram", "host", "user" };
+    const struct kfd_winsys *k = of(w);
+    const struct kfd_queue *q = k->q;
+    const struct kfd_gpu *g = &k->dev->gpu;
+    const struct kfd_fault *t = &k->dev->fault;
+    char text[200];
+    fprintf(f, "device: %s, node %u, gpu id %u, firmware %u, driver interface 1.%u, %s\n", g->name, g->node,
+            g->gpu_id, g->mec_firmware, k->dev->version_minor, k->dev->large_bar ? "large BAR" : "small BAR");
+    fprintf(f, "queue %u: fence %llu of %llu, fetches at ring dword %u, written up to %u (read pointer 0x%llx, %llu dwords in "
+            "all), progress word 0x%x\n", q->id, (unsigned long long)q->cells->fence, (unsigned long long)q->point,
+            kfd_queue_fetched(q), kfd_queue_written(q), (unsigned long long)*q->rptr, (unsigned long long)q->wptr,
+            q->cells->progress);
+    kfd_fault_text(k->dev, text, sizeof text);
+    fprintf(f, "driver's record: %s\n", text);
+    if (t->memory)
+        fprintf(f, "  memory: va 0x%llx, not present %d, read only %d, no execute %d\n", (unsigned long long)t->va,
+                t->not_present, t->read_only, t->no_execute);
+    if (t->hardware && t->told)
+        fprintf(f, "  hardware: reset type %u, cause %u, memory lost %u\n", t->reset_type, t->reset_cause,
+                t->memory_lost);
+    fprintf(f, "\nbuffers\n");
+    for (const struct kfd_mem *m = k->dev->mem; m; m = m->next)
+        fprintf(f, "  0x%012llx %12llu  %-12s %s\n", (unsigned long long)m->va, (unsigned long long)m->bytes,
+                kinds[m->kind], m->name);
+}
+
+static void describe_queue(struct amd_winsys *w, FILE *f)
+{
+    const struct kfd_queue *q = of(w)->q;
+    const struct pm4_view v = { .gen = w->card.chip->gen, .check = mem_check, .user = w };
+    uint32_t dw[RING_DUMP], n = (uint32_t)MIN(q->wptr, (uint64_t)RING_DUMP);
+    for (uint32_t i = 0; i < n; i++)
+        dw[i] = q->ring_dw[(q->wptr - n + i) & q->mask];
+    fprintf(f, "\nthe ring's last %u dwords (its first words may be the end of a packet)\n", n);
+    pm4_print(f, &v, dw, n);
+}
+
+/* ---- opening ---- */
+
+static const struct amd_winsys_ops ops = {
+    .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
+    .submit = submit, .wait = wait, .stop = stop, .destroy = destroy,
+    .describe = describe, .describe_queue = describe_queue,
+};
+
+int kfd_winsys_open(const struct kfd_gpu *g, struct kfd_winsys **out, struct err *e)
+{
+    enum { WORDS = PM4_DW_INDIRECT_BUFFER + KFD_FENCE_DW };
+    struct kfd_winsys *w = calloc(1, sizeof *w);
+    if (!w)
+        return err_set(e, -ENOMEM, "kfd: winsys object");
+    int rc = kfd_open(g, &w->dev, e);
+    if (rc) {
+        free(w);
+        return rc;
+    }
+    w->base = (struct amd_winsys){ .ops = &ops, .name = "kfd", .log = LOGM_KFD, .host_sees_vram = w->dev->large_bar,
+                                   .ib_align_dw = 1, .submit_words = WORDS,
+                                   .submit_bytes = 4 * WORDS + 2 * sizeof(uint64_t) };
+    w->base.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se,
+                                      .scratch_slots_cu = g->scratch_slots_cu };
+    memcpy(w->base.card.name, g->name, sizeof g->name);
+    *out = w;
+    return 0;
+}
+
+int kfd_winsys_queue(struct kfd_winsys *w, uint32_t ring_bytes, struct err *e)
+{
+    int rc = kfd_queue_create(w->dev, ring_bytes, &w->q, e);
+    if (rc)
+        return rc;
+    w->base.cells = w->q->cells;
+    w->base.cells_va = w->q->cells_mem->va;
+    return 0;
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# zinc perplexity: its number is the one that follows from the logits of `zinc run`, position by position; it does not
+# depend on how windows are evaluated; what cannot be measured is told in one line.
+. tests/e2e/lib.sh
+text=tests/peer/text.txt
+
+# ppl MODEL [options]: perplexity and the mean likelihood as JSON has them, speed left out; "" after a failure
+ppl()
+{
+    local m=$1
+    shift
+    "$zinc" perplexity -q --json -m "$m" "$@" 2>"$work/log" | sed 's/, "tps".*//; s/.*"kv": "[a-z0-9_]*", //'
+}
+field() # JSON NAME
+{
+    sed "s/.*\"$2\": \([-+.e0-9]*\).*/\1/" <<<"$1"
+}
+
+# by_hand MODEL WINDOW WINDOWS: the mean negative log-likelihood, from the logits after each beginning of each window
+by_hand()
+{
+    local m=$1 n=$2 w=0 line k tok
+    "$zinc" perplexity -m "$m" --ctx "$n" --chunks "$3" --print-tokens "$text" >"$work/windows" || return
+    while read -r -a line; do
+        for ((k = n / 2 + 1; k < n; k++)); do
+            tok=$(printf '%s,' "${line[@]:0:k}")
+            "$zinc" run -q -m "$m" --prompt-tokens "$tok" -n 1 --temp 0 --ignore-eos --print-tokens \
+                --dump-logits "$work/l.f32" >/dev/null 2>"$work/log" || { miss "run: $(cat "$work/log")"; return; }
+            od -An -v -w4 -t f4 "$work/l.f32" | awk -v id="${line[k]}" '{ l[NR - 1] = $1; if (NR == 1 || $1 > m) m = $1 }
+                END { for (i = 0; i < NR; i++) s += exp(l[i] - m); printf "%.9f\n", log(s) + m - l[id] }'
+        done
+    done <"$work/windows" | awk '{ s += $1; n++ } END { printf "%.9f %d\n", s / n, n }'
+}
+
+# llama3 begins each window with its own token; qwen35 is recurrent; both with odd and even windows
+for f in llama3 qwen35; do
+    make_model $f Q8_0 "$work/$f.gguf" || finish
+    for n in 16 9; do
+        got=$(ppl "$work/$f.gguf" --ctx $n --chunks 2 --chunk 4 "$text")
+        set -- $(by_hand "$work/$f.gguf" $n 2)
+        awk -v a="$(field "$got" nll)" -v b="${1:-}" 'BEGIN { exit !(a > 0 && b > 0 && a - b < 1e-5 && b - a < 1e-5) }' ||
+            miss "$f, windows of $n: $(field "$got" nll), by hand ${1:-nothing}"
+        [ "$(field "$got" tokens_counted)" = "${2:-}" ] || miss "$f, windows of $n: $got, by hand ${2:-no} tokens"
+    done
+done
+m=$work/llama3.gguf
+awk '{ if ($1 != 632) exit 1 }' "$work/windows" && miss "the windows of qwen35 begin with llama3's token"
+"$zinc" perplexity -m "$m" --ctx 16 --chunks 2 --print-tokens "$text" | awk '{ if ($1 != 632 || NF != 16) exit 1 } END { exit NR != 2 }' ||
+    miss "a window does not begin with the model's own token"
+
+# the same number however it is evaluated, and from standard input
+want=$(ppl "$m" --ctx 96 "$text")
+case $want in *'"perplexity": '[0-9]*) ;; *) miss "no perplexity: $want: $(cat "$work/log")" ;; esac
+for o in "--chunk 7" "--chunk 64" "--chunk 512 --threads 1" "--threads 3" "--no-fuse"; do
+    got=$(ppl "$m" --ctx 96 $o "$text")
+    [ "$got" = "$want" ] || miss "$o: $got instead of $want"
+done
+[ "$(ppl "$m" --ctx 96 - <"$text")" = "$want" ] || miss "from standard input: another number"
+[ "$(ppl "$m" --ctx 96 --chunks 1000 "$text")" = "$want" ] || miss "--chunks 1000: another number"
+[ "$(ppl "$m" --ctx 96 --chunks 1 "$text")" != "$want" ] || miss "--chunks 1 changes nothing"
+[ "$(ppl "$m" --ctx 96 <"$text" --kv f16 -)" = "$want" ] || miss "--kv f16 is not the default"
+
+# near NAME RATIO [options]: within RATIO of the default's perplexity
+near()
+{
+    local name=$1 ratio=$2 got
+    shift 2
+    got=$(ppl "$m" --ctx 96 --chunks 2 "$@" "$text")
+    awk -v a="$(field "$got" perplexity)" -v b="$(field "$base" perplexity)" -v r="$ratio" \
+        'BEGIN { d = a / b - 1; exit !(a > 1 && d < r && d > -r) }' || miss "$name: $got, the cpu tier $base: $(cat "$work/log")"
+}
+base=$(ppl "$m" --ctx 96 --chunks 2 "$text")
+near exact 0.01 --exact
+near cpu:exact 0.01 --tier cpu:exact
+near "kv f32" 0.02 --kv f32
+near "kv q8_0" 0.02 --kv q8_0
+if (need_vulkan) >/dev/null; then
+    need_vulkan
+    near vulkan 0.02 --tier vulkan
+fi
+
+# what people read
+"$zinc" perplexity -m "$m" --ctx 96 "$text" >"$work/out" 2>"$work/log" || miss "exit $?: $(cat "$work/log")"
+grep -q "^perplexity  $(printf '%.4f' "$(field "$want" perplexity)") ± " "$work/out" || miss "text and JSON differ: $(cat "$work/out") $want"
+grep -q '^counted .* windows of 96$' "$work/out" || miss "no line of windows: $(cat "$work/out")"
+"$zinc" help perplexity | grep -q 'llama.cpp' || miss "help does not tell the definition"
+
+# refuses WORDS STATUS COMMAND...: the status, and one line with the words
+refuses()
+{
+    local words=$1 status=$2 rc
+    shift 2
+    "$@" >"$work/out" 2>"$work/log" </dev/null
+    rc=$?
+    [ $rc -eq "$status" ] || miss "$*: exit $rc"
+    [ "$(wc -l <"$work/log")" -eq 1 ] && grep -q -e "$words" "$work/log" || miss "$*: $(cat "$work/log")"
+    [ ! -s "$work/out" ] || miss "$*: standard output got $(head -c 80 "$work/out")"
+}
+p="$zinc perplexity -q -m $m"
+refuses 'has 1 tokens, one window needs 512' 1 $p -
+echo 'too short' >"$work/short"
+refuses 'tokens, one window needs 64: a longer text' 1 $p --ctx 64 "$work/short"
+refuses 'trained for 4096: --ctx 4096 or less' 1 $p --ctx 5000 "$text"
+refuses 'at least 8' 1 $p --ctx 4 "$text"
+refuses '/nonexistent/text: No such file' 1 $p /nonexistent/text
+refuses 'directory' 1 $p "$work"
+refuses "'q5_1'" 1 $p --kv q5_1 "$text"
+refuses "'nosuch'" 1 $p --tier nosuch "$text"
+refuses 'no text' 2 $p
+refuses 'no model' 2 "$zinc" perplexity "$text"
+refuses "unexpected argument 'b'" 2 $p "$text" b
+printf 'caf\351 au lait\n' >"$work/latin1"
+refuses 'not UTF-8: byte 0xe9 at 3, line 1' 1 $p "$work/latin1"
+head -c 3000 /dev/urandom >"$work/noise"
+refuses 'not UTF-8: byte 0x' 1 $p "$work/noise"
+
+# a weight that is no number: the place is told, and no perplexity
+make_model llama3 F32 "$work/nan.gguf" || finish
+off=$("$zinc" inspect --tensors --json "$work/nan.gguf" | awk '/"name": "output_norm.weight"/ { here = 1 } here && /"offset"/ { print $2 + 0; exit }')
+printf '\377\377\377\377' | dd of="$work/nan.gguf" bs=1 seek=$((off + 16)) conv=notrunc 2>/dev/null
+refuses 'window 1 of .* token 49, id [0-9]*: its likelihood is not a number' 1 "$zinc" perplexity -q -m "$work/nan.gguf" --ctx 96 "$text"
+
+if [ -e /dev/full ]; then
+    $p --ctx 96 --chunks 1 "$text" >/dev/full 2>"$work/log" && miss "/dev/full: exit 0"
+    grep -q 'No space left' "$work/log" || miss "/dev/full: $(cat "$work/log")"
+fi
+finish

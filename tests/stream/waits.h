@@ -1,0 +1,65 @@
+/* tests/stream/waits.h: are the barriers of a plan of launches enough, and needed? By the bytes that commands touch, pair
+ * by pair, apart from rt/dispatch_waits.c. To be used before dispatch_relocate. */
+#ifndef ZINC_TESTS_WAITS_H
+#define ZINC_TESTS_WAITS_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/verify.h"
+#include "rt/dispatch.h"
+
+static bool in_work(const struct dispatch_plan *p, uint32_t i)
+{
+    bool found = false;
+    for (const uint16_t *off = p->kernels[p->d[i].kernel].addresses(); *off != UINT16_MAX; off++) {
+        gpu_va va;
+        memcpy(&va, p->args + p->d[i].args_off + *off, sizeof va);
+        found |= va && SADDR_ARENA(va) == ARENA_WORK;
+    }
+    return found;
+}
+
+/* Must launch b see what launch a does, or leave alone what it reads? */
+static bool conflict(const struct stream *s, const struct dispatch_plan *p, const struct extent *ext, uint32_t a, uint32_t b)
+{
+    const struct cmd *x = &s->cmds[p->d[a].cmd], *y = &s->cmds[p->d[b].cmd];
+    if (x == y) { /* side by side with all from a on */
+        for (uint32_t i = a + 1; i <= b; i++)
+            if (!p->d[i].concurrent)
+                return true;
+        return false;
+    }
+    for (uint32_t u = x->first_use; u < x->first_use + x->n_uses; u++)
+        for (uint32_t w = y->first_use; w < y->first_use + y->n_uses; w++)
+            if (((ext[u].dir | ext[w].dir) & USE_WRITE) && ext[u].at < ext[w].end && ext[w].at < ext[u].end)
+                return true;
+    return in_work(p, a) && in_work(p, b);
+}
+
+/* Pairs of launches with a hazard and no barrier between them; `without`: as if that launch had none. */
+static uint32_t hazards(const struct stream *s, const struct dispatch_plan *p, const struct extent *ext, uint32_t without)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 1; b < p->n; b++)
+        for (uint32_t a = b; a-- > 0 && (!p->d[a + 1].wait || a + 1 == without);)
+            n += conflict(s, p, ext, a, b);
+    return n;
+}
+
+/* Every launch waits where it must, and only there. `what` names the plan in messages. */
+static void check_waits(const char *what, const struct stream *s, const struct dispatch_plan *p)
+{
+    struct extent *ext = calloc(s->h.n_uses + 1, sizeof *ext);
+    struct err e = { 0 };
+    ck_assert_msg(verify_commands(s, ext, &e) == 0, "%s", e.msg);
+    ck_assert_msg(hazards(s, p, ext, UINT32_MAX) == 0, "%s: a barrier is missing", what);
+    for (uint32_t i = 1; i < p->n; i++)
+        ck_assert_msg(!p->d[i].wait || hazards(s, p, ext, i),
+                      "%s: nothing needs the barrier before launch %u, of command %u (%s)", what, i, p->d[i].cmd,
+                      cmd_name(s->cmds[p->d[i].cmd].op));
+    free(ext);
+}
+
+#endif

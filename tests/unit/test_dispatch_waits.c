@@ -1,0 +1,77 @@
+/* Launches of the kernels in C carry what they wait for: streams of every family, for cards from small to large. */
+#include "tests/stream/compile.h"
+#include "tests/stream/waits.h"
+
+static const struct {
+    const char *name;
+    struct dispatch_target t;
+} cards[] = {
+    { "gfx1201", { .n_cores = 64, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true } },
+    { "gfx1100", { .n_cores = 96, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .mma_add_zero_inexact = true } },
+    { "sm_80", { .n_cores = 108, .shared_max = 96 << 10, .shared_core = 160 << 10 } },
+    { "sm_90a", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true } },
+    { "2 cores", { .n_cores = 2, .shared_max = 96 << 10, .shared_core = 96 << 10 } },
+};
+enum { N_CARDS = sizeof cards / sizeof cards[0] };
+
+static uint32_t count_waits(const struct dispatch_plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < p->n; i++)
+        n += p->d[i].wait;
+    return n;
+}
+
+/* Returns the launches that wait for nothing. */
+static uint32_t check(const char *model, const struct stream *s, uint32_t max_rows)
+{
+    uint32_t free_launches = 0;
+    for (uint32_t k = 0; k < N_CARDS; k++) {
+        char what[100];
+        struct dispatch_plan *p = NULL;
+        struct err e = { 0 };
+        snprintf(what, sizeof what, "%s, %u rows, %s", model, max_rows, cards[k].name);
+        ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, &p, &e) == 0, "%s: %s", what, e.msg);
+        check_waits(what, s, p);
+        ck_assert(!p->d[0].wait);
+        free_launches += p->n - 1 - count_waits(p);
+        dispatch_free(p);
+    }
+    return free_launches;
+}
+
+START_TEST(launches_of_decoding_wait_where_they_must)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, FAKE_DECODE);
+        for (uint32_t rows = 1; rows <= 8; rows *= 2)
+            check(fake_models[i].name, s, rows);
+        stream_free(s);
+    }
+}
+END_TEST
+
+START_TEST(launches_of_prompts_wait_where_they_must)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, FAKE_PREFILL);
+        check(fake_models[i].name, s, 32);
+        stream_free(s);
+    }
+}
+END_TEST
+
+/* There is something to win: the shared expert and the router read the same input, and write apart. */
+START_TEST(some_launches_may_overlap)
+{
+    struct stream *s = fake_compile(fake_index("qwen35moe"), FAKE_DECODE);
+    ck_assert_uint_gt(check("qwen35moe", s, 1), 0);
+    stream_free(s);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("dispatch_waits", launches_of_decoding_wait_where_they_must,
+                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap);
+}
