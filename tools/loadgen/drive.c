@@ -44,6 +44,7 @@ struct drive {
     struct conn *conn;
     uint32_t n_conn, active;
     uint64_t next, n, end_ns; /* requests begun, to begin; or until when                              */
+    uint64_t heard_ns;        /* the server's newest sign of life, on whichever connection            */
     bool reached;
 };
 
@@ -256,8 +257,8 @@ static void drop(struct drive *d, struct conn *c)
 static void hangs(struct drive *d, struct conn *c)
 {
     static const char *const where[] = { "", "", "connecting", "sending", "waiting for bytes", "half closed" };
-    report_wrong(d->r, OUT_HANGS, "request %llu: %u s %s, status %d, %zu bytes so far", (unsigned long long)c->i,
-                 d->o->timeout_s, where[c->phase], c->r.status, c->received);
+    report_wrong(d->r, OUT_HANGS, "request %llu: %u s %s, status %d, %zu bytes so far, nothing on any connection",
+                 (unsigned long long)c->i, d->o->timeout_s, where[c->phase], c->r.status, c->received);
     close_conn(c, true);
     finish(d, c, false);
 }
@@ -276,7 +277,7 @@ static void on_connect(struct drive *d, struct conn *c)
     }
     d->reached = true;
     c->phase = SEND;
-    c->last_ns = clock_ns();
+    c->last_ns = d->heard_ns = clock_ns();
     watch(d, c, EPOLLIN | EPOLLOUT, EPOLL_CTL_MOD);
 }
 
@@ -318,7 +319,7 @@ static void take_times(struct drive *d, struct conn *c, uint32_t texts_before)
 static void on_bytes(struct drive *d, struct conn *c, const char *buf, size_t n)
 {
     uint32_t texts = c->r.n_texts;
-    c->last_ns = clock_ns();
+    c->last_ns = d->heard_ns = clock_ns();
     response_feed(&c->r, buf, n);
     take_times(d, c, texts);
     c->received += n;
@@ -365,6 +366,13 @@ static void on_event(struct drive *d, struct conn *c, uint32_t events)
         on_readable(d, c);
 }
 
+/* A request may wait for as long as the server works for others, however slowly. A lost one is found all the same: requests
+ * are so many, and when it alone is left nothing moves any more. */
+static bool is_stuck(const struct drive *d, const struct conn *c, uint64_t now)
+{
+    return now - MAX(c->last_ns, d->heard_ns) > d->o->timeout_s * 1000 * MS;
+}
+
 static void on_tick(struct drive *d, struct conn *c, uint64_t now)
 {
     if (c->phase == FREE)
@@ -386,7 +394,7 @@ static void on_tick(struct drive *d, struct conn *c, uint64_t now)
     } else if (c->phase == READ && d->mode == FUZZ && now - c->last_ns >= FUZZ_PATIENCE_MS * MS) {
         shutdown(c->fd, SHUT_WR); /* what is not complete yet never will be */
         c->phase = ENDING;
-    } else if (now - c->last_ns > d->o->timeout_s * 1000 * MS) {
+    } else if (is_stuck(d, c, now)) {
         hangs(d, c);
     }
 }

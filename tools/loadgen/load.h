@@ -25,7 +25,7 @@ struct load_opts {
     uint32_t prefix_words;    /* of the longest prefix that requests share                            */
     uint32_t slow, drop, bad, plain, forms; /* per cent of requests                                   */
     bool no_tools;            /* the model's format has none                                          */
-    uint32_t timeout_s;       /* without a byte for so long: it hangs                                 */
+    uint32_t timeout_s;       /* without a byte on any connection for so long: it hangs               */
     uint64_t seed;
     bool retry;               /* send again what was refused with 429                                 */
     const char *solo, *verify; /* files                                                               */

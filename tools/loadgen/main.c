@@ -29,7 +29,7 @@ static const char usage[] =
     "  --drop P           per cent that go away in the body, waiting or in the stream, in three ways (0)\n"
     "  --bad P            per cent with a body or path that must be answered 4xx (0)\n"
     "  --retry            what is refused with 429 is sent again after its Retry-After\n"
-    "  --timeout S        no byte for so long is a hang (60)\n"
+    "  --timeout S        no byte on any connection for so long is a hang (120)\n"
     "  --key KEY[,KEY]... API keys; each request takes one of them\n"
     "\n"
     "  --solo FILE        send each distinct request alone and write the answers to FILE\n"
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
 {
     static struct report report;
     struct load_opts o = { .n = 200, .connections = 16, .seed = 1, .distinct = 100, .tokens = 32, .prefix_words = 150,
-                           .plain = 25, .timeout_s = 60, .only = -1 };
+                           .plain = 25, .timeout_s = 120, .only = -1 };
     struct err e = { 0 };
     int c;
     while ((c = getopt_long(argc, argv, "n:c:h", options, NULL)) != -1) {
