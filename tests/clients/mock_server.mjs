@@ -57,7 +57,7 @@ const scripts = {
   article: () => ({ text: article }),
   think: () => ({ reasoning: 'The user wants a sum.\n\n12 + 30 is 42, so:', text: 'It is **42**.', pause: 30 }),
   code: () => ({ text: 'So:\n\n```js\nconst greet = name => `Hello ${name}`; // <b>\n```\n' }),
-  slow: () => ({ text: 'word '.repeat(400), pause: 25 }),
+  slow: () => ({ text: 'word '.repeat(20000), pause: 25 }),
   long: () => ({ text: `${article}\n\n`.repeat(50), pause: 0 }),
   xss: () => ({ text: xss }),
   unicode: () => ({ text: '日本語のテキスト 🙂 naïve — ünïcödé 👩‍👩‍👧', bytewise: true }),

@@ -8,6 +8,8 @@ compare=$build/tests/peer/compare_logits
 work=$(mktemp -d "${TMPDIR:-/tmp}/zinc-e2e.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 misses=0
+missed=
+patience=600 # seconds: how long waits go on for what must come; only what never comes takes them
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 
 # The families that this release runs; `types FAMILY` are weight types beside F32 that fit it.
@@ -31,13 +33,28 @@ miss()
 {
     misses=$((misses + 1))
     echo "MISS: $*"
+    [ $misses -gt 12 ] || missed="$missed  $(printf '%s' "$*" | tr '\n' ' ' | cut -c 1-300)
+"
 }
+# The misses once more, for logs that are cut: they come last.
 finish()
 {
     [ $misses -eq 0 ] && exit 0
+    printf '%s' "$missed"
     echo "$misses misses"
     exit 1
 }
+
+# await COMMAND...: until it succeeds; false when it did not within $patience. Silent: what it prints is dropped.
+await()
+{
+    local end=$((SECONDS + patience))
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}
+ended() { ! kill -0 "$1" 2>/dev/null; } # PID: a child of this shell has ended
 
 for p in "$zinc" "$mkmodel"; do
     [ -x "$p" ] || skip "no $p: make first"

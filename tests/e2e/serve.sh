@@ -3,22 +3,19 @@ loadgen=$build/loadgen
 "$zinc" serve --help >/dev/null 2>&1 || skip "this zinc has no serve"
 serve_pids=
 case $build in */sanitize | */debug | */thread) slow_build=1 ;; *) slow_build= ;; esac # then fewer requests
-trap 'for p in $serve_pids; do kill -KILL "$p" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$work"' EXIT
+takers= # of take_places
+trap 'for p in $serve_pids $takers; do kill -KILL "$p" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$work"' EXIT
 
 # serve NAME [options of zinc serve]: starts one and waits until it answers; sets $url and $pid. Its log is $work/NAME.log.
 serve()
 {
-    local name=$1 i
+    local name=$1
     shift
     rm -f "$work/$name.url"
     "$zinc" serve --port 0 --ready-file "$work/$name.url" "$@" >"$work/$name.out" 2>"$work/$name.log" &
     pid=$!
     serve_pids="$serve_pids $pid"
-    for i in $(seq 600); do
-        [ -s "$work/$name.url" ] && break
-        kill -0 $pid 2>/dev/null || break
-        sleep 0.1
-    done
+    await eval '[ -s "$work/$name.url" ] || ended $pid'
     url=$(cat "$work/$name.url" 2>/dev/null)
     [ -n "$url" ] || {
         miss "$name: the server did not start: $(tail -n 3 "$work/$name.log" | tr '\n' ' ')"
@@ -31,10 +28,7 @@ serve_end()
 {
     local name=$1 p=$2 i
     kill -TERM "$p" 2>/dev/null || miss "$name: the server is gone"
-    for i in $(seq 600); do
-        kill -0 "$p" 2>/dev/null || break
-        sleep 0.1
-    done
+    await ended "$p" || miss "$name: it goes on after SIGTERM"
     kill -KILL "$p" 2>/dev/null
     wait "$p"
     i=$?
@@ -51,17 +45,15 @@ metric()
     curl -s ${key:+-H "Authorization: Bearer $key"} "$2/metrics" | awk -v n="$1" '$1 == n { print $2 }'
 }
 
-# all_quiet NAME URL: nothing runs, waits or holds a slot any more, within two seconds
+metric_is() { [ "$(metric "$1" "$3")" = "$2" ]; }           # NAME VALUE URL
+metric_is_over() { [ "$(metric "$1" "$3")" -gt "$2" ]; }    # NAME VALUE URL
+
+# all_quiet NAME URL: nothing runs, waits or holds a slot any more
 all_quiet()
 {
-    local i m v
+    local m v
     for m in zinc_requests_running zinc_requests_waiting zinc_slots_busy; do
-        for i in $(seq 20); do
-            v=$(metric $m "$2")
-            [ "$v" = 0 ] && break
-            sleep 0.1
-        done
-        [ "$v" = 0 ] || miss "$1: $m is ${v:-missing} when all clients are gone"
+        await metric_is $m 0 "$2" || miss "$1: $m is $(metric $m "$2") when all clients are gone"
     done
     [ "$(metric zinc_requests_failed_total "$2")" = 0 ] || miss "$1: requests failed: $(metric zinc_requests_failed_total "$2")"
     v=$(for m in total finished_total cancelled_total refused_total failed_total expired_total; do
@@ -69,4 +61,30 @@ all_quiet()
     done | tr '\n' ' ')
     echo "$v" | awk '{ exit !($1 == $2 + $3 + $5 + $6 || $1 == $2 + $3 + $4 + $5 + $6) }' ||
         miss "$1: requests do not add up: total, finished, cancelled, refused, failed, expired: $v"
+}
+
+# take_places SLOTS QUEUE: clients of $url take all the slots and the queue, again and again, until leave_places
+take_places()
+{
+    local i client
+    for ((i = 0; i < $1 + $2; i++)); do
+        (
+            trap 'kill $client; exit' TERM
+            while :; do
+                curl -s -o /dev/null -H 'Content-Type: application/json' "$url/v1/completions" \
+                    -d '{"prompt":"x","max_tokens":1900,"ignore_eos":true}' &
+                client=$!
+                wait $client
+            done
+        ) &
+        takers="$takers $!"
+    done
+    await metric_is zinc_requests_running "$1" "$url" || miss "$1 slots are not taken"
+    await metric_is zinc_requests_waiting "$2" "$url" || miss "a queue of $2 is not full"
+}
+leave_places()
+{
+    kill $takers
+    wait $takers 2>/dev/null
+    takers=
 }

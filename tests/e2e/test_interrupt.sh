@@ -7,17 +7,10 @@ ZINC_DEBUG=2 "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,2,3 -n 400000 --ctx
     >"$work/out" 2>"$work/err" &
 pid=$!
 steps() { grep -c '^debug: step ' "$work/err"; }
-for i in $(seq 600); do
-    [ "$(steps)" -ge 20 ] && break
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.1
-done
+await eval '[ "$(steps)" -ge 20 ] || ended $pid'
 [ "$(steps)" -ge 20 ] || miss "no 20 steps: $(tail -n 1 "$work/err")"
 kill -INT $pid 2>/dev/null || miss "it ended by itself: $(tail -n 1 "$work/err")"
-for i in $(seq 600); do
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.1
-done
+await ended $pid
 kill -KILL $pid 2>/dev/null && miss "it goes on after SIGINT"
 wait $pid
 rc=$?

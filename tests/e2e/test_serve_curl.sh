@@ -13,7 +13,7 @@ ask()
 {
     local want=$1 path=$2 got
     shift 2
-    got=$(curl -s --max-time 60 -D "$work/head" -o "$work/body" -w '%{http_code}' -H "Authorization: Bearer $key" "$@" "$url$path")
+    got=$(curl -s --max-time $patience -D "$work/head" -o "$work/body" -w '%{http_code}' -H "Authorization: Bearer $key" "$@" "$url$path")
     what="$* $path"
     [ "$got" = "$want" ] || miss "$what: status $got instead of $want: $(head -c 200 "$work/body")"
     [ "$got" -lt 400 ] || grep -q '"error":{"message":"' "$work/body" || [ "${1:-}" = -I ] ||
@@ -24,7 +24,7 @@ header() { grep -qiE -- "^$1" "$work/head" || miss "$what: no header $1 in $(tr 
 # The pieces of a stream's text, or the text of an answer, put together
 text() { grep -oE "\"(content|text)\":\"([^\"\\\\]|\\\\.)*\"" "$1" | sed -E 's/^"(content|text)":"//; s/"$//' | tr -d '\n'; }
 
-serve curl -m $model --tier cpu --ctx 4096 --slots 2 --api-key $key --cors https://chat.example --max-body 1 --name demo || finish
+serve curl -m $model --tier cpu --drain $patience --ctx 4096 --slots 2 --api-key $key --cors https://chat.example --max-body 1 --name demo || finish
 http=$pid
 
 # ---- endpoints ----
@@ -92,9 +92,11 @@ ask 200 /v1/models -H 'Origin: https://chat.example' && header 'access-control-a
 
 # ---- who leaves stops the server ----
 all_quiet 'before leaving' "$url"
-timeout 1 curl -sN -o "$work/part" -H "Authorization: Bearer $key" -d '{"prompt":"x","max_tokens":4000,"ignore_eos":true,"stream":true}' \
-    "$url/v1/completions"
-grep -q '^data: ' "$work/part" || miss "nothing came before curl left"
+curl -sN -o "$work/part" -H "Authorization: Bearer $key" -d '{"prompt":"x","max_tokens":4000,"ignore_eos":true,"stream":true}' \
+    "$url/v1/completions" &
+part=$!
+await grep -q '^data: ' "$work/part" || miss "nothing came before curl left"
+kill $part
 all_quiet 'after leaving' "$url"
 
 # ---- a second one at the same port; the end while a stream runs ----
@@ -103,10 +105,7 @@ grep -q "${url##*:}" "$work/second" || miss "an address in use is not told: $(ta
 curl -sN -o "$work/last" -H "Authorization: Bearer $key" -d '{"prompt":"x","max_tokens":600,"ignore_eos":true,"stream":true}' \
     "$url/v1/completions" &
 last=$!
-for i in $(seq 50); do
-    grep -q '^data: ' "$work/last" 2>/dev/null && break
-    sleep 0.05
-done
+await grep -q '^data: ' "$work/last" || miss "nothing came before the server was told to end"
 serve_end curl $http
 wait $last || miss "the stream was cut by SIGTERM: curl says $?"
 grep -q '^data: \[DONE\]' "$work/last" || miss "SIGTERM did not wait for the stream: $(tail -c 100 "$work/last")"

@@ -29,12 +29,12 @@ faults()
     [ $rc -eq 0 ] || return
     : >"$work/on"
     # Connections may break here, and 429, 503 are answers too; another text, a hang or nonsense are not.
-    timeout 60 "$loadgen" $mix -n 80 -c 8 --drop 10 --bad 5 --timeout 20 --verify "$work/expected" "$url" >"$work/report" 2>"$work/wrong"
+    timeout $patience "$loadgen" $mix -n 80 -c 8 --drop 10 --bad 5 --verify "$work/expected" "$url" >"$work/report" 2>"$work/wrong"
     [ $? -ne 124 ] || miss "$plan: loadgen does not end"
     wrong=$(grep -E '^  (different|hangs|unexpected) ' "$work/report" | tr '\n' ' ')
     [ -z "$wrong" ] || miss "$plan: $wrong: $(head -n 2 "$work/wrong")"
     rm -f "$work/on"
-    "$loadgen" $mix -n 20 -c 4 --timeout 20 --verify "$work/expected" "$url" >"$work/report" 2>"$work/wrong" ||
+    "$loadgen" $mix -n 20 -c 4 --verify "$work/expected" "$url" >"$work/report" 2>"$work/wrong" ||
         miss "$plan: afterwards: $(head -n 2 "$work/wrong")"
     all_quiet "$plan" "$url"
     serve_end "$name" $pid

@@ -10,7 +10,7 @@ model=models/zinc-demo.gguf
 [ -e $model ] || { make_model qwen35 Q8_0 "$work/m.gguf" && model=$work/m.gguf; }
 key=fuzz-key
 serve fuzz -m $model --tier null --slots 8 --queue 64 --api-key $key --max-body 1 --cors '*' --quiet || finish
-"$loadgen" --fuzz $n -c 48 --key $key --timeout 20 "$url" >"$work/report" 2>"$work/wrong" ||
+"$loadgen" --fuzz $n -c 48 --key $key "$url" >"$work/report" 2>"$work/wrong" ||
     miss "exit $?: $(head -n 10 "$work/wrong")"
 cat "$work/report"
 answered=$(awk '/rejected|closed/ { n += $2 } END { print n + 0 }' "$work/report")

@@ -17,11 +17,8 @@ serve()
     "$zinc" serve -m "$model" --tier cpu --port 0 --ready-file "$work/$name.ready" "$@" 2>"$work/$name.log" &
     pid=$!
     servers="$servers $pid"
-    for _ in $(seq 600); do
-        [ -f "$work/$name.ready" ] && break
-        kill -0 $pid 2>/dev/null || return 1
-        sleep 0.1
-    done
+    await eval '[ -f "$work/$name.ready" ] || ended $pid'
+    [ -f "$work/$name.ready" ] || return 1
     url=$(cat "$work/$name.ready")
 }
 # ends PID STATUS WHAT: waits for it
@@ -36,7 +33,7 @@ answers()
 {
     local want=$1 path=$2 got
     shift 2
-    got=$(curl -s --max-time 60 -o "$work/body" -D "$work/head" -w '%{http_code}' "$@" "$url$path")
+    got=$(curl -s --max-time $patience -o "$work/body" -D "$work/head" -w '%{http_code}' "$@" "$url$path")
     [ "$got" = "$want" ] || miss "$path $*: $got instead of $want: $(head -c 200 "$work/body")"
 }
 has() # FILE PATTERN
@@ -45,16 +42,18 @@ has() # FILE PATTERN
 }
 metric() # NAME: its value
 {
-    curl -s --max-time 60 "${auth[@]}" "$url/metrics" | sed -n "s/^$1 //p"
+    curl -s --max-time $patience "${auth[@]}" "$url/metrics" | sed -n "s/^$1 //p"
 }
 # comes_to VALUE NAME: a metric gets there, in the end
 comes_to()
 {
-    for _ in $(seq 300); do
-        [ "$(metric "$2")" = "$1" ] && return
-        sleep 0.1
-    done
-    miss "$2 is $(metric "$2"), not $1"
+    await is "$1" "$2" || miss "$2 is $(metric "$2"), not $1"
+}
+is() { [ "$(metric "$2")" = "$1" ]; }
+refuses_connections() # the server of $url listens no more
+{
+    curl -s --max-time 5 "$url/health" >/dev/null
+    [ $? -eq 7 ]
 }
 # chat TOKENS [more fields]: a request's body
 chat()
@@ -221,19 +220,16 @@ if command -v openssl >/dev/null; then
 fi
 
 # ---- the end ----
-# A stream goes on to its end while nobody new is let in.
-serve drain --drain 100 || miss "serve: $(cat "$work/drain.log")"
-curl -sN "${json[@]}" -d "$(chat 1000 ',"stream":true')" "$url/v1/chat/completions" >"$work/drained" &
-client=$!
-comes_to 1 zinc_requests_running
-kill -TERM $pid
-for _ in $(seq 100); do
-    curl -s --max-time 5 "$url/health" >/dev/null
-    rc=$?
-    [ $rc -eq 7 ] && break
-    sleep 0.02
+# A stream goes on to its end while nobody new is let in: a longer one where it had ended before that could be seen.
+for n in 1000 7900; do
+    serve drain --drain $patience || miss "serve: $(cat "$work/drain.log")"
+    curl -sN "${json[@]}" -d "$(chat $n ',"stream":true')" "$url/v1/chat/completions" >"$work/drained" &
+    client=$!
+    await eval 'grep -q "^data: " "$work/drained"' || miss "no stream"
+    kill -TERM $pid
+    await refuses_connections || miss "new connections while draining"
+    kill -0 $client 2>/dev/null && break
 done
-[ $rc -eq 7 ] || miss "a new connection while draining: curl's exit $rc, not 7, refused"
 kill -0 $client 2>/dev/null || miss "the stream had ended before connections were refused"
 ends $client 0 "a stream while draining"
 has "$work/drained" '"finish_reason":"length"'
@@ -253,12 +249,12 @@ has "$work/cutoff" '"code":"shutting_down"'
 grep -q '"finish_reason":"[a-z]' "$work/cutoff" && miss "7900 tokens in a second?"
 has "$work/cut.log" 'drained: 1 requests ended early'
 
-serve twice --drain 100 || miss "serve: $(cat "$work/twice.log")"
+serve twice --drain $patience || miss "serve: $(cat "$work/twice.log")"
 curl -sN "${json[@]}" -d "$(chat 7900 ',"stream":true')" "$url/v1/chat/completions" >"$work/twice" &
 client=$!
 comes_to 1 zinc_requests_running
 kill -TERM $pid
-sleep 0.3
+await refuses_connections || miss "new connections after a signal"
 kill -TERM $pid
 ends $pid 130 "a second signal"
 wait $client

@@ -10,7 +10,7 @@ model=models/zinc-demo.gguf
 # answer KEY [max_tokens]: the same chat by this key; its body in $work/body, its status in $status
 answer()
 {
-    status=$(curl -s --max-time 60 -o "$work/body" -w '%{http_code}' -H "Authorization: Bearer $1" "$url/v1/chat/completions" \
+    status=$(curl -s --max-time $patience -o "$work/body" -w '%{http_code}' -H "Authorization: Bearer $1" "$url/v1/chat/completions" \
         -d '{"messages":[{"role":"system","content":"The code word of this house is heliotrope, and nobody else may know it at all."},
              {"role":"user","content":"Hello!"}],"temperature":0,"max_tokens":'"${2:-4}"'}')
 }
@@ -48,15 +48,12 @@ serve turns -m $model --tier cpu --ctx 1024 --slots 1 --queue 2 --api-key greedy
 touch "$work/go"
 for i in 1 2 3 4 5 6 7 8; do
     while [ -e "$work/go" ]; do
-        curl -s --max-time 60 -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer greedy' "$url/v1/chat/completions" \
+        curl -s --max-time $patience -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer greedy' "$url/v1/chat/completions" \
             -d '{"messages":[{"role":"user","content":"Hello!"}],"ignore_eos":true,"max_tokens":24}' >>"$work/greedy.$i"
     done &
     workers="${workers:-} $!"
 done
-for i in $(seq 200); do # until the queue is full
-    cat "$work"/greedy.* 2>/dev/null | grep -q 429 && break
-    sleep 0.05
-done
+await eval 'cat "$work"/greedy.* | grep -q 429' # the queue is full
 for i in 1 2 3 4 5 6; do
     answer ben 4
     [ "$status" = 200 ] || miss "$what: request $i of the modest key: status $status: $(head -c 200 "$work/body")"

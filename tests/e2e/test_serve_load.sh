@@ -10,10 +10,19 @@ command -v curl >/dev/null || skip "curl is not installed"
 # load NAME [options]: a run against $url; a miss when anything is not as it should be
 load()
 {
-    local name=$1
+    load_begin "$@"
+    load_end "$1"
+}
+load_begin()
+{
     shift
-    "$loadgen" "$@" "$url" >"$work/report" 2>"$work/wrong" || miss "$name: loadgen $*: exit $?: $(head -n 5 "$work/wrong")"
-    sed "s/^/  $name: /" "$work/report"
+    "$loadgen" "$@" "$url" >"$work/report" 2>"$work/wrong" &
+    loading=$!
+}
+load_end() # NAME
+{
+    wait $loading || miss "$1: loadgen: exit $?: $(head -n 5 "$work/wrong")"
+    sed "s/^/  $1: /" "$work/report"
 }
 
 # ---- the cpu tier: the same text as alone ----
@@ -36,11 +45,15 @@ verify()
     all_quiet "$family" "$url"
     [ "$(metric zinc_prefix_hits_total "$url")" -gt 0 ] || miss "$family: no prefix was used again"
     serve_end many $pid
-    # A short queue: what is refused comes again
+    # A short queue, all of it taken until somebody was refused: what is refused comes again
     serve short "$@" --slots 2 --queue 4 --cache-mib 1 || return
-    load "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct $forms --prefix-words 60 --tokens 24 --retry \
+    take_places 2 4
+    load_begin "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct $forms --prefix-words 60 --tokens 24 --retry \
         --verify "$work/expected"
-    [ "$(metric zinc_requests_refused_total "$url")" -gt 0 ] || miss "$family: nothing was refused"
+    await metric_is_over zinc_requests_refused_total 0 "$url" || miss "$family: nothing was refused"
+    leave_places
+    load_end "$family, short queue"
+    grep -q 'sent again' "$work/report" || miss "$family: what was refused did not come again"
     all_quiet "$family, short queue" "$url"
     serve_end short $pid
 }

@@ -26,11 +26,9 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
     } >&$fd
     fds="$fds $fd"
 done
-for _ in $(seq 100); do # until all of them were begun
-    [ "$(metric zinc_http_answering "$url")" = 13 ] && [ "$(metric zinc_http_body_bytes "$url")" = 0 ] && break
-    sleep 0.1
-done
-sleep 0.3
+await eval 'metric_is zinc_http_answering 13 "$url" && metric_is zinc_http_body_bytes 0 "$url"' || miss "not all were begun"
+await metric_is_over zinc_request_memory_bytes 0 "$url"
+sleep 0.3 # for what they may take on
 after=$(metric zinc_resident_bytes "$url") held=$(metric zinc_request_memory_bytes "$url")
 echo "resident $((before >> 20)) MiB, with 12 unread answers $((after >> 20)) MiB; the budget says $((${held:-0} >> 20)) MiB"
 # 12 MB of ids each, and what the allocator keeps of the texts' tokenizing; whole answers have 110 MB each
@@ -40,11 +38,7 @@ echo "resident $((before >> 20)) MiB, with 12 unread answers $((after >> 20)) Mi
 for fd in $fds; do
     exec {fd}>&-
 done
-for _ in $(seq 100); do
-    [ "$(metric zinc_request_memory_bytes "$url")" = 0 ] && break
-    sleep 0.1
-done
-[ "$(metric zinc_request_memory_bytes "$url")" = 0 ] || miss "when all left $(metric zinc_request_memory_bytes "$url") bytes are held"
+await metric_is zinc_request_memory_bytes 0 "$url" || miss "when all left $(metric zinc_request_memory_bytes "$url") bytes are held"
 serve_end memory $pid
 
 # A small budget: what never fits, and what does not fit now.
@@ -62,10 +56,7 @@ for _ in 1 2 3; do
     } >&$fd
     fds="$fds $fd"
 done
-for _ in $(seq 100); do
-    [ "$(metric zinc_http_body_bytes "$url")" -gt 5000000 ] && break
-    sleep 0.1
-done
+await metric_is_over zinc_http_body_bytes 5000000 "$url" || miss "three parts of bodies are not held"
 head -c 300000 "$work/body" >"$work/some"
 printf '"}' >>"$work/some"
 [ "$(ask --data-binary "@$work/some" "$url/tokenize")" = 429 ] || miss "no room now: $(head -n 1 "$work/head")"
@@ -73,22 +64,15 @@ grep -qi '^retry-after: [1-9]' "$work/head" || miss "429 without Retry-After"
 for fd in $fds; do
     exec {fd}>&-
 done
-for _ in $(seq 100); do
-    [ "$(metric zinc_request_memory_bytes "$url")" = 0 ] && break
-    sleep 0.1
-done
-[ "$(metric zinc_request_memory_bytes "$url")" = 0 ] || miss "bodies that broke off are still held"
+await metric_is zinc_request_memory_bytes 0 "$url" || miss "bodies that broke off are still held"
 [ "$(metric zinc_request_memory_refused_total "$url")" -ge 2 ] || miss "refusals are not counted"
 # A storm: bodies that break off, chunks that are none, clients that leave. All that was taken comes back.
 "$loadgen" --fuzz 3000 -c 32 "$url" >"$work/storm" || miss "a storm: $(tail -n 3 "$work/storm")"
 "$loadgen" -n 400 -c 32 --tokens 16 --drop 40 --slow 10 --bad 10 --distinct 40 "$url" >"$work/storm" 2>&1
 grep -q ' 200: ' "$work/storm" || miss "nobody was served in a storm: $(cat "$work/storm")"
 all_quiet 'after a storm' "$url"
-for _ in $(seq 100); do # but for grammars, which are kept
-    [ "$(metric zinc_request_memory_bytes "$url")" = "$(metric zinc_request_memory_bytes_grammars "$url")" ] && break
-    sleep 0.1
-done
-[ "$(metric zinc_request_memory_bytes "$url")" = "$(metric zinc_request_memory_bytes_grammars "$url")" ] ||
+# but for grammars, which are kept
+await eval '[ "$(metric zinc_request_memory_bytes "$url")" = "$(metric zinc_request_memory_bytes_grammars "$url")" ]' ||
     miss "after a storm $(metric zinc_request_memory_bytes "$url") bytes are held"
 serve_end small $pid
 finish

@@ -11,8 +11,8 @@ model=models/zinc-demo.gguf
 [ -e tests/clients/page.mjs ] || skip "no tests/clients/page.mjs"
 command -v chromium >/dev/null || [ -n "${CHROMIUM:-}" ] || skip "chromium is not installed (apt-get install chromium)"
 client_locate playwright-core || skip "$client_missing"
-timeout 250 node tests/clients/page.mjs || miss "the chat page with a stand-in: exit $?"
+timeout 1200 node tests/clients/page.mjs || miss "the chat page with a stand-in: exit $?"
 serve page -m $model --tier cpu --ctx 4096 --slots 2 --quiet || finish
-timeout 150 node tests/clients/page.mjs "$url" || miss "the chat page: exit $?"
+timeout 1200 node tests/clients/page.mjs "$url" || miss "the chat page: exit $?"
 serve_end page $pid
 finish

@@ -14,7 +14,7 @@ ask()
 {
     local want=$1 path=$2 got
     shift 2
-    got=$(curl -s --max-time 30 -D "$work/head" -o "$work/body" -w '%{http_code}' "$@" "$url$path")
+    got=$(curl -s --max-time 600 -D "$work/head" -o "$work/body" -w '%{http_code}' "$@" "$url$path")
     [ "$got" = "$want" ] || miss "$name: $* $path: $got instead of $want: $(head -c 200 "$work/body")"
     [ "$got" -lt 400 ] || grep -q '"error":{"message":"' "$work/body" || miss "$name: $* $path: no error of our form"
 }
@@ -52,7 +52,7 @@ ask 200 /v1/chat/completions -H "$json" -H "$browser" -H "Origin: $url" -d "$cha
 [ "$(metric zinc_generated_tokens_total "$url")" = 4 ] || miss "tokens were generated for pages"
 . tests/clients/locate.sh
 if [ -z "$slow_build" ] && [ -x "${CHROMIUM:-/usr/bin/chromium}" ] && client_locate playwright-core; then
-    timeout 100 node tests/clients/foreign.mjs "$url" || miss "Chromium: exit $?"
+    timeout 1200 node tests/clients/foreign.mjs "$url" || miss "Chromium: exit $?"
     [ "$(metric zinc_generated_tokens_total "$url")" = 5 ] || miss "tokens were generated for pages in Chromium"
 else
     echo "without Chromium: only the headers were tried"

@@ -17,11 +17,9 @@ replica() # NAME PORT
     "$zinc" serve -m "$model" --tier cpu --port "$2" --slots 4 --ctx 4096 --no-page --ready-file "$work/$1.ready" 2>"$work/$1.log" &
     running="$running $!"
     eval "$1=$!"
-    for _ in $(seq 600); do
-        [ -f "$work/$1.ready" ] && break
-        kill -0 "${!1}" 2>/dev/null || { cat "$work/$1.log"; miss "replica $1"; finish; }
-        sleep 0.1
-    done
+    local ready=$work/$1.ready p=${!1}
+    await eval '[ -f "$ready" ] || ended $p'
+    [ -f "$ready" ] || { cat "$work/$1.log"; miss "replica $1"; finish; }
     eval "url_$1=$(cat "$work/$1.ready")"
 }
 # block LANGUAGE: the doc's, with the ports of this test
@@ -38,13 +36,11 @@ free_port()
         (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || { echo "$p"; return; }
     done
 }
+forwards() { [ "$(curl -s --max-time 5 -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/health")" = 200 ]; }
 up() # the proxy forwards
 {
-    for _ in $(seq 100); do
-        kill -0 $proxy 2>/dev/null || break
-        [ "$(curl -s --max-time 5 -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/health")" = 200 ] && return
-        sleep 0.1
-    done
+    await eval 'ended $proxy || forwards'
+    forwards && return
     miss "$1 does not forward: $(tail -n 3 "$work/$1.log")"
     return 1
 }
@@ -53,7 +49,7 @@ ask()
 {
     local body=$1
     shift
-    curl -s --max-time 120 -o "$work/body" -D "$work/head" "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' "$@" -d "$body"
+    curl -s --max-time $patience -o "$work/body" -D "$work/head" "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' "$@" -d "$body"
     grep -q '^HTTP/[0-9.]* 200' "$work/head" && sed -n 's/^x-replica: *\([^\r]*\).*/\1/Ip' "$work/head"
 }
 # turn N K: the body of conversation N at its K-th question
@@ -68,7 +64,7 @@ turn()
 }
 stat_of() # URL METRIC
 {
-    curl -s --max-time 60 "$1/metrics" | sed -n "s/^$2 //p"
+    curl -s --max-time $patience "$1/metrics" | sed -n "s/^$2 //p"
 }
 
 check() # NAME: of the proxy that listens at $port
@@ -90,22 +86,15 @@ check() # NAME: of the proxy that listens at $port
         [ "$then" = "$first" ] || miss "$1: X-Session-Affinity went to '$first' and '$then'"
     done
     # a stream comes while it is made, and a client that leaves is noticed behind the proxy
-    curl -sN --max-time 600 "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' -d \
+    rm -f "$work/stream"
+    curl -sN --max-time $patience "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' -d \
         '{"stream":true,"ignore_eos":true,"max_tokens":3900,"messages":[{"role":"user","content":"Tell me a story."}]}' >"$work/stream" &
     local client=$!
-    for _ in $(seq 600); do
-        [ -s "$work/stream" ] && break
-        sleep 0.05
-    done
-    [ -s "$work/stream" ] || miss "$1: no piece of a stream"
+    await test -s "$work/stream" || miss "$1: no piece of a stream"
     kill $client
     wait $client 2>/dev/null
     grep -q '\[DONE\]' "$work/stream" && miss "$1: the stream was complete before its first piece came"
-    for _ in $(seq 300); do
-        [ "$(stat_of "$url_one" zinc_requests_running)$(stat_of "$url_two" zinc_requests_running)" = 00 ] && break
-        sleep 0.1
-    done
-    [ "$(stat_of "$url_one" zinc_requests_running)$(stat_of "$url_two" zinc_requests_running)" = 00 ] ||
+    await eval '[ "$(stat_of "$url_one" zinc_requests_running)$(stat_of "$url_two" zinc_requests_running)" = 00 ]' ||
         miss "$1: the client left, its request runs on"
 }
 # The first replica drains: nothing fails, all goes to the other one; then it comes back at its port.

@@ -31,7 +31,7 @@ from langchain_openai import ChatOpenAI
 URL, KEY, OPEN_URL = sys.argv[1:4]
 litellm.telemetry = False
 litellm.suppress_debug_info = True
-client = openai.OpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0, timeout=120)
+client = openai.OpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0, timeout=600)
 MODEL = client.models.list().data[0].id
 question = "What is the capital of France?"
 hello = [{"role": "system", "content": "You are a helpful assistant."}, {"role": "user", "content": question}]
@@ -61,7 +61,7 @@ def fails(cls, status, f):
 
 def metric(name):
     request = urllib.request.Request(URL + "/metrics", headers={"Authorization": f"Bearer {KEY}"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=600) as answer:
         for line in answer.read().decode().splitlines():
             if line.startswith(name + " "):
                 return float(line.split()[1])
@@ -69,7 +69,7 @@ def metric(name):
 
 
 def becomes(name, value):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while metric(name) != value:
         assert time.monotonic() < end, f"{name} is {metric(name)}, expected {value}"
         time.sleep(0.02)
@@ -289,22 +289,27 @@ def openai_leaving():
         for _, chunk in zip(range(4), stream):
             pass
     becomes("zinc_requests_running", 0)
-    fails(openai.APITimeoutError, None, lambda: client.with_options(timeout=0.3).chat.completions.create(**long))
-    becomes("zinc_requests_running", 0)
-    becomes("zinc_slots_busy", 0)
-    assert metric("zinc_requests_cancelled_total") == before + 2
+    assert metric("zinc_requests_cancelled_total") == before + 1
+    for wait in (0.3, 0.6, 1.2, 2.4, 4.8, 9.6): # it has to be long enough for the server to begin
+        fails(openai.APITimeoutError, None, lambda: client.with_options(timeout=wait).chat.completions.create(**long))
+        becomes("zinc_requests_running", 0)
+        becomes("zinc_slots_busy", 0)
+        if metric("zinc_requests_cancelled_total") == before + 2:
+            return
+    raise AssertionError("who does not wait for an answer cancels nothing")
 
 
 def hold(n, leave):
     """n streams that run or wait until `leave` is set."""
     def one():
-        try:
-            with client.chat.completions.create(**long, stream=True) as stream:
-                for _ in stream:
-                    if leave.is_set():
-                        break
-        except openai.APIError:
-            pass
+        while not leave.is_set():
+            try:
+                with client.chat.completions.create(**long, stream=True) as stream:
+                    for _ in stream:
+                        if leave.is_set():
+                            break
+            except openai.APIError:
+                time.sleep(0.02)
     threads = [threading.Thread(target=one) for _ in range(n)]
     for t in threads:
         t.start()
@@ -323,7 +328,7 @@ def openai_retries():
         e = fails(openai.RateLimitError, 429, lambda: client.chat.completions.create(**plain))
         assert e.code == "queue_full" and int(e.response.headers["retry-after"]) >= 1, e
         threading.Timer(0.5, leave.set).start()
-        a = client.with_options(max_retries=20).chat.completions.create(**plain)
+        a = client.with_options(max_retries=300).chat.completions.create(**plain)
         assert a.choices[0].message.content == whole.choices[0].message.content
     finally:
         leave.set()
@@ -335,7 +340,7 @@ def openai_retries():
 @test
 def openai_async():
     async def main():
-        async with openai.AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0, timeout=120) as c:
+        async with openai.AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0, timeout=600) as c:
             assert (await c.models.list()).data[0].id == MODEL
             both = await asyncio.gather(*(c.chat.completions.create(**plain) for _ in range(3)))
             assert {a.choices[0].message.content for a in both} == {whole.choices[0].message.content}

@@ -36,7 +36,7 @@ def events(text):
 
 def check(request):
     expect, body = request["expect"], request.get("body")
-    c = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
+    c = http.client.HTTPConnection(url.hostname, url.port, timeout=600)
     c.request(request["method"], request["path"], json.dumps(body) if body is not None else None, request["headers"])
     answer = c.getresponse()
     text = answer.read().decode()

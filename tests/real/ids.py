@@ -29,7 +29,7 @@ class Zinc:
             stdout=subprocess.PIPE,
             stderr=sys.stderr,
             check=True,
-            timeout=120,
+            timeout=1200,
         ).stdout
 
     def ids(self, data, *flags):

@@ -348,7 +348,7 @@ def post(url, body):
         url + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
-        return urllib.request.urlopen(request, timeout=300)
+        return urllib.request.urlopen(request, timeout=1200)
     except urllib.error.HTTPError as e:
         raise Refused(json.load(e)["error"]["message"])
 

@@ -6,7 +6,7 @@
 need_real model
 need_real clients # for jsonschema
 serve requests -m "$real_model" --tier cpu --ctx 512 --slots 2 --max-tokens 40 --cors http://localhost:3000 --quiet || finish
-PYTHONDONTWRITEBYTECODE=1 timeout 300 "$real_python" tests/real/clients_requests.py "$url" tests/real/requests/*.json ||
+PYTHONDONTWRITEBYTECODE=1 timeout 1500 "$real_python" tests/real/clients_requests.py "$url" tests/real/requests/*.json ||
     miss "clients_requests.py: exit $?"
 serve_end requests $pid
 finish

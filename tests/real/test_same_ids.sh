@@ -19,5 +19,5 @@ else
 fi
 [ $absent -eq 0 ] || echo "skipped: $absent cases: not in ${ZINC_SHARED:-../shared}/vocab (set ZINC_SHARED)"
 
-timeout 500 "$real_python" tests/real/ids.py "$zinc" "${vocabularies[@]}" || miss "ids.py: exit $?"
+timeout 1500 "$real_python" tests/real/ids.py "$zinc" "${vocabularies[@]}" || miss "ids.py: exit $?"
 finish

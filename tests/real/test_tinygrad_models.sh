@@ -14,7 +14,7 @@ same_tokens() # GPU FAMILY TYPE N
     make_model "$2" "$3" "$model" || return
     want=$("$zinc" run -m "$model" --tier cpu:exact --prompt-tokens $prompt -n "$4" --temp 0 --ignore-eos \
         --print-tokens --dump-logits "$ours" 2>"$work/log") || { miss "zinc run: $(tail -n 1 "$work/log")"; return; }
-    if ! timeout 300 "$amdsim" --plain-offsets --gpu "$gpu" "$real_python" tests/real/tinygrad_model.py "$model" $prompt "$4" \
+    if ! timeout 1200 "$amdsim" --plain-offsets --gpu "$gpu" "$real_python" tests/real/tinygrad_model.py "$model" $prompt "$4" \
         "$theirs" >"$work/out" 2>"$work/log"; then
         miss "$name: $(tr '\r' '\n' <"$work/log" | grep -v compiling | tail -n 3)"
         return

@@ -24,7 +24,7 @@ tinygrad_run()
 {
     local name=$1 log=$work/log
     shift
-    if timeout "${TINYGRAD_TIMEOUT:-300}" "$amdsim" --plain-offsets --gpu "$gpu" "$real_python" tests/real/"$@" >"$log" 2>&1; then
+    if timeout "${TINYGRAD_TIMEOUT:-1200}" "$amdsim" --plain-offsets --gpu "$gpu" "$real_python" tests/real/"$@" >"$log" 2>&1; then
         echo "ok    $gpu $name: $(tail -n 2 "$log" | tr '\n' ' ')"
     else
         miss "$gpu $name: exit $?"
