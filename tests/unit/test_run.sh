@@ -49,7 +49,17 @@ has '^  FAIL  a/test_bits.sh .*chmod \+x tests/a/test_bits.sh' "no run bit"
 has '^  FAIL  a/test_unbuilt .*not built' "not built"
 has '^  skip  a/test_part.sh .*3 of its cases: no vocabularies' "skipped in part"
 has '^  skip  a/test_skip.sh .*no such device' "skipped"
-[ "$(sed -n '/FAIL  a\/test_bad/,/line 200/p' out | grep -c 'line [0-9]* of bad')" = 200 ] || miss "output of a failure is not whole"
+[ "$(sed -n '/FAIL  a\/test_bad/,/line 200/p' out | grep -c 'line [0-9]* of bad')" = 65 ] || miss "not beginning and end of a long output"
+[ "$(wc -l <build/tests/failed/a.test_bad.sh.log)" = 200 ] || miss "a long output is not kept whole"
+# What failed, and why, comes last.
+[ "$(tail -n 10 out | sed -n '/^failed: a\/test_bad.sh: exit 3$/,$p' | grep -c '^    |  line \(19[6-9]\|200\) of bad')" = 5 ] ||
+    miss "the end does not say why test_bad failed"
+has '^failed: a/test_unbuilt: not built' "the end tells of what is not built"
+has '^failed: a/test_bits.sh: no run bit' "the end tells of what cannot run"
+script c/test_misses <<<'echo "MISS: one is wrong"; echo "MISS: two are"; for i in $(seq 100); do echo more; done; exit 1'
+JOBS=1 "$run" build c >out 2>&1
+[ "$(tail -n 4 out | head -n 3 | tr '\n' '/')" = "failed: c/test_misses.sh: exit 1/    |  MISS: one is wrong/    |  MISS: two are/" ] ||
+    miss "the misses do not come last"
 JOBS=1 "$run" build b >out 2>&1 && miss "no such suite, and exit 0"
 closes "0 passed, 1 failed, 0 skipped" "no such suite"
 JOBS=1 "$run" build a/test_ok >out 2>&1 || miss "one test by its name: exit $?"
