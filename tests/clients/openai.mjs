@@ -38,7 +38,7 @@ async function metric(name) {
 }
 
 // Waits go on for as long as a slow machine may need: only what never comes takes them to their end.
-const patience = 600000
+const patience = 300000
 async function until(what, f) {
   for (const end = Date.now() + patience; !(await f()); await sleep(20)) assert.ok(Date.now() < end, `waited in vain for: ${what}`)
 }

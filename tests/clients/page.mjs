@@ -37,7 +37,7 @@ function check(ok, what) {
   if (!ok) throw new Error(what);
 }
 // Waits go on for as long as a slow machine may need: only what never comes takes them to their end.
-const patience = 600000;
+const patience = 300000;
 async function until(what, f) {
   for (const end = Date.now() + patience; ;) {
     if (await f()) return;

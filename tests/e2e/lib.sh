@@ -9,7 +9,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/zinc-e2e.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 misses=0
 missed=
-patience=600 # seconds: how long waits go on for what must come; only what never comes takes them
+patience=300 # seconds: how long waits go on for what must come; only what never comes takes them
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 
 # The families that this release runs; `types FAMILY` are weight types beside F32 that fit it.

@@ -105,7 +105,7 @@ struct had {
 static struct had have(int threads)
 {
     struct had h = { fail_live(), entries_of("/proc/self/fd"), entries_of("/proc/self/task") };
-    for (int i = 0; i < 100 && h.threads > threads; i++) {
+    for (int i = 0; i < (threads ? 30000 : 100) && h.threads > threads; i++) {
         usleep(1000);
         h.threads = entries_of("/proc/self/task");
     }

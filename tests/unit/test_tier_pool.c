@@ -133,7 +133,7 @@ START_TEST(idle_threads_sleep)
     /* They come to rest, and nothing wakes them while there is nothing to do. */
     int n = 0, asleep = 0;
     long before = 0, after = -1;
-    for (int tries = 0; tries < 100 && after != before; tries++) { /* one that is on its way to sleep may take long */
+    for (int tries = 0; tries < 3000 && (after != before || asleep < n); tries++) { /* on its way to sleep one may take long */
         look_at_threads(&n, &asleep, &before);
         usleep(100000);
         look_at_threads(&n, &asleep, &after);
