@@ -30,17 +30,17 @@ load_end() # NAME
 # Recurrent state, sliding windows and plain attention; few slots, so that they are taken over and over.
 verify()
 {
-    local family=$1 type=$2 distinct=60 n=300
+    local family=$1 type=$2 distinct=60 n=300 size="--prefix-words 60 --tokens 24"
     shift 2
     local forms="--forms 50 $*"
-    [ -n "$slow_build" ] && distinct=12 n=50
+    [ -n "$slow_build" ] && distinct=12 n=50 size="--prefix-words 20 --tokens 12"
     make_model "$family" "$type" "$work/$family.gguf" || return
     set -- -m "$work/$family.gguf" --tier cpu --ctx 2048 --quiet
     serve alone "$@" --slots 1 --cache-mib 0 || return
-    load "$family alone" --distinct $distinct $forms --prefix-words 60 --tokens 24 --solo "$work/expected"
+    load "$family alone" --distinct $distinct $forms $size --solo "$work/expected"
     serve_end alone $pid
     serve many "$@" --slots 4 --queue 256 --cache-mib 64 || return
-    load "$family" -n $n -c 64 --distinct $distinct $forms --prefix-words 60 --tokens 24 --slow 5 --drop 15 --bad 5 \
+    load "$family" -n $n -c 64 --distinct $distinct $forms $size --slow 5 --drop 15 --bad 5 \
         --verify "$work/expected"
     all_quiet "$family" "$url"
     [ "$(metric zinc_prefix_hits_total "$url")" -gt 0 ] || miss "$family: no prefix was used again"
@@ -48,7 +48,7 @@ verify()
     # A short queue, all of it taken until somebody was refused: what is refused comes again
     serve short "$@" --slots 2 --queue 4 --cache-mib 1 || return
     take_places 2 4
-    load_begin "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct $forms --prefix-words 60 --tokens 24 --retry \
+    load_begin "$family, short queue" -n $((n / 6)) -c 12 --distinct $distinct $forms $size --retry \
         --verify "$work/expected"
     await metric_is_over zinc_requests_refused_total 0 "$url" || miss "$family: nothing was refused"
     leave_places
@@ -94,5 +94,11 @@ load "32 streams" -n $((n / 4)) -c 32 --plain 0 --distinct 500 --tokens 256
 { metric zinc_busy_seconds_total "$url" && metric zinc_step_seconds_total "$url" && metric zinc_generated_tokens_total "$url"; } |
     tr '\n' ' ' | awk '{ printf "scheduler: %.2f us per token (%d tokens; %.2f s in rounds, %.2f s of them in the tier)\n",
         ($1 - $2) / $3 * 1e6, $3, $1, $2 }'
+# A server that stands still is found.
+kill -STOP $pid
+"$loadgen" -n 2 -c 2 --timeout 1 "$url" >"$work/report" 2>&1
+rc=$?
+kill -CONT $pid
+[ $rc -eq 1 ] && grep -q '^  hangs  *2 ' "$work/report" || miss "two requests to a server that was stopped: exit $rc: $(tail -n 3 "$work/report")"
 serve_end streams $pid
 finish
