@@ -25,6 +25,8 @@ static const char help[] =
     "  --kernel-version V   of the modelled driver (6.18): interface version, rules of CREATE_QUEUE, save area\n"
     "  --plain-offsets      for programs whose calls of mmap cannot be seen (ctypes, syscall) and whose doorbell's is\n"
     "                       refused with EOVERFLOW: hands out offsets that the real mmap takes\n"
+    "  --user-queues WHAT   of the render node: on (default), off as without amdgpu.user_queue, only: no CS on compute\n"
+    "  --firmware LIST      versions, as me=2390,pfp=2530,mec=2600,mes=120: too old, and there are no user queues\n"
     "  --lenient            take any context save area (libhsakmt before 2025 does not know gfx12's)\n"
     "\n"
     "Execution\n"
@@ -61,6 +63,8 @@ static const struct option_def {
     { "--hang-insts", "AMDSIM_HANG_INSTS", true },
     { "--kernel-version", "AMDSIM_KERNEL", true },
     { "--inject", "AMDSIM_INJECT", true },
+    { "--user-queues", "AMDSIM_USER_QUEUES", true },
+    { "--firmware", "AMDSIM_FIRMWARE", true },
     { "--strict", "AMDSIM_STRICT", false },
     { "--skip-execution", "AMDSIM_SKIP_EXECUTION", false },
     { "--small-bar", "AMDSIM_SMALL_BAR", false },

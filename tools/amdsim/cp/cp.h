@@ -59,6 +59,8 @@ struct cp_queue_desc {
     uint64_t ring_bytes;
     gva eop;                /* 0: none; then an end-of-pipe event faults at address 0, as hardware does             */
     uint64_t *doorbell;     /* host address of its cell, primed with ~0; NULL: none (wptr is polled)                */
+    uint64_t *fence_cell;   /* PM4, user queues of the render node: PROTECTED_FENCE_SIGNAL writes there how many dwords
+                             * of the ring were read; NULL: the queue knows no such packet                           */
     gva queue_struct;       /* AQL: the amd_queue_t; 0: derived from wptr                                           */
 };
 /* 0 and *id, or -ENOMEM. A queue runs as soon as its doorbell is rung: a 64-bit store to the cell. The cell is set

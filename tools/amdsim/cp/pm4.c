@@ -33,7 +33,8 @@ typedef enum step pm4_fn(struct cp_queue *q, const uint32_t *dw, uint32_t n);
     X(0x93, WAIT_REG_MEM64, 8, 8, pm4_wait_reg_mem)                                                                  \
     X(0x95, HDP_FLUSH, 1, 1, pm4_nop)                                                                                \
     X(0x9B, SET_SH_REG_INDEX, 2, 0x3FFF, pm4_set_sh_reg)                                                             \
-    X(0xBA, SET_SH_REG_PAIRS, 2, 0x3FFE, pm4_set_sh_reg_pairs)
+    X(0xBA, SET_SH_REG_PAIRS, 2, 0x3FFE, pm4_set_sh_reg_pairs)                                                       \
+    X(0xD0, PROTECTED_FENCE_SIGNAL, 1, 1, pm4_protected_fence_signal)
 
 /* X(opcode, NAME, why not): known to AMD's documents, refused here. */
 #define PM4_REFUSED(X)                                                                                               \
@@ -43,8 +44,7 @@ typedef enum step pm4_fn(struct cp_queue *q, const uint32_t *dw, uint32_t n);
     X(0xA8, DISPATCH_INDIRECT_INTERLEAVED, "not modelled; use DISPATCH_INDIRECT")                                    \
     X(0xBB, SET_SH_REG_PAIRS_PACKED, "not modelled; use SET_SH_REG")                                                 \
     X(0xBD, SET_SH_REG_PAIRS_PACKED_N, "not modelled; use SET_SH_REG")                                               \
-    X(0xD0, PROTECTED_FENCE_SIGNAL, "only on user-mode queues of the DRM node")                                      \
-    X(0xD1, FENCE_WAIT_MULTI, "only on user-mode queues of the DRM node")
+    X(0xD1, FENCE_WAIT_MULTI, "not modelled; wait for the cell's value with WAIT_REG_MEM64")
 
 /* ---- helpers ---- */
 
@@ -346,6 +346,8 @@ static enum step pm4_indirect_buffer(struct cp_queue *q, const uint32_t *dw, uin
         return cp_stop(q, "VMID %u: a user's queue has 0 there", dw[3] >> 24 & 15);
     if (chain && !q->depth)
         return cp_stop(q, "the ring cannot chain to a buffer; clear bit 20");
+    if (q->d.fence_cell && !q->depth && !(dw[3] >> 30 & 1))
+        return cp_stop(q, "a user queue's buffer inherits the queue's VMID: set DW3 bit 30 (INHERIT_VMID_MQD_COMPUTE)");
     cp_trace(q, "%s 0x%llx, %u dwords", chain ? "chain to" : "call", (unsigned long long)address_of(dw + 1),
              dw[3] & 0xFFFFF);
     if (chain)
@@ -473,6 +475,24 @@ static enum step pm4_release_mem(struct cp_queue *q, const uint32_t *dw, uint32_
         cp_event_push(q->c, &(struct cp_event){ .kind = EV_INTERRUPT, .queue = q->id, .ctxid = dw[7] });
     cp_trace(q, "event 0x%x, gcr 0x%x, data_sel %u, int_sel %u: 0x%llx = 0x%x", type, dw[1] >> 12 & 0x1FFF, data_sel,
              int_sel, (unsigned long long)address_of(dw + 3), dw[5]);
+    return STEP_NEXT;
+}
+
+/* The driver's fence of a user queue: how far the ring was read, this packet included, and an interrupt. It is the last
+ * packet that the write pointer announces, so the value is that pointer (amdgpu_userq_fence_read_wptr). */
+static enum step pm4_protected_fence_signal(struct cp_queue *q, const uint32_t *dw, uint32_t n)
+{
+    if (!q->d.fence_cell)
+        return cp_stop(q, "only on user-mode queues of the DRM node");
+    if (q->depth)
+        return cp_stop(q, "it belongs into the ring, behind the indirect buffer");
+    if (reserved(q, dw, 1, 0))
+        return STEP_DEAD;
+    if (cp_waves_run(q))
+        return STEP_WAIT;
+    __atomic_store_n(q->d.fence_cell, q->pos, __ATOMIC_RELEASE);
+    cp_event_push(q->c, &(struct cp_event){ .kind = EV_INTERRUPT, .queue = q->id });
+    cp_trace(q, "read up to dword %llu", (unsigned long long)q->pos);
     return STEP_NEXT;
 }
 

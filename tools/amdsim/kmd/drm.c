@@ -64,6 +64,7 @@ void drm_release(struct drm_file *d)
 {
     if (--d->refs)
         return;
+    drm_userqs_release(d);
     for (uint32_t i = 1; i <= d->ctxs.n; i++)
         if (table_get(&d->ctxs, i))
             ctx_destroy(table_get(&d->ctxs, i)); /* waits for its submissions */
@@ -173,10 +174,8 @@ static int locked(struct drm_file *d, unsigned nr, unsigned size, void *arg)
     case DRM_VM: return vm_call(arg);
     case DRM_FENCE_TO_HANDLE: return drm_fence_to_handle(d, arg);
     case DRM_SCHED: return kmd_why(-EACCES, "SCHED: for the master of the card");
-    case DRM_USERQ:
-    case DRM_USERQ_SIGNAL:
-    case DRM_USERQ_WAIT: /* off unless the kernel was started with amdgpu.user_queue=1 */
-        return kmd_why(-EOPNOTSUPP, "DRM ioctl 0x%02x: user queues are off (DEV_INFO.userq_ip_mask is 0)", nr);
+    case DRM_USERQ: return drm_userq(d, arg);
+    case DRM_USERQ_SIGNAL: return drm_userq_signal(d, arg);
     default: return kmd_why(-EINVAL, "DRM ioctl 0x%02x with %u bytes: unknown", nr, size);
     }
 }
@@ -188,6 +187,7 @@ int drm_ioctl(struct file *f, unsigned nr, unsigned size, void *arg)
     case DRM_WAIT_FENCES: return drm_wait_fences(f->drm, arg);
     case DRM_GEM_WAIT_IDLE: return drm_wait_idle(f->drm, arg);
     case DRM_CS: return drm_cs(f->drm, arg);
+    case DRM_USERQ_WAIT: return drm_userq_wait(f->drm, arg);
     }
     if (nr >= DRM_SYNCOBJ_CREATE && nr <= DRM_SYNCOBJ_TIMELINE_SIGNAL)
         return drm_syncobj_ioctl(f->drm, nr, arg);

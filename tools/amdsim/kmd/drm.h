@@ -46,9 +46,12 @@ struct syncobj {
 struct drm_file {
     uint32_t refs;
     struct gpuvm *vm;
-    struct table bos, ctxs, lists, syncobjs;
+    struct table bos, ctxs, lists, syncobjs, userqs;
+    uint64_t *seq64;        /* cells of its user queues; NULL: it had none */
 };
 
+/* Compute rings that clients get; none when user queues replace them. */
+uint32_t drm_n_rings(void);
 int drm_info(struct drm_file *d, void *arg);
 
 int drm_gem_create(struct drm_file *d, void *arg);
@@ -77,6 +80,16 @@ void fence_ref(struct fence *f);
 void fence_unref(struct fence *f);
 /* Sleeps until f is done (0), the absolute time has come (-ETIME) or a signal arrived; no locks held. */
 int fence_wait(struct fence *f, uint64_t deadline_ns);
+
+/* drm_userq.c */
+bool drm_userq_offered(const char **why); /* false: *why not */
+uint32_t drm_userq_slots(void);           /* compute queues that can run at once, 0: no user queues */
+int drm_userq(struct drm_file *d, void *arg);
+int drm_userq_signal(struct drm_file *d, void *arg);
+int drm_userq_wait(struct drm_file *d, void *arg); /* sleeps: called without locks */
+void drm_userqs_release(struct drm_file *d);
+void drm_userq_range_goes(struct drm_file *d, gva va, uint64_t bytes); /* queues that live in it stop */
+void drm_userq_fork_child(void);
 
 int drm_syncobj_ioctl(struct drm_file *d, unsigned nr, void *arg); /* all of them; card.lock taken inside */
 /* The fence that a submission has to wait for; *none: there is nothing to wait for. */

@@ -70,7 +70,7 @@ enum { QUERY2_RESET = 1, QUERY2_GUILTY = 4 };
 
 static struct entity *entity_of(struct ctx *c, uint32_t ip, uint32_t instance, uint32_t ring, const char *call)
 {
-    uint32_t n = ip == IP_COMPUTE ? DRM_N_RINGS : ip == IP_DMA ? card.opt.chip->n_sdma : 0;
+    uint32_t n = ip == IP_COMPUTE ? drm_n_rings() : ip == IP_DMA ? card.opt.chip->n_sdma : 0;
     if (instance || ring >= n) {
         kmd_why(-EINVAL, "%s: hardware block %u.%u ring %u; compute (1) and DMA (2) are modelled", call, ip, instance,
                 ring);
@@ -348,6 +348,7 @@ void drm_on_fault(void)
 
 void drm_fork_child(void)
 {
+    drm_userq_fork_child();
     all_running = NULL;
 }
 

@@ -8,7 +8,7 @@
 
 #include "tools/amdsim/kmd/drm.h"
 
-enum { DOMAIN_CPU = 1, DOMAIN_GTT = 2, DOMAIN_VRAM = 4, GEM_NO_CPU_ACCESS = 2, GEM_COHERENT = 1 << 13,
+enum { DOMAIN_CPU = 1, DOMAIN_GTT = 2, DOMAIN_VRAM = 4, DOMAIN_DOORBELL = 0x40, GEM_NO_CPU_ACCESS = 2, GEM_COHERENT = 1 << 13,
        GEM_UNCACHED = 1 << 14 };
 enum { VA_MAP = 1, VA_UNMAP, VA_CLEAR, VA_REPLACE };
 enum { PAGE_WRITEABLE = 4, PAGE_EXECUTABLE = 8, PAGE_PRT = 16, MTYPE_SHIFT = 5, MTYPE_UC = 4 };
@@ -21,10 +21,38 @@ static struct bo *bo_of(struct drm_file *d, uint32_t handle, const char *call)
     return bo;
 }
 
+/* Doorbells of user queues: a page of the card's register space, here memory whose cells the command processor watches.
+ * Kernels before 6.16 keep the domain to themselves. */
+static int doorbell_create(struct drm_file *d, union drm_gem_create_args *a)
+{
+    int err = -ENOMEM;
+    uint32_t handle;
+    if (kmd_options()->kernel < 6016 || !a->bytes || a->bytes > KMD_DOORBELL_BYTES)
+        return kmd_why(-EINVAL, "GEM_CREATE: 0x%llx bytes of doorbells%s", (unsigned long long)a->bytes,
+                       kmd_options()->kernel < 6016 ? ": not before Linux 6.16" : "");
+    struct bo *bo = bo_create(KMD_GTT, a->bytes, true, &err);
+    if (!bo)
+        return err;
+    bo->doorbell = true;
+    bo->drm_domains = DOMAIN_DOORBELL;
+    bo->drm_flags = (uint32_t)a->flags;
+    memset(bo->host, 0xff, bo->bytes);
+    int rc = table_add(&d->bos, bo, &handle);
+    if (rc != 0) {
+        bo_unref(bo);
+        return rc;
+    }
+    memset(a, 0, sizeof *a);
+    a->out.handle = handle;
+    return 0;
+}
+
 int drm_gem_create(struct drm_file *d, void *arg)
 {
     union drm_gem_create_args *a = arg;
     uint64_t domains = a->domains, flags = a->flags;
+    if (domains == DOMAIN_DOORBELL)
+        return doorbell_create(d, a);
     if (!a->bytes || !(domains & (DOMAIN_CPU | DOMAIN_GTT | DOMAIN_VRAM)) ||
         (domains & ~(uint64_t)(DOMAIN_CPU | DOMAIN_GTT | DOMAIN_VRAM)))
         return kmd_why(-EINVAL, "GEM_CREATE: %llu bytes in domains 0x%llx; CPU, GTT and VRAM are modelled",
@@ -63,6 +91,12 @@ int drm_gem_mmap(struct drm_file *d, void *arg)
     return 0;
 }
 
+static int unmap(struct drm_file *d, gva va, uint64_t bytes)
+{
+    drm_userq_range_goes(d, va, bytes);
+    return gpuvm_unmap(d->vm, va, bytes);
+}
+
 int drm_gem_close(struct drm_file *d, void *arg)
 {
     const struct drm_gem_close_args *a = arg;
@@ -74,7 +108,7 @@ int drm_gem_close(struct drm_file *d, void *arg)
         elsewhere = table_get(&d->bos, i) == bo;
     for (uint32_t i = 0; i < d->vm->n && !elsewhere;) /* its addresses go with the last handle */
         if (d->vm->maps[i].bo == bo)
-            gpuvm_unmap(d->vm, d->vm->maps[i].va, d->vm->maps[i].bytes);
+            unmap(d, d->vm->maps[i].va, d->vm->maps[i].bytes);
         else
             i++;
     bo_unref(bo);
@@ -98,6 +132,8 @@ static int va_map(struct drm_file *d, const struct drm_gem_va_args *a)
     struct bo *bo = bo_of(d, a->handle, "GEM_VA");
     if (!bo)
         return -ENOENT;
+    if (bo->doorbell)
+        return kmd_why(-EINVAL, "GEM_VA: doorbells for the GPU's own use are not modelled");
     if (a->off % KMD_PAGE || a->off > bo->bytes || a->bytes > bo->bytes - a->off)
         return kmd_why(-EINVAL, "GEM_VA: 0x%llx bytes at 0x%llx of a buffer of 0x%llx", (unsigned long long)a->bytes,
                        (unsigned long long)a->off, (unsigned long long)bo->bytes);
@@ -120,20 +156,20 @@ int drm_gem_va(struct drm_file *d, void *arg)
         break;
     case VA_UNMAP:
         m = gpuvm_find(d->vm, a->va);
-        rc = m && m->va == a->va ? gpuvm_unmap(d->vm, m->va, m->bytes)
+        rc = m && m->va == a->va ? unmap(d, m->va, m->bytes)
                                  : kmd_why(-ENOENT, "GEM_VA: no mapping begins at 0x%llx", (unsigned long long)a->va);
         break;
     case VA_CLEAR:
-        rc = gpuvm_unmap(d->vm, a->va, a->bytes);
+        rc = unmap(d, a->va, a->bytes);
         break;
     case VA_REPLACE:
-        rc = gpuvm_unmap(d->vm, a->va, a->bytes);
+        rc = unmap(d, a->va, a->bytes);
         rc = rc == 0 ? va_map(d, a) : rc;
         break;
     default:
         rc = kmd_why(-EINVAL, "GEM_VA: operation %u", a->op);
     }
-    if (rc == 0 && a->point && a->syncobj) { /* page tables are current when the call returns */
+    if (rc == 0 && a->syncobj) { /* page tables are current when the call returns */
         struct fence *f = fence_new(0);
         if (!f)
             return -ENOMEM;

@@ -19,6 +19,11 @@ static uint64_t visible_vram(void)
     return card.opt.small_bar && all > bar ? bar : all;
 }
 
+uint32_t drm_n_rings(void)
+{
+    return kmd_options()->user_queues == KMD_USERQ_ONLY && drm_userq_slots() ? 0 : DRM_N_RINGS;
+}
+
 /* Graphics rings are not modelled: there are none. */
 static struct drm_hw_ip hw_ip(uint32_t type)
 {
@@ -27,7 +32,8 @@ static struct drm_hw_ip hw_ip(uint32_t type)
     if (type == IP_COMPUTE) {
         ip.major = c->gc_major;
         ip.minor = c->gc_minor;
-        ip.rings = (1u << DRM_N_RINGS) - 1;
+        ip.rings = (1u << drm_n_rings()) - 1;
+        ip.userq_slots = drm_userq_slots();
         ip.discovery_version = c->gc_major << 16 | c->gc_minor << 8 | c->gc_rev;
     } else if (type == IP_DMA) {
         ip.major = c->sdma_major;
@@ -54,7 +60,7 @@ static void dev_info(struct drm_dev_info *i)
         .cu_per_array = c->n_cu / arrays, .n_tcc = c->vram_width / 16, .gs_vgt_depth = 32, .gs_prim_depth = 1792,
         .max_gs_waves = 32, .pcie_lanes = 16, .high_va_offset = 0xffff800000000000, .high_va_max = ~0ull << 12,
         .min_engine_khz = 500000, .min_memory_khz = 96000, .tcp_kib = 32, .n_sqc_per_wgp = 1, .sqc_data_kib = 16,
-        .sqc_inst_kib = 32, .gl1c_kib = 256, .gl2c_kib = c->gfx12 ? 8192 : 6144, .userq_ip_mask = 0,
+        .sqc_inst_kib = 32, .gl1c_kib = 256, .gl2c_kib = c->gfx12 ? 8192 : 6144, .userq_ip_mask = drm_userq_slots() ? 1u << IP_COMPUTE : 0,
     };
     for (uint32_t se = 0; se < c->n_se; se++) /* engines beyond the fourth use the other columns */
         for (uint32_t a = 0; a < c->arrays_per_se; a++)
@@ -121,8 +127,10 @@ static int answer(const struct drm_info_args *a, void *out, uint32_t *bytes)
     case INFO_HW_IP_INFO:
     case INFO_HW_IP_COUNT: return ip_query(a, out, bytes);
     case INFO_TIMESTAMP: u64 = cp_clock(); break;
-    case INFO_FW_VERSION: /* 8: MEC, 0xb: SDMA; the numbers as the topology gives them */
-        pair[0] = a->fw.type == 8 ? (card.opt.chip->gfx12 ? 96 : 622) : a->fw.type == 0xb ? 14 : 1;
+    case INFO_FW_VERSION: /* 4: ME, 5: PFP, 8: MEC, 0xb: SDMA, 0x1a: MES */
+        pair[0] = a->fw.type == 4 ? card.opt.firmware[KMD_FW_ME] : a->fw.type == 5 ? card.opt.firmware[KMD_FW_PFP]
+                : a->fw.type == 8 ? card.opt.firmware[KMD_FW_MEC] : a->fw.type == 0x1a ? card.opt.firmware[KMD_FW_MES]
+                : a->fw.type == 0xb ? 14 : 1;
         pair[1] = 1;
         memcpy(out, pair, sizeof pair);
         return 0;

@@ -265,6 +265,8 @@ static void acknowledge(uint32_t id)
 /* The context id names the event when its slot was written; else every slot is looked at, as the kernel does. */
 void kfd_on_interrupt(void *user, uint32_t queue, uint32_t ctxid)
 {
+    if (drm_userq_interrupt(queue))
+        return;
     pthread_mutex_lock(&card.event_lock);
     if (page && ctxid < N_SLOTS && events[ctxid].used &&
         __atomic_load_n(&page[ctxid], __ATOMIC_SEQ_CST) != ~0ull)
@@ -302,12 +304,18 @@ void kfd_on_fault(void *user, const struct cp_fault *f)
                 };
                 set(id);
             }
+    } else if (drm_userq_on_fault(f->queue)) {
+        kmd_dmesg("exception in a user queue: %s", f->text);
+        pthread_mutex_unlock(&card.event_lock);
+        return;
     } else {
         kmd_dmesg("GPU hang or exception, reset begins: %s", f->text);
         card.reset_pending = true;
         kfd_on_hang();
     }
-    if (!f->page || !kfd_owns_queue(f->queue))
+    if (f->page && drm_userq_on_fault(f->queue))
+        ;
+    else if (!f->page || !kfd_owns_queue(f->queue))
         drm_on_fault();
     pthread_mutex_unlock(&card.event_lock);
 }

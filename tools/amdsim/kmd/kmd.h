@@ -49,6 +49,10 @@ enum kmd_injection {
     KMD_N_INJECTIONS
 };
 
+/* The module parameter amdgpu.user_queue: -1 and 0, 1, 2. */
+enum kmd_user_queues { KMD_USERQ_OFF, KMD_USERQ_ON, KMD_USERQ_ONLY };
+enum kmd_firmware { KMD_FW_ME, KMD_FW_PFP, KMD_FW_MEC, KMD_FW_MES, KMD_N_FIRMWARES };
+
 struct kmd_options {
     const struct chip *chip;
     uint64_t vram_bytes;
@@ -57,6 +61,8 @@ struct kmd_options {
     uint64_t hang_insts;
     const char *trace;
     bool strict, skip_execution, small_bar, lenient, log, stats, plain_offsets;
+    enum kmd_user_queues user_queues;
+    uint32_t firmware[KMD_N_FIRMWARES];
     bool inject[KMD_N_INJECTIONS];
 };
 
@@ -75,6 +81,7 @@ struct bo {
     uint64_t bytes, off;
     uint8_t *host;
     bool cpu_access;        /* clients may map it                       */
+    bool doorbell;          /* made in the domain DOORBELL: a page of cells */
     uint32_t refs;
     uint32_t drm_flags, drm_domains;
     uint64_t metadata_flags, tiling;
@@ -114,7 +121,8 @@ struct file {
 
 /* A submission's completion; under card.event_lock. */
 struct fence {
-    uint64_t seq;
+    uint64_t seq;           /* of a user queue: its write pointer */
+    uint64_t seq64_va;      /* of a user queue: where the GPU finds its progress, else 0 */
     bool done, failed;
     uint32_t refs;
 };
@@ -261,6 +269,9 @@ void drm_release(struct drm_file *d);
 struct gpuvm *drm_vm(struct drm_file *d);
 void syncobj_unref(struct syncobj *s);
 void drm_fork_child(void);
+/* Of a user queue: an interrupt (without locks), a fault (event_lock held). False: the queue is no such one. */
+bool drm_userq_interrupt(uint32_t cp_id);
+bool drm_userq_on_fault(uint32_t cp_id);
 void drm_on_fault(void);                     /* event_lock held: submissions that will not end */
 
 #endif

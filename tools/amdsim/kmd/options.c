@@ -105,6 +105,41 @@ static void read_injections(struct kmd_options *o)
     }
 }
 
+static void read_user_queues(struct kmd_options *o)
+{
+    const char *v = getenv("AMDSIM_USER_QUEUES");
+    o->user_queues = KMD_USERQ_ON;
+    if (!v || !*v || strcmp(v, "on") == 0)
+        return;
+    if (strcmp(v, "off") != 0 && strcmp(v, "only") != 0)
+        kmd_say("AMDSIM_USER_QUEUES is '%s', expected off, on or only; taken as on", v);
+    else
+        o->user_queues = v[1] == 'f' ? KMD_USERQ_OFF : KMD_USERQ_ONLY;
+}
+
+/* "mec=2600,mes=110" over versions that are new enough for everything. */
+static void read_firmware(struct kmd_options *o)
+{
+    static const char *const names[KMD_N_FIRMWARES] = { "me", "pfp", "mec", "mes" };
+    static const uint32_t gfx11[] = { 2440, 2600, 2670, 130 }, gfx12[] = { 2860, 2920, 3168, 130 };
+    const char *v = getenv("AMDSIM_FIRMWARE");
+    char list[128];
+    memcpy(o->firmware, o->chip->gfx12 ? gfx12 : gfx11, sizeof o->firmware);
+    snprintf(list, sizeof list, "%s", v ? v : "");
+    for (char *save = NULL, *t = strtok_r(list, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+        char *value = strchr(t, '=');
+        int i = 0;
+        if (value)
+            *value++ = 0;
+        while (i < KMD_N_FIRMWARES && strcmp(t, names[i]) != 0)
+            i++;
+        if (i == KMD_N_FIRMWARES || !value || !*value || strspn(value, "0123456789") != strlen(value))
+            kmd_say("AMDSIM_FIRMWARE: '%s' is not one of me, pfp, mec or mes with = and a version", t);
+        else
+            o->firmware[i] = (uint32_t)strtoul(value, NULL, 10);
+    }
+}
+
 static void parse(struct kmd_options *o)
 {
     const char *gpu = getenv("AMDSIM_GPU");
@@ -127,6 +162,8 @@ static void parse(struct kmd_options *o)
     o->log = is_on("AMDSIM_LOG");
     o->stats = is_on("AMDSIM_STATS");
     o->plain_offsets = is_on("AMDSIM_PLAIN_OFFSETS");
+    read_user_queues(o);
+    read_firmware(o);
     read_injections(o);
 }
 

@@ -175,7 +175,7 @@ static void put_gpu_properties(const struct chip *c, int n_banks)
         "unique_id 5855401213104881665\nnum_xcc 1\nfamily_id %u\n%smax_engine_clk_ccompute 3000\n",
         c->n_cu * c->simd_per_cu, n_banks, c->waves_per_simd, c->lds_kib, arrays, c->arrays_per_se, c->n_cu / arrays,
         c->simd_per_cu, target, c->vendor_id, device, (unsigned)LOCATION_ID, (unsigned)KMD_RENDER_MINOR, c->n_sdma,
-        c->sdma_queues_per_engine, c->n_cp_queues, c->max_clock_mhz, c->gfx12 ? 96u : 622u, c->gfx12 ? 14u : 25u,
+        c->sdma_queues_per_engine, c->n_cp_queues, c->max_clock_mhz, kmd_options()->firmware[KMD_FW_MEC] & 0x3ff, c->gfx12 ? 14u : 25u,
         c->family, save);
 }
 

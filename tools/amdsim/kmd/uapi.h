@@ -222,6 +222,30 @@ struct drm_syncobj_array_args { uint64_t handles; uint32_t n, pad; };
 struct drm_syncobj_points_args { uint64_t handles, points; uint32_t n, flags; };
 struct drm_syncobj_transfer_args { uint32_t src, dst; uint64_t src_point, dst_point; uint32_t flags, pad; };
 
+struct drm_userq_args {
+    uint32_t op, queue_id, ip_type, doorbell_handle, doorbell_offset, flags;
+    uint64_t ring, ring_bytes, rptr, wptr, mqd, mqd_bytes;
+};
+union drm_userq_call { struct drm_userq_args in; uint32_t out_queue_id; };
+SIZE_IS(union drm_userq_call, 72);
+struct drm_userq_signal_args {
+    uint32_t queue_id, pad;
+    uint64_t syncobjs;
+    uint16_t n_syncobjs, pad0; /* with pad1 one word of 64 bits at first */
+    uint32_t pad1;
+    uint64_t read_bos, write_bos;
+    uint32_t n_read_bos, n_write_bos;
+};
+SIZE_IS(struct drm_userq_signal_args, 48);
+struct drm_userq_wait_args {
+    uint32_t queue_id, pad;
+    uint64_t syncobjs, timelines, points, read_bos, write_bos;
+    uint16_t n_points, n_fences, n_syncobjs, pad0;
+    uint32_t n_read_bos, n_write_bos;
+    uint64_t out;
+};
+SIZE_IS(struct drm_userq_wait_args, 72);
+
 struct drm_hw_ip {
     uint32_t major, minor;
     uint64_t caps;
