@@ -53,7 +53,7 @@ static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *po
     uint32_t dw[PM4_DW_INDIRECT_BUFFER];
     struct pm4_buf b;
     pm4_init(&b, w->card.chip->gen, dw, PM4_DW_INDIRECT_BUFFER);
-    pm4_indirect_buffer(&b, va, n_dw, false);
+    pm4_indirect_buffer(&b, va, n_dw, 0);
     if (b.rc)
         return err_set(e, b.rc, "kfd: a submission of %u dwords: %s", n_dw, b.why);
     k->dev->host_wrote_vram |= w->host_wrote_vram;

@@ -276,13 +276,24 @@ void pm4_hdp_flush(struct pm4_buf *b)
     pm4_write_wait_reg(b, PM4_GE, PM4_REG_GPU_HDP_FLUSH_REQ, PM4_REG_GPU_HDP_FLUSH_DONE, 0xffffffff, 0xffffffff);
 }
 
-void pm4_indirect_buffer(struct pm4_buf *b, uint64_t va, uint32_t dwords, bool chain)
+void pm4_indirect_buffer(struct pm4_buf *b, uint64_t va, uint32_t dwords, uint32_t flags)
 {
-    const uint32_t valid = 1u << 23;
+    const uint32_t valid = 1u << 23, chain = flags & PM4_IB_CHAIN ? 1u << 20 : 0,
+                   inherit = flags & PM4_IB_INHERIT_VMID ? 1u << 30 : 0;
     if (refuse(b, dwords < 1 || dwords >> 20, "INDIRECT_BUFFER: it holds 1 to 1048575 dwords") ||
         bad_va(b, va, 4, "INDIRECT_BUFFER: the address is not a multiple of 4"))
         return;
-    PUT(b, INDIRECT_BUFFER, LO(va), HI(va), dwords | (uint32_t)chain << 20 | valid);
+    PUT(b, INDIRECT_BUFFER, LO(va), HI(va), dwords | chain | valid | inherit);
+}
+
+void pm4_protected_fence_signal(struct pm4_buf *b)
+{
+    PUT(b, PROTECTED_FENCE_SIGNAL, 0);
+}
+
+void pm4_hdp_flush_packet(struct pm4_buf *b)
+{
+    PUT(b, HDP_FLUSH, 0);
 }
 
 void pm4_cond_exec(struct pm4_buf *b, uint64_t va, uint32_t n_dw)

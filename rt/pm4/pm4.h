@@ -73,9 +73,12 @@ enum {
     PM4_DW_EVENT_WRITE = 2,
     PM4_DW_INDIRECT_BUFFER = 4,
     PM4_DW_ATOMIC_MEM = 9,
+    PM4_DW_PROTECTED_FENCE = 2,
+    PM4_DW_HDP_FLUSH_PACKET = 2,
     PM4_DW_PRED_EXEC = 2,
     PM4_DW_COND_EXEC = 5,
     PM4_DW_LAUNCH_MAX = 59, /* the longest pm4_launch */
+    PM4_DW_PREAMBLE = 34,   /* pm4_preamble, at most  */
 };
 
 /* Places of words that a prepared stream may change later, counted from the packet's header; 64-bit values take two,
@@ -251,11 +254,22 @@ void pm4_write_wait_reg(struct pm4_buf *b, enum pm4_compare f, uint32_t request,
                         uint32_t mask);
 /* Host writes through the PCIe window to VRAM have arrived (the host data path's flush registers). */
 void pm4_hdp_flush(struct pm4_buf *b);
+/* The same as one packet, which user-mode queues of the DRM driver use (Mesa's amdgpu_cs_add_userq_packets). */
+void pm4_hdp_flush_packet(struct pm4_buf *b);
 
 /* ---- flow ---- */
 
-/* Executes `dwords` (1..2^20-1) from va, a multiple of 4; with `chain` it jumps there and does not come back. */
-void pm4_indirect_buffer(struct pm4_buf *b, uint64_t va, uint32_t dwords, bool chain);
+enum pm4_ib_flags {
+    PM4_IB_CHAIN = 1,        /* jump there and do not come back                                                     */
+    PM4_IB_INHERIT_VMID = 2, /* with the queue's VMID: user-mode queues of the DRM driver (Mesa's amdgpu_cs.cpp,
+                              * amdgpu_cs_add_userq_packets; igt's user_queue_submit)                               */
+};
+/* Executes `dwords` (1..2^20-1) from va, a multiple of 4. */
+void pm4_indirect_buffer(struct pm4_buf *b, uint64_t va, uint32_t dwords, uint32_t flags);
+/* User-mode queues of the DRM driver: tells the kernel how far the ring was read when all earlier work is done, and
+ * raises an interrupt. In the ring only, the last packet that a write pointer announces: that pointer is the value of the
+ * kernel's fence (the same places, and amdgpu_userq_fence_read_wptr in Linux). */
+void pm4_protected_fence_signal(struct pm4_buf *b);
 /* The next n_dw (0..16383) dwords are executed only where the word at va is not 0. */
 void pm4_cond_exec(struct pm4_buf *b, uint64_t va, uint32_t n_dw);
 /* The next n_dw dwords only on the dies of the mask (8 bits); for parts of several dies. */
@@ -298,6 +312,12 @@ struct pm4_launch_at {
 };
 /* With a state only what changed is sent; NULL sends everything. `at` may be NULL. */
 void pm4_launch(struct pm4_buf *b, struct pm4_state *s, const struct pm4_launch *l, struct pm4_launch_at *at);
+
+/* What a queue's registers must hold before launches, where the driver's queue descriptor does not see to it: work-groups
+ * on every compute unit of n_se shader engines (the descriptor enables the first four), no accumulators, no tunnel. The
+ * registers and values of Mesa's ac_cmdbuf.c, gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state,
+ * but for borders of textures and DISPATCH_INTERLEAVE, which stays as the driver has it. */
+void pm4_preamble(struct pm4_buf *b, uint32_t n_se);
 
 /* COMPUTE_TMPRING_SIZE: at most `waves` waves of each shader engine hold scratch, `wave_bytes` each (rounded up to
  * 256). 0 when a field cannot hold that. */

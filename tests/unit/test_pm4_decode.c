@@ -256,11 +256,12 @@ static void round_trip_flow(enum pm4_gen gen)
     heard_as(&b, "DISPATCH_INDIRECT");
     is_va("addr", va, 12, false);
     b = fresh(gen);
-    pm4_indirect_buffer(&b, va, n, n & 1);
+    pm4_indirect_buffer(&b, va, n, n & (PM4_IB_CHAIN | PM4_IB_INHERIT_VMID));
     heard_as(&b, "INDIRECT_BUFFER");
     is_va("ib_base", va, 4ull * n, false);
     is("ib_size", n);
     is("chain", n & 1);
+    is("inherit_vmid", n >> 1 & 1);
     is("valid", 1);
 
     uint32_t count = draw(100), mask = draw(256);
@@ -564,8 +565,8 @@ START_TEST(indirect_buffers_are_followed)
     struct pm4_view v = { .gen = PM4_GFX12, .fetch = fetch };
     char *text = NULL;
     size_t n;
-    pm4_indirect_buffer(&b, 0x1000, 6, false);
-    pm4_indirect_buffer(&b, 0x5000, 6, false);
+    pm4_indirect_buffer(&b, 0x1000, 6, 0);
+    pm4_indirect_buffer(&b, 0x5000, 6, 0);
     FILE *f = open_memstream(&text, &n);
     ck_assert_uint_eq(pm4_print(f, &v, words, b.n), 0);
     fclose(f);
@@ -587,7 +588,7 @@ START_TEST(endless_nesting_ends)
     struct pm4_view v = { .gen = PM4_GFX12, .fetch = fetch_same };
     char *text = NULL;
     size_t n;
-    pm4_indirect_buffer(&b, 0x1000, 4, false);
+    pm4_indirect_buffer(&b, 0x1000, 4, 0);
     FILE *f = open_memstream(&text, &n);
     pm4_print(f, &v, words, b.n);
     fclose(f);

@@ -100,8 +100,11 @@ START_TEST(single_packets)
     GIVES(pm4_wait_mem(&b, PM4_GE, 0x7f0000000004, 7, ~0u), 0xc0053c00, 0x15, 4, 0x7f00, 7, 0xffffffff, 4);
     GIVES(pm4_wait_reg(&b, PM4_EQ, 0xe27, 1, 3), 0xc0053c00, 0x3, 0xe27, 0, 1, 3, 4);
     GIVES(pm4_hdp_flush(&b), 0xc0053c00, 0x45, 0xe26, 0xe27, 0xffffffff, 0xffffffff, 4);
-    GIVES(pm4_indirect_buffer(&b, 0x7f0000001000, 0x123, false), 0xc0023f00, 0x1000, 0x7f00, 0x00800123);
-    GIVES(pm4_indirect_buffer(&b, 0x1000, 0xfffff, true), 0xc0023f00, 0x1000, 0, 0x009fffff);
+    GIVES(pm4_indirect_buffer(&b, 0x7f0000001000, 0x123, 0), 0xc0023f00, 0x1000, 0x7f00, 0x00800123);
+    GIVES(pm4_indirect_buffer(&b, 0x1000, 0xfffff, PM4_IB_CHAIN), 0xc0023f00, 0x1000, 0, 0x009fffff);
+    GIVES(pm4_indirect_buffer(&b, 0x1000, 5, PM4_IB_INHERIT_VMID), 0xc0023f00, 0x1000, 0, 0x40800005);
+    GIVES(pm4_protected_fence_signal(&b), 0xc000d000, 0);
+    GIVES(pm4_hdp_flush_packet(&b), 0xc0009500, 0);
     GIVES(pm4_cond_exec(&b, 0x7f0000001000, 12), 0xc0032200, 0x1000, 0x7f00, 0, 12);
     GIVES(pm4_pred_exec(&b, 1, 12), 0xc0002300, 0x0100000c);
     GIVES(pm4_timestamp(&b, 0x7f0000001000), 0xc0064900, 0x514, 0x60000000, 0x1000, 0x7f00, 0, 0, 0);
@@ -212,9 +215,9 @@ START_TEST(refusals)
     REFUSED(pm4_wait_mem(&b, PM4_EQ, 2, 0, 0));
     REFUSED(pm4_wait_mem(&b, (enum pm4_compare)7, 0, 0, 0));
     REFUSED(pm4_write_wait_reg(&b, PM4_EQ, 0, 0x40000, 0, 0));
-    REFUSED(pm4_indirect_buffer(&b, 0, 0, false));
-    REFUSED(pm4_indirect_buffer(&b, 0, 1 << 20, false));
-    REFUSED(pm4_indirect_buffer(&b, 2, 1, false));
+    REFUSED(pm4_indirect_buffer(&b, 0, 0, 0));
+    REFUSED(pm4_indirect_buffer(&b, 0, 1 << 20, 0));
+    REFUSED(pm4_indirect_buffer(&b, 2, 1, 0));
     REFUSED(pm4_cond_exec(&b, 0, 0x4000));
     REFUSED(pm4_pred_exec(&b, 256, 0));
 }
@@ -323,8 +326,36 @@ START_TEST(scratch_and_indirect_launch)
 }
 END_TEST
 
+/* gfx1100 has six shader engines: the registers of four to seven say so, and of those that are not there nothing runs. */
+START_TEST(preamble)
+{
+    static const enum pm4_gen gens[] = { PM4_GFX11, PM4_GFX12 };
+    for (int g = 0; g < 2; g++) {
+        uint32_t regs[0x100], sent[0x100] = { 0 };
+        begin(gens[g]);
+        pm4_preamble(&b, 6);
+        ck_assert_int_eq(b.rc, 0);
+        ck_assert_uint_le(b.n, PM4_DW_PREAMBLE);
+        for (uint32_t i = 0; i < b.n; i += (mem[i] >> 16 & 0x3fff) + 2) {
+            ck_assert_uint_eq(mem[i] >> 8 & 0xff, PM4_OP_SET_SH_REG);
+            for (uint32_t k = 0; k < (mem[i] >> 16 & 0x3fff); k++) {
+                regs[mem[i + 1] - 0x200 + k] = mem[i + 2 + k];
+                sent[mem[i + 1] - 0x200 + k] = 1;
+            }
+        }
+        static const uint32_t se[] = { 0x16, 0x17, 0x19, 0x1a, 0x2b, 0x2c, 0x2d, 0x2e };
+        for (uint32_t i = 0; i < 8; i++)
+            ck_assert_msg(sent[se[i]] && regs[se[i]] == (i < 6 ? 0xffffffff : 0), "shader engine %u", i);
+        ck_assert_uint_eq(sent[0x23], gens[g] == PM4_GFX12); /* a ninth one */
+        ck_assert_uint_eq(sent[0x0b], gens[g] == PM4_GFX12);
+        ck_assert(sent[0x24] && sent[0x27] && sent[0x7d]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("pm4_encode", worked_stream, single_packets, fillers_of_every_length, counting_without_memory,
-                     refusals, refused_launches, full_buffers, scratch_and_lds, scratch_and_indirect_launch);
+                     refusals, refused_launches, full_buffers, scratch_and_lds, scratch_and_indirect_launch,
+                     preamble);
 }
