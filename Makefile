@@ -62,6 +62,13 @@ LDLIBS  := $(PKG_LIBS) -lm -ldl
 include mk/vulkan.mk
 include mk/kernels.mk
 
+# AMD cards over a render node: libdrm's headers here, its libraries are opened at run time.
+ifeq ($(DRM_LIBS),)
+$(call note,no libdrm_amdgpu by pkg-config: built without the cs tier (apt-get install libdrm-dev))
+else
+CFLAGS += -DZINC_DRM $(DRM_CFLAGS)
+endif
+
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
 	@mkdir -p $(@D)
@@ -71,7 +78,7 @@ $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
+LIB_DIRS := base model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
