@@ -30,5 +30,6 @@ struct ladder {
     void (*end)(void *state);                              /* also after a rung that failed */
 };
 extern const struct ladder ladder_kfd; /* rt/kfd/ladder.c */
+extern const struct ladder ladder_umq; /* rt/umq/userq_ladder.c, where it was built */
 
 #endif

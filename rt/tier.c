@@ -13,6 +13,9 @@
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cuda,
     &tier_driver_kfd,
+#ifdef ZINC_DRM
+    &tier_driver_umq,
+#endif
 #ifdef ZINC_VULKAN
     &tier_driver_vulkan,
 #endif

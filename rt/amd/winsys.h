@@ -18,8 +18,8 @@
  * winsys has w->cells->fence raised to its point when its work is done and written back to memory.
  *
  *     rt/kfd   a queue of /dev/kfd: INDIRECT_BUFFER and RELEASE_MEM into a ring in host memory, then the doorbell
- *     rt/umq   (planned) a user-mode queue of the DRM driver: the same two packets, the first with INHERIT_VMID, then
- *              a protected fence, and a doorbell of its own; a signal ioctl only where the host is going to sleep
+ *     rt/umq   a user-mode queue of the DRM driver (userq.h): the same two packets behind a preamble, the buffers with
+ *              INHERIT_VMID, and a doorbell of its own; the driver's fence and an ioctl only where the host will sleep
  *     CS       (planned, in rt/umq) one ioctl a submission: a preamble and the IB itself as chunks, the user fence
  *              into the fence cell, a timeline syncobj to sleep on; buffers are VM_ALWAYS_VALID, so none are listed
  *

@@ -281,6 +281,9 @@ static void put_all(void)
     put_pci_device(c);
     put("/sys/module/amdgpu/initstate", "live\n");
     put("/sys/module/amdgpu/parameters/cwsr_enable", "1\n");
+    if (kmd_options()->kernel >= 6016)
+        put("/sys/module/amdgpu/parameters/user_queue", "%d\n",
+            kmd_options()->user_queues == KMD_USERQ_OFF ? -1 : (int)kmd_options()->user_queues);
     put("/dev/dri/renderD128", "%s", "");
     put("/dev/dri/card0", "%s", "");
     put_link("/dev/dri/by-path/pci-" PCI_SLOT "-render", "../renderD128");

@@ -1,0 +1,194 @@
+/* rt/umq/userq_ladder.c: the umq tier's first rungs, from a render node that opens to a doorbell that advances; rt/amd has
+ * the rest. */
+#include "rt/ladder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "rt/amd/ladder.h"
+#include "rt/umq/userq.h"
+
+enum { BELL_MS = 2000, WAIT_MS = 5000, RING_BYTES = 64 << 10 };
+#define MS(n) ((uint64_t)(n) * 1000000u)
+
+struct rungs {
+    struct amd_rungs amd; /* first: the rungs of rt/amd/ladder.h follow */
+    int device;
+    struct drm_gpu gpu;
+    struct userq_winsys *w;
+    uint64_t bell_dw; /* dwords in the ring that no bell was rung for */
+};
+
+/* ---- the node and its memory ---- */
+
+static int find_card(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    struct drm_gpu gpu[DRM_MAX_GPUS];
+    int n = drm_gpus("umq", gpu, DRM_MAX_GPUS, e), at = r->device;
+    if (n < 0)
+        return n;
+    for (int i = 0; i < n && r->device < 0; i++)
+        if (gpu[i].chip && (at < 0 || gpu[i].n_cu > gpu[at].n_cu))
+            at = i;
+    if (at >= n)
+        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, n == 1 ? "is" : "are", n, gpu[0].name);
+    if (at < 0 || !gpu[at].chip)
+        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (gfx1100, gfx1151, gfx1200, gfx1201); the first "
+                       "is %s", n, n == 1 ? "" : "s", gpu[0].name);
+    r->gpu = gpu[at];
+    snprintf(o->found, sizeof o->found, "%s, renderD%u, amdgpu 3.%u, %u shader engines, %.1f GiB of memory, %.1f of it visible "
+             "to the host, MEC firmware %u", r->gpu.name, r->gpu.render_minor, r->gpu.driver_minor, r->gpu.n_se,
+             (double)r->gpu.vram_bytes / 0x1p30, (double)r->gpu.vram_visible_bytes / 0x1p30, r->gpu.mec_firmware);
+    return 0;
+}
+
+static int queues_offered(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    char parameter[32];
+    int rc = userq_winsys_open(&r->gpu, &r->w, e);
+    if (rc)
+        return rc;
+    drm_describe(r->w->dev, o->detail);
+    drm_parameter("user_queue", parameter, sizeof parameter);
+    snprintf(o->found, sizeof o->found, "compute queues, amdgpu.user_queue=%s", parameter[0] ? parameter : "(not readable)");
+    return 0;
+}
+
+static int map_memory(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    uint64_t free_bytes = 0;
+    int rc;
+    if ((rc = drm_mem_available(r->w->dev, &free_bytes, e)) || (rc = amd_rungs_alloc(&r->amd, &r->w->base, e)))
+        return rc;
+    uint64_t *p = r->amd.host.cpu;
+    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
+        p[i] = 0x9e3779b97f4a7c15u * (i + 1);
+    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
+        if (p[i] != 0x9e3779b97f4a7c15u * (i + 1))
+            return err_set(e, -EIO, "host memory for the card: word %llu came back as %#llx", (unsigned long long)i,
+                           (unsigned long long)p[i]);
+    snprintf(o->found, sizeof o->found, "host page at %#llx, 1 MiB of the card's at %#llx (%s); %.1f GiB free",
+             (unsigned long long)r->amd.host.va, (unsigned long long)r->amd.vram.va,
+             r->w->dev->large_bar ? "the host sees all of its memory" : "no large BAR: copies go through the card",
+             (double)free_bytes / 0x1p30);
+    return 0;
+}
+
+/* ---- the queue ---- */
+
+static int create_queue(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    int rc = userq_winsys_queue(r->w, RING_BYTES, e);
+    if (rc)
+        return rc;
+    const struct userq *q = r->w->q;
+    snprintf(o->found, sizeof o->found, "queue %u: ring of %u dwords at %#llx, the page tables' point %llu is reached", q->id,
+             q->mask + 1, (unsigned long long)q->ring->va, (unsigned long long)q->map_point);
+    return 0;
+}
+
+/* A packet lies where the card will look, and without a bell nobody has looked yet. */
+static int packet_visible(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    struct userq *q = r->w->q;
+    uint32_t dw[4];
+    struct pm4_buf b;
+    pm4_init(&b, r->gpu.chip->gen, dw, ARRAY_LEN(dw));
+    pm4_nop(&b, ARRAY_LEN(dw));
+    uint32_t before = userq_fetched(q), at = userq_written(q);
+    for (uint32_t i = 0; i < b.n; i++)
+        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
+    amd_store_fence();
+    for (uint32_t i = 0; i < b.n; i++)
+        if (((volatile uint32_t *)q->ring_dw)[(q->wptr + i) & q->mask] != dw[i])
+            return err_set(e, -EIO, "dword %u of the ring is not what was written", i);
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    uint32_t after = userq_fetched(q);
+    if (b.rc || before != at || after != before)
+        return err_set(e, -EIO, "the read pointer stands at %u, then %u; expected %u until the bell is rung", before, after,
+                       at);
+    r->bell_dw = b.n;
+    snprintf(o->found, sizeof o->found, "%u dwords in the ring, the read pointer waits at %u", b.n, before);
+    return 0;
+}
+
+static int ring_bell(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    struct userq *q = r->w->q;
+    q->wptr += r->bell_dw;
+    r->bell_dw = 0;
+    uint64_t t0 = clock_ns();
+    userq_ring(q);
+    uint32_t at, end = userq_written(q);
+    while ((at = userq_fetched(q)) != end)
+        if (clock_ns() - t0 > MS(BELL_MS))
+            return err_set(e, -ETIME, "the read pointer is at %u %d ms after the bell, expected %u", at, BELL_MS, end);
+    snprintf(o->found, sizeof o->found, "fetched %.1f us after the bell, the read pointer is at %u",
+             (double)(clock_ns() - t0) * 1e-3, at);
+    return 0;
+}
+
+/* The way of a host that sleeps: the driver's fence in the ring, its syncobj. */
+static int driver_fence(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    uint64_t t0 = clock_ns();
+    int rc = userq_sleep_once(r->w->q, MS(WAIT_MS), e);
+    if (rc == 0)
+        snprintf(o->found, sizeof o->found, "PROTECTED_FENCE_SIGNAL woke the host %.1f us after the bell",
+                 (double)(clock_ns() - t0) * 1e-3);
+    return rc;
+}
+
+/* ---- the ladder ---- */
+
+static int begin(int device, void **state, struct err *e)
+{
+    struct rungs *r = calloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, -ENOMEM, "ladder: out of memory");
+    r->device = device;
+    *state = r;
+    return 0;
+}
+
+static void end(void *state)
+{
+    struct rungs *r = state;
+    if (r->w) {
+        r->w->base.ops->stop(&r->w->base);
+        amd_rungs_free(&r->amd);
+        r->w->base.ops->destroy(&r->w->base);
+    }
+    free(r);
+}
+
+static const struct ladder_rung rungs[] = {
+    { "card found", "libdrm_amdgpu opens a render node whose chip zinc knows",
+      "ls -l /dev/dri; lsmod | grep amdgpu; the render group; a container needs --device=/dev/dri", find_card },
+    { "queues offered", "the driver runs compute queues that the program writes itself",
+      "cat /sys/module/amdgpu/parameters/user_queue; uname -r (6.16); dmesg for firmware versions", queues_offered },
+    { "memory mapped", "host and card memory, each at its address on the card",
+      "free VRAM; Resizable BAR and Above 4G in the BIOS", map_memory },
+    { "queue created", "the driver takes our ring, pointers, EOP buffer and doorbell, the page tables being there",
+      "dmesg for lines of amdgpu_userq and MES; all queues taken by others", create_queue },
+    { "packet visible", "what we write into the ring is there, and nothing moves without a bell",
+      "the ring's memory type: it must be uncached host memory", packet_visible },
+    { "doorbell advances", "the bell reaches the command processor, which fetches",
+      "dmesg for MES errors; the doorbell's offset; a GPU that is asleep or being reset", ring_bell },
+    { "driver's fence", "the driver hears of the queue's progress and wakes who sleeps",
+      "USERQ_SIGNAL reads the write pointer from our page; end-of-pipe interrupts of MES queues (6.16 and later)",
+      driver_fence },
+    AMD_RUNGS
+};
+
+const struct ladder ladder_umq = { rungs, ARRAY_LEN(rungs), begin, end };
