@@ -38,7 +38,7 @@ static const char help[] =
     "Looking in\n"
     "  --trace FILE         a line per packet and dispatch\n"
     "  --log                why a call was refused, where the kernel would be silent\n"
-    "  --stats              at the end: packets, dispatches, waves, instructions and instructions per second\n"
+    "  --stats              at the end: packets, dispatches, waves, instructions and their rate, calls of the driver\n"
     "\n"
     "Trouble: --inject WHAT[,WHAT...]\n"
     "  no-kfd               the driver is not loaded            eacces            not in the group render\n"

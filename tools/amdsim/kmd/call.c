@@ -56,6 +56,7 @@ int kmd_ioctl(struct file *f, uint32_t request, void *arg)
     unsigned size = _IOC_SIZE(request);
     if ((_IOC_DIR(request) & _IOC_WRITE) && user_read(block, (uintptr_t)arg, size) != 0)
         return kmd_why(-EFAULT, "ioctl 0x%08x: its argument at %p is not readable", request, arg);
+    __atomic_add_fetch(&card.n_calls, 1, __ATOMIC_RELAXED);
     int rc = dispatch(f, _IOC_TYPE(request), _IOC_NR(request), size, block);
     if ((_IOC_DIR(request) & _IOC_READ) && user_write((uintptr_t)arg, block, size) != 0)
         return kmd_why(-EFAULT, "ioctl 0x%08x: its argument at %p is not writable", request, arg);

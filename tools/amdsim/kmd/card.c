@@ -151,6 +151,7 @@ __attribute__((destructor)) static void on_exit_of_program(void)
                     (unsigned long long)packets, (unsigned long long)dispatches, (unsigned long long)n.waves,
                     (unsigned long long)n.insts, (double)busy_ns / 1e9,
                     busy_ns ? (double)n.insts * 1e3 / (double)busy_ns : 0.0);
+            kmd_say("%llu calls of the driver", (unsigned long long)card.n_calls);
         }
         cp_destroy(card.cp);
         card.cp = NULL;

@@ -140,6 +140,7 @@ struct card {
     struct gpuvm *vms;
     uint32_t n_host_maps;   /* mappings of the process's own memory: munmap has to look for them */
     struct cp *cp;
+    uint64_t n_calls;       /* ioctls of the program, for --stats */
     uint32_t event_gen;     /* futex: raised by everything that waiters may wait for */
     bool reset_pending;     /* a hang was reported: the next ioctl resets             */
     gva fault_va;           /* of the last page fault, 0: none                        */
