@@ -7,6 +7,7 @@
  *     client_userq hang       (--inject hang) a queue that never fetches
  *     client_userq fault      a page fault, and a buffer that does not inherit the VMID
  *     client_userq unmap      a buffer that a queue needs is unmapped
+ *     client_userq early      rings before the page tables of new memory were waited for: prints ran or stopped
  *     client_userq what       prints mask, slots, rings and what creating a queue says */
 #include <errno.h>
 #include <fcntl.h>
@@ -453,6 +454,21 @@ static int unmap(void)
     return n_bad != 0;
 }
 
+/* Memory that comes while the queue is idle, and packets that the bell announces too early. */
+static int early(void)
+{
+    struct queue q;
+    parts(&q);
+    must("create", create(&q));
+    struct mem late = make(PAGE, GTT);
+    write_data(&q, late.va, 1);
+    fences(&q, q.cells.va, 1, true);
+    ring(&q);
+    usleep(100000);
+    printf("%s\n", *(uint64_t *)q.cells.cpu ? "ran" : "stopped");
+    return 0;
+}
+
 static int what(void)
 {
     uint8_t dev[448] = { 0 };
@@ -476,8 +492,8 @@ int main(int argc, char **argv)
     map_syncobj = syncobj();
     int rc = strcmp(mode, "rules") == 0 ? rules() : strcmp(mode, "run") == 0 ? run() : strcmp(mode, "hang") == 0 ? hang()
            : strcmp(mode, "fault") == 0 ? fault() : strcmp(mode, "unmap") == 0 ? unmap()
-           : strcmp(mode, "what") == 0 ? what() : 2;
-    if (rc == 0 && strcmp(mode, "what") != 0)
+           : strcmp(mode, "early") == 0 ? early() : strcmp(mode, "what") == 0 ? what() : 2;
+    if (rc == 0 && strcmp(mode, "what") != 0 && strcmp(mode, "early") != 0)
         printf("ok\n");
     return rc;
 }

@@ -12,6 +12,8 @@ passes "a queue that never fetches" "$amdsim" --inject hang "$c" hang
 passes "faults" "$amdsim" "$c" fault
 passes "a buffer that a queue needs" "$amdsim" "$c" unmap
 check "the kernel's line about it" "$("$amdsim" "$c" unmap 2>&1 | grep -c 'is unmapped, the queue stops')" 1
+check "page tables that nobody waited for" "$("$amdsim" "$c" early 2>/dev/null)" ran
+check "the same with --strict" "$("$amdsim" --strict "$c" early 2>/dev/null)" stopped
 
 says() { "$amdsim" "$@" "$c" what 2>/dev/null; }
 check "offered" "$(says)" "mask 2 slots 8 rings 15: EINVAL"

@@ -234,6 +234,12 @@ static void doorbell_take(struct cp_queue *q)
     uint64_t v = __atomic_exchange_n(q->d.doorbell, doorbell_quiet, __ATOMIC_ACQ_REL);
     if (v == doorbell_quiet)
         return;
+    if (q->d.maps_unseen && __atomic_load_n(q->d.maps_unseen, __ATOMIC_RELAXED)) {
+        doorbell_finding(q, "memory was mapped and nobody waited for the page tables: a user queue is ordered behind nothing; "
+                         "wait for the timeline point of the last GEM_VA");
+        if (q->dead)
+            return;
+    }
     uint64_t wptr = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
     if (v != wptr && (v >> 32 == 0xFFFFFFFFu || (uint32_t)v == 0xFFFFFFFFu)) {
         doorbell_finding(q, "half of the cell was written (it holds 0x%016llx): write it with one 64-bit store",

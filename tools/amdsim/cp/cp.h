@@ -61,6 +61,7 @@ struct cp_queue_desc {
     uint64_t *doorbell;     /* host address of its cell, primed with ~0; NULL: none (wptr is polled)                */
     uint64_t *fence_cell;   /* PM4, user queues of the render node: PROTECTED_FENCE_SIGNAL writes there how many dwords
                              * of the ring were read; NULL: the queue knows no such packet                           */
+    const bool *maps_unseen; /* with fence_cell: page tables changed and nobody waited for them                        */
     gva queue_struct;       /* AQL: the amd_queue_t; 0: derived from wptr                                           */
 };
 /* 0 and *id, or -ENOMEM. A queue runs as soon as its doorbell is rung: a 64-bit store to the cell. The cell is set

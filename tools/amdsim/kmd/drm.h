@@ -47,6 +47,10 @@ struct drm_file {
     uint32_t refs;
     struct gpuvm *vm;
     struct table bos, ctxs, lists, syncobjs, userqs;
+    /* Page tables: whether some changed that nobody is known to have waited for, and the timeline point that says so. */
+    bool maps_unseen;
+    uint32_t map_syncobj;
+    uint64_t map_point;
     uint64_t *seq64;        /* cells of its user queues; NULL: it had none */
 };
 

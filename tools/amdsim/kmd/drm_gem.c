@@ -169,6 +169,11 @@ int drm_gem_va(struct drm_file *d, void *arg)
     default:
         rc = kmd_why(-EINVAL, "GEM_VA: operation %u", a->op);
     }
+    if (rc == 0 && a->op != VA_UNMAP && a->op != VA_CLEAR) {
+        __atomic_store_n(&d->maps_unseen, true, __ATOMIC_RELAXED);
+        d->map_syncobj = a->syncobj;
+        d->map_point = a->point;
+    }
     if (rc == 0 && a->syncobj) { /* page tables are current when the call returns */
         struct fence *f = fence_new(0);
         if (!f)

@@ -197,6 +197,8 @@ static int look(struct drm_file *d, struct wait *w)
         if (rc == 0)
             fence_unref(f);
         if (done) {
+            if (d->map_syncobj == w->handle[i] && w->point[i] >= d->map_point)
+                __atomic_store_n(&d->maps_unseen, false, __ATOMIC_RELAXED);
             n_done++;
             w->first = i;
         }

@@ -292,7 +292,7 @@ static int create(struct drm_file *d, union drm_userq_call *u)
         __atomic_store_n(q->bell, ~0ull, __ATOMIC_SEQ_CST);
         struct cp_queue_desc desc = {
             .kind = CP_PM4, .vm = d->vm->vm, .ring = a->ring, .rptr = a->rptr, .wptr = a->wptr,
-            .ring_bytes = a->ring_bytes, .eop = eop, .fence_cell = q->seq,
+            .ring_bytes = a->ring_bytes, .eop = eop, .fence_cell = q->seq, .maps_unseen = &d->maps_unseen,
             .doorbell = kmd_injected(KMD_INJECT_HANG) ? &dead_cell : q->bell,
         };
         rc = cp_queue_create(cp, &desc, &q->cp_id);
