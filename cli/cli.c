@@ -18,7 +18,7 @@ struct cli_sampling cli_sampling = { .p = {
 const struct opt cli_model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
     OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T",
-      "what runs it: auto, cuda, kfd, umq, vulkan, cpu, lockstep, null (zinc check tells which are here); words may follow, "
+      "what runs it: auto, cuda, kfd, umq, cs, vulkan, cpu, lockstep, null (zinc check tells which are here); words may follow, "
       "cpu:exact"),
     OPT("plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),

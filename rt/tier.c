@@ -15,6 +15,7 @@ const struct tier_driver *const tier_drivers[] = {
     &tier_driver_kfd,
 #ifdef ZINC_DRM
     &tier_driver_umq,
+    &tier_driver_cs,
 #endif
 #ifdef ZINC_VULKAN
     &tier_driver_vulkan,
@@ -42,8 +43,8 @@ static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e
 {
     char why[400] = "";
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
-        if (*d == &tier_driver_null || *d == &tier_driver_lockstep)
-            continue;
+        if (*d == &tier_driver_null || *d == &tier_driver_lockstep || strcmp((*d)->name, "cs") == 0)
+            continue; /* cs: by name, until it has run on a card */
         struct tier_info info = { 0 };
         struct err first = { 0 };
         const char *reason = info.note;

@@ -141,6 +141,7 @@ struct tier_driver {
 extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
 extern const struct tier_driver tier_driver_kfd;       /* rt/kfd/tier.c */
 extern const struct tier_driver tier_driver_umq;       /* rt/umq/userq_tier.c, where it was built */
+extern const struct tier_driver tier_driver_cs;        /* rt/umq/tier.c, with ZINC_DRM */
 extern const struct tier_driver tier_driver_vulkan;    /* vk/tier.c, where it was built */
 extern const struct tier_driver tier_driver_cpu;       /* oracle/tier.c */
 extern const struct tier_driver tier_driver_lockstep;  /* rt/lockstep/  */

@@ -51,10 +51,16 @@ static struct amd_launch launch_of(const struct amd_tier *c, const struct amd_pl
     return l;
 }
 
-/* The step's frame does; so does every launch that is submitted alone, or between time stamps. */
+/* Does a submission of its own begin at launch i? */
+static bool begins_part(const struct amd_pass *x, uint32_t i)
+{
+    return x->part && i % x->part == 0;
+}
+
+/* The step's frame does; so does every launch that is submitted alone or first, or between time stamps. */
 bool amd_launch_waits(const struct amd_tier *c, const struct amd_pass *x, uint32_t i)
 {
-    return i <= 1 || i == step_end_of(x) || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
+    return i <= 1 || i == step_end_of(x) || begins_part(x, i) || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
 }
 
 /* One launch: wait for the ones before where it must, say which runs, run. Launches that are submitted alone know
@@ -71,7 +77,7 @@ static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass
         err_context(e, "%s", c->w->name);
         return rc;
     }
-    if (c->r.check || c->r.trace_on || i == step_end_of(x))
+    if (c->r.check || c->r.trace_on || i == step_end_of(x) || begins_part(x, i))
         pm4_state_forget(s);
     if (amd_launch_waits(c, x, i)) {
         pm4_barrier(b);
@@ -116,8 +122,9 @@ static int encode(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, ui
     return rc;
 }
 
-static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, struct err *e)
+static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint32_t rows, struct err *e)
 {
+    x->part = rows > 1 ? c->w->part_launches : 0;
     x->n_launches = x->d->n + 2;
     x->number = ++c->n_passes & ((1u << (32 - AMD_LAUNCH_SHIFT)) - 1);
     uint64_t args_bytes = kernarg_room(c, p, x);
@@ -241,7 +248,7 @@ int amd_plan_prepare(struct tier *t, const struct stream *s, enum plan_kind k, s
         !(rc = alloc_plan(c, p, s, e))) {
         relocate(c, p);
         for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
-            if (!(rc = make_pass(c, p, &p->pass[i], e)) && c->r.trace_on)
+            if (!(rc = make_pass(c, p, &p->pass[i], p->r.pass[i].max_rows, e)) && c->r.trace_on)
                 rc = replay_trace_room(&c->r, p->pass[i].n_launches, e);
     }
     if (rc) {
@@ -277,13 +284,17 @@ void amd_plan_dump(const struct tier_plan *base, FILE *f)
 
 /* ---- submissions ---- */
 
-/* Launches [from, to) of the pass. */
+/* Launches [from, to) of the pass, in as many submissions as it takes. */
 static int submit_part(struct amd_tier *c, const struct amd_pass *x, uint32_t from, uint32_t to, uint64_t *point,
                        struct err *e)
 {
-    if (from == to)
-        return 0;
-    return amd_submit(c->w, x->ib.va + 4ull * x->at[from], x->at[to] - x->at[from], point, e);
+    int rc = 0;
+    while (from < to && !rc) {
+        uint32_t next = x->part ? MIN(to, from - from % x->part + x->part) : to;
+        rc = amd_submit(c->w, x->ib.va + 4ull * x->at[from], x->at[next] - x->at[from], point, e);
+        from = next;
+    }
+    return rc;
 }
 
 /* Launches up to n, one by one, each waited for, then the end of the step. */
@@ -335,7 +346,7 @@ int amd_plan_run(struct replay *r, struct replay_plan *base, uint32_t pass, uint
     r->tier.stats.words += c->w->submit_words;
     r->tier.stats.host_bytes += c->w->submit_bytes;
     if (n == x->d->n && !r->check && !r->trace_on)
-        rc = amd_submit(c->w, x->ib.va, x->n_dw, point, &e);
+        rc = submit_part(c, x, 0, x->n_launches, point, &e);
     else
         rc = submit_slowly(c, x, n + 1, point, &e);
     if (rc) {

@@ -20,8 +20,8 @@
  *     rt/kfd   a queue of /dev/kfd: INDIRECT_BUFFER and RELEASE_MEM into a ring in host memory, then the doorbell
  *     rt/umq   a user-mode queue of the DRM driver (userq.h): the same two packets behind a preamble, the buffers with
  *              INHERIT_VMID, and a doorbell of its own; the driver's fence and an ioctl only where the host will sleep
- *     CS       (planned, in rt/umq) one ioctl a submission: a preamble and the IB itself as chunks, the user fence
- *              into the fence cell, a timeline syncobj to sleep on; buffers are VM_ALWAYS_VALID, so none are listed
+ *     CS       (rt/umq/cs.h) one ioctl a submission: a preamble and the IB itself as chunks, the user fence into the
+ *              fence cell, a timeline syncobj to sleep on; buffers are VM_ALWAYS_VALID, so none are listed
  *
  * Errors: 0 or a negative errno and one line in `e` that begins with w->name. Ownership: whoever opens a winsys hands
  * it to one user (amd_tier_open), who frees its memory, then destroys it. Not thread-safe, but for plain stores to
@@ -115,6 +115,9 @@ struct amd_winsys {
     uint64_t cells_va;
     uint64_t point;              /* of the newest submission                               */
     uint32_t ib_align_dw;        /* of an IB's length and of what part of one is submitted; at least 1 */
+    /* Of steps of several rows, a submission holds at most so many launches, for a kernel that gives each a time limit
+     * and may run another program's in between; 0: all of them. */
+    uint32_t part_launches;
     uint32_t submit_words, submit_bytes; /* what the host writes for a submission, for statistics      */
 };
 

@@ -318,6 +318,11 @@ void pm4_launch(struct pm4_buf *b, struct pm4_state *s, const struct pm4_launch 
  * registers and values of Mesa's ac_cmdbuf.c, gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state,
  * but for borders of textures and DISPATCH_INTERLEAVE, which stays as the driver has it. */
 void pm4_preamble(struct pm4_buf *b, uint32_t n_se);
+/* Registers that no launch sends, for a ring that other programs use as well: all compute units of the n_se shader
+ * engines, nothing that is counted, tunneled or traced, work-groups dealt out to the shader engines as Mesa does it. Values:
+ * gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state in Mesa's ac_cmdbuf.c; the interleave of gfx11
+ * is radeonsi's, 256 threads. */
+void pm4_compute_preamble(struct pm4_buf *b, uint32_t n_se);
 
 /* COMPUTE_TMPRING_SIZE: at most `waves` waves of each shader engine hold scratch, `wave_bytes` each (rounded up to
  * 256). 0 when a field cannot hold that. */

@@ -1,0 +1,350 @@
+/* rt/umq/cs.c: a context of the kernel's compute ring: submitting, waiting, and what became of it. */
+#include "rt/umq/cs.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "rt/pm4/decode.h"
+
+enum {
+    IB_ALIGN_DW = 8,       /* what gfx11 and gfx12 say of compute IBs: 32 bytes (amdgpu_info_ioctl, HW_IP_INFO) */
+    PREAMBLE_MAX_DW = 128,
+    PART_LAUNCHES = 64,    /* of a prompt: of 10 ms each, they end well below the shortest lockup timeout, 2 s   */
+    SCRATCH_SLOTS_CU = 32, /* cu_info.max_scratch_slots_per_cu in gfx_v11_0.c and gfx_v12_0.c                    */
+    SLEEP_MS = 100,
+};
+/* Polling for so long before the host sleeps: longer than a token takes. */
+#define SPIN_NS 20000000u
+
+static struct cs_winsys *of(struct amd_winsys *w)
+{
+    return (struct cs_winsys *)w;
+}
+
+/* ---- memory ---- */
+
+static int mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name,
+                     struct amd_mem *out, struct err *e)
+{
+    struct drm_mem *m;
+    int rc = drm_mem_alloc(of(w)->dev, kind, bytes, name, &m, e);
+    if (rc)
+        return rc;
+    *out = (struct amd_mem){ .w = w, .kind = m->kind, .name = m->name, .va = m->va, .bytes = m->bytes, .cpu = m->cpu,
+                             .bo = m };
+    return 0;
+}
+
+static void mem_free(struct amd_mem *m)
+{
+    drm_mem_free(m->bo);
+}
+
+static int mem_available(struct amd_winsys *w, uint64_t *bytes, struct err *e)
+{
+    return drm_mem_available(of(w)->dev, bytes, e);
+}
+
+static const char *mem_check(void *w, uint64_t va, uint64_t bytes, bool write)
+{
+    return drm_mem_check(of(w)->dev, va, bytes, write);
+}
+
+/* ---- what became of the context ---- */
+
+/* A reset, in words: whose fault it was, and what the driver noted of a page fault. */
+static void reset_text(struct cs_winsys *w, char *out, size_t n)
+{
+    uint64_t flags = 0;
+    char fault[200];
+    const struct drm_lib *l = w->dev->lib;
+    bool told = w->ctx && l->amdgpu_cs_query_reset_state2(w->ctx, &flags) == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_RESET;
+    drm_fault_text(w->dev, fault, sizeof fault);
+    snprintf(out, n, "%s%s%s%s%s",
+             !told ? "the submission was cancelled, and the driver tells of no reset"
+             : flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY ? "the GPU was reset: a submission of ours hung or faulted"
+                                                      : "the GPU was reset: another program's submission was to blame",
+             flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST ? "; its memory was lost" : "", fault[0] ? "; " : "", fault,
+             told ? ": open the model again" : "");
+}
+
+static int lost(struct cs_winsys *w, struct err *e)
+{
+    char why[400];
+    reset_text(w, why, sizeof why);
+    w->dead = true;
+    return err_set(e, -EIO, "cs: %s on %s", why, w->dev->gpu.name);
+}
+
+static int hang(struct cs_winsys *w, struct err *e)
+{
+    char limit[64];
+    drm_parameter("lockup_timeout", limit, sizeof limit);
+    w->dead = true;
+    return err_set(e, -EIO, "cs: %s made no progress for %.0f s: point %llu of %llu, and the driver has not reset it "
+                   "(amdgpu.lockup_timeout=%s)", w->dev->gpu.name, (double)w->hang_ns * 1e-9,
+                   (unsigned long long)w->base.cells->fence, (unsigned long long)w->base.point,
+                   limit[0] ? limit : "unknown");
+}
+
+static int gone(struct err *e)
+{
+    return err_set(e, -EIO, "cs: the context is dead after a fault");
+}
+
+/* ---- submissions ---- */
+
+static int submit(struct amd_winsys *base, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e)
+{
+    struct cs_winsys *w = of(base);
+    struct cs_chunks *c = &w->chunks;
+    uint64_t seq = 0;
+    if (w->dead || !w->ctx)
+        return gone(e);
+    if (drm_is_child(w->dev))
+        return drm_fail(w->dev, -EPERM, e, "submitting");
+    if (!n_dw || n_dw > AMD_IB_MAX_DW || n_dw % IB_ALIGN_DW || va % (4 * IB_ALIGN_DW))
+        return err_set(e, -EINVAL, "cs: a submission of %u dwords at 0x%llx; expected 1 to %u, in multiples of %u", n_dw,
+                       (unsigned long long)va, (unsigned)AMD_IB_MAX_DW, (unsigned)IB_ALIGN_DW);
+    if (amd_is_done(base, base->point))
+        w->progress_ns = 0;
+    c->ib.va_start = w->last_va = va;
+    c->ib.ib_bytes = 4 * n_dw;
+    w->last_dw = n_dw;
+    c->done.point = base->point + 1;
+    amd_store_fence(); /* write-combined stores to the card's memory come before the HDP flush */
+    int rc = w->dev->lib->amdgpu_cs_submit_raw2(w->dev->dev, w->ctx, 0, ARRAY_LEN(c->head), c->head, &seq);
+    w->n_calls++;
+    if (rc == -ECANCELED || rc == -ENODEV)
+        return lost(w, e);
+    if (rc == -ENOMEM)
+        return drm_fail(w->dev, rc, e, "submitting %u dwords: the buffers do not fit the card's memory beside other "
+                        "programs'", n_dw);
+    if (rc)
+        return drm_fail(w->dev, rc, e, "submitting %u dwords at 0x%llx to compute ring %u", n_dw, (unsigned long long)va,
+                        w->ring);
+    if (seq != base->point + 1) {
+        w->dead = true;
+        return err_set(e, -EIO, "cs: the kernel gave submission %llu the number %llu", (unsigned long long)base->point + 1,
+                       (unsigned long long)seq);
+    }
+    base->host_wrote_vram = false; /* every submission begins with fresh caches */
+    *point = base->point = seq;
+    return 0;
+}
+
+static bool moved(struct cs_winsys *w)
+{
+    uint64_t fence = w->base.cells->fence;
+    uint32_t progress = w->base.cells->progress;
+    bool yes = fence != w->seen_fence || progress != w->seen_progress;
+    w->seen_fence = fence;
+    w->seen_progress = progress;
+    return yes;
+}
+
+/* Sleeps until the point's fence has signalled, or for ns. 0, -ETIME, or another error of the call. */
+static int sleep_on(struct cs_winsys *w, uint64_t point, uint64_t ns)
+{
+    uint32_t first;
+    w->n_sleeps++;
+    return w->dev->lib->amdgpu_cs_syncobj_timeline_wait(w->dev->dev, &w->syncobj, &point, 1, (int64_t)(clock_ns() + ns), 0,
+                                                        &first);
+}
+
+/* The kernel's fence of the point has signalled, by success or by a reset. The user fence was written before it. */
+static int after_signal(struct cs_winsys *w, uint64_t point, struct err *e)
+{
+    return amd_is_done(&w->base, point) ? 0 : lost(w, e);
+}
+
+static int wait(struct amd_winsys *base, uint64_t point, uint64_t timeout_ns, struct err *e)
+{
+    enum { LOOKS = 256 };
+    struct cs_winsys *w = of(base);
+    uint64_t start = 0, now;
+    for (uint32_t n = 0; !amd_is_done(base, point); n++) {
+        if (w->dead || !w->ctx)
+            return gone(e);
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        if (n % LOOKS && timeout_ns)
+            continue;
+        now = clock_ns();
+        start = start ? start : now;
+        if (moved(w) || !w->progress_ns)
+            w->progress_ns = now;
+        if (now - start < SPIN_NS && now - start < timeout_ns)
+            continue;
+        uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
+        int rc = sleep_on(w, point, MIN(left, (uint64_t)SLEEP_MS * 1000000u));
+        if (!rc)
+            return after_signal(w, point, e);
+        if (rc != -ETIME)
+            return drm_fail(w->dev, rc, e, "waiting for point %llu", (unsigned long long)point);
+        now = clock_ns();
+        if (moved(w))
+            w->progress_ns = now;
+        else if (w->hang_ns && now - w->progress_ns > w->hang_ns && !amd_is_done(base, point))
+            return hang(w, e);
+        if (now - start >= timeout_ns)
+            return amd_is_done(base, point) ? 0 : -ETIME;
+        n = LOOKS - 1;
+    }
+    return 0;
+}
+
+/* Nothing can be called back from the ring: what is under way ends by itself, or by the kernel's timeout. */
+static void stop(struct amd_winsys *base)
+{
+    struct cs_winsys *w = of(base);
+    struct err e;
+    if (!w->ctx)
+        return;
+    if (!drm_is_child(w->dev)) {
+        char fault[200] = "";
+        if (!w->dead && base->point && !wait(base, base->point, w->hang_ns ? w->hang_ns : 10000000000u, &e))
+            drm_fault_text(w->dev, fault, sizeof fault);
+        if (fault[0]) /* the driver answers such a read with 0, and the program goes on */
+            log_warn(UMQ, "%s, without consequences that were seen", fault);
+        w->dev->lib->amdgpu_cs_ctx_free(w->ctx);
+    }
+    w->ctx = NULL;
+    w->dead = true;
+}
+
+static void destroy(struct amd_winsys *base)
+{
+    struct cs_winsys *w = of(base);
+    stop(base);
+    if (w->has_syncobj && !drm_is_child(w->dev))
+        w->dev->lib->amdgpu_cs_destroy_syncobj(w->dev->dev, w->syncobj);
+    drm_mem_free(w->preamble);
+    drm_mem_free(w->cells);
+    drm_close(w->dev);
+    free(w);
+}
+
+/* ---- for reports ---- */
+
+static void describe(struct amd_winsys *base, FILE *f)
+{
+    struct cs_winsys *w = of(base);
+    uint64_t flags = 0;
+    int rc = w->ctx ? w->dev->lib->amdgpu_cs_query_reset_state2(w->ctx, &flags) : -ENOENT;
+    fprintf(f, "context on compute ring %u: fence %llu of %llu, progress word 0x%x, %llu submissions, %llu waits; ", w->ring,
+            base->cells ? (unsigned long long)base->cells->fence : 0, (unsigned long long)base->point,
+            base->cells ? base->cells->progress : 0, (unsigned long long)w->n_calls, (unsigned long long)w->n_sleeps);
+    if (rc)
+        fprintf(f, "its state: %s\n", strerror(-rc));
+    else
+        fprintf(f, "its state: 0x%llx (reset %d, memory lost %d, guilty %d)\n", (unsigned long long)flags,
+                !!(flags & AMDGPU_CTX_QUERY2_FLAGS_RESET), !!(flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST),
+                !!(flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY));
+    drm_describe(w->dev, f);
+}
+
+static void describe_queue(struct amd_winsys *base, FILE *f)
+{
+    const struct cs_winsys *w = of(base);
+    const struct pm4_view v = { .gen = base->card.chip->gen, .check = mem_check, .user = base };
+    if (!w->preamble)
+        return;
+    fprintf(f, "\nthe newest submission: %u dwords at 0x%llx, behind the preamble:\n", w->last_dw,
+            (unsigned long long)w->last_va);
+    pm4_print(f, &v, w->preamble->cpu, w->preamble_dw);
+}
+
+/* ---- opening ---- */
+
+static const struct amd_winsys_ops ops = {
+    .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
+    .submit = submit, .wait = wait, .stop = stop, .destroy = destroy,
+    .describe = describe, .describe_queue = describe_queue,
+};
+
+int cs_winsys_open(const struct drm_gpu *g, struct cs_winsys **out, struct err *e)
+{
+    struct cs_winsys *w = calloc(1, sizeof *w);
+    *out = NULL;
+    if (!w)
+        return err_set(e, -ENOMEM, "cs: winsys object");
+    int rc = drm_open("cs", g, &w->dev, e);
+    if (rc) {
+        free(w);
+        return rc;
+    }
+    w->hang_ns = 10000000000u;
+    w->base = (struct amd_winsys){ .ops = &ops, .name = "cs", .log = LOGM_UMQ, .host_sees_vram = w->dev->large_bar,
+                                   .ib_align_dw = IB_ALIGN_DW, .part_launches = PART_LAUNCHES,
+                                   .submit_words = sizeof w->chunks / 4, .submit_bytes = sizeof w->chunks };
+    w->base.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se,
+                                      .scratch_slots_cu = SCRATCH_SLOTS_CU };
+    memcpy(w->base.card.name, g->name, sizeof g->name);
+    *out = w;
+    return 0;
+}
+
+static int make_preamble(struct cs_winsys *w, struct err *e)
+{
+    struct pm4_buf b;
+    int rc = drm_mem_alloc(w->dev, AMD_HOST, AMD_PAGE, "preamble", &w->preamble, e);
+    if (rc)
+        return rc;
+    pm4_init(&b, w->base.card.chip->gen, w->preamble->cpu, PREAMBLE_MAX_DW);
+    pm4_compute_preamble(&b, w->base.card.n_se);
+    amd_ib_pad(&w->base, &b);
+    w->preamble_dw = b.n;
+    return b.rc ? err_set(e, b.rc, "cs: the preamble: %s", b.why) : 0;
+}
+
+/* What stays the same from submission to submission. */
+static int fill_chunks(struct cs_winsys *w, struct err *e)
+{
+    struct cs_chunks *c = &w->chunks;
+    struct drm_amdgpu_cs_chunk_ib ib = { .ip_type = AMDGPU_HW_IP_COMPUTE, .ring = w->ring };
+    c->ib = c->preamble = ib;
+    c->preamble.flags = AMDGPU_IB_FLAG_EMIT_MEM_SYNC; /* the kernel looks at the first IB's */
+    c->preamble.va_start = w->preamble->va;
+    c->preamble.ib_bytes = 4 * w->preamble_dw;
+    c->fence.offset = offsetof(struct amd_cells, fence);
+    c->done = (struct drm_amdgpu_cs_chunk_syncobj){ .handle = w->syncobj };
+    c->head[0] = (struct drm_amdgpu_cs_chunk){ AMDGPU_CHUNK_ID_IB, sizeof c->preamble / 4, (uintptr_t)&c->preamble };
+    c->head[1] = (struct drm_amdgpu_cs_chunk){ AMDGPU_CHUNK_ID_IB, sizeof c->ib / 4, (uintptr_t)&c->ib };
+    c->head[2] = (struct drm_amdgpu_cs_chunk){ AMDGPU_CHUNK_ID_FENCE, sizeof c->fence / 4, (uintptr_t)&c->fence };
+    c->head[3] = (struct drm_amdgpu_cs_chunk){ AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, sizeof c->done / 4,
+                                               (uintptr_t)&c->done };
+    return drm_mem_handle(w->cells, &c->fence.handle, e);
+}
+
+int cs_winsys_context(struct cs_winsys *w, struct err *e)
+{
+    struct drm_dev *d = w->dev;
+    int rc;
+    if (!d->gpu.rings)
+        return err_set(e, -ENOTSUP, "cs: the kernel offers no compute ring on %s: with amdgpu.user_queue=2 there are user "
+                       "queues only; boot with amdgpu.user_queue=1, or --tier=kfd", d->gpu.name);
+    w->ring = (uint32_t)__builtin_ctz(d->gpu.rings);
+    if (d->gpu.ib_align_bytes > 4 * IB_ALIGN_DW)
+        return err_set(e, -ENOTSUP, "cs: %s wants IBs in multiples of %u bytes, zinc makes them of %u", d->gpu.name,
+                       d->gpu.ib_align_bytes, 4 * (unsigned)IB_ALIGN_DW);
+    if ((rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "fence cells", &w->cells, e)) || (rc = make_preamble(w, e)))
+        return rc;
+    w->base.cells = w->cells->cpu;
+    w->base.cells_va = w->cells->va;
+    if ((rc = d->lib->amdgpu_cs_create_syncobj(d->dev, &w->syncobj)))
+        return drm_fail(d, rc, e, "a timeline syncobj");
+    w->has_syncobj = true;
+    if ((rc = fill_chunks(w, e)))
+        return rc;
+    if ((rc = d->lib->amdgpu_cs_ctx_create(d->dev, &w->ctx)))
+        return drm_fail(d, rc, e, "a context on %s", d->gpu.name);
+    log_debug(UMQ, "compute ring %u of 0x%x, preamble of %u dwords", w->ring, d->gpu.rings, w->preamble_dw);
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* rt/umq/tier.c: the cs tier's driver: which card, and opening it. What runs on it is rt/amd's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "base/env.h"
+#include "rt/amd/tier.h"
+#include "rt/ladder.h"
+#include "rt/umq/cs.h"
+
+static const char *without_prefix(const struct err *e)
+{
+    return strncmp(e->msg, "cs: ", 4) == 0 ? e->msg + 4 : e->msg;
+}
+
+static bool matches(const struct drm_gpu *g, uint32_t i, const struct tier_opts *o)
+{
+    if (o->device_name)
+        return strcasestr(g->name, o->device_name) != NULL;
+    return o->device < 0 || (uint32_t)o->device == i;
+}
+
+/* Those that zinc has kernels for, then the larger. */
+static uint64_t rank(const struct drm_gpu *g)
+{
+    return (uint64_t)(g->chip != NULL) << 40 | g->n_cu;
+}
+
+/* The card of the options, or the best. */
+static int pick_gpu(const struct tier_opts *o, struct drm_gpu *out, struct err *e)
+{
+    struct drm_gpu gpu[DRM_MAX_GPUS];
+    char seen[100] = "";
+    const struct drm_gpu *best = NULL;
+    int n = drm_gpus("cs", gpu, DRM_MAX_GPUS, e);
+    if (n < 0)
+        return n;
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(seen);
+        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, gpu[i].name);
+        if (matches(&gpu[i], (uint32_t)i, o) && (!best || rank(&gpu[i]) > rank(best)))
+            best = &gpu[i];
+    }
+    if (best) {
+        *out = *best;
+        return 0;
+    }
+    if (o->device_name)
+        return err_set(e, -ENODEV, "cs: no GPU's name contains '%.32s'; there are %.80s", o->device_name, seen);
+    return err_set(e, -ENODEV, "cs: no GPU %d; there are %s", o->device, seen);
+}
+
+static int probe(const struct tier_opts *o, struct tier_info *info, struct drm_gpu *g, struct err *e)
+{
+    int rc = pick_gpu(o, g, e);
+    if (rc)
+        return rc;
+    snprintf(info->device, sizeof info->device, "%s", g->name);
+    if ((rc = amd_kernels_for(g->chip, g->name, "cs", e)))
+        return rc;
+    amd_tier_info(info, g->name, g->vram_bytes);
+    snprintf(info->note, sizeof info->note, "amdgpu driver's compute ring by libdrm, kernels for %s", g->chip->name);
+    return 0;
+}
+
+static int cs_probe(const struct tier_opts *o, struct tier_info *info)
+{
+    struct drm_gpu g;
+    struct err e = { 0 };
+    int rc = probe(o, info, &g, &e);
+    if (rc)
+        snprintf(info->note, sizeof info->note, "%.*s", (int)sizeof info->note - 1, without_prefix(&e));
+    return rc;
+}
+
+static int cs_open_tier(const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    struct tier_info info = { 0 };
+    struct cs_winsys *w;
+    struct drm_gpu g;
+    int rc = probe(o, &info, &g, e);
+    if (rc || (rc = cs_winsys_open(&g, &w, e)))
+        return rc;
+    w->hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u;
+    if ((rc = cs_winsys_context(w, e))) {
+        w->base.ops->destroy(&w->base);
+        return rc;
+    }
+    return amd_tier_open(&w->base, &info, o, out, e);
+}
+
+const struct tier_driver tier_driver_cs = { "cs", cs_probe, cs_open_tier, &ladder_cs };
