@@ -16,10 +16,11 @@ $(B)/libamdsim_core.a: $(SIM_CORE)
 	@ar rcs $@ $^
 
 # Clients of the AMD kernel interface that are not ours; built where their libraries are.
-SIM_CLIENTS := client_raw client_userq $(if $(HSAKMT_LIBS),client_hsakmt) $(if $(DRM_LIBS),client_drm)
+SIM_CLIENTS := client_raw client_userq $(if $(HSAKMT_LIBS),client_hsakmt) $(if $(DRM_LIBS),client_drm client_cs)
 SIM_CLIENT_BINS := $(SIM_CLIENTS:%=$(B)/tests/amdsim/%)
 client_hsakmt_LIBS := $(HSAKMT_LIBS) $(DRM_LIBS)
 client_drm_LIBS    := $(DRM_LIBS)
+client_cs_LIBS     := $(DRM_LIBS)
 $(SIM_CLIENT_BINS): $(B)/%: %.c
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"

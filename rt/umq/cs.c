@@ -63,7 +63,8 @@ static void reset_text(struct cs_winsys *w, char *out, size_t n)
     uint64_t flags = 0;
     char fault[200];
     const struct drm_lib *l = w->dev->lib;
-    bool told = w->ctx && l->amdgpu_cs_query_reset_state2(w->ctx, &flags) == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_RESET;
+    bool told = w->ctx && l->amdgpu_cs_query_reset_state2(w->ctx, &flags) == 0 &&
+                flags & (AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_GUILTY);
     drm_fault_text(w->dev, fault, sizeof fault);
     snprintf(out, n, "%s%s%s%s%s",
              !told ? "the submission was cancelled, and the driver tells of no reset"
@@ -78,7 +79,7 @@ static int lost(struct cs_winsys *w, struct err *e)
     char why[400];
     reset_text(w, why, sizeof why);
     w->dead = true;
-    return err_set(e, -EIO, "cs: %s on %s", why, w->dev->gpu.name);
+    return err_set(e, -EIO, "cs: %s: %s", w->dev->gpu.name, why);
 }
 
 static int hang(struct cs_winsys *w, struct err *e)

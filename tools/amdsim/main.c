@@ -34,6 +34,7 @@ static const char help[] =
     "  --skip-execution     dispatches complete without running: to measure the host's side alone\n"
     "  --threads N          that execute work-groups (default: one per core)\n"
     "  --hang-insts N       instructions after which a wave counts as hung (default: no limit)\n"
+    "  --lockup-ms N        what the driver gives a submission to the render node (default: no limit)\n"
     "\n"
     "Looking in\n"
     "  --trace FILE         a line per packet and dispatch\n"
@@ -46,6 +47,7 @@ static const char help[] =
     "  vm-busy              ACQUIRE_VM: EBUSY                   queue-enomem      CREATE_QUEUE: ENOMEM\n"
     "  sdma-enomem          the same, SDMA queues               vram-enomem       VRAM: ENOMEM\n"
     "  event-enospc         CREATE_EVENT: ENOSPC                hang              queues never fetch\n"
+    "  no-kernel-queues     amdgpu.user_queue=2: no rings for CS\n"
     "  no-cwsr-keys         properties without save-area sizes  eintr             WAIT_EVENTS is interrupted\n"
     "\n"
     "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program\n"
@@ -61,6 +63,7 @@ static const struct option_def {
     { "--trace", "AMDSIM_TRACE", true },
     { "--threads", "AMDSIM_THREADS", true },
     { "--hang-insts", "AMDSIM_HANG_INSTS", true },
+    { "--lockup-ms", "AMDSIM_LOCKUP_MS", true },
     { "--kernel-version", "AMDSIM_KERNEL", true },
     { "--inject", "AMDSIM_INJECT", true },
     { "--user-queues", "AMDSIM_USER_QUEUES", true },

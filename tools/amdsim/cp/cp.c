@@ -285,7 +285,7 @@ static enum step batch_step(struct cp_queue *q)
     if (!b)
         return STEP_IDLE;
     if (b->next_ib == 0)
-        reg_reset(q);
+        reg_foreign(q);
     if (b->next_ib < b->n_ibs) {
         q->place_ib = 0;
         q->place_at = b->point;

@@ -64,3 +64,14 @@ void reg_reset(struct cp_queue *q)
     for (uint32_t i = 0; i < sizeof masks / sizeof masks[0]; i++)
         q->sh[masks[i]] = 0xFFFFFFFFu;
 }
+
+/* What a ring of the driver's holds when a submission begins that others share it with: anything. Here no compute units
+ * at all and words that no launch can mean, so that what a submission does not set itself is seen. */
+void reg_foreign(struct cp_queue *q)
+{
+    memset(q->sh_set, 0, sizeof q->sh_set);
+    for (uint32_t i = 0; i < CP_SH_COUNT; i++)
+        q->sh[i] = reg_sh_user(i) && reg_sh_name(q->c->chip, i) ? 0x5EED5EEDu : 0;
+    q->sh[R_STATIC_THREAD_MGMT_SE0] = q->sh[R_STATIC_THREAD_MGMT_SE1] = 0;
+    q->sh[R_STATIC_THREAD_MGMT_SE2] = q->sh[R_STATIC_THREAD_MGMT_SE3] = 0;
+}

@@ -212,6 +212,7 @@ enum step pm4_fetch(struct cp_queue *q);     /* STEP_NEXT: q->pkt holds a packet
 const char *reg_sh_name(const struct chip *c, uint32_t off);
 bool reg_sh_user(uint32_t off);              /* may be set by packets of a user's queue           */
 void reg_reset(struct cp_queue *q);
+void reg_foreign(struct cp_queue *q);
 
 /* sdma.c, aql.c */
 enum step sdma_step(struct cp_queue *q);

@@ -98,7 +98,7 @@ static int version(void *arg)
     struct drm_version_args *a = arg;
     uint32_t kernel = kmd_options()->kernel;
     a->major = 3;
-    a->minor = kernel >= 6016 ? 64 : kernel >= 6012 ? 59 : 57;
+    a->minor = kmd_injected(KMD_INJECT_OLD_KERNEL) ? 42 : kernel >= 6016 ? 64 : kernel >= 6012 ? 59 : 57;
     a->patch = 0;
     int rc = put_string(a->name, &a->name_bytes, "amdgpu");
     if (rc == 0)

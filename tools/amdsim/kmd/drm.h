@@ -84,6 +84,8 @@ void fence_ref(struct fence *f);
 void fence_unref(struct fence *f);
 /* Sleeps until f is done (0), the absolute time has come (-ETIME) or a signal arrived; no locks held. */
 int fence_wait(struct fence *f, uint64_t deadline_ns);
+/* card_sleep; a submission that runs for longer than amdgpu.lockup_timeout meanwhile is ended by a reset. No locks. */
+int drm_sleep(uint32_t gen, uint64_t deadline_ns);
 
 /* drm_userq.c */
 bool drm_userq_offered(const char **why); /* false: *why not */

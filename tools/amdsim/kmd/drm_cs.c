@@ -8,8 +8,9 @@
 
 enum { CHUNK_IB = 1, CHUNK_FENCE, CHUNK_DEPENDENCIES, CHUNK_SYNCOBJ_IN, CHUNK_SYNCOBJ_OUT, CHUNK_BO_HANDLES,
        CHUNK_SCHEDULED_DEPS, CHUNK_TIMELINE_WAIT, CHUNK_TIMELINE_SIGNAL };
-enum { MAX_CHUNKS = 64, MAX_IBS = 125, MAX_DEPS = 256 };
-enum { IP_COMPUTE = 1, IP_DMA = 2 };
+enum { MAX_CHUNKS = 64, MAX_IBS = 125, MAX_DEPS = 256, MAX_IB_DWORDS = (1 << 20) - 1,
+       MAX_IN_FLIGHT = 32 }; /* of a ring of a context: amdgpu_sched_jobs */
+enum { IP_COMPUTE = 1, IP_DMA = 2, IB_ALIGN = 32, IB_CE = 1 };
 
 /* ---- fences ---- */
 
@@ -48,7 +49,7 @@ int fence_wait(struct fence *f, uint64_t deadline_ns)
             return 0;
         if (card_now_ns() >= deadline_ns)
             return -ETIME;
-        int rc = card_sleep(gen, deadline_ns);
+        int rc = drm_sleep(gen, deadline_ns);
         if (rc == -EINTR)
             return rc;
     }
@@ -59,9 +60,11 @@ struct running {
     struct fence *fence;
     struct ctx *ctx;           /* NULL: it is gone */
     uint64_t *user_fence;
+    bool stuck;                /* --inject hang: the card never gets it */
     struct running *next;
 };
-static struct running *all_running; /* event_lock */
+static struct running *all_running; /* event_lock; the newest first */
+static uint64_t oldest_since_ns;    /* when the oldest of them became that: its time limit counts from there */
 
 /* ---- contexts ---- */
 
@@ -204,6 +207,7 @@ struct submission {
     uint32_t user_fence_off;
     struct { uint32_t handle; uint64_t point; } out[MAX_DEPS];
     uint32_t n_out;
+    bool has_list;                /* of buffers */
 };
 
 static int add_ib(struct submission *s, const struct drm_chunk_ib *ib)
@@ -211,8 +215,13 @@ static int add_ib(struct submission *s, const struct drm_chunk_ib *ib)
     struct entity *e = entity_of(s->ctx, ib->ip_type, ib->ip_instance, ib->ring, "CS");
     if (!e || (s->entity && s->entity != e))
         return kmd_why(-EINVAL, "CS: the indirect buffers of a submission go to one ring");
-    if (s->n_ibs == MAX_IBS || !ib->bytes || ib->bytes % 4)
-        return kmd_why(-EINVAL, "CS: indirect buffer %u has %u bytes", s->n_ibs, ib->bytes);
+    if (s->n_ibs == MAX_IBS || !ib->bytes || ib->bytes % 4 || ib->bytes / 4 > MAX_IB_DWORDS)
+        return kmd_why(-EINVAL, "CS: indirect buffer %u has %u bytes, expected at most 20 bits of dwords", s->n_ibs, ib->bytes);
+    if (ib->flags & IB_CE)
+        return kmd_why(-EINVAL, "CS: an indirect buffer for the constant engine");
+    if (kmd_options()->strict && ib->ip_type == IP_COMPUTE && (ib->va % IB_ALIGN || ib->bytes % IB_ALIGN))
+        return kmd_why(-EINVAL, "CS: indirect buffer of %u bytes at 0x%llx; the kernel takes it, but HW_IP_INFO asks for "
+                       "multiples of %d", ib->bytes, (unsigned long long)ib->va, (int)IB_ALIGN);
     s->entity = e;
     s->sdma = ib->ip_type == IP_DMA;
     s->ib[s->n_ibs++] = (struct cp_ib){ ib->va, ib->bytes / 4 };
@@ -260,6 +269,22 @@ static int add_syncobj(struct submission *s, uint32_t handle, uint64_t point, bo
     return 0;
 }
 
+/* Which buffers have to be resident; here all are, all the time. */
+static int add_buffers(struct submission *s, const struct drm_chunk_buffers *l)
+{
+    if (s->has_list)
+        return kmd_why(-EINVAL, "CS: a chunk of buffers beside a buffer list");
+    s->has_list = true;
+    for (uint32_t i = 0; i < l->n; i++) {
+        uint32_t handle;
+        if (user_read(&handle, l->info_ptr + (uint64_t)i * l->info_bytes, 4) != 0)
+            return -EFAULT;
+        if (!table_get(&s->d->bos, handle))
+            return kmd_why(-ENOENT, "CS: buffer handle %u is unknown", handle);
+    }
+    return 0;
+}
+
 static int add_chunk(struct submission *s, const struct drm_chunk *c, const uint32_t *data)
 {
     static const uint8_t least[] = { 0, 8, 2, 6, 1, 1, 6, 6, 4, 4 }; /* dwords */
@@ -273,24 +298,31 @@ static int add_chunk(struct submission *s, const struct drm_chunk *c, const uint
     case CHUNK_FENCE:
         s->user_fence = table_get(&s->d->bos, data[0]);
         s->user_fence_off = data[1];
-        return s->user_fence && s->user_fence->bytes == KMD_PAGE && s->user_fence_off <= KMD_PAGE - 8
-                   ? 0 : kmd_why(-EINVAL, "CS: a user fence is 8 bytes in a buffer of one page");
+        return s->user_fence && s->user_fence->bytes == KMD_PAGE && s->user_fence_off <= KMD_PAGE - 8 &&
+                       s->user_fence->domain != KMD_USERPTR
+                   ? 0 : kmd_why(-EINVAL, "CS: a user fence is 8 bytes in a buffer of one page, and no user pointer");
     case CHUNK_DEPENDENCIES:
     case CHUNK_SCHEDULED_DEPS:
         return add_deps(s, (const struct drm_chunk_dep *)data, n);
     case CHUNK_SYNCOBJ_IN:
     case CHUNK_SYNCOBJ_OUT:
+        if (c->id == CHUNK_SYNCOBJ_OUT && s->n_out)
+            return kmd_why(-EINVAL, "CS: a second chunk of syncobjs to signal");
         for (uint32_t i = 0; i < n && rc == 0; i++)
             rc = add_syncobj(s, data[i], 0, c->id == CHUNK_SYNCOBJ_OUT);
         return rc;
     case CHUNK_TIMELINE_WAIT:
     case CHUNK_TIMELINE_SIGNAL:
+        if (c->id == CHUNK_TIMELINE_SIGNAL && s->n_out)
+            return kmd_why(-EINVAL, "CS: a second chunk of syncobjs to signal");
         for (uint32_t i = 0; i < n && rc == 0; i++) {
             const struct drm_chunk_timeline *t = (const struct drm_chunk_timeline *)data + i;
             rc = add_syncobj(s, t->handle, t->point, c->id == CHUNK_TIMELINE_SIGNAL);
         }
         return rc;
-    default: /* buffers: all are resident */
+    case CHUNK_BO_HANDLES:
+        return add_buffers(s, (const struct drm_chunk_buffers *)data);
+    default:
         return 0;
     }
 }
@@ -327,6 +359,7 @@ static void on_done(void *user, uint64_t point)
             *p = r->next;
             break;
         }
+    oldest_since_ns = card_now_ns();
     if (r->user_fence && !r->fence->failed) /* its page lives in the card's file as long as the process does */
         __atomic_store_n(r->user_fence, point, __ATOMIC_SEQ_CST);
     r->fence->done = true;
@@ -352,6 +385,44 @@ void drm_fork_child(void)
     all_running = NULL;
 }
 
+/* ---- the time limit ---- */
+
+/* drm_sched_job_timedout and amdgpu_job_timedout: what has run for longer than amdgpu.lockup_timeout ends in a reset. */
+static uint64_t limit_ns(void)
+{
+    pthread_mutex_lock(&card.event_lock);
+    uint64_t at = all_running && card.opt.lockup_ms ? oldest_since_ns + card.opt.lockup_ms * 1000000ull : ~0ull;
+    pthread_mutex_unlock(&card.event_lock);
+    return at;
+}
+
+static void time_out(void)
+{
+    struct running *stuck[MAX_DEPS];
+    uint32_t n = 0;
+    pthread_mutex_lock(&card.event_lock);
+    kmd_dmesg("ring comp_1.0.0 timeout after %llu ms; GPU reset begins", (unsigned long long)card.opt.lockup_ms);
+    drm_on_fault();
+    for (struct running *r = all_running; r && n < MAX_DEPS; r = r->next)
+        if (r->stuck)
+            stuck[n++] = r;
+    pthread_mutex_unlock(&card.event_lock);
+    cp_reset(card_cp());
+    while (n--)
+        on_done(stuck[n], 0);
+}
+
+int drm_sleep(uint32_t gen, uint64_t deadline_ns)
+{
+    uint64_t limit = limit_ns();
+    int rc = card_sleep(gen, deadline_ns < limit ? deadline_ns : limit);
+    if (rc != -ETIME || card_now_ns() < limit)
+        return rc;
+    if (limit_ns() == limit) /* still the same one */
+        time_out();
+    return 0;
+}
+
 static int submit(struct submission *s, uint64_t *seq)
 {
     struct cp *cp = card_cp();
@@ -365,18 +436,32 @@ static int submit(struct submission *s, uint64_t *seq)
         free(r);
         return rc;
     }
-    *r = (struct running){ .fence = f, .ctx = s->ctx };
+    *r = (struct running){ .fence = f, .ctx = s->ctx, .stuck = kmd_injected(KMD_INJECT_HANG) };
     if (s->user_fence)
         r->user_fence = (uint64_t *)(s->user_fence->host + s->user_fence_off);
     pthread_mutex_lock(&card.event_lock);
+    if (!all_running)
+        oldest_since_ns = card_now_ns();
     r->next = all_running;
     all_running = r;
     pthread_mutex_unlock(&card.event_lock);
     *seq = ++s->entity->last_seq;
+    if (r->stuck)
+        return 0;
     rc = cp_submit(cp, s->d->vm->vm, s->sdma, s->ib, s->n_ibs, f->seq, on_done, r);
     if (rc != 0)
         on_done(r, f->seq);
     return rc;
+}
+
+/* The fence, referenced, that has to be done before the ring of the context takes more: amdgpu_ctx_wait_prev_fence. */
+static struct fence *too_many(struct entity *e)
+{
+    trim(e);
+    if (e->n < MAX_IN_FLIGHT)
+        return NULL;
+    fence_ref(e->pending[e->n - MAX_IN_FLIGHT]);
+    return e->pending[e->n - MAX_IN_FLIGHT];
 }
 
 int drm_cs(struct drm_file *d, void *arg)
@@ -395,9 +480,16 @@ int drm_cs(struct drm_file *d, void *arg)
         rc = kmd_why(-ECANCELED, "CS: a submission of this context faulted");
     if (rc == 0 && a->bo_list && !table_get(&d->lists, a->bo_list))
         rc = kmd_why(-ENOENT, "CS: buffer list %u is unknown", a->bo_list);
+    if (rc == 0 && kmd_injected(KMD_INJECT_NO_KERNEL_QUEUES))
+        rc = kmd_why(-EINVAL, "CS: amdgpu.user_queue=2 leaves no ring to kernel-mode submissions");
+    s->has_list = a->bo_list;
     if (rc == 0)
         rc = read_chunks(s, a);
+    struct fence *earlier = rc == 0 ? too_many(s->entity) : NULL;
     pthread_mutex_unlock(&card.lock);
+    while (earlier && rc == 0 && (rc = fence_wait(earlier, ~0ull)) == -EINTR)
+        rc = 0;
+    fence_unref(earlier);
     for (uint32_t i = 0; i < s->n_deps; i++) {
         while (rc == 0 && (rc = fence_wait(s->deps[i], ~0ull)) == -EINTR)
             rc = 0;
@@ -469,7 +561,7 @@ int drm_wait_fences(struct drm_file *d, void *arg)
             }
         if (all ? n_done == n : n_done > 0)
             break;
-        rc = card_now_ns() >= deadline ? -ETIME : card_sleep(gen, deadline);
+        rc = card_now_ns() >= deadline ? -ETIME : drm_sleep(gen, deadline);
         rc = rc == -ETIME && card_now_ns() < deadline ? 0 : rc;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -502,7 +594,7 @@ int drm_wait_idle(struct drm_file *d, void *arg)
         pthread_mutex_unlock(&card.event_lock);
         if (!busy || card_now_ns() >= deadline)
             break;
-        rc = card_sleep(gen, deadline);
+        rc = drm_sleep(gen, deadline);
         rc = rc == -ETIME ? 0 : rc;
     }
     memset(a, 0, sizeof *a);

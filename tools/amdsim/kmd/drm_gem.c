@@ -9,7 +9,7 @@
 #include "tools/amdsim/kmd/drm.h"
 
 enum { DOMAIN_CPU = 1, DOMAIN_GTT = 2, DOMAIN_VRAM = 4, DOMAIN_DOORBELL = 0x40, GEM_NO_CPU_ACCESS = 2, GEM_COHERENT = 1 << 13,
-       GEM_UNCACHED = 1 << 14 };
+       GEM_UNCACHED = 1 << 14, GEM_ALWAYS_VALID = 1 << 6 };
 enum { VA_MAP = 1, VA_UNMAP, VA_CLEAR, VA_REPLACE };
 enum { PAGE_WRITEABLE = 4, PAGE_EXECUTABLE = 8, PAGE_PRT = 16, MTYPE_SHIFT = 5, MTYPE_UC = 4 };
 
@@ -60,9 +60,9 @@ int drm_gem_create(struct drm_file *d, void *arg)
     int err = -ENOMEM;
     struct bo *bo = NULL;
     bool cpu_access = !(flags & GEM_NO_CPU_ACCESS);
-    if (domains & DOMAIN_VRAM)
+    if ((domains & DOMAIN_VRAM) && !kmd_injected(KMD_INJECT_VRAM_ENOMEM))
         bo = bo_create(KMD_VRAM, a->bytes, cpu_access, &err);
-    if (!bo && (domains & (DOMAIN_GTT | DOMAIN_CPU)))
+    if (!bo) /* who asks for VRAM alone gets host memory as well when it is full: amdgpu_gem_create_ioctl */
         bo = bo_create(KMD_GTT, a->bytes, cpu_access, &err);
     if (!bo)
         return err;
@@ -289,6 +289,8 @@ int drm_prime_export(struct drm_file *d, void *arg)
         return -ENOENT;
     if (bo->domain > KMD_GTT)
         return kmd_why(-EPERM, "PRIME_HANDLE_TO_FD: a user pointer cannot be shared");
+    if (bo->drm_flags & GEM_ALWAYS_VALID)
+        return kmd_why(-EPERM, "PRIME_HANDLE_TO_FD: a buffer that is always valid belongs to its address space alone");
     struct file *f = file_new(FILE_DMABUF);
     int fd = f ? file_reopen(card.mem_fd, O_RDWR | (int)(a->flags & O_CLOEXEC)) : -ENOMEM;
     if (fd < 0) {

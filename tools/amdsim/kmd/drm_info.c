@@ -21,7 +21,8 @@ static uint64_t visible_vram(void)
 
 uint32_t drm_n_rings(void)
 {
-    return kmd_options()->user_queues == KMD_USERQ_ONLY && drm_userq_slots() ? 0 : DRM_N_RINGS;
+    bool replaced = kmd_options()->user_queues == KMD_USERQ_ONLY && drm_userq_slots();
+    return replaced || kmd_injected(KMD_INJECT_NO_KERNEL_QUEUES) ? 0 : DRM_N_RINGS;
 }
 
 /* Graphics rings are not modelled: there are none. */
@@ -35,6 +36,8 @@ static struct drm_hw_ip hw_ip(uint32_t type)
         ip.rings = (1u << drm_n_rings()) - 1;
         ip.userq_slots = drm_userq_slots();
         ip.discovery_version = c->gc_major << 16 | c->gc_minor << 8 | c->gc_rev;
+        if (kmd_injected(KMD_INJECT_UNSUPPORTED))
+            ip.discovery_version = 10 << 16 | 3 << 8;
     } else if (type == IP_DMA) {
         ip.major = c->sdma_major;
         ip.minor = c->sdma_minor;
@@ -86,14 +89,15 @@ static int ip_query(const struct drm_info_args *a, void *out, uint32_t *bytes)
 static int memory_query(uint32_t query, uint64_t *out, uint32_t *bytes)
 {
     uint64_t vram = card.opt.vram_bytes, visible = visible_vram();
+    uint64_t used = kmd_injected(KMD_INJECT_VRAM_ENOMEM) ? vram : card.vram_used;
     if (query == INFO_VRAM_GTT) {
         const uint64_t v[3] = { vram, visible, card.gtt_bytes };
         memcpy(out, v, *bytes = sizeof v);
         return 0;
     }
     struct drm_memory m = {
-        .vram = { vram, vram, card.vram_used, vram * 3 / 4 },
-        .visible = { visible, visible, card.vram_used < visible ? card.vram_used : visible, visible * 3 / 4 },
+        .vram = { vram, vram, used, vram * 3 / 4 },
+        .visible = { visible, visible, used < visible ? used : visible, visible * 3 / 4 },
         .gtt = { card.gtt_bytes, card.gtt_bytes, card.gtt_used, card.gtt_bytes * 3 / 4 },
     };
     memcpy(out, &m, *bytes = sizeof m);

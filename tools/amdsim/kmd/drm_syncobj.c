@@ -217,7 +217,7 @@ static int wait_for(struct drm_file *d, struct wait *w)
             return rc < 0 ? rc : 0;
         if (card_now_ns() >= w->deadline)
             return -ETIME;
-        rc = card_sleep(gen, w->deadline);
+        rc = drm_sleep(gen, w->deadline);
         if (rc == -EINTR)
             return rc;
     }

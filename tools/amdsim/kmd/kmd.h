@@ -39,6 +39,7 @@
     X(VRAM_ENOMEM, "vram-enomem")         /* ALLOC_MEMORY_OF_GPU of VRAM: ENOMEM              */                       \
     X(EVENT_ENOSPC, "event-enospc")       /* CREATE_EVENT: ENOSPC                             */                       \
     X(HANG, "hang")                       /* queues take doorbells and never fetch            */                       \
+    X(NO_KERNEL_QUEUES, "no-kernel-queues") /* amdgpu.user_queue=2: no compute rings for CS   */                       \
     X(NO_CWSR_KEYS, "no-cwsr-keys")       /* properties without cwsr_size and ctl_stack_size  */                       \
     X(EINTR, "eintr")                     /* each WAIT_EVENTS is interrupted once             */
 
@@ -59,6 +60,7 @@ struct kmd_options {
     uint32_t kernel;        /* of the modelled driver: 6012 is Linux 6.12 */
     uint32_t n_threads;
     uint64_t hang_insts;
+    uint64_t lockup_ms;     /* amdgpu.lockup_timeout of kernel-mode submissions, 0: none */
     const char *trace;
     bool strict, skip_execution, small_bar, lenient, log, stats, plain_offsets;
     enum kmd_user_queues user_queues;

@@ -108,7 +108,7 @@ static void read_injections(struct kmd_options *o)
 static void read_user_queues(struct kmd_options *o)
 {
     const char *v = getenv("AMDSIM_USER_QUEUES");
-    o->user_queues = KMD_USERQ_ON;
+    o->user_queues = o->inject[KMD_INJECT_NO_KERNEL_QUEUES] ? KMD_USERQ_ONLY : KMD_USERQ_ON;
     if (!v || !*v || strcmp(v, "on") == 0)
         return;
     if (strcmp(v, "off") != 0 && strcmp(v, "only") != 0)
@@ -152,6 +152,7 @@ static void parse(struct kmd_options *o)
     o->kernel = kernel_version(getenv("AMDSIM_KERNEL"));
     o->n_threads = (uint32_t)number("AMDSIM_THREADS", 0);
     o->hang_insts = number("AMDSIM_HANG_INSTS", 0);
+    o->lockup_ms = number("AMDSIM_LOCKUP_MS", 0);
     o->trace = getenv("AMDSIM_TRACE");
     if (o->trace && !*o->trace)
         o->trace = NULL;
@@ -162,9 +163,9 @@ static void parse(struct kmd_options *o)
     o->log = is_on("AMDSIM_LOG");
     o->stats = is_on("AMDSIM_STATS");
     o->plain_offsets = is_on("AMDSIM_PLAIN_OFFSETS");
-    read_user_queues(o);
     read_firmware(o);
     read_injections(o);
+    read_user_queues(o);
 }
 
 static void parse_once(void)

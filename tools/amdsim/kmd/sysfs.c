@@ -281,6 +281,7 @@ static void put_all(void)
     put_pci_device(c);
     put("/sys/module/amdgpu/initstate", "live\n");
     put("/sys/module/amdgpu/parameters/cwsr_enable", "1\n");
+    put("/sys/module/amdgpu/parameters/lockup_timeout", "%llu\n", (unsigned long long)kmd_options()->lockup_ms);
     if (kmd_options()->kernel >= 6016)
         put("/sys/module/amdgpu/parameters/user_queue", "%d\n",
             kmd_options()->user_queues == KMD_USERQ_OFF ? -1 : (int)kmd_options()->user_queues);

@@ -160,6 +160,7 @@ SIZE_IS(union drm_cs_args, 24);
 struct drm_chunk { uint32_t id, n_dwords; uint64_t data; };
 struct drm_chunk_ib { uint32_t pad, flags; uint64_t va; uint32_t bytes, ip_type, ip_instance, ring; };
 struct drm_chunk_dep { uint32_t ip_type, ip_instance, ring, ctx_id; uint64_t seq; };
+struct drm_chunk_buffers { uint32_t op, list, n, info_bytes; uint64_t info_ptr; };
 struct drm_chunk_fence { uint32_t handle, offset; };
 struct drm_chunk_timeline { uint32_t handle, flags; uint64_t point; };
 struct drm_info_args {
