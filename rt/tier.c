@@ -39,12 +39,23 @@ const char *tier_reference(void)
     return tier_driver_cpu.name;
 }
 
+/* Tiers that have not run on a card yet: auto passes them over. */
+static bool by_name_only(const struct tier_driver *d)
+{
+#ifdef ZINC_DRM
+    return d == &tier_driver_umq || d == &tier_driver_cs;
+#else
+    (void)d;
+    return false;
+#endif
+}
+
 static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e)
 {
     char why[400] = "";
     for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
-        if (*d == &tier_driver_null || *d == &tier_driver_lockstep || strcmp((*d)->name, "cs") == 0)
-            continue; /* cs: by name, until it has run on a card */
+        if (*d == &tier_driver_null || *d == &tier_driver_lockstep || by_name_only(*d))
+            continue;
         struct tier_info info = { 0 };
         struct err first = { 0 };
         const char *reason = info.note;

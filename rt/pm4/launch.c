@@ -156,20 +156,3 @@ uint32_t pm4_tmpring(enum pm4_gen gen, uint32_t waves, uint64_t wave_bytes)
         return 0;
     return PM4_PLACE(COMPUTE_TMPRING_SIZE, WAVES, waves) | PM4_PLACE(COMPUTE_TMPRING_SIZE, WAVESIZE, units);
 }
-
-void pm4_preamble(struct pm4_buf *b, uint32_t n_se)
-{
-    uint32_t on[9], zero[4] = { 0 };
-    for (uint32_t i = 0; i < 9; i++)
-        on[i] = i < n_se ? 0xffffffff : 0;
-    if (b->gen == PM4_GFX12) {
-        pm4_set_sh_reg(b, PM4_REG_COMPUTE_PERFCOUNT_ENABLE, 1, zero);
-        pm4_set_sh_reg(b, PM4_REG_COMPUTE_DISPATCH_PKT_ADDR_LO, 2, zero);
-        pm4_set_sh_reg(b, PM4_REG_COMPUTE_STATIC_THREAD_MGMT_SE8, 1, &on[8]);
-    }
-    pm4_set_sh_reg(b, PM4_REG_COMPUTE_STATIC_THREAD_MGMT_SE0, 2, &on[0]);
-    pm4_set_sh_reg(b, PM4_REG_COMPUTE_STATIC_THREAD_MGMT_SE2, 2, &on[2]);
-    pm4_set_sh_reg(b, PM4_REG_COMPUTE_STATIC_THREAD_MGMT_SE4, 4, &on[4]);
-    pm4_set_sh_reg(b, PM4_REG_COMPUTE_USER_ACCUM_0, 4, zero);
-    pm4_set_sh_reg(b, PM4_REG_COMPUTE_DISPATCH_TUNNEL, 1, zero);
-}

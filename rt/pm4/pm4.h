@@ -78,7 +78,7 @@ enum {
     PM4_DW_PRED_EXEC = 2,
     PM4_DW_COND_EXEC = 5,
     PM4_DW_LAUNCH_MAX = 59, /* the longest pm4_launch */
-    PM4_DW_PREAMBLE = 34,   /* pm4_preamble, at most  */
+    PM4_DW_PREAMBLE = 34,   /* pm4_compute_preamble, at most */
 };
 
 /* Places of words that a prepared stream may change later, counted from the packet's header; 64-bit values take two,
@@ -313,15 +313,11 @@ struct pm4_launch_at {
 /* With a state only what changed is sent; NULL sends everything. `at` may be NULL. */
 void pm4_launch(struct pm4_buf *b, struct pm4_state *s, const struct pm4_launch *l, struct pm4_launch_at *at);
 
-/* What a queue's registers must hold before launches, where the driver's queue descriptor does not see to it: work-groups
- * on every compute unit of n_se shader engines (the descriptor enables the first four), no accumulators, no tunnel. The
- * registers and values of Mesa's ac_cmdbuf.c, gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state,
- * but for borders of textures and DISPATCH_INTERLEAVE, which stays as the driver has it. */
-void pm4_preamble(struct pm4_buf *b, uint32_t n_se);
-/* Registers that no launch sends, for a ring that other programs use as well: all compute units of the n_se shader
- * engines, nothing that is counted, tunneled or traced, work-groups dealt out to the shader engines as Mesa does it. Values:
- * gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state in Mesa's ac_cmdbuf.c; the interleave of gfx11
- * is radeonsi's, 256 threads. */
+/* Registers that no launch sends, for a ring that other programs use as well, and for user-mode queues, whose descriptor
+ * enables the first four shader engines only (gfx_v11_0_compute_mqd_init and gfx_v12_0_compute_mqd_init in Linux): all
+ * compute units of the n_se shader engines, nothing that is counted, tunneled or traced, work-groups dealt out to the
+ * shader engines as Mesa does it. Values: gfx10_init_compute_preamble_state and gfx12_init_compute_preamble_state in Mesa's
+ * ac_cmdbuf.c; the interleave of gfx11 is radeonsi's, 256 threads. */
 void pm4_compute_preamble(struct pm4_buf *b, uint32_t n_se);
 
 /* COMPUTE_TMPRING_SIZE: at most `waves` waves of each shader engine hold scratch, `wave_bytes` each (rounded up to

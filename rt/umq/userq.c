@@ -135,7 +135,7 @@ static int alloc_buffers(struct userq *q, uint32_t ring_bytes, struct err *e)
     q->cells = q->cells_mem->cpu;
     struct pm4_buf b;
     pm4_init(&b, d->gpu.chip->gen, q->preamble->cpu, AMD_PAGE / 4);
-    pm4_preamble(&b, d->gpu.n_se);
+    pm4_compute_preamble(&b, d->gpu.n_se);
     pm4_nop(&b, -b.n % 8);
     q->preamble_dw = b.n;
     return b.rc ? err_set(e, b.rc, "%s: the preamble: %s", d->tier, b.why) : 0;

@@ -9,7 +9,7 @@
  *     while ((rc = userq_wait(q, point, timeout_ns, &e)) == -ETIME) ...
  *     userq_destroy(q);
  *
- * A submission is the preamble (pm4_preamble: gfx1100 has six shader engines, the driver's queue descriptor enables four)
+ * A submission is the preamble (pm4_compute_preamble: gfx1100 has six shader engines, the driver's queue descriptor enables four)
  * and the caller's indirect buffer, both with the queue's VMID, and RELEASE_MEM of the point into our own cell. The host
  * polls the cell. Only where it is going to sleep does it add the driver's fence, PROTECTED_FENCE_SIGNAL, and ask
  * USERQ_SIGNAL for a syncobj of it. When buffers are to be evicted, the driver takes the queue off the hardware and waits

@@ -333,7 +333,7 @@ START_TEST(preamble)
     for (int g = 0; g < 2; g++) {
         uint32_t regs[0x100], sent[0x100] = { 0 };
         begin(gens[g]);
-        pm4_preamble(&b, 6);
+        pm4_compute_preamble(&b, 6);
         ck_assert_int_eq(b.rc, 0);
         ck_assert_uint_le(b.n, PM4_DW_PREAMBLE);
         for (uint32_t i = 0; i < b.n; i += (mem[i] >> 16 & 0x3fff) + 2) {
@@ -348,6 +348,7 @@ START_TEST(preamble)
             ck_assert_msg(sent[se[i]] && regs[se[i]] == (i < 6 ? 0xffffffff : 0), "shader engine %u", i);
         ck_assert_uint_eq(sent[0x23], gens[g] == PM4_GFX12); /* a ninth one */
         ck_assert_uint_eq(sent[0x0b], gens[g] == PM4_GFX12);
+        ck_assert_uint_eq(sent[0x2f], gens[g] == PM4_GFX11);
         ck_assert(sent[0x24] && sent[0x27] && sent[0x7d]);
     }
 }
