@@ -209,11 +209,12 @@ static void stop(struct amd_winsys *base)
     if (!w->ctx)
         return;
     if (!drm_is_child(w->dev)) {
-        char fault[200] = "";
-        if (!w->dead && base->point && !wait(base, base->point, w->hang_ns ? w->hang_ns : 10000000000u, &e))
+        char fault[200];
+        if (!w->dead && base->point && !wait(base, base->point, w->hang_ns ? w->hang_ns : 10000000000u, &e) &&
+            drm_last_fault(w->dev).va != w->fault_before) { /* such a read gives 0, and the program goes on */
             drm_fault_text(w->dev, fault, sizeof fault);
-        if (fault[0]) /* the driver answers such a read with 0, and the program goes on */
             log_warn(UMQ, "%s, without consequences that were seen", fault);
+        }
         w->dev->lib->amdgpu_cs_ctx_free(w->ctx);
     }
     w->ctx = NULL;
@@ -282,6 +283,7 @@ int cs_winsys_open(const struct drm_gpu *g, struct cs_winsys **out, struct err *
         return rc;
     }
     w->hang_ns = 10000000000u;
+    w->fault_before = drm_last_fault(w->dev).va;
     w->base = (struct amd_winsys){ .ops = &ops, .name = "cs", .log = LOGM_UMQ, .host_sees_vram = w->dev->large_bar,
                                    .ib_align_dw = IB_ALIGN_DW, .part_launches = PART_LAUNCHES,
                                    .submit_words = sizeof w->chunks / 4, .submit_bytes = sizeof w->chunks };

@@ -41,6 +41,7 @@ struct cs_winsys {
     uint64_t hang_ns;                /* without progress for so long is a hang, 0: never */
     uint64_t progress_ns, seen_fence;
     uint32_t seen_progress;
+    uint64_t fault_before;           /* the address space's last fault when it was opened */
 };
 
 int cs_winsys_open(const struct drm_gpu *g, struct cs_winsys **out, struct err *e);

@@ -10,13 +10,13 @@ prompt=$(ids 20 3)
 tol=3e-3
 n=${AMD_TOKENS:-64}
 
-one() # GPU FAMILY TYPE
+one() # GPU FAMILY TYPE [TIER AGAINST]
 {
-    local out
-    out=$("$amdsim" --gpu "$1" "$zinc" validate -m "$work/$2-$3.gguf" --tier kfd --against cpu -n "$n" \
+    local out tier=${4:-kfd} against=${5:-cpu}
+    out=$("$amdsim" --gpu "$1" "$zinc" validate -m "$work/$2-$3.gguf" --tier $tier --against $against -n "$n" \
         --prompt-tokens "$prompt" --ctx 128 --tol $tol 2>&1 | tail -n 1)
-    case $out in equal:*) ;; *) miss "$1 $2 $3: $out" ;; esac
-    printf '%-8s %-10s %-11s %s\n' "$1" "$2" "$3" "$out"
+    case $out in equal:*) ;; *) miss "$1 $2 $3 on $tier: $out" ;; esac
+    printf '%-8s %-10s %-11s %-4s %s\n' "$1" "$2" "$3" "$tier" "$out"
 }
 
 for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
@@ -27,4 +27,14 @@ for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
         done
     done
 done
+
+# The same kernels by the other way into the driver: one type of each family, and the cpu tier's tokens again.
+if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
+    n=${AMD_TOKENS:-16}
+    for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
+        for g in ${AMD_GPUS:-gfx1201 gfx1100}; do
+            [ ! -f "$work/$f-Q8_0.gguf" ] || one "$g" "$f" Q8_0 cs cpu
+        done
+    done
+fi
 finish

@@ -28,6 +28,25 @@ for gpu in gfx1201 gfx1100; do
     grep -q "gfx_target_version" "$work/$gpu.txt" || miss "$gpu: the report has no topology"
 done
 
+# The cs tier has first rungs of its own.
+if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
+    for gpu in gfx1201 gfx1100; do
+        case $build in */debug | */sanitize) last=13 ;; *) last=17 ;; esac
+        "$amdsim" --gpu $gpu "$zinc" ladder --tier=cs -m $model -n ${LADDER_TOKENS:-8} --to $last --report "$work/cs-$gpu.txt" \
+            >"$work/out" 2>"$work/err"
+        rc=$?
+        [ $rc -eq 0 ] || miss "cs, $gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
+        sed "s/^/$gpu /" "$work/out" | grep -E '^gfx.... +[0-9]+ '
+        grep -q 'amdgpu.lockup_timeout=' "$work/cs-$gpu.txt" || miss "cs, $gpu: the report has no parameters of the driver"
+    done
+    "$amdsim" --inject no-kernel-queues "$zinc" ladder --tier=cs --to 5 >"$work/out" 2>&1
+    rc=$?
+    [ $rc -eq 14 ] && grep -q 'amdgpu.user_queue=2' "$work/out" || miss "cs, no rings: exit $rc instead of 14"
+    "$amdsim" --inject hang --lockup-ms 200 "$zinc" ladder --tier=cs --to 5 >"$work/out" 2>&1
+    rc=$?
+    [ $rc -eq 15 ] && grep -q 'the user fence reads 0, *expected' "$work/out" || miss "cs, hang: exit $rc: $(grep came "$work/out")"
+fi
+
 # Rungs that fail name themselves in the exit status.
 "$amdsim" --inject no-kfd "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
