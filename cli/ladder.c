@@ -22,7 +22,7 @@ static struct {
 } args = { .tier = "kfd", .device = -1, .tokens = 64 };
 
 static const struct opt opts[] = {
-    OPT("tier", 0, OPT_STR, &args.tier, "T", "the tier to prove (default: kfd)"),
+    OPT("tier", 0, OPT_STR, &args.tier, "T", "the tier to prove: kfd, cs (default: kfd)"),
     OPT("device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
     OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: models/zinc-demo.gguf, if there)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens of the last rung (default: 64)"),
@@ -195,7 +195,7 @@ static const struct opt_group groups[] = { { "options", opts }, { 0 } };
 const struct command cmd_ladder = {
     .name = "ladder",
     .summary = "brings a GPU up, rung by rung, and says where it stops",
-    .usage = "[--tier kfd] [-m MODEL.gguf] [--report FILE]",
+    .usage = "[--tier kfd|cs] [-m MODEL.gguf] [--report FILE]",
     .about = "Each rung proves one thing that the next one stands on: the device opens, memory is mapped, a queue\n"
              "runs a packet, a kernel, every kernel against the cpu tier, a layer, tokens. The first rung that does\n"
              "not hold ends it: what was expected, what came, and where to look on a real machine. Exit status 0:\n"
