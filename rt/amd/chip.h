@@ -21,5 +21,6 @@ struct amd_chip {
 };
 extern const struct amd_chip amd_chips[]; /* ends with name NULL */
 const struct amd_chip *amd_chip_of(uint32_t gfx_target_version); /* NULL: zinc has no kernels for it */
+const char *amd_chip_names(void); /* "gfx1100, gfx1101, ...", for messages */
 
 #endif

@@ -12,8 +12,8 @@
 int amd_kernels_for(const struct amd_chip *chip, const char *gpu, const char *tier, struct err *e)
 {
     if (!chip)
-        return err_set(e, -ENODEV, "%s: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, "
-                       "gfx1200, gfx1201", tier, gpu);
+        return err_set(e, -ENODEV, "%s: %s is not one of the chips that zinc has kernels for: %s", tier, gpu,
+                       amd_chip_names());
     if (!kernel_blob_find("basic", chip->target))
         return err_set(e, -ENODEV, "%s: this binary was built without clang-19 and lld-19, so it has no kernels for "
                        "%s", tier, chip->name);

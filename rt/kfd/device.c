@@ -200,8 +200,8 @@ int kfd_open(const struct kfd_gpu *g, struct kfd_dev **out, struct err *e)
     int rc = 0, free_slot = -1;
     *out = NULL;
     if (!g->chip)
-        return err_set(e, -ENOTSUP, "kfd: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, "
-                       "gfx1200, gfx1201", g->name);
+        return err_set(e, -ENOTSUP, "kfd: %s is not one of the chips that zinc has kernels for: %s", g->name,
+                       amd_chip_names());
     pthread_mutex_lock(&opened_lock);
     for (int i = 0; i < KFD_MAX_GPUS && !*out; i++) {
         struct kfd_dev *d = opened[i].dev;

@@ -4,7 +4,7 @@ set -u
 . tests/amdsim/kmd_lib.sh
 need client_raw
 c=$build/tests/amdsim/client_raw
-for gpu in gfx1201 gfx1200 gfx1151 gfx1100; do
+for gpu in gfx1201 gfx1200 gfx1151 gfx1100 gfx1101 gfx1102 gfx1103 gfx1150; do
     passes "rules on $gpu" "$amdsim" --gpu $gpu "$c" rules $(save_area $gpu)
 done
 passes "gfx1151 before Linux 6.18 expects a smaller save area" \

@@ -13,7 +13,7 @@ if [ ! -e /dev/kfd ]; then
 fi
 
 model=models/zinc-demo.gguf
-for gpu in gfx1201 gfx1100; do
+for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     last=18
     case $build in */debug | */sanitize) last=14 ;; esac
     "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to $last --report "$work/$gpu.txt" \

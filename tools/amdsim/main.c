@@ -19,7 +19,7 @@ static const char help[] =
     "  amdsim --strict --trace packets.txt ./my_program\n"
     "\n"
     "The card\n"
-    "  --gpu NAME           gfx1201 (default), gfx1200, gfx1151 or gfx1100; --list shows them\n"
+    "  --gpu NAME           gfx1201 (default), gfx1100, ...; --list shows them\n"
     "  --vram N             bytes of VRAM, with K, M or G; only what is written takes real memory\n"
     "  --small-bar          the host sees 256 MiB of it: PUBLIC allocations are refused\n"
     "  --kernel-version V   of the modelled driver (6.18): interface version, rules of CREATE_QUEUE, save area\n"
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     }
     const char *gpu = getenv("AMDSIM_GPU");
     if (gpu && *gpu && !chip_find(gpu))
-        return usage("expected gfx1201, gfx1200, gfx1151 or gfx1100, not", gpu);
+        return usage("expected one of the cards that amdsim --list shows, not", gpu);
     if (i == argc)
         return usage("no command to run", NULL);
     int rc = preload();

@@ -5,7 +5,7 @@
 
 #include "tools/amdsim/isa/group.h"
 
-/* FLOAT: scalar float, which gfx1151 and gfx12 have; GFX115: the names that gfx1151 alone has of it. */
+/* FLOAT: scalar float, which RDNA3.5 and gfx12 have; GFX115: the names that RDNA3.5 alone has of it. */
 enum op_chips { OP_ALL, OP_GFX11, OP_GFX12, OP_FLOAT, OP_GFX115 };
 
 struct salu_op {

@@ -1,4 +1,4 @@
-/* Scalar float instructions (gfx1151, gfx12): f32 and f16 in SGPRs, with the wave's rounding and denormal modes. */
+/* Scalar float instructions (RDNA3.5, gfx12): f32 and f16 in SGPRs, with the wave's rounding and denormal modes. */
 #include "tools/amdsim/isa/float.h"
 #include "tools/amdsim/isa/salu.h"
 
@@ -29,7 +29,7 @@ static bool holds(const struct float_fmt *f, uint64_t a, uint64_t b, struct floa
     return (outcome[float_compare(f, a, b, m) + 1] & relation) != 0;
 }
 
-/* gfx1151 has the vector unit's v_min and v_max rules, by MODE.IEEE; gfx12's *_num take the number. */
+/* RDNA3.5 has the vector unit's v_min and v_max rules, by MODE.IEEE; gfx12's *_num take the number. */
 static enum float_nan_rule nan_rule(const struct wave *w)
 {
     return w->chip->gfx12 ? NAN_NUMBER : w->mode >> 9 & 1 ? NAN_IEEE : NAN_LEGACY;

@@ -145,7 +145,7 @@ static void parse(struct kmd_options *o)
     const char *gpu = getenv("AMDSIM_GPU");
     o->chip = chip_find(gpu && *gpu ? gpu : "gfx1201");
     if (!o->chip) {
-        kmd_say("AMDSIM_GPU is '%s', expected gfx1201, gfx1200, gfx1151 or gfx1100; taken as gfx1201", gpu);
+        kmd_say("AMDSIM_GPU is '%s', expected one of the cards that amdsim --list shows; taken as gfx1201", gpu);
         o->chip = chip_find("gfx1201");
     }
     o->vram_bytes = number("AMDSIM_VRAM", o->chip->vram_bytes) & ~(uint64_t)(KMD_PAGE - 1);
