@@ -31,14 +31,18 @@ struct ap_run {
 };
 
 KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
+/* K and V of part of a tile take turns in one place. */
+KD_FN bool ap_in_parts(const uint32_t HD) { return attn_prompt_part(HD, AP_STAGES) < AP_POS; }
 /* stage: below AP_STAGES; v: 0 for K, 1 for V */
 KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
 {
-    return ap_q() + (16 * kd_n_warps() + (AP_STAGES * v + stage) * AP_POS) * (HD + AP_PAD);
+    uint32_t at = ap_in_parts(HD) ? 0 : (AP_STAGES * v + stage) * AP_POS;
+    return ap_q() + (16 * kd_n_warps() + at) * (HD + AP_PAD);
 }
 KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
-    return ap_q() + (16 * kd_n_warps() + 2 * AP_STAGES * AP_POS) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
+    uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_STAGES) : 2 * AP_STAGES * AP_POS;
+    return ap_q() + (16 * kd_n_warps() + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
 }
 
 KD_FN uint32_t ap_first(const kl_attn *a, uint32_t pos)
@@ -61,11 +65,11 @@ KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD
     }
 }
 
-/* Positions [p0, p0 + 64) of K or V to shared memory, zeros from `end` on. */
+/* Positions of K or V from p0 on to shared memory, a tile's or a part's, zeros from `end` on. */
 KD_FN void ap_load(const enum ka_kv KV, struct kv_head h, const uint32_t HD, uint32_t p0, uint32_t end,
                    KD_SHARED uint16_t *s)
 {
-    for (uint32_t i = kd_tid(); i < AP_POS * (HD / 8); i += kd_group_size()) {
+    for (uint32_t i = kd_tid(); i < attn_prompt_part(HD, AP_STAGES) * (HD / 8); i += kd_group_size()) {
         uint32_t p = i / (HD / 8), d = i % (HD / 8) * 8, at = kd_min_u32(p0 + p, end - 1);
         KD_SHARED uint16_t *to = s + p * (HD + AP_PAD) + d;
         if (KV == KA_KV_F16) {
@@ -95,17 +99,19 @@ KD_FN void ap_mask(kd_acc s[AP_POS / 16], uint32_t p0, const uint32_t *pos, cons
     }
 }
 
-KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc s[AP_POS / 16])
+/* s: of as many positions as k has */
+KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc *s)
 {
+    const uint32_t N = attn_prompt_part(HD, AP_STAGES) / 16;
     KD_SHARED const uint16_t *q = ap_q() + kd_warp() * 16 * (HD + AP_PAD);
     KD_UNROLL
-    for (uint32_t n = 0; n < AP_POS / 16; n++)
+    for (uint32_t n = 0; n < N; n++)
         s[n] = (kd_acc){ { 0 } };
     KD_UNROLL
     for (uint32_t d = 0; d < HD; d += 16) {
         kd_frag a = kd_frag_a(q + d, HD + AP_PAD);
         KD_UNROLL
-        for (uint32_t n = 0; n < AP_POS / 16; n++)
+        for (uint32_t n = 0; n < N; n++)
             kd_tile_fma(&s[n], a, kd_frag_bt(k + 16 * n * (HD + AP_PAD) + d, HD + AP_PAD));
     }
 }
@@ -145,8 +151,7 @@ KD_FN void ap_softmax(kd_acc s[AP_POS / 16], float by, float *m, float *l, float
         l[k] = k_fma(l[k], decay[k], sum[k]);
 }
 
-KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc p[AP_POS / 16], const float *decay,
-                     kd_acc *o)
+KD_FN void ap_decay(const uint32_t HD, const float *decay, kd_acc *o)
 {
     KD_UNROLL
     for (uint32_t n = 0; n < HD / 16; n++) {
@@ -154,8 +159,13 @@ KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc p[AP
         for (uint32_t i = 0; i < 8; i++)
             o[n].v[i] *= decay[kd_acc_slot(i)];
     }
+}
+
+/* p: of as many positions as v has */
+KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc *p, kd_acc *o)
+{
     KD_UNROLL
-    for (uint32_t k = 0; k < AP_POS / 16; k++) {
+    for (uint32_t k = 0; k < attn_prompt_part(HD, AP_STAGES) / 16; k++) {
         kd_frag a = kd_frag_of(&p[k], ap_scratch(HD));
         KD_UNROLL
         for (uint32_t n = 0; n < HD / 16; n++)
@@ -193,6 +203,33 @@ KD_FN void ap_write(const kl_attn *a, const struct ap_run *r, const uint32_t HD,
     }
 }
 
+/* One tile whose K and V come part by part: the sums are those of whole tiles, in their order. */
+KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV, uint32_t p0,
+                            bool masked, const uint32_t *pos, const uint32_t *lo, float *m, float *l, kd_acc *o)
+{
+    const uint32_t PART = attn_prompt_part(HD, AP_STAGES);
+    kd_acc s[AP_POS / 16];
+    float decay[KD_ACC_SLOTS];
+    KD_UNROLL
+    for (uint32_t at = 0; at < AP_POS; at += PART) {
+        kd_barrier(); /* everybody is done with what lies there */
+        ap_load(KV, r->k, HD, p0 + at, r->end, ap_kv(HD, 0, 0));
+        kd_barrier();
+        ap_scores(HD, ap_kv(HD, 0, 0), s + at / 16);
+    }
+    if (masked)
+        ap_mask(s, p0, pos, lo);
+    ap_softmax(s, a->scale * LOG2E, m, l, decay);
+    ap_decay(HD, decay, o);
+    KD_UNROLL
+    for (uint32_t at = 0; at < AP_POS; at += PART) {
+        kd_barrier();
+        ap_load(KV, r->v, HD, p0 + at, r->end, ap_kv(HD, 1, 0));
+        kd_barrier();
+        ap_values(HD, ap_kv(HD, 1, 0), s + at / 16, o);
+    }
+}
+
 KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV)
 {
     kd_acc o[16];
@@ -219,6 +256,11 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
     uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
     for (uint32_t p0 = r->lo / AP_POS * AP_POS, stage = 0; p0 < r->end; p0 += AP_POS, stage ^= AP_STAGES - 1) {
         bool more = AP_STAGES == 2 && p0 + AP_POS < r->end;
+        bool masked = p0 < all_from || p0 + AP_POS - 1 > all_to;
+        if (ap_in_parts(HD)) {
+            ap_tile_in_parts(a, r, HD, KV, p0, masked, pos, lo, m, l, o);
+            continue;
+        }
         kd_acc s[AP_POS / 16];
         float decay[KD_ACC_SLOTS];
         if (AP_STAGES == 1) {
@@ -232,7 +274,7 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         if (more)
             ap_load(KV, r->k, HD, p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
         ap_scores(HD, ap_kv(HD, 0, stage), s);
-        if (p0 < all_from || p0 + AP_POS - 1 > all_to)
+        if (masked)
             ap_mask(s, p0, pos, lo);
         ap_softmax(s, a->scale * LOG2E, m, l, decay);
         if (AP_STAGES == 2) {
@@ -244,7 +286,8 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         }
         if (more)
             ap_load(KV, r->v, HD, p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
-        ap_values(HD, ap_kv(HD, 1, stage), s, decay, o);
+        ap_decay(HD, decay, o);
+        ap_values(HD, ap_kv(HD, 1, stage), s, o);
     }
     ap_write(a, r, HD, m, l, o);
     kd_barrier(); /* shared memory is free for the next run */

@@ -18,11 +18,19 @@ static inline uint32_t attn_prompt_rows(uint32_t warps, uint32_t group)
     return 16 * warps / group;
 }
 
+/* Positions of K or V that lie in shared memory at a time: a tile's, or with one stage half of it for heads of 256, whose
+ * K and V take turns. */
+static inline uint32_t attn_prompt_part(uint32_t head_dim, uint32_t stages)
+{
+    return stages == 1 && head_dim == 256 ? AP_POS / 2 : AP_POS;
+}
+
 /* Shared memory, bytes: Q, then K and V of each stage, then scratch. Two stages where the next tile can be fetched while
  * this one is worked on; one on AMD, whose shared memory is small. */
 static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim, uint32_t stages)
 {
-    return 2 * ((16 * warps + 2 * stages * AP_POS) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
+    uint32_t part = attn_prompt_part(head_dim, stages), kv = part < AP_POS ? part : 2 * stages * AP_POS;
+    return 2 * ((16 * warps + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }
 
 #endif
