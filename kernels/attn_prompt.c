@@ -203,6 +203,58 @@ KD_FN void ap_write(const kl_attn *a, const struct ap_run *r, const uint32_t HD,
     }
 }
 
+/* What a row sees of a tile from p0 on. */
+KD_FN bool ap_sees_all(uint32_t p0, uint32_t pos, uint32_t lo) { return p0 + AP_POS - 1 <= pos && p0 >= lo; }
+KD_FN bool ap_sees(uint32_t p, uint32_t pos, uint32_t lo) { return p <= pos && p >= lo; }
+
+/* ap_values of a tile from p0 on, of which not all rows see all, where matrix units may change a sum to which they add 0:
+ * their sums are for rows that see the whole tile. The others add up what they see by themselves, in f32 and in order. So
+ * what a row adds follows from its own position. p and v begin `at` positions into the tile. */
+KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc *p, uint32_t p0, uint32_t at,
+                            const uint32_t *pos, const uint32_t *lo, kd_acc *o)
+{
+    const uint32_t N = attn_prompt_part(HD, AP_STAGES) / 16;
+    kd_frag a[AP_POS / 16];
+    KD_UNROLL
+    for (uint32_t k = 0; k < N; k++)
+        a[k] = kd_frag_of(&p[k], ap_scratch(HD));
+    KD_UNROLL
+    for (uint32_t n = 0; n < HD / 16; n++) {
+        kd_acc sum = o[n];
+        KD_UNROLL
+        for (uint32_t k = 0; k < N; k++)
+            kd_tile_fma(&sum, a[k], kd_frag_b(v + 16 * k * (HD + AP_PAD) + 16 * n, HD + AP_PAD));
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            o[n].v[i] = ap_sees_all(p0, pos[kd_acc_slot(i)], lo[kd_acc_slot(i)]) ? sum.v[i] : o[n].v[i];
+        kd_mma_in_turn();
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < N; k++) {
+        KD_SHARED const uint16_t *rows = ap_scratch(HD);
+        (void)kd_frag_of(&p[k], ap_scratch(HD));
+        for (uint32_t j = 0; j < 16; j++) {
+            KD_SHARED const uint16_t *x = v + (16 * k + j) * (HD + AP_PAD);
+            float w[8];
+            bool add[8];
+            KD_UNROLL
+            for (uint32_t i = 0; i < 8; i++) {
+                uint32_t own = pos[kd_acc_slot(i)], from = lo[kd_acc_slot(i)];
+                w[i] = f16_to_f32(rows[kd_acc_row(i) * 16 + j]);
+                add[i] = ap_sees(p0 + at + 16 * k + j, own, from) && !ap_sees_all(p0, own, from);
+            }
+            KD_UNROLL
+            for (uint32_t n = 0; n < HD / 16; n++) {
+                float y = f16_to_f32(x[16 * n + kd_acc_col(0)]);
+                KD_UNROLL
+                for (uint32_t i = 0; i < 8; i++)
+                    o[n].v[i] = add[i] ? k_fma(w[i], y, o[n].v[i]) : o[n].v[i];
+                kd_mma_in_turn();
+            }
+        }
+    }
+}
+
 /* One tile whose K and V come part by part: the sums are those of whole tiles, in their order. */
 KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV, uint32_t p0,
                             bool masked, const uint32_t *pos, const uint32_t *lo, float *m, float *l, kd_acc *o)
@@ -226,7 +278,10 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
         kd_barrier();
         ap_load(KV, r->v, HD, p0 + at, r->end, ap_kv(HD, 1, 0));
         kd_barrier();
-        ap_values(HD, ap_kv(HD, 1, 0), s + at / 16, o);
+        if (masked && !KD_MMA_ADD_ZERO_EXACT)
+            ap_values_by_row(HD, ap_kv(HD, 1, 0), s + at / 16, p0, at, pos, lo, o);
+        else
+            ap_values(HD, ap_kv(HD, 1, 0), s + at / 16, o);
     }
 }
 
@@ -287,7 +342,10 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         if (more)
             ap_load(KV, r->v, HD, p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
         ap_decay(HD, decay, o);
-        ap_values(HD, ap_kv(HD, 1, stage), s, o);
+        if (masked && !KD_MMA_ADD_ZERO_EXACT)
+            ap_values_by_row(HD, ap_kv(HD, 1, stage), s, p0, 0, pos, lo, o);
+        else
+            ap_values(HD, ap_kv(HD, 1, stage), s, o);
     }
     ap_write(a, r, HD, m, l, o);
     kd_barrier(); /* shared memory is free for the next run */
@@ -319,10 +377,15 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
     }
 }
 
-/* The same with many warps, and with 4 for prompts that would leave cores without work. */
+/* The same with many warps, and with 4 for prompts that would leave cores without work. On AMD there is no room for many
+ * warps of large heads, and RDNA3 has too few registers for heads of 256 (rt/dispatch_attn.c). */
 KD_KERNEL(k_attn_prompt_h64, kl_attn) { ap_kernel(&a, 64); }
-KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
-KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
 KD_KERNEL(k_attn_prompt_small_h64, kl_attn) { ap_kernel(&a, 64); }
 KD_KERNEL(k_attn_prompt_small_h128, kl_attn) { ap_kernel(&a, 128); }
+#if !defined(__AMDGCN__)
+KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
+KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
+#endif
+#if !defined(__AMDGCN__) || defined(__GFX12__)
 KD_KERNEL(k_attn_prompt_small_h256, kl_attn) { ap_kernel(&a, 256); }
+#endif

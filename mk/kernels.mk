@@ -29,12 +29,16 @@ $(PTX): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads.txt tools/ptx_threads.awk
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(*D) \
 	   -Xclang -target-feature -Xclang +ptx83 -MMD -MP -MF $@.d -MT $@ -S -o $@.s $<
 	@awk -f tools/ptx_threads.awk $(K)/threads.txt $@.s >$@ && rm $@.s
+# The list of threads has the kernels that the target's preprocessed source has: some are not for all targets.
 # Generic targets need code object version 6. Past the driver, which warns that ROCm's loaders may not take it; ours does.
 AMD_V6 := -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6
 $(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads.txt
 	@mkdir -p $(@D)
 	@echo "  AMD   $@"
-	@awk '$$3 == "$(*F)" { print $$1 ",amdgpu-flat-work-group-size=" $$2 "," $$2 }' $(K)/threads.txt >$@.csv
+	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -E -P $< | tr -cs 'A-Za-z0-9_' '\n' | \
+	   awk 'NR == FNR { if ($$3 == "$(*F)") n[$$1] = $$2; next } \
+	        $$1 in n { print $$1 ",amdgpu-flat-work-group-size=" n[$$1] "," n[$$1]; delete n[$$1] }' \
+	   $(K)/threads.txt - >$@.csv
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
 	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
 

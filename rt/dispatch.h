@@ -35,7 +35,7 @@ struct dispatch_target {
     uint32_t shared_core;    /* bytes of shared memory of one core                                         */
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
-    bool mma_add_zero_inexact; /* RDNA3: its matrix units may change a sum when they add 0 to it          */
+    uint32_t prompt_head_max; /* the largest heads whose prompts run on matrix units; 0: any              */
     const struct kernel_info *kernels; /* NULL: kernel_infos                                               */
     void (*lower)(struct dispatcher *d, enum cmd_op op, const void *args); /* NULL: the kernels in C       */
     void *user;

@@ -21,14 +21,13 @@ static bool choice(uint32_t head_dim, struct choice *c)
     }
 }
 
-/* Wide work-groups read the cache less often; small ones share a short prompt among more cores. None where adding 0 can
- * change a sum: the positions that a row does not see, its neighbours do, and its result may not depend on them. */
+/* Wide work-groups read the cache less often; small ones share a short prompt among more cores. */
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     struct choice c;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
-        d->t->mma_add_zero_inexact)
+        (d->t->prompt_head_max && a->head_dim > d->t->prompt_head_max))
         return false;
     uint32_t stages = d->t->amd ? 1 : 2;
     bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, stages) <= d->t->shared_max &&

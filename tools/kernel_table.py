@@ -31,7 +31,7 @@ HOT = {
                ("rope_kv", 2048, "8B"), ("embed", 0, ""), ("norm", 1024, ""), ("sample", 4096, "")],
     "prompt": [("gemm_q4k", 49152, ""), ("gemm_q5k", 49152, ""), ("gemm_q6k", 49152, ""), ("gemm_q80", 49152, ""),
                ("gemm_mxfp4", 49152, ""), ("gemm_q4k_q6k", 49152, ""), ("gemm_f32", 0, ""),
-               ("attn_prompt_small_h64", 29696, "gfx12"), ("attn_prompt_small_h128", 54272, "gfx12"),
+               ("attn_prompt_small_h64", 29696, ""), ("attn_prompt_small_h128", 54272, ""),
                ("attn_prompt_small_h256", 52736, "gfx12"), ("act_bf16", 0, ""),
                ("gdn_inputs", 0, ""), ("gdn_scan", 0, ""),
                ("gdn_norm", 0, ""), ("moe_sort", 0, ""), ("moe_mix", 0, "")],
@@ -120,7 +120,10 @@ def hot_rows(objects, threads, hot):
     for name, shared, shape in hot:
         cells = [f"`{name}`", str(threads[name]), (f"{shared / 1024:.1f}" + (f" ({shape})" if shape else "")) if shared else "-"]
         for chip in CHIPS:
-            k = objects[chip][name]
+            k = objects[chip].get(name)
+            if not k: # not for this target
+                cells += ["-"] * 4
+                continue
             regs, held = waves(k, threads[name], shared)
             spills = k[".vgpr_spill_count"] + k[".sgpr_spill_count"]
             cells += [f"{k['.vgpr_count']} / {k['.sgpr_count']}", f"{regs} / {held:g}",
@@ -145,9 +148,13 @@ def all_rows(objects, threads):
     for family, names in families.items():
         cells = [f"`{family}`", str(len(names))]
         for chip in CHIPS:
-            ks = [objects[chip][n] for n in names]
+            ks = [objects[chip][n] for n in names if n in objects[chip]]
+            if not ks:
+                cells += ["-"] * 4
+                continue
             span = lambda f: f"{min(map(f, ks)):g}" + (f" to {max(map(f, ks)):g}" if min(map(f, ks)) != max(map(f, ks)) else "")
-            spilled = [(n, objects[chip][n]) for n in names if objects[chip][n][".private_segment_fixed_size"]]
+            spilled = [(n, objects[chip][n]) for n in names
+                       if n in objects[chip] and objects[chip][n][".private_segment_fixed_size"]]
             cells += [span(lambda k: k[".vgpr_count"]), span(lambda k: waves(k, 32, 0)[0]),
                       ", ".join(f"{n.replace(family.split('*')[0], '') if '*' in family else ''} "
                                 f"{k['.private_segment_fixed_size']}".strip() for n, k in spilled) or "-",

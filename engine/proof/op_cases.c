@@ -69,6 +69,7 @@ const struct op_case op_cases[] = {
 
     { "attn/32", make_attn, .rows = 40, .heads = 4, .kv = 4, .dim = 32, .max_nmse = 1e-7 },
     { "attn/64 gqa 2", make_attn, .rows = 40, .heads = 4, .kv = 2, .dim = 64, .max_nmse = 1e-7 },
+    { "attn/64 gqa 16, wide", make_attn, .rows = 300, .heads = 16, .kv = 1, .dim = 64, .max_nmse = 1e-7 },
     { "attn/128 gqa 4", make_attn, .rows = 37, .heads = 8, .kv = 2, .dim = 128, .flags = OF_NORM, .max_nmse = 1e-7 },
     { "attn/256 gqa 8 gate", make_attn, .rows = 33, .heads = 8, .kv = 1, .dim = 256,
       .flags = OF_NORM | OF_PARTIAL | OF_GATE, .max_nmse = 1e-7 },

@@ -8,7 +8,9 @@
  *     kd_tile_fma(&c, a, b);                      c += a b, k in one fixed order
  *     c.v[i] is element (kd_acc_row(i), kd_acc_col(i)) of the tile; a lane has KD_ACC_SLOTS different rows, element i
  *     is in row number kd_acc_slot(i) of them, and kd_acc_max goes over the lanes that share a row
- *     kd_frag a = kd_frag_of(&c, scratch);        c rounded to f16, as A; scratch: 256 halves of the warp's own
+ *     kd_frag a = kd_frag_of(&c, scratch);        c rounded to f16, as A; scratch: 256 halves of the warp's own, where on
+ *                                                 AMD the 16 x 16 lie afterwards, row by row
+ *     KD_MMA_ADD_ZERO_EXACT                       0: adding products that are 0 may change a sum (RDNA3)
  *
  * All 32 lanes call these. ld is a multiple of 8, pointers are aligned to 16 bytes.
  *
@@ -40,11 +42,13 @@ typedef float kd_f32x8v __attribute__((ext_vector_type(8)));
 
 /* RDNA3: a lane holds row lane % 16 of A, or column lane % 16 of B, whole. RDNA4: half of it, by lane / 16. */
 #if defined(__GFX12__)
+#define KD_MMA_ADD_ZERO_EXACT 1
 enum { KD_FRAG_K = 8 };
 typedef kd_f16x8 kd_frag;
 KD_FN uint32_t kd_frag_k(void) { return kd_lane() / 16 * 8; }
 KD_FN uint32_t kd_acc_row(uint32_t i) { return i + kd_lane() / 16 * 8; }
 #else
+#define KD_MMA_ADD_ZERO_EXACT 0
 enum { KD_FRAG_K = 16 };
 typedef kd_f16x16 kd_frag;
 KD_FN uint32_t kd_frag_k(void) { return 0; }
@@ -83,6 +87,9 @@ KD_FN kd_frag kd_frag_of(const kd_acc *c, KD_SHARED uint16_t *scratch)
     return kd_frag_a(scratch, 16);
 }
 
+/* What stands before is done before what stands behind: fewer values wait in registers. */
+KD_FN void kd_mma_in_turn(void) { __builtin_amdgcn_sched_barrier(0); }
+
 KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
 {
     kd_f32x8v v = { c->v[0], c->v[1], c->v[2], c->v[3], c->v[4], c->v[5], c->v[6], c->v[7] };
@@ -97,6 +104,9 @@ KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
 }
 
 #else /* nvptx, and the host in the same layout */
+
+#define KD_MMA_ADD_ZERO_EXACT 1
+KD_FN void kd_mma_in_turn(void) {}
 
 typedef struct {
     uint32_t r[4];

@@ -159,7 +159,7 @@ static int set_up(struct amd_tier *c, struct err *e)
         c->r.tier.info.mem_free_bytes = free_bytes;
     c->r.target = (struct dispatch_target){ .n_cores = card->n_cu, .shared_max = PM4_LDS_MAX_BYTES,
                                             .shared_core = PM4_LDS_MAX_BYTES, .amd = true,
-                                            .mma_add_zero_inexact = card->chip->gen == PM4_GFX11 };
+                                            .prompt_head_max = card->chip->gen == PM4_GFX11 ? 128 : 0 };
     if ((rc = replay_self_check(&c->r, card->name, "", e)) ||
         (rc = amd_mem_alloc(c->w, AMD_VRAM, 256, "step counter", &c->seq, e)))
         return rc;

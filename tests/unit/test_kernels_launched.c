@@ -1,0 +1,103 @@
+/* What the code objects for AMD hold and what the op table launches are the same kernels: none that is never run, none
+ * that is missing. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "engine/proof/op_cases.h"
+#include "engine/proof/op_check.h"
+#include "engine/proof/opstream.h"
+#include "kernels/klaunch.h"
+#include "rt/amd/amd.h"
+#include "rt/blob.h"
+#include "rt/dispatch.h"
+#include "tests/lib/run.h"
+
+/* A large card and a small one: short prompts fill the small one with wide work-groups. As rt/amd/tier.c has them. */
+#define CARD(cores, head_max)                                                                                          \
+    { .n_cores = cores, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_head_max = head_max }
+static const struct {
+    uint32_t version;
+    struct dispatch_target large, small;
+} generations[] = {
+    { 120001, CARD(64, 0), CARD(12, 0) },
+    { 110000, CARD(96, 128), CARD(12, 128) },
+};
+
+static void launch(const struct op_case *c, const struct dispatch_target *t, bool used[KERNEL_COUNT])
+{
+    struct dispatch_plan *p = NULL;
+    struct err e = { 0 };
+    struct ops *o = c->make(c);
+    ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
+    uint32_t cap = ops_stream(o)->h.row_cap, rows[] = { cap, 1 }; /* the passes of rt/replay.c */
+    for (uint32_t k = 0; k < (cap > 1 && cap <= KL_DECODE_ROWS ? 2 : 1); k++) {
+        int rc = dispatch_build(ops_stream(o), t, rows[k], &p, &e);
+        ck_assert_msg(rc == 0 || rc == -ENOTSUP, "%s: %s", c->name, e.msg);
+        for (uint32_t i = 0; rc == 0 && i < p->n; i++)
+            used[p->d[i].kernel] = true;
+        if (rc == 0)
+            dispatch_free(p);
+    }
+    ops_free(o);
+}
+
+/* A plan's frame, which every plan has, and what measures and proves devices: no command asks for them. */
+static bool is_a_command(uint32_t kernel)
+{
+    return kernel != K_step_begin && kernel != K_step_end && kernel != K_roof && kernel != K_ladder_ids &&
+           kernel != K_ladder_shared;
+}
+
+static bool in_object(const struct amd_chip *chip, uint32_t kernel)
+{
+    const struct kernel_blob *b = kernel_blob_find(kernel_infos[kernel].module, chip->target);
+    struct amd_code code;
+    struct amd_kernel found;
+    struct err e = { 0 };
+    uint64_t n;
+    if (!b)
+        return false;
+    const uint8_t *elf = kernel_blob_bytes(b, &n);
+    ck_assert_msg(amd_code_parse(elf, n, chip, kernel_infos[kernel].module, &code, &e) == 0, "%s", e.msg);
+    return amd_code_kernel(&code, kernel_infos[kernel].name, &found, &e) == 0;
+}
+
+START_TEST(all_that_is_there_and_no_more)
+{
+    const struct amd_chip *chip = amd_chip_of(generations[_i].version);
+    bool used[KERNEL_COUNT] = { false };
+    struct op_case few;
+    char name[96];
+    if (!kernel_blob_find("basic", chip->target))
+        return; /* built without the compiler for AMD */
+    for (const struct op_case *c = op_cases; c->name; c++) {
+        launch(c, &generations[_i].large, used);
+        launch(c, &generations[_i].small, used);
+        if (op_few_rows(c, &few, name)) {
+            launch(&few, &generations[_i].large, used);
+            launch(&few, &generations[_i].small, used);
+        }
+    }
+    for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
+        bool there = in_object(chip, k);
+        ck_assert_msg(there || !used[k], "%s: %s is launched and not in the object", chip->name, kernel_infos[k].name);
+        ck_assert_msg(!there || used[k] || !is_a_command(k), "%s: %s is in the object and no case launches it",
+                      chip->name, kernel_infos[k].name);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("kernels launched");
+    TCase *t = tcase_create("kernels launched");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, all_that_is_there_and_no_more, 0, ARRAY_LEN(generations));
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed > 0;
+}
