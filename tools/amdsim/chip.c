@@ -8,7 +8,10 @@
  * 512 MiB of gfx1150. Engines, arrays, CUs and registers of gfx1101, gfx1102, gfx1103 and gfx1150: PAL's gfx9Device.cpp
  * (Navi32, Navi33, Phoenix1, Strix1) and, for gfx1150, the record of a machine in Mesa's drm-shim/amdgpu_devices.c; GC
  * and family: amdgpu_discovery.c and kfd_device.c; user SGPRs: LLVM's FeatureUserSGPRInit16Bug; clocks: AMD's product
- * pages, gfx1150's that record. */
+ * pages, gfx1150's that record.
+ * cwsr_needs_priv: kfdtest sets PRIV for GC 11.0.0 to 11.0.2 and 11.0.5 (KFDBaseComponentTest::NeedCwsrWA,
+ * Dispatch::BuildIb), the kernel has a workaround for 11.0.0 to 11.0.3 (kfd_dbg_has_cwsr_workaround); tinygrad sets it on
+ * all of gfx11 (ops_amd.py), so for gfx1151 the three do not agree and the model does not ask for it. */
 const struct chip chips[] = {
     { .name = "gfx1201", .product = "AMD Radeon AI PRO R9700", .gfx_target_version = 120001, .gfx = 1201,
       .gfx12 = true, .salu_float = true,
@@ -38,7 +41,7 @@ const struct chip chips[] = {
       .max_clock_mhz = 2900, .mem_clock_mhz = 1000, .vram_width = 256, .elf_mach = 0x4a,
       .save_vgpr_bytes = 0x60000, .vram_bytes = 34359738368 },
     { .name = "gfx1100", .product = "AMD Radeon PRO W7900", .gfx_target_version = 110000, .gfx = 1100,
-      .user_sgpr_16 = true,
+      .user_sgpr_16 = true, .cwsr_needs_priv = true,
       .n_cu = 96, .n_se = 6, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
       .vgprs_per_simd = 1536, .family = 145, .vendor_id = 0x1002, .device_id = 0x7448,
       .n_cp_queues = 8, .n_sdma = 2, .sdma_queues_per_engine = 6,
@@ -55,7 +58,7 @@ const struct chip chips[] = {
       .max_clock_mhz = 2430, .mem_clock_mhz = 1219, .vram_width = 256, .elf_mach = 0x46,
       .save_vgpr_bytes = 0x60000, .vram_bytes = 17163091968 },
     { .name = "gfx1102", .product = "AMD Radeon RX 7600", .gfx_target_version = 110002, .gfx = 1102,
-      .user_sgpr_16 = true,
+      .user_sgpr_16 = true, .cwsr_needs_priv = true,
       .n_cu = 32, .n_se = 2, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
       .vgprs_per_simd = 1024, .family = 145, .vendor_id = 0x1002, .device_id = 0x7480,
       .n_cp_queues = 8, .n_sdma = 2, .sdma_queues_per_engine = 6,
@@ -64,7 +67,7 @@ const struct chip chips[] = {
       .max_clock_mhz = 2655, .mem_clock_mhz = 1125, .vram_width = 128, .elf_mach = 0x47,
       .save_vgpr_bytes = 0x40000, .vram_bytes = 8573157376 },
     { .name = "gfx1103", .product = "AMD Radeon 780M (Phoenix)", .gfx_target_version = 110003, .gfx = 1103,
-      .apu = true,
+      .apu = true, .cwsr_needs_priv = true,
       .n_cu = 12, .n_se = 1, .arrays_per_se = 2, .simd_per_cu = 2, .waves_per_simd = 16, .lds_kib = 64,
       .vgprs_per_simd = 1024, .family = 148, .vendor_id = 0x1002, .device_id = 0x15bf,
       .n_cp_queues = 8, .n_sdma = 1, .sdma_queues_per_engine = 6,

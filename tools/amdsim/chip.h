@@ -14,6 +14,7 @@ struct chip {
     bool salu_float;              /* s_add_f32 and friends: RDNA3.5 and gfx12        */
     bool user_sgpr_16;            /* gfx1100, gfx1102: compiler pads user SGPRs to 16 */
     bool apu;
+    bool cwsr_needs_priv;         /* GC 11.0.x: a kernel is preempted only with RSRC1.PRIV */
     uint32_t n_cu, n_se, arrays_per_se, simd_per_cu, waves_per_simd, lds_kib, vgprs_per_simd;
     uint32_t family, vendor_id, device_id, n_cp_queues, n_sdma, sdma_queues_per_engine;
     uint32_t gc_major, gc_minor, gc_rev, sdma_major, sdma_minor, sdma_rev, nbio_major, nbio_minor, nbio_rev;

@@ -35,6 +35,8 @@ static const char help[] =
     "  --threads N          that execute work-groups (default: one per core)\n"
     "  --hang-insts N       instructions after which a wave counts as hung (default: no limit)\n"
     "  --lockup-ms N        what the driver gives a submission to the render node (default: no limit)\n"
+    "  --preempt N          a work-group leaves the card every N instructions: its waves go to the queue's context save\n"
+    "                       area and come back from there\n"
     "\n"
     "Looking in\n"
     "  --trace FILE         a line per packet and dispatch\n"
@@ -64,6 +66,7 @@ static const struct option_def {
     { "--threads", "AMDSIM_THREADS", true },
     { "--hang-insts", "AMDSIM_HANG_INSTS", true },
     { "--lockup-ms", "AMDSIM_LOCKUP_MS", true },
+    { "--preempt", "AMDSIM_PREEMPT", true },
     { "--kernel-version", "AMDSIM_KERNEL", true },
     { "--inject", "AMDSIM_INJECT", true },
     { "--user-queues", "AMDSIM_USER_QUEUES", true },

@@ -696,7 +696,8 @@ void cp_reset(struct cp *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns)
+void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
+               uint64_t *preemptions)
 {
     pthread_mutex_lock(&c->lock);
     if (out)
@@ -707,5 +708,7 @@ void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint6
         *packets = c->packets;
     if (busy_ns)
         *busy_ns = c->busy_ns;
+    if (preemptions)
+        *preemptions = c->preemptions;
     pthread_mutex_unlock(&c->lock);
 }

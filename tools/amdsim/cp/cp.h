@@ -41,6 +41,7 @@ struct cp_options {
     bool strict_notes;      /* with strict: findings about memory are notes, once each, and the program goes on     */
     bool skip_execution;    /* dispatches complete without running: host time can be measured alone                 */
     uint64_t hang_insts;    /* instructions of one wave after which it counts as hung, 0: no limit                  */
+    uint64_t preempt_insts; /* instructions of a work-group after which it is preempted (preempt.c), 0: never       */
     const char *trace;      /* file that gets a line per packet and dispatch, NULL: none                            */
 };
 
@@ -58,6 +59,8 @@ struct cp_queue_desc {
     gva ring, rptr, wptr;
     uint64_t ring_bytes;
     gva eop;                /* 0: none; then an end-of-pipe event faults at address 0, as hardware does             */
+    gva save;               /* context save area, 0: none and no preemption; its bytes with the control stack       */
+    uint64_t save_bytes, ctl_stack_bytes;
     uint64_t *doorbell;     /* host address of its cell, primed with ~0; NULL: none (wptr is polled)                */
     uint64_t *fence_cell;   /* PM4, user queues of the render node: PROTECTED_FENCE_SIGNAL writes there how many dwords
                              * of the ring were read; NULL: the queue knows no such packet                           */
@@ -83,6 +86,7 @@ void cp_quiesce(struct cp *c);
 void cp_reset(struct cp *c); /* every queue dies; used after a hang */
 uint64_t cp_clock(void);     /* 100 MHz, CLOCK_MONOTONIC */
 /* Sums since cp_create; busy_ns: time of all threads inside work-groups. Any pointer may be NULL. */
-void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns);
+void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
+               uint64_t *preemptions);
 
 #endif

@@ -102,6 +102,9 @@ static enum step launch_grid(struct cp_queue *q, struct isa_launch *l, const uin
 static enum step launch_checks(struct cp_queue *q, const struct isa_launch *l, uint32_t initiator)
 {
     const struct chip *chip = q->c->chip;
+    if (chip->gfx12 && l->rsrc2 >> 6 & 1)
+        return cp_stop(q, "RSRC2 0x%08x: bit 6, TRAP_PRESENT before, is DYNAMIC_VGPR on gfx12: the kernel would find other "
+                       "registers than it was compiled for", l->rsrc2);
     uint32_t known = chip->gfx12 ? INIT_KNOWN_12 : INIT_KNOWN_11, lds = (l->rsrc2 >> 15 & 511) * 512, cus = 0;
     static const uint16_t masks[] = { R_STATIC_THREAD_MGMT_SE0, R_STATIC_THREAD_MGMT_SE1, R_STATIC_THREAD_MGMT_SE2,
                                       R_STATIC_THREAD_MGMT_SE3 };
@@ -353,6 +356,11 @@ static enum isa_status slot_run(struct cp_queue *q, struct cp_slot *s, uint32_t 
         snprintf(hang, 200, "the model is out of memory for a work-group of %u waves", j->waves_per_group);
         return ISA_FAULT;
     }
+    if (s->saved && !preempt_restore(q, s, index))
+        return ISA_FAULT;
+    bool preempt = preempt_applies(q);
+    if (preempt && q->c->o.preempt_insts < budget)
+        budget = q->c->o.preempt_insts;
     if (limit && limit < budget)
         budget = limit + 1;
     enum isa_status st = isa_group_run(s->g, budget);
@@ -365,6 +373,8 @@ static enum isa_status slot_run(struct cp_queue *q, struct cp_slot *s, uint32_t 
             return ISA_FAULT;
         }
     }
+    if (st == ISA_MORE && preempt && !preempt_save(q, s, index, hang))
+        return ISA_FAULT;
     return st;
 }
 

@@ -3,7 +3,7 @@
  *
  *     cp.c        the fetching thread: doorbells, turns of the queues, callbacks
  *     pm4.c       type-3 packets; pm4_mem.c: those that move data; regs.c: registers that a compute queue has
- *     dispatch.c  registers -> work-groups, and the threads that run them
+ *     dispatch.c  registers -> work-groups, and the threads that run them; preempt.c: their way to the save area
  *     aql.c       architected packets        sdma.c  the copy engine's packets
  *     strict.c    memory that was never written, stale caches, missing waits
  *
@@ -63,7 +63,7 @@ struct cp_slot {
     struct isa_group *g;
     uint32_t id[3];
     uint64_t insts;           /* granted so far */
-    bool resumed;
+    bool resumed, saved;      /* saved: its waves are in the context save area */
 };
 
 /* The dispatch that a queue has in flight: at most one, since dispatches of a queue run in order here. */
@@ -169,7 +169,7 @@ struct cp {
     struct cp_event *event, **event_tail, *event_spare;
 
     struct isa_counts counts;
-    uint64_t dispatches, packets, busy_ns;
+    uint64_t dispatches, packets, busy_ns, preemptions;
 };
 
 /* True while a dispatch of the queue runs, and for ever once one has faulted: who waits for waves never gets on then.
@@ -228,6 +228,13 @@ void dispatch_cancel(struct cp_queue *q);    /* lock held; the job is inactive o
 void dispatch_free(struct cp_queue *q);
 struct cp_decoded *decoded_create(const struct chip *chip);
 void decoded_destroy(struct cp_decoded *d);
+
+/* preempt.c */
+bool preempt_applies(const struct cp_queue *q); /* its work-groups leave the card every preempt_insts instructions */
+/* A work-group, between two slices, to the save area and back. False: the group has a page fault, or `why` says what
+ * the card does instead. The lock is not held. */
+bool preempt_save(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
+bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index);
 
 /* sdma.c and pm4.c share comparisons: 0 always, 1 <, 2 <=, 3 ==, 4 !=, 5 >=, 6 > */
 bool cp_compare(uint32_t function, uint64_t value, uint64_t ref);

@@ -87,6 +87,11 @@ struct isa_group *isa_group_create(const struct isa_launch *l, const uint32_t id
 enum isa_status isa_group_run(struct isa_group *g, uint64_t budget); /* at most about `budget` instructions */
 const struct isa_fault *isa_group_fault(const struct isa_group *g);
 void isa_group_counts(const struct isa_group *g, struct isa_counts *add_to);
+/* Moves the waves' registers and LDS to memory at `at`, where they take isa_context_bytes, and back: nothing of them stays
+ * in between. Between two runs only. False: the group has a fault: a page, or what came back can be no state of waves. */
+bool isa_group_save(struct isa_group *g, gva at);
+bool isa_group_restore(struct isa_group *g, gva at);
+uint64_t isa_context_bytes(uint32_t waves, uint32_t vgprs, uint32_t lds_bytes);
 void isa_group_destroy(struct isa_group *g);
 
 /* Disassembly as far as the tables know: "v_dot4_i32_iu8 (VOP3P 0x16) CC164003 04120501". */

@@ -191,6 +191,7 @@ int kfd_create_queue(void *arg)
     q.desc = (struct cp_queue_desc){
         .kind = q.sdma ? CP_SDMA : a->type == 2 ? CP_AQL : CP_PM4, .vm = kfd_vm()->vm,
         .ring = a->ring, .rptr = a->rptr, .wptr = a->wptr, .ring_bytes = a->ring_bytes, .eop = a->eop,
+        .save = q.sdma ? 0 : a->ctx_save, .save_bytes = a->ctx_save_bytes, .ctl_stack_bytes = a->ctl_stack_bytes,
         .doorbell = kmd_injected(KMD_INJECT_HANG) ? &dead_cell : cell,
     };
     if (q.percentage && q.desc.ring_bytes && (rc = start(&q)) != 0)

@@ -153,6 +153,7 @@ static void parse(struct kmd_options *o)
     o->n_threads = (uint32_t)number("AMDSIM_THREADS", 0);
     o->hang_insts = number("AMDSIM_HANG_INSTS", 0);
     o->lockup_ms = number("AMDSIM_LOCKUP_MS", 0);
+    o->preempt_insts = number("AMDSIM_PREEMPT", 0);
     o->trace = getenv("AMDSIM_TRACE");
     if (o->trace && !*o->trace)
         o->trace = NULL;
