@@ -3,8 +3,8 @@
 #include <stddef.h>
 
 const struct amd_chip amd_chips[] = {
-#define CHIP(name, version, gen, mach, target, target_mach, vgpr_bytes, linux_, apu, product)                          \
-    { #name, version, gen, mach, target, target_mach, vgpr_bytes, linux_, apu, product },
+#define CHIP(name, version, gen, mach, target, target_mach, vgpr_bytes, linux_, apu, priv, product)                    \
+    { #name, version, gen, mach, target, target_mach, vgpr_bytes, linux_, apu, priv, product },
 #include "rt/amd/chips.def"
 #undef CHIP
     { 0 },

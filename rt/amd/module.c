@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "rt/amd/amd.h"
 
 int amd_module_load(struct amd_copier *c, const char *name, const void *elf, uint64_t n, struct amd_module *out,
@@ -35,11 +36,27 @@ void amd_module_free(struct amd_module *m)
     amd_mem_free(&m->mem);
 }
 
+/* What the chip wants beside the kernel's descriptor, so that its waves survive being preempted: PRIV by chips.def;
+ * TRAP_PRESENT as kfdtest has it below gfx12 (Dispatch::BuildIb). On gfx12 the latter's bit is DYNAMIC_VGPR
+ * (rt/pm4/regs.def), so it is never set there, and PRIV belongs to gfx11's workaround alone. */
+static void set_for_preemption(const struct amd_chip *chip, struct amd_kernel *k)
+{
+    enum { RSRC1_PRIV = 1 << 20, RSRC2_TRAP_PRESENT = 1 << 6 };
+    int priv = env_get()->amd_priv;
+    if (chip->gen != PM4_GFX11)
+        return;
+    if (priv < 0 ? chip->priv : priv > 0)
+        k->rsrc1 |= RSRC1_PRIV;
+    if (env_get()->amd_trap_present > 0)
+        k->rsrc2 |= RSRC2_TRAP_PRESENT;
+}
+
 int amd_module_kernel(const struct amd_module *m, const char *name, struct amd_kernel *out, struct err *e)
 {
     int rc = amd_code_kernel(&m->code, name, out, e);
     if (rc)
         err_context(e, "%s", m->mem.w->name);
     out->entry += m->mem.va;
+    set_for_preemption(m->mem.w->card.chip, out);
     return rc;
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/ckd.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "rt/pm4/decode.h"
 
@@ -77,7 +78,7 @@ static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass
         err_context(e, "%s", c->w->name);
         return rc;
     }
-    if (c->r.check || c->r.trace_on || i == step_end_of(x) || begins_part(x, i))
+    if (c->r.check || c->r.trace_on || i == step_end_of(x) || begins_part(x, i) || env_get()->amd_send_all > 0)
         pm4_state_forget(s);
     if (amd_launch_waits(c, x, i)) {
         pm4_barrier(b);

@@ -298,20 +298,23 @@ static bool moved(struct kfd_queue *q)
     return yes;
 }
 
+/* A queue that could not be preempted: MES waits in vain, the kernel resets. Without context save waves are not preempted. */
+#define WAY_OUT " (if another program used it then: try amdgpu.cwsr_enable=0)"
+
 static int fault(struct kfd_queue *q, struct err *e)
 {
     char why[200];
     kfd_fault_text(q->dev, why, sizeof why);
     for (struct kfd_queue *all = q->dev->queues; all; all = all->next)
         all->dead = true;
-    return err_set(e, -EIO, "kfd: %s on %s", why, q->dev->gpu.name);
+    return err_set(e, -EIO, "kfd: %s on %s%s", why, q->dev->gpu.name, q->dev->fault.hardware ? WAY_OUT : "");
 }
 
 static int hang(struct kfd_queue *q, struct err *e)
 {
     q->dead = true;
     return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue fetches at dword %u of "
-                   "its ring, written up to %u", q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9,
+                   "its ring, written up to %u" WAY_OUT, q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9,
                    (unsigned long long)q->cells->fence, (unsigned long long)q->point, kfd_queue_fetched(q),
                    kfd_queue_written(q));
 }
