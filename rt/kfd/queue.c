@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "rt/kfd/priv.h"
 
@@ -50,8 +51,58 @@ static int create_with(struct kfd_queue *q, struct kfd_save_area a, struct kfd_c
     return rc;
 }
 
+/* Why there is no queue, in words. why: of what went wrong before the kernel was asked. */
+static int refused(struct kfd_queue *q, int rc, const struct err *why, struct err *e)
+{
+    const struct kfd_gpu *g = &q->dev->gpu;
+    struct kfd_save_area a = kfd_save_area_of(g, g->chip->save_vgpr_bytes);
+    if (why->code)
+        return err_set(e, rc, "%s", why->msg);
+    if (rc == -ENOMEM || rc == -EAGAIN || rc == -EBUSY)
+        return err_set(e, -EAGAIN, "kfd: the driver has no compute queue left on %s (%s): other programs hold them; "
+                       "close one, or --tier=cpu", g->name, strerror(-rc));
+    if (rc == -EINVAL)
+        return err_set(e, rc, "kfd: CREATE_QUEUE on %s: the driver refuses the queue's buffers (save area %u + %u "
+                       "bytes): a kernel whose sizes zinc does not know; %s wants Linux %s or newer", g->name,
+                       a.save_bytes, (unsigned)a.debug_bytes, g->chip->name, g->chip->first_linux);
+    return kfd_fail(rc, e, "CREATE_QUEUE on %s", g->name);
+}
+
+/* With amdgpu.cwsr_enable=0 waves are not preempted (the parameter's text in amdgpu_drv.c): the size does not matter. */
+static bool saves_waves(struct kfd_sys *s)
+{
+    char text[32];
+    return kfd_sys_read(s, "/sys/module/amdgpu/parameters/cwsr_enable", text, sizeof text) <= 0 || strtol(text, NULL, 10) != 0;
+}
+
+/* Kernels before b42f3bf9536c (mainline 6.18.4) take gfx1151 for a chip with two thirds of its registers (rocm-systems pull
+ * request 1988 has the factor) and accept only an area of that size. Waves that are preempted write over its end then. */
+static int create_with_small_area(struct kfd_queue *q, struct kfd_create_queue *c, struct err *e)
+{
+    const struct kfd_gpu *g = &q->dev->gpu;
+    struct kfd_save_area full = kfd_save_area_of(g, g->chip->save_vgpr_bytes), a = kfd_save_area_of(g, VGPR_BYTES_BEFORE);
+    struct err why = { 0 };
+    int rc = create_with(q, a, c, &why);
+    if (rc)
+        return refused(q, rc, &why, e);
+    if (!saves_waves(q->dev->sys))
+        return 0;
+    if (env_get()->kfd_small_save > 0) {
+        log_warn(KFD, "%s: this kernel takes a context save area of %u bytes, the card needs %u: when another program uses the "
+                 "card, memory of this process is overwritten (ZINC_KFD_SMALL_SAVE=1 asked for it)", g->name, a.save_bytes,
+                 full.save_bytes);
+        return 0;
+    }
+    kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = c->queue_id });
+    kfd_mem_free(q->save);
+    q->save = NULL;
+    return err_set(e, -ENOTSUP, "kfd: this kernel takes a context save area of %u bytes for %s, which needs %u: memory would be "
+                   "overwritten when another program uses the card; Linux 6.18.4 or newer, amdgpu.cwsr_enable=0, or "
+                   "ZINC_KFD_SMALL_SAVE=1 at your own risk", a.save_bytes, g->name, full.save_bytes);
+}
+
 /* The kernel compares the save area with its own idea of its size and says EINVAL, no more. Newer kernels tell the
- * size in sysfs; for the others there are two formulas. */
+ * size in sysfs; for the others there are two formulas, of which the second is too small. */
 static int create_hw_queue(struct kfd_queue *q, struct kfd_create_queue *c, struct err *e)
 {
     const struct kfd_gpu *g = &q->dev->gpu;
@@ -66,22 +117,11 @@ static int create_hw_queue(struct kfd_queue *q, struct kfd_create_queue *c, stru
     }
     if (rc == -EINVAL)
         rc = create_with(q, formula, c, &why);
-    if (rc == -EINVAL) {
-        log_debug(KFD, "CREATE_QUEUE: once more with the save area of older kernels");
-        rc = create_with(q, kfd_save_area_of(g, VGPR_BYTES_BEFORE), c, &why);
-    }
+    if (rc == -EINVAL)
+        return create_with_small_area(q, c, e);
     if (rc == 0)
         return 0;
-    if (why.code)
-        return err_set(e, rc, "%s", why.msg);
-    if (rc == -ENOMEM || rc == -EAGAIN || rc == -EBUSY)
-        return err_set(e, -EAGAIN, "kfd: the driver has no compute queue left on %s (%s): other programs hold them; "
-                       "close one, or --tier=cpu", g->name, strerror(-rc));
-    if (rc == -EINVAL)
-        return err_set(e, rc, "kfd: CREATE_QUEUE on %s: the driver refuses the queue's buffers (save area %u + %u "
-                       "bytes): a kernel whose sizes zinc does not know; %s wants Linux %s or newer", g->name,
-                       formula.save_bytes, (unsigned)formula.debug_bytes, g->chip->name, g->chip->first_linux);
-    return kfd_fail(rc, e, "CREATE_QUEUE on %s", g->name);
+    return refused(q, rc, &why, e);
 }
 
 static int map_doorbell(struct kfd_queue *q, uint64_t offset, struct err *e)

@@ -52,4 +52,13 @@ ZINC_AMD_PRIV=0 ends "amdgpu.cwsr_enable=0" "without PRIV" --gpu gfx1100 --preem
 tokens --gpu gfx1201
 cp out want
 ZINC_AMD_PRIV=1 ZINC_AMD_TRAP_PRESENT=1 same "gfx12 takes neither" --gpu gfx1201
+
+# gfx1151 on a kernel that counts too few registers: refused, unless it is asked for; what then happens is why.
+old="--gpu gfx1151 --kernel-version 6.12"
+ends "takes a context save area of 13942784 bytes" "small save area" $old
+export ZINC_KFD_SMALL_SAVE=1
+tokens $old || miss "small save area, asked for: $(tail -n 2 err)"
+grep -q "memory of this process is overwritten" err || miss "small save area, asked for: no warning in: $(cat err)"
+ends "need the save area up to" "small, strict, preempted" $old --strict --preempt 700
+tokens $old --preempt 700 && cmp -s out want && miss "a save area that is too small does no harm on the model"
 finish

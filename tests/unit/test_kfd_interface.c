@@ -23,6 +23,7 @@ static struct {
     uint32_t minor, vgpr_bytes;       /* of the save area it expects; 0: any */
     uint64_t next_handle;
     const char *properties;
+    const char *cwsr_enable;          /* of the module; NULL: no such file */
     bool small_bar;
 } k;
 
@@ -115,7 +116,8 @@ static int fake_read(struct kfd_sys *s, const char *path, char *buf, uint32_t n)
 {
     const char *text = strstr(path, "/nodes/0/") ? "0\n" : strstr(path, "gpu_id") ? "77\n"
                      : strstr(path, "mem_banks") ? "heap_type 1\nsize_in_bytes 1073741824\n"
-                     : strstr(path, "properties") ? k.properties : NULL;
+                     : strstr(path, "properties") ? k.properties
+                     : strcmp(path, "/sys/module/amdgpu/parameters/cwsr_enable") == 0 ? k.cwsr_enable : NULL;
     if (!text)
         return -ENOENT;
     snprintf(buf, n, "%s", text);
@@ -306,6 +308,18 @@ START_TEST(save_area_of_older_kernels)
     boot(strix);
     struct kfd_dev *d = opened();
     k.vgpr_bytes = 0x40000;
+    ck_assert_int_eq(kfd_queue_create(d, 64 << 10, &q, &e), -ENOTSUP); /* too small for the card: only when asked for */
+    ck_assert_msg(strstr(e.msg, "6.18.4") && strstr(e.msg, "cwsr_enable=0") && strstr(e.msg, "13942784") &&
+                  strstr(e.msg, "19185664") && strstr(e.msg, "ZINC_KFD_SMALL_SAVE=1"), "%s", e.msg);
+    ck_assert_uint_eq(k.log[k.n_log - 1] == KFD_IOC_FREE_MEMORY_OF_GPU, 1);
+    uint32_t destroyed = 0;
+    for (uint32_t i = 0; i < k.n_log; i++)
+        destroyed += k.log[i] == KFD_IOC_DESTROY_QUEUE;
+    ck_assert_uint_eq(destroyed, 1);
+    k.cwsr_enable = "1\n";
+    ck_assert_int_eq(kfd_queue_create(d, 64 << 10, &q, &e), -ENOTSUP);
+    k.cwsr_enable = "0\n"; /* nothing is ever saved there */
+    k.n_queues = 0;
     ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
     ck_assert_uint_eq(k.n_queues, 2);
     ck_assert_uint_eq(k.queue[0].save_bytes, 0x124c000);
