@@ -37,7 +37,7 @@ START_TEST(the_worked_stream_runs_a_kernel)
     ck_assert_uint_eq(r.data[1024 + 40 * 32], 0);
     struct isa_counts k;
     uint64_t dispatches, packets, busy;
-    cp_counts(r.c, &k, &dispatches, &packets, &busy, NULL);
+    cp_counts(r.c, &k, &dispatches, &packets, &busy, NULL, NULL);
     ck_assert_uint_eq(dispatches, 1);
     ck_assert_uint_eq(packets, 13);
     ck_assert_uint_eq(k.waves, 40);

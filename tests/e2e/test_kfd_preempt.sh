@@ -46,6 +46,9 @@ for gpu in gfx1201 gfx1151 gfx1100; do
     [ -s want ] || miss "$gpu: no tokens"
     same $gpu --gpu $gpu
 done
+same "evicted by another process" --gpu gfx1100 --evict 25
+grep -q ' [1-9][0-9]* times the queues were evicted' err || miss "evicted: no eviction: $(grep evicted err)"
+same "evicted often" --gpu gfx1100 --evict 7
 ZINC_AMD_TRAP_PRESENT=1 same "TRAP_PRESENT" --gpu gfx1100
 ZINC_AMD_SEND_ALL=1 same "all registers" --gpu gfx1100
 ZINC_AMD_PRIV=0 ends "amdgpu.cwsr_enable=0" "without PRIV" --gpu gfx1100 --preempt 700

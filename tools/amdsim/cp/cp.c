@@ -360,15 +360,14 @@ static void queue_free(struct cp *c, struct cp_queue *q)
     free(q);
 }
 
-/* Lock held. Waits until nothing runs and keeps it so until pause_end. */
-static void pause_begin(struct cp *c)
+void cp_pause_begin(struct cp *c)
 {
     c->pausing++;
     while (c->running)
         pthread_cond_wait(&c->changed, &c->lock);
 }
 
-static void pause_end(struct cp *c)
+void cp_pause_end(struct cp *c)
 {
     c->pausing--;
     pthread_cond_broadcast(&c->changed);
@@ -446,6 +445,8 @@ static void *fetch_thread(void *arg)
         while (c->pausing)
             pthread_cond_wait(&c->changed, &c->lock);
         progress |= dispatch_help(c);
+        if (c->o.evict_dispatches)
+            evict_if_due(c);
         deliver_unlocked(c);
         if (progress) {
             idle_rounds = 0;
@@ -679,25 +680,25 @@ int cp_submit(struct cp *c, struct vm *vm, bool sdma, const struct cp_ib *ib, ui
 void cp_quiesce(struct cp *c)
 {
     pthread_mutex_lock(&c->lock);
-    pause_begin(c);
-    pause_end(c);
+    cp_pause_begin(c);
+    cp_pause_end(c);
     pthread_mutex_unlock(&c->lock);
 }
 
 void cp_reset(struct cp *c)
 {
     pthread_mutex_lock(&c->lock);
-    pause_begin(c);
+    cp_pause_begin(c);
     for (uint32_t i = 0; i < c->n_queues; i++) {
         c->queue[i]->dead = true;
         dispatch_cancel(c->queue[i]);
     }
-    pause_end(c);
+    cp_pause_end(c);
     pthread_mutex_unlock(&c->lock);
 }
 
 void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
-               uint64_t *preemptions)
+               uint64_t *preemptions, uint64_t *evictions)
 {
     pthread_mutex_lock(&c->lock);
     if (out)
@@ -710,5 +711,7 @@ void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint6
         *busy_ns = c->busy_ns;
     if (preemptions)
         *preemptions = c->preemptions;
+    if (evictions)
+        *evictions = c->evictions;
     pthread_mutex_unlock(&c->lock);
 }

@@ -42,6 +42,7 @@ struct cp_options {
     bool skip_execution;    /* dispatches complete without running: host time can be measured alone                 */
     uint64_t hang_insts;    /* instructions of one wave after which it counts as hung, 0: no limit                  */
     uint64_t preempt_insts; /* instructions of a work-group after which it is preempted (preempt.c), 0: never       */
+    uint64_t evict_dispatches; /* after each so many dispatches all queues are off the card for a while, 0: never  */
     const char *trace;      /* file that gets a line per packet and dispatch, NULL: none                            */
 };
 
@@ -87,6 +88,6 @@ void cp_reset(struct cp *c); /* every queue dies; used after a hang */
 uint64_t cp_clock(void);     /* 100 MHz, CLOCK_MONOTONIC */
 /* Sums since cp_create; busy_ns: time of all threads inside work-groups. Any pointer may be NULL. */
 void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
-               uint64_t *preemptions);
+               uint64_t *preemptions, uint64_t *evictions);
 
 #endif

@@ -1,5 +1,7 @@
 /* Preemption in mid-kernel: where the waves of a work-group go, and what a card demands for it. */
+#include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "tools/amdsim/cp/state.h"
 
@@ -49,4 +51,53 @@ bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index)
     gva at = place_of(q, index, &bytes);
     s->saved = false;
     return isa_group_restore(s->g, at);
+}
+
+/* ---- eviction ---- */
+
+/* Lock held, nothing runs. Work-groups in mid-kernel leave the card; false: the card did not survive it. */
+static bool leave(struct cp_queue *q)
+{
+    struct cp_job *j = &q->job;
+    char why[200] = "";
+    for (uint32_t i = 0; j->active && i < j->n_ready; i++) {
+        uint32_t index = j->ready[(j->ready_first + i) % j->cap];
+        struct cp_slot *s = &j->slot[index];
+        if (s->saved || preempt_save(q, s, index, why))
+            continue;
+        struct cp_event e = { .kind = EV_FAULT };
+        snprintf(e.fault.text, sizeof e.fault.text, "queue %u, %s: eviction: %s", q->id, j->where,
+                 why[0] ? why : isa_group_fault(s->g)->text);
+        cp_fault_tell(q, &e);
+        return false;
+    }
+    return true;
+}
+
+/* As amdgpu_amdkfd_evict_userptr and TTM's eviction do with a process whose memory another one needs: its queues stop, and
+ * PROCESS_RESTORE_TIME_MS later (kfd_priv.h) its buffers are mapped anew and the queues go on. */
+void evict_if_due(struct cp *c)
+{
+    enum { RESTORE_MS = 100 };
+    uint64_t now = __atomic_load_n(&c->dispatches, __ATOMIC_RELAXED);
+    if (now - c->evict_at < c->o.evict_dispatches)
+        return;
+    c->evict_at = now;
+    cp_pause_begin(c);
+    for (uint32_t i = 0; i < c->n_queues; i++) {
+        struct cp_queue *q = c->queue[i];
+        if (q->d.save && !q->dead && !leave(q))
+            dispatch_cancel(q);
+    }
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += RESTORE_MS * 1000000l;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    while (!c->stop && pthread_cond_timedwait(&c->changed, &c->lock, &end) != ETIMEDOUT)
+        ;
+    for (uint32_t i = 0; i < c->n_codes; i++)
+        __atomic_fetch_add(&c->code[i]->vm->generation, 1, __ATOMIC_RELEASE); /* new page tables: code is fetched again */
+    c->evictions++;
+    cp_pause_end(c);
 }

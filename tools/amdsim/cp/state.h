@@ -169,7 +169,7 @@ struct cp {
     struct cp_event *event, **event_tail, *event_spare;
 
     struct isa_counts counts;
-    uint64_t dispatches, packets, busy_ns, preemptions;
+    uint64_t dispatches, packets, busy_ns, preemptions, evictions, evict_at;
 };
 
 /* True while a dispatch of the queue runs, and for ever once one has faulted: who waits for waves never gets on then.
@@ -180,6 +180,9 @@ static inline bool cp_waves_run(const struct cp_queue *q)
 }
 
 /* cp.c */
+/* Lock held. Waits until no packet and no work-group runs, and keeps it so until cp_pause_end. */
+void cp_pause_begin(struct cp *c);
+void cp_pause_end(struct cp *c);
 uint64_t cp_now_ns(void);
 void cp_event_push(struct cp *c, const struct cp_event *e);
 void cp_note(struct cp *c, uint32_t queue, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -235,6 +238,8 @@ bool preempt_applies(const struct cp_queue *q); /* its work-groups leave the car
  * the card does instead. The lock is not held. */
 bool preempt_save(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
 bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index);
+/* Lock held, by the fetching thread: takes every user's queue off the card for a while when its time has come. */
+void evict_if_due(struct cp *c);
 
 /* sdma.c and pm4.c share comparisons: 0 always, 1 <, 2 <=, 3 ==, 4 !=, 5 >=, 6 > */
 bool cp_compare(uint32_t function, uint64_t value, uint64_t ref);

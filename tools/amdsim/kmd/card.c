@@ -126,7 +126,8 @@ struct cp *card_cp(void)
     const struct kmd_options *o = kmd_options();
     struct cp_options co = {
         .n_threads = o->n_threads, .strict = o->strict, .skip_execution = o->skip_execution,
-        .hang_insts = o->hang_insts, .preempt_insts = o->preempt_insts, .trace = o->trace,
+        .hang_insts = o->hang_insts, .preempt_insts = o->preempt_insts,
+        .evict_dispatches = o->evict_dispatches, .trace = o->trace,
     };
     struct cp_host host = { .interrupt = kfd_on_interrupt, .fault = kfd_on_fault, .note = on_note };
     sigset_t all, old; /* its threads take no signals: those are the program's */
@@ -145,15 +146,16 @@ __attribute__((destructor)) static void on_exit_of_program(void)
     if (card.cp && card.pid == getpid()) {
         if (kmd_options()->stats) {
             struct isa_counts n = { 0 };
-            uint64_t dispatches = 0, packets = 0, busy_ns = 0, preemptions = 0;
-            cp_counts(card.cp, &n, &dispatches, &packets, &busy_ns, &preemptions);
+            uint64_t dispatches = 0, packets = 0, busy_ns = 0, preemptions = 0, evictions = 0;
+            cp_counts(card.cp, &n, &dispatches, &packets, &busy_ns, &preemptions, &evictions);
             kmd_say("%llu packets, %llu dispatches, %llu waves, %llu instructions in %.3f s, %.1f million a second",
                     (unsigned long long)packets, (unsigned long long)dispatches, (unsigned long long)n.waves,
                     (unsigned long long)n.insts, (double)busy_ns / 1e9,
                     busy_ns ? (double)n.insts * 1e3 / (double)busy_ns : 0.0);
             kmd_say("%llu calls of the driver", (unsigned long long)card.n_calls);
-            if (kmd_options()->preempt_insts)
-                kmd_say("%llu times a work-group was preempted", (unsigned long long)preemptions);
+            if (kmd_options()->preempt_insts || kmd_options()->evict_dispatches)
+                kmd_say("%llu times a work-group was preempted, %llu times the queues were evicted",
+                        (unsigned long long)preemptions, (unsigned long long)evictions);
         }
         cp_destroy(card.cp);
         card.cp = NULL;

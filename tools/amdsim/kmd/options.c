@@ -154,6 +154,7 @@ static void parse(struct kmd_options *o)
     o->hang_insts = number("AMDSIM_HANG_INSTS", 0);
     o->lockup_ms = number("AMDSIM_LOCKUP_MS", 0);
     o->preempt_insts = number("AMDSIM_PREEMPT", 0);
+    o->evict_dispatches = number("AMDSIM_EVICT", 0);
     o->trace = getenv("AMDSIM_TRACE");
     if (o->trace && !*o->trace)
         o->trace = NULL;
