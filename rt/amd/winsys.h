@@ -60,7 +60,7 @@ enum amd_mem_kind {
 /* A value: copied freely, freed once. All 0: none. */
 struct amd_mem {
     struct amd_winsys *w;
-    enum amd_mem_kind kind; /* as it came: an APU may have given host memory for the card's    */
+    enum amd_mem_kind kind; /* as it came: an APU may have given memory that the host sees     */
     const char *name;       /* lives as long as the memory                                     */
     uint64_t va, bytes;     /* for the GPU; whole pages                                        */
     void *cpu;              /* for the host; NULL: it cannot                                   */

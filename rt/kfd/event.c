@@ -19,7 +19,10 @@ int kfd_events_create(struct kfd_dev *d, struct err *e)
     int rc = kfd_mem_alloc(d, KFD_HOST, KFD_EVENT_SLOTS * 8, "event page", &d->event_page, e);
     if (rc)
         return rc;
-    if ((rc = create(d, d->event_page->handle, KFD_EVENT_SIGNAL, true, &d->wake_event, &d->has_wake_event)) ||
+    /* The first event brings the page and is not used otherwise: an interrupt with context id 0 is what packets without an
+     * id send, and the driver then looks through all events (kfd_signal_event_interrupt). tinygrad leaves it out too. */
+    if ((rc = create(d, d->event_page->handle, KFD_EVENT_SIGNAL, true, &d->page_event, &d->has_page_event)) ||
+        (rc = create(d, 0, KFD_EVENT_SIGNAL, true, &d->wake_event, &d->has_wake_event)) ||
         (rc = create(d, 0, KFD_EVENT_MEMORY, false, &d->memory_event, &d->has_memory_event)) ||
         (rc = create(d, 0, KFD_EVENT_HW_EXCEPTION, false, &d->hw_event, &d->has_hw_event)))
         return kfd_fail(rc, e, "CREATE_EVENT");
@@ -30,12 +33,12 @@ int kfd_events_create(struct kfd_dev *d, struct err *e)
 
 void kfd_events_destroy(struct kfd_dev *d)
 {
-    const uint32_t id[] = { d->wake_event, d->memory_event, d->hw_event };
-    const bool has[] = { d->has_wake_event, d->has_memory_event, d->has_hw_event };
-    for (int i = 0; i < 3; i++)
+    const uint32_t id[] = { d->page_event, d->wake_event, d->memory_event, d->hw_event };
+    const bool has[] = { d->has_page_event, d->has_wake_event, d->has_memory_event, d->has_hw_event };
+    for (int i = 0; i < 4; i++)
         if (has[i] && !kfd_is_child(d))
             kfd_call(d, KFD_IOC_DESTROY_EVENT, &(struct kfd_destroy_event){ .event_id = id[i] });
-    d->has_wake_event = d->has_memory_event = d->has_hw_event = false;
+    d->has_page_event = d->has_wake_event = d->has_memory_event = d->has_hw_event = false;
     if (d->event_page) { /* the driver takes the page back with the process, not before */
         d->event_page->handle = 0;
         d->event_page->on_gpu = false;
@@ -96,7 +99,7 @@ void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n)
     const struct kfd_fault *f = &d->fault;
     if (f->memory) {
         const struct kfd_mem *m = kfd_mem_at(d, f->va, 1);
-        const char *why = f->read_only ? "write to read-only memory" : f->no_execute ? "memory is not code" : "page "
+        const char *why = f->read_only && m ? "write to read-only memory" : f->no_execute ? "memory is not code" : "page "
                                                                                                               "fault";
         const char *judged = kfd_mem_check((void *)(uintptr_t)d, f->va, 1, false);
         snprintf(out, n, "%s at 0x%llx "

@@ -53,7 +53,8 @@ int kfd_access(struct kfd_sys *s, const struct kfd_gpu *g, struct err *e);
 /* ---- device.c ---- */
 
 enum kfd_mem_kind {
-    KFD_VRAM,    /* the GPU's memory; the host sees it (cpu != NULL) where the PCIe window is large enough */
+    KFD_VRAM,    /* the GPU's memory; the host sees it (cpu != NULL) where the PCIe window is large enough; on an APU
+                  * also host memory that the GPU caches                                                   */
     KFD_PRIVATE, /* the GPU's memory, never seen by the host                                              */
     KFD_HOST,    /* host memory, uncached for the GPU: queues, fences, what both poll                     */
     KFD_USER,    /* memory that the process already has                                                   */
@@ -94,8 +95,8 @@ struct kfd_dev {
     struct kfd_queue *queues;
     uint8_t *doorbells;
     struct kfd_mem *event_page;
-    uint32_t memory_event, hw_event, wake_event;
-    bool has_memory_event, has_hw_event, has_wake_event;
+    uint32_t page_event, memory_event, hw_event, wake_event; /* page_event: the first, never waited for */
+    bool has_page_event, has_memory_event, has_hw_event, has_wake_event;
     struct kfd_fault fault;
     bool host_wrote_vram;      /* since the last submission: it begins with a flush   */
     uint64_t hang_ns;          /* without progress for so long is a hang, 0: never    */

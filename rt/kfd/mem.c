@@ -173,9 +173,11 @@ int kfd_mem_alloc(struct kfd_dev *d, enum kfd_mem_kind kind, uint64_t bytes, con
     int rc = kfd_mem_make(d, kind, bytes, flags_of(kind), name, out, e);
     if (rc != -ENOMEM || !d->gpu.chip->apu || (kind != KFD_VRAM && kind != KFD_PRIVATE))
         return rc;
-    /* the carve-out is full; the rest of the memory is as fast there */
+    /* The carve-out is full; the rest of the memory is as fast there, as long as it goes through the GPU's cache, which
+     * UNCACHED passes by. Coherence is what it is for VRAM: fresh caches before, a write-back behind a submission. */
     struct err second = { 0 };
-    if ((rc = kfd_mem_make(d, KFD_HOST, bytes, flags_of(KFD_HOST), name, out, &second)))
+    if ((rc = kfd_mem_make(d, KFD_VRAM, bytes, KFD_ALLOC_WRITABLE | KFD_ALLOC_EXECUTABLE | KFD_ALLOC_NO_SUBSTITUTE |
+                           KFD_ALLOC_GTT | KFD_ALLOC_PUBLIC, name, out, &second)))
         return rc;
     log_debug(KFD, "%s lies outside the carve-out", name);
     if (e)

@@ -189,9 +189,9 @@ void pm4_dispatch_indirect(struct pm4_buf *b, uint64_t va, uint32_t initiator)
 
 void pm4_acquire_mem(struct pm4_buf *b, uint32_t gcr)
 {
-    /* Size in units of 256 bytes and base: all of the 48-bit space. */
+    /* Size in units of 256 bytes and base: all of memory, with the width that Mesa's drivers send (25 bits above 32). */
     if (!refuse(b, gcr >> 19, "ACQUIRE_MEM: gcr_cntl has 19 bits"))
-        PUT(b, ACQUIRE_MEM, 0, 0xffffffff, 0xff, 0, 0, 10, gcr);
+        PUT(b, ACQUIRE_MEM, 0, 0xffffffff, 0x01ffffff, 0, 0, 10, gcr);
 }
 
 void pm4_release_mem(struct pm4_buf *b, const struct pm4_release *r)

@@ -17,7 +17,7 @@ static struct {
     unsigned long log[LOG_MAX];
     uint32_t n_log;
     struct kfd_create_queue queue[8]; /* as asked */
-    uint32_t n_queues, eintr_left;
+    uint32_t n_queues, alloc_flags, n_events, eintr_left;
     unsigned long fail;               /* this request fails ...      */
     int with, times;                  /* ... so, so many times       */
     uint32_t minor, vgpr_bytes;       /* of the save area it expects; 0: any */
@@ -59,10 +59,12 @@ static int answer(unsigned long request, void *arg)
     if (request == KFD_IOC_ALLOC_MEMORY_OF_GPU && k.small_bar &&
         (((struct kfd_alloc *)arg)->flags & visible) == visible)
         return -EINVAL;
-    if (request == KFD_IOC_ALLOC_MEMORY_OF_GPU)
+    if (request == KFD_IOC_ALLOC_MEMORY_OF_GPU) {
+        k.alloc_flags = ((struct kfd_alloc *)arg)->flags;
         ((struct kfd_alloc *)arg)->handle = ++k.next_handle;
+    }
     if (request == KFD_IOC_CREATE_EVENT)
-        ((struct kfd_create_event *)arg)->event_id = k.n_log % 7;
+        ((struct kfd_create_event *)arg)->event_id = k.n_events++;
     if (request == KFD_IOC_GET_PROCESS_APERTURES_NEW) {
         struct kfd_apertures *a = arg;
         struct kfd_aperture *out = (struct kfd_aperture *)(uintptr_t)a->array;
@@ -264,6 +266,8 @@ START_TEST(order_of_calls)
     ck_assert_uint_lt(first_of(KFD_IOC_GET_VERSION), first_of(KFD_IOC_ACQUIRE_VM));
     ck_assert_uint_lt(first_of(KFD_IOC_ACQUIRE_VM), first_of(KFD_IOC_ALLOC_MEMORY_OF_GPU));
     ck_assert_uint_lt(first_of(KFD_IOC_MAP_MEMORY_TO_GPU), first_of(KFD_IOC_CREATE_EVENT));
+    ck_assert_uint_ne(d->wake_event, 0); /* packets that carry no id interrupt with 0 */
+    ck_assert_uint_eq(k.n_events, 4);
     ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
     k.n_log = 0;
     kfd_close(d);
@@ -427,7 +431,12 @@ START_TEST(memory_of_an_apu_goes_beyond_its_carve_out)
     k.with = -ENOMEM;
     k.times = 1;
     ck_assert_msg(kfd_mem_alloc(d, KFD_VRAM, 1 << 20, "weights", &m, &e) == 0, "%s", e.msg);
-    ck_assert_int_eq(m->kind, KFD_HOST);
+    ck_assert_int_eq(m->kind, KFD_VRAM); /* host memory that the GPU caches: flushed as its own is */
+    ck_assert_ptr_nonnull(m->cpu);
+    ck_assert_uint_eq(k.alloc_flags & (KFD_ALLOC_VRAM | KFD_ALLOC_UNCACHED | KFD_ALLOC_COHERENT), 0);
+    ck_assert_uint_eq(k.alloc_flags & (KFD_ALLOC_GTT | KFD_ALLOC_PUBLIC | KFD_ALLOC_WRITABLE | KFD_ALLOC_EXECUTABLE |
+                                       KFD_ALLOC_NO_SUBSTITUTE),
+                      KFD_ALLOC_GTT | KFD_ALLOC_PUBLIC | KFD_ALLOC_WRITABLE | KFD_ALLOC_EXECUTABLE | KFD_ALLOC_NO_SUBSTITUTE);
     closed(d);
 }
 END_TEST

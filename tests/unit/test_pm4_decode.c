@@ -184,7 +184,7 @@ static void round_trip_order(enum pm4_gen gen)
     uint64_t va = draw_va(8), data = sel == PM4_DATA_32 ? (uint32_t)draw64() : draw64();
     pm4_acquire_mem(&b, gcr);
     heard_as(&b, "ACQUIRE_MEM");
-    is("coher_size", 0xffffffffff);
+    is("coher_size", 0x1ffffffffffffff);
     is("gli_inv", gcr & 3);
     is("glk_inv", gcr >> 7 & 1);
     is("glv_inv", gcr >> 8 & 1);

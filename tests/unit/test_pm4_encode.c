@@ -49,7 +49,7 @@ START_TEST(worked_stream)
     pm4_cs_partial_flush(&b);
     pm4_release_mem(&b, &(struct pm4_release){ .gcr = PM4_RELEASE_ALL, .data_sel = PM4_DATA_32,
                                                .va = 0x7f0000300000, .data = 1 });
-    WORDS("launch", 0xC0065800, 0x00000000, 0xFFFFFFFF, 0x000000FF, 0x00000000, 0x00000000, 0x0000000A, 0x0000C3F1,
+    WORDS("launch", 0xC0065800, 0x00000000, 0xFFFFFFFF, 0x01FFFFFF, 0x00000000, 0x00000000, 0x0000000A, 0x0000C3F1,
           0xC0027600, 0x0000020C, 0x00001000, 0x0000007F, 0xC0027600, 0x00000212, 0x600F0041, 0x00010084, 0xC0017600,
           0x00000228, 0x00000000, 0xC0017600, 0x00000218, 0x00000000, 0xC0027600, 0x00000210, 0x00000000, 0x00000000,
           0xC0037600, 0x0000021B, 0x00000000, 0x00000000, 0x00000000, 0xC0027600, 0x00000240, 0x00200000, 0x00007F00,
@@ -96,7 +96,7 @@ START_TEST(single_packets)
     GIVES(pm4_atomic_mem(&b, PM4_ATOMIC_CMPSWAP, 0x2004, 5, 6, true, 8191), 0xc0071e00, 0x108, 0x2004, 0, 5, 0, 6, 0,
           0x1fff);
     GIVES(pm4_dispatch_indirect(&b, 0x7f0000000010, 0x8005), 0xc0021600, 0x10, 0x7f00, 0x8005);
-    GIVES(pm4_acquire_mem(&b, PM4_ACQUIRE_LAUNCH), 0xc0065800, 0, 0xffffffff, 0xff, 0, 0, 10, 0x3f0);
+    GIVES(pm4_acquire_mem(&b, PM4_ACQUIRE_LAUNCH), 0xc0065800, 0, 0xffffffff, 0x01ffffff, 0, 0, 10, 0x3f0);
     GIVES(pm4_wait_mem(&b, PM4_GE, 0x7f0000000004, 7, ~0u), 0xc0053c00, 0x15, 4, 0x7f00, 7, 0xffffffff, 4);
     GIVES(pm4_wait_reg(&b, PM4_EQ, 0xe27, 1, 3), 0xc0053c00, 0x3, 0xe27, 0, 1, 3, 4);
     GIVES(pm4_hdp_flush(&b), 0xc0053c00, 0x45, 0xe26, 0xe27, 0xffffffff, 0xffffffff, 4);
@@ -109,7 +109,7 @@ START_TEST(single_packets)
     GIVES(pm4_pred_exec(&b, 1, 12), 0xc0002300, 0x0100000c);
     GIVES(pm4_timestamp(&b, 0x7f0000001000), 0xc0064900, 0x514, 0x60000000, 0x1000, 0x7f00, 0, 0, 0);
     GIVES(pm4_signal_event(&b, 0x7f0000000038, 7), 0xc0064900, 0x514, 0x22000000, 0x38, 0x7f00, 7, 0, 7);
-    GIVES(pm4_barrier(&b), 0xc0004600, 0x407, 0xc0065800, 0, 0xffffffff, 0xff, 0, 0, 10, 0x3f0);
+    GIVES(pm4_barrier(&b), 0xc0004600, 0x407, 0xc0065800, 0, 0xffffffff, 0x01ffffff, 0, 0, 10, 0x3f0);
 }
 END_TEST
 
