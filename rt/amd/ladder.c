@@ -2,6 +2,7 @@
 #include "rt/amd/ladder.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -244,4 +245,41 @@ int amd_rung_shared(void *state, struct ladder_out *o, struct err *e)
         snprintf(o->found, sizeof o->found, "%d work-groups of %d exchange words through LDS and between lanes, %.1f us",
                  GROUPS, SIZE, (double)ns * 1e-3);
     return rc;
+}
+
+/* Kernels without a pause, for as long as another process may want the card; each result is looked at. */
+int amd_rung_busy(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { ROUNDS = 64 };
+    struct ladder_out one = { .detail = o->detail };
+    uint64_t t0 = clock_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        int rc = i % 2 ? amd_rung_shared(state, &one, e) : amd_rung_dispatch(state, &one, e);
+        if (rc) {
+            err_context(e, "round %d of %d", i + 1, ROUNDS);
+            return rc;
+        }
+    }
+    snprintf(o->found, sizeof o->found, "%d kernels, each right, in %.1f ms", ROUNDS, (double)(clock_ns() - t0) * 1e-6);
+    return 0;
+}
+
+/* Nothing is submitted for so long that the card lowers its clocks or sleeps; the queue is still there then. */
+int amd_rung_rest(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { REST_MS = 2000 };
+    struct ladder_out one = { .detail = o->detail };
+    struct timespec rest = { .tv_sec = REST_MS / 1000 };
+    nanosleep(&rest, NULL);
+    uint64_t t0 = clock_ns();
+    int rc = amd_rung_fence(state, &one, e);
+    double us = (double)(clock_ns() - t0) * 1e-3;
+    if (!rc)
+        rc = amd_rung_dispatch(state, &one, e);
+    if (rc) {
+        err_context(e, "after %d ms of rest", REST_MS);
+        return rc;
+    }
+    snprintf(o->found, sizeof o->found, "after %d ms of rest a fence took %.1f us, and a kernel is right", REST_MS, us);
+    return 0;
 }

@@ -27,6 +27,8 @@ int amd_rung_write_data(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_copy(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_dispatch(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_shared(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_busy(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
 
 /* clang-format off */
 #define AMD_RUNGS \
@@ -44,7 +46,11 @@ int amd_rung_shared(void *state, struct ladder_out *o, struct err *e);
       "the report folder's registers; page faults of client SQC are code or arguments, of TCP data", \
       amd_rung_dispatch }, \
     { "LDS and barrier", "work-items of a work-group share memory, wait for each other, and exchange registers", \
-      "LDS_SIZE in COMPUTE_PGM_RSRC2 (0: reads give 0)", amd_rung_shared }
+      "LDS_SIZE in COMPUTE_PGM_RSRC2 (0: reads give 0)", amd_rung_shared }, \
+    { "kept busy", "kernel after kernel, also while another program uses the card", \
+      "MES and reset in dmesg: preemption; ZINC_AMD_PRIV, ZINC_AMD_TRAP_PRESENT, amdgpu.cwsr_enable=0", amd_rung_busy }, \
+    { "rest", "a queue that was idle for seconds takes work again", \
+      "dmesg for SMU and GFXOFF; amdgpu.runpm=0 and amdgpu.ppfeaturemask without GFXOFF as a test", amd_rung_rest }
 /* clang-format on */
 
 #endif

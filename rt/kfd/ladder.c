@@ -40,14 +40,54 @@ static int open_files(void *state, struct ladder_out *o, struct err *e)
     return v.major == 1 ? 0 : err_set(e, -ENOTSUP, "%s, zinc knows 1.x", o->found);
 }
 
+/* Of the kernel's command line what is about the card; the rest is nobody's business. */
+static void copy_command_line(const struct rungs *r, FILE *f)
+{
+    static const char *const about[] = { "amdgpu.", "amd_iommu=", "iommu=", "ttm.", "pcie_aspm" };
+    char text[4096], *save = NULL;
+    if (kfd_sys_read(r->sys, "/proc/cmdline", text, sizeof text) <= 0)
+        return;
+    fprintf(f, "command line:");
+    for (char *w = strtok_r(text, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
+        for (size_t i = 0; i < ARRAY_LEN(about); i++)
+            if (strncmp(w, about[i], strlen(about[i])) == 0)
+                fprintf(f, " %s", w);
+    fprintf(f, "\n");
+}
+
+/* What decides how this driver treats queues, as far as it is there. */
+static void copy_parameters(const struct rungs *r, FILE *f)
+{
+    static const char *const files[] = {
+        "/proc/sys/kernel/osrelease", "/sys/module/amdgpu/version", "/sys/module/amdgpu/parameters/cwsr_enable",
+        "/sys/module/amdgpu/parameters/mes", "/sys/module/amdgpu/parameters/uni_mes",
+        "/sys/module/amdgpu/parameters/sched_policy", "/sys/module/amdgpu/parameters/user_queue",
+        "/sys/module/amdgpu/parameters/gpu_recovery", "/sys/module/amdgpu/parameters/runpm",
+        "/sys/module/amdgpu/parameters/ppfeaturemask", "/sys/module/amdgpu/parameters/noretry",
+    };
+    static const char *const firmware[] = { "mec", "me", "pfp", "rlc", "mes", "mes_kiq", "imu", "sdma", "smc" };
+    char path[160], text[4096];
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        int n = kfd_sys_read(r->sys, files[i], text, sizeof text);
+        if (n > 0)
+            fprintf(f, "%s: %.*s\n", files[i], (int)strcspn(text, "\n"), text);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(firmware); i++) {
+        snprintf(path, sizeof path, "/sys/class/drm/renderD%u/device/fw_version/%s_fw_version", r->gpu.render_minor,
+                 firmware[i]);
+        if (kfd_sys_read(r->sys, path, text, sizeof text) > 0)
+            fprintf(f, "firmware %s: %.*s\n", firmware[i], (int)strcspn(text, "\n"), text);
+    }
+}
+
 static void copy_properties(const struct rungs *r, FILE *f)
 {
     char path[128], text[8192];
     snprintf(path, sizeof path, "/sys/devices/virtual/kfd/kfd/topology/nodes/%u/properties", r->gpu.node);
     if (kfd_sys_read(r->sys, path, text, sizeof text) > 0)
         fprintf(f, "%s:\n%s\n", path, text);
-    if (kfd_sys_read(r->sys, "/sys/module/amdgpu/version", text, sizeof text) > 0)
-        fprintf(f, "amdgpu module version %s\n", text);
+    copy_command_line(r, f);
+    copy_parameters(r, f);
 }
 
 static int read_topology(void *state, struct ladder_out *o, struct err *e)
@@ -105,6 +145,12 @@ static int create_queue(void *state, struct ladder_out *o, struct err *e)
     if (rc)
         return rc;
     const struct kfd_queue *q = r->w->q;
+    struct kfd_save_area a = kfd_save_area_of(&r->gpu, r->gpu.chip->save_vgpr_bytes);
+    fprintf(o->detail, "save area: memory of %llu bytes; by the formula %u, of it %u control stack, and %llu debug; sysfs says %u "
+            "and %u (0: nothing)\nraw pointers: read 0x%llx, write 0x%llx, at 0x%llx and 0x%llx; doorbell at %p\n",
+            (unsigned long long)q->save->bytes, a.save_bytes, a.ctl_stack_bytes, (unsigned long long)a.debug_bytes,
+            r->gpu.cwsr_bytes, r->gpu.ctl_stack_bytes, (unsigned long long)*q->rptr, (unsigned long long)*q->wptr_cell,
+            (unsigned long long)q->pointers->va, (unsigned long long)q->pointers->va + 8, (const void *)(uintptr_t)q->doorbell);
     snprintf(o->found, sizeof o->found, "queue %u: ring of %u dwords at %#llx, save area of %.1f MiB", q->id,
              q->mask + 1, (unsigned long long)q->ring->va, (double)q->save->bytes / 0x1p20);
     return 0;
@@ -151,6 +197,8 @@ static int ring_bell(void *state, struct ladder_out *o, struct err *e)
     while ((at = kfd_queue_fetched(q)) != end)
         if (r->sys->clock(r->sys) - t0 > MS(BELL_MS))
             return err_set(e, -ETIME, "the read pointer is at %u %d ms after the bell, expected %u", at, BELL_MS, end);
+    fprintf(o->detail, "raw pointers after the bell: read 0x%llx, write 0x%llx\n", (unsigned long long)*q->rptr,
+            (unsigned long long)*q->wptr_cell);
     snprintf(o->found, sizeof o->found, "fetched %.1f us after the bell, the read pointer is at %u",
              (double)(r->sys->clock(r->sys) - t0) * 1e-3, at);
     return 0;

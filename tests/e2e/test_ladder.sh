@@ -14,8 +14,8 @@ fi
 
 model=models/zinc-demo.gguf
 for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
-    last=18
-    case $build in */debug | */sanitize) last=14 ;; esac
+    last=20
+    case $build in */debug | */sanitize) last=16 ;; esac
     "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to $last --report "$work/$gpu.txt" \
         >"$work/out" 2>"$work/err"
     rc=$?
