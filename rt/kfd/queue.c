@@ -72,7 +72,8 @@ static int refused(struct kfd_queue *q, int rc, const struct err *why, struct er
 static bool saves_waves(struct kfd_sys *s)
 {
     char text[32];
-    return kfd_sys_read(s, "/sys/module/amdgpu/parameters/cwsr_enable", text, sizeof text) <= 0 || strtol(text, NULL, 10) != 0;
+    int n = kfd_sys_read(s, "/sys/module/amdgpu/parameters/cwsr_enable", text, sizeof text);
+    return n <= 0 || strtol(text, NULL, 10) != 0;
 }
 
 /* Kernels before b42f3bf9536c (mainline 6.18.4) take gfx1151 for a chip with two thirds of its registers (rocm-systems pull
