@@ -52,6 +52,8 @@ same "evicted often" --gpu gfx1100 --evict 7
 ZINC_AMD_TRAP_PRESENT=1 same "TRAP_PRESENT" --gpu gfx1100
 ZINC_AMD_SEND_ALL=1 same "all registers" --gpu gfx1100
 ZINC_AMD_PRIV=0 ends "amdgpu.cwsr_enable=0" "without PRIV" --gpu gfx1100 --preempt 700
+ZINC_AMD_PRIV=0 tokens --gpu gfx1100 --preempt 700 --inject cwsr-off || miss "cwsr_enable=0 is no way out: $(tail -n 2 err)"
+cmp -s out want || miss "cwsr_enable=0: other bits"
 tokens --gpu gfx1201
 cp out want
 ZINC_AMD_PRIV=1 ZINC_AMD_TRAP_PRESENT=1 same "gfx12 takes neither" --gpu gfx1201
@@ -65,6 +67,7 @@ grep -A1 FAILED ladder
 # gfx1151 on a kernel that counts too few registers: refused, unless it is asked for; what then happens is why.
 old="--gpu gfx1151 --kernel-version 6.12"
 ends "takes a context save area of 13942784 bytes" "small save area" $old
+tokens $old --preempt 700 --inject cwsr-off || miss "small save area, cwsr_enable=0: $(tail -n 2 err)"
 export ZINC_KFD_SMALL_SAVE=1
 tokens $old || miss "small save area, asked for: $(tail -n 2 err)"
 grep -q "memory of this process is overwritten" err || miss "small save area, asked for: no warning in: $(cat err)"

@@ -53,6 +53,7 @@ static const char help[] =
     "  event-enospc         CREATE_EVENT: ENOSPC                hang              queues never fetch\n"
     "  no-kernel-queues     amdgpu.user_queue=2: no rings for CS\n"
     "  no-cwsr-keys         properties without save-area sizes  eintr             WAIT_EVENTS is interrupted\n"
+    "  cwsr-off             amdgpu.cwsr_enable=0: --preempt is without effect\n"
     "\n"
     "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program\n"
     "started with LD_PRELOAD=libamdsim.so alone. A program built with ASan needs\n"

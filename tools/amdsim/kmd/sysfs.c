@@ -236,6 +236,7 @@ static void put_pci_device(const struct chip *c)
     put(PCI_DEV "/revision", "0xc0\n");
     put(PCI_DEV "/class", "0x030000\n");
     put(PCI_DEV "/numa_node", "-1\n");
+    put(PCI_DEV "/fw_version/mec_fw_version", "0x%08x\n", kmd_options()->firmware[KMD_FW_MEC]);
     put(PCI_DEV "/mem_info_vram_total", "%llu\n", (unsigned long long)kmd_options()->vram_bytes);
     put(PCI_DEV "/power_dpm_force_performance_level", "auto\n");
     put(PCI_DEV "/uevent", "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=1002:0E0D\n"
@@ -280,7 +281,7 @@ static void put_all(void)
     }
     put_pci_device(c);
     put("/sys/module/amdgpu/initstate", "live\n");
-    put("/sys/module/amdgpu/parameters/cwsr_enable", "1\n");
+    put("/sys/module/amdgpu/parameters/cwsr_enable", kmd_injected(KMD_INJECT_CWSR_OFF) ? "0\n" : "1\n");
     put("/sys/module/amdgpu/parameters/lockup_timeout", "%llu\n", (unsigned long long)kmd_options()->lockup_ms);
     if (kmd_options()->kernel >= 6016)
         put("/sys/module/amdgpu/parameters/user_queue", "%d\n",
