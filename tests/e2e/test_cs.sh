@@ -8,7 +8,7 @@ need_amdsim
 case $("$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ') in *yes*) ;; *) skip "no cs tier in this build" ;; esac
 export ZINC_KFD_TIMEOUT=120
 export -n ZINC_TIER
-prompt=$(ids 40 3) # in three chunks, each in several submissions
+prompt=$(ids 40 3) # in three chunks
 m=$work/m.gguf
 make_model llama Q8_0 "$m" || finish
 
@@ -31,6 +31,9 @@ agree "small BAR" --gpu gfx1201 --small-bar -- --tier cs --against cpu
 make_model qwen35moe Q8_0 "$work/moe.gguf" && m=$work/moe.gguf # the one with launches that overlap
 agree "strict, overlapping" --gpu gfx1201 --strict -- --tier cs --against cpu
 agree "strict, gfx1100" --gpu gfx1100 --strict -- --tier cs --against cpu
+make_model llama Q8_0 "$work/deep.gguf" --layers 10 && m=$work/deep.gguf # 104 launches for 16 rows: two submissions
+agree "in parts" --gpu gfx1201 -- --tier cs --against cpu
+agree "in parts, gfx1100" --gpu gfx1100 -- --tier cs --against cpu
 m=$work/m.gguf
 
 # refuses WHAT WORDS SIM-OPTIONS: the line
