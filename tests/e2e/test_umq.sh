@@ -48,7 +48,7 @@ for sim in "--gpu gfx1201" "--gpu gfx1100" "--gpu gfx1201 --kernel-version 6.17"
     echo "$sim: $(grep 'dwords' "$work/out")"
 done
 
-# refuses WHAT SIM-OPTIONS -- WORDS: the line, and that auto does not take the tier
+# refuses WHAT SIM-OPTIONS -- WORDS: the line
 refuses()
 {
     local what=$1 opts=() run=("$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens)
@@ -59,6 +59,9 @@ refuses()
     printf '%-22s %s\n' "$what" "$(grep -- "$2" "$work/out" | head -n 1)"
 }
 cd "$work" || exit 1 # where reports go
+# auto takes no tier that has not run on a card
+$amdsim --inject no-kfd "$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens >"$work/auto" 2>&1
+grep -q "on cpu" "$work/auto" || miss "auto: $(head -n 1 "$work/auto")"
 refuses "switched off" --user-queues off -- "amdgpu.user_queue is -1): start the kernel with amdgpu.user_queue=1"
 refuses "gfx1151" --gpu gfx1151 -- "no user-mode queues for gfx1151"
 refuses "old kernel" --kernel-version 6.15 -- "amdgpu driver is 3.59, user-mode queues came with 3.64"
