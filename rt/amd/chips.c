@@ -21,7 +21,7 @@ const struct amd_chip *amd_chip_of(uint32_t gfx_target_version)
 const char *amd_chip_names(void)
 {
     return 2 +
-#define CHIP(name, version, gen, mach, target, target_mach, vgpr_bytes, linux_, apu, product) ", " #name
+#define CHIP(name, ...) ", " #name
 #include "rt/amd/chips.def"
 #undef CHIP
         ;

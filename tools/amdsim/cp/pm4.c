@@ -210,7 +210,7 @@ static enum step pm4_write_data(struct cp_queue *q, const uint32_t *dw, uint32_t
 
 static enum step pm4_copy_data(struct cp_queue *q, const uint32_t *dw, uint32_t n)
 {
-    enum { SRC_REG, SRC_MEM_OLD, SRC_MEM, SRC_IMM = 5, SRC_ATOMIC, SRC_CLOCK = 9, SRC_SYSTEM_CLOCK };
+    enum { SRC_REG, SRC_MEM_OLD, SRC_MEM, SRC_PERFCOUNTER = 4, SRC_IMM, SRC_ATOMIC, SRC_CLOCK = 9, SRC_SYSTEM_CLOCK };
     uint32_t src = dw[1] & 15, dst = dw[1] >> 8 & 15, bytes = dw[1] >> 16 & 1 ? 8 : 4, w[2] = { 0, 0 };
     if (reserved(q, dw, 1, 0xF0F | 3u << 13 | 1u << 16 | 1u << 20 | 3u << 25 | 1u << 29))
         return STEP_DEAD;
@@ -233,6 +233,8 @@ static enum step pm4_copy_data(struct cp_queue *q, const uint32_t *dw, uint32_t 
     case SRC_ATOMIC: v = q->atomic_return; break;
     case SRC_CLOCK:
     case SRC_SYSTEM_CLOCK: v = cp_clock(); break;
+    case SRC_PERFCOUNTER:
+        return cp_stop(q, "src_sel 4, the performance counter register 0x%x: counters are not modelled", dw[2]);
     default: return cp_stop(q, "src_sel %u is not modelled", src);
     }
     w[0] = (uint32_t)v, w[1] = (uint32_t)(v >> 32);

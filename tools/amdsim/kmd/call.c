@@ -64,8 +64,10 @@ int kmd_ioctl(struct file *f, uint32_t request, void *arg)
 }
 
 /* A buffer is mapped from the offset that ALLOC or GEM_MMAP gave, in whole or its beginning. Without access
- * (PROT_NONE) anything may be: libhsakmt does that for debuggers. A kernel may let a program at VRAM that it did not
- * ask to be PUBLIC, as long as the buffer happens to lie where the host sees it; here never. */
+ * (PROT_NONE) anything may be: libhsakmt does that for debuggers. VRAM of KFD may be, PUBLIC or not: EPERM is for
+ * NO_CPU_ACCESS and user pointers (amdgpu_gem_object_mmap in amdgpu_gem.c), and amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu
+ * sets CPU_ACCESS_REQUIRED for PUBLIC and nothing else (Linux 6.1 and 6.12). With a small BAR the driver moves such a
+ * buffer when it is touched; here it is in reach at once. */
 static int map_buffer(uint64_t off, uint64_t bytes, int prot)
 {
     pthread_mutex_lock(&card.lock);
@@ -74,7 +76,7 @@ static int map_buffer(uint64_t off, uint64_t bytes, int prot)
     if (!bo)
         rc = kmd_why(-EINVAL, "mmap of the render node at offset 0x%llx: no buffer begins there",
                      (unsigned long long)off);
-    else if (!bo->cpu_access && prot != PROT_NONE)
+    else if (!bo->cpu_access && !bo->mappable && prot != PROT_NONE)
         rc = kmd_why(-EPERM, "mmap of the buffer at offset 0x%llx: it was made without CPU access",
                      (unsigned long long)off);
     else if (bytes > bo->bytes)

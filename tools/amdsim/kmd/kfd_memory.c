@@ -111,6 +111,8 @@ static int make_bo(const struct kfd_alloc_args *a, struct bo **out)
         if (kmd_injected(KMD_INJECT_VRAM_ENOMEM))
             return kmd_why(-ENOMEM, "ALLOC of VRAM: --inject vram-enomem");
         *out = bo_create(KMD_VRAM, a->bytes, is_public, &err);
+        if (*out)
+            (*out)->mappable = true; /* PUBLIC asks for a place that the host sees; without it no flag forbids mapping */
         return err;
     case KFD_MEM_GTT:
         *out = bo_create(KMD_GTT, a->bytes, true, &err);

@@ -83,7 +83,8 @@ struct bo {
     enum kmd_domain domain;
     uint64_t bytes, off;
     uint8_t *host;
-    bool cpu_access;        /* clients may map it                       */
+    bool cpu_access;        /* asked for: PUBLIC, or not NO_CPU_ACCESS  */
+    bool mappable;          /* clients may map it all the same          */
     bool doorbell;          /* made in the domain DOORBELL: a page of cells */
     uint32_t refs;
     uint32_t drm_flags, drm_domains;
