@@ -374,6 +374,7 @@ static const struct refusal { const char *why; uint32_t n, dw[12]; } refusals[] 
     { "none that a compute queue", 3, { 0xC0017600, 0x00000223 + 6, 1 } },
     { "COMPUTE_VMID", 3, { 0xC0017600, 0x00000214, 1 } },
     { "register 0x1234", 6, { 0xC0044000, 0x00000200, 0x1234, 0, 0, 2 } },
+    { "counters are not modelled", 6, { 0xC0044000, 0x00000204, 0xd9bc, 0, 0, 2 } },
     { "event type 0x1", 2, { 0xC0004600, 0x101 } },
     { "0x407", 2, { 0xC0004600, 0x7 } },
     { "data_sel 7", 8, { 0xC0064900, 0x514, 0xE0000000, 0, 2, 0, 0, 0 } },
