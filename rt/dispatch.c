@@ -380,7 +380,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
     }
 }
 
-int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows,
+int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows, uint32_t counters_bytes,
                    struct dispatch_plan **out, struct err *e)
 {
     struct dispatcher d = { .s = s, .t = t, .e = e, .max_rows = max_rows, .prompt = s->h.row_cap > KL_DECODE_ROWS };
@@ -389,6 +389,7 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     if (!d.p)
         return err_set(e, -ENOMEM, "dispatch: plan object");
     d.p->kernels = t->kernels ? t->kernels : kernel_infos;
+    d.p->counters_bytes = counters_bytes;
     for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
         d.temp_at = 0;
         (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));

@@ -4,7 +4,7 @@
  * addresses and launches.
  *
  *     struct dispatch_plan *p;
- *     dispatch_build(s, &target, s->h.row_cap, &p, &e);
+ *     dispatch_build(s, &target, s->h.row_cap, 0, &p, &e);
  *     ... allocate p->work_bytes, zeroed
  *     dispatch_relocate(p, base);                            base[arena]: where each arena lies for the device
  *     for (i < p->n) launch(p->d[i].kernel, grid, shared, p->args + p->d[i].args_off)
@@ -71,8 +71,10 @@ struct dispatch_plan {
 /* Kernels that a plan of this process has used: what a run over many streams has covered. */
 extern bool dispatch_used[KERNEL_COUNT];
 
-/* For steps of at most max_rows rows (1: kernels for a single row). -ENOTSUP names the command that has no kernel. */
-int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows,
+/* For steps of at most max_rows rows (1: kernels for a single row). Plans that take turns in one private memory keep their
+ * counters in the same place: counters_bytes is room for those of the other, 0: there is none. -ENOTSUP names the command
+ * that has no kernel. */
+int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows, uint32_t counters_bytes,
                    struct dispatch_plan **out, struct err *e);
 /* Turns stream addresses into the device's, once. base[ARENA_HOST_IO] 0: fields that point there become 0. */
 void dispatch_relocate(struct dispatch_plan *p, const uint64_t base[ARENA_ALL]);

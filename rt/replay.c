@@ -48,9 +48,10 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
     const struct stream *s = p->base.s;
     const uint32_t rows[REPLAY_PASSES] = { s->h.row_cap, 1 };
     uint32_t n = s->h.row_cap > 1 && s->h.row_cap <= KL_DECODE_ROWS ? 2 : 1;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
         struct replay_pass *x = &p->pass[i];
-        int rc = dispatch_build(s, &replay_of(p->base.tier)->target, rows[i], &x->d, e);
+        uint32_t counters = i ? (uint32_t)p->pass[0].d->counters_bytes : 0;
+        int rc = dispatch_build(s, &replay_of(p->base.tier)->target, rows[i], counters, &x->d, e);
         if (rc)
             return rc;
         x->max_rows = rows[i];

@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (rc == 0 && rows > s->h.row_cap)
         rc = err_set(&e, -EINVAL, "%s: takes steps of %u rows at most, --rows=%u", argv[optind], s->h.row_cap, rows);
     if (rc == 0)
-        rc = dispatch_build(s, &t, rows, &p, &e);
+        rc = dispatch_build(s, &t, rows, 0, &p, &e);
     rc = rc == 0 ? print_launches(p) : 1;
     if (e.msg[0])
         fprintf(stderr, "kernel_launches: %s\n", e.msg);

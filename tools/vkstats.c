@@ -74,7 +74,7 @@ static int add_stream(struct vk *v, const struct stream *s, struct err *e)
     int rc = 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct dispatch_plan *p = NULL;
-        rc = dispatch_build(s, &v->r.target, rows[i], &p, e);
+        rc = dispatch_build(s, &v->r.target, rows[i], 0, &p, e);
         dispatch_free(p);
     }
     return rc;

@@ -34,7 +34,7 @@ struct lockstep {
 struct lockstep_plan {
     struct replay_plan r;
     uint8_t *consts;
-    uint8_t *work[REPLAY_PASSES];
+    uint8_t *work; /* the passes take turns in it, as on a GPU */
 };
 
 static struct lockstep *lockstep_of(const struct tier *t)
@@ -112,8 +112,7 @@ static void lockstep_plan_destroy(struct tier_plan *base)
     struct lockstep_plan *p = (struct lockstep_plan *)base;
     if (!p)
         return;
-    for (int i = 0; i < REPLAY_PASSES; i++)
-        free(p->work[i]);
+    free(p->work);
     free(p->consts);
     free(p->r.ring);
     replay_plan_free(&p->r);
@@ -128,21 +127,16 @@ static int check_entries(const struct dispatch_plan *d, struct err *e)
     return 0;
 }
 
-/* Each pass has private memory of its own, just as large as it needs. */
 static int prepare_pass(struct lockstep *l, struct lockstep_plan *p, uint32_t i, struct err *e)
 {
     struct dispatch_plan *d = p->r.pass[i].d;
     int rc = check_entries(d, e);
     if (rc)
         return rc;
-    p->work[i] = memory(d->work_bytes);
-    if (!p->work[i])
-        return err_set(e, -ENOMEM, "lockstep: %llu MiB of private memory", (unsigned long long)d->work_bytes >> 20);
-    memset(p->work[i] + d->counters_bytes, 0xff, d->work_bytes - d->counters_bytes);
     uint64_t base[ARENA_ALL] = { 0 }; /* no host copy of IO: it is host memory */
     for (int a = 0; a < ARENA_COUNT; a++)
         base[a] = (uintptr_t)(a == ARENA_CONST ? p->consts : l->arena[a]);
-    base[ARENA_WORK] = (uintptr_t)p->work[i];
+    base[ARENA_WORK] = (uintptr_t)p->work;
     dispatch_relocate(d, base);
     return 0;
 }
@@ -160,10 +154,15 @@ static int lockstep_prepare(struct tier *t, const struct stream *s, enum plan_ki
     if (!rc) {
         p->consts = memory(s->h.const_bytes);
         p->r.ring = memory((uint64_t)p->r.stride * KL_RING);
-        if (!p->consts || !p->r.ring)
-            rc = err_set(e, -ENOMEM, "lockstep: %u bytes of constants, and the step ring", s->h.const_bytes);
-        else
-            memcpy(p->consts, s->consts, s->h.const_bytes);
+        p->work = memory(p->r.work_bytes);
+        if (!p->consts || !p->r.ring || !p->work)
+            rc = err_set(e, -ENOMEM, "lockstep: %u bytes of constants, the step ring, %llu MiB of private memory",
+                         s->h.const_bytes, (unsigned long long)p->r.work_bytes >> 20);
+    }
+    if (!rc) {
+        uint64_t counters = p->r.pass[0].d->counters_bytes;
+        memcpy(p->consts, s->consts, s->h.const_bytes);
+        memset(p->work + counters, 0xff, p->r.work_bytes - counters);
     }
     for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
         rc = prepare_pass(l, p, i, e);
@@ -193,7 +192,7 @@ static int run_one(struct lockstep *l, const struct lockstep_plan *p, uint32_t p
     const struct cmd *cmd = &p->r.base.s->cmds[d->cmd];
     int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, k->threads, d->shared, &l->r.fault);
     if (rc == 0)
-        rc = check_counters(p->work[pass], plan->counters_bytes, &l->r.fault);
+        rc = check_counters(p->work, plan->counters_bytes, &l->r.fault);
     if (rc == 0)
         return 0;
     err_context(&l->r.fault, "lockstep: command %u (%s, layer %d), kernel %s", d->cmd, cmd_name(cmd->op),

@@ -31,7 +31,7 @@ static uint32_t check(const char *model, const struct stream *s, uint32_t max_ro
         struct dispatch_plan *p = NULL;
         struct err e = { 0 };
         snprintf(what, sizeof what, "%s, %u rows, %s", model, max_rows, cards[k].name);
-        ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, &p, &e) == 0, "%s: %s", what, e.msg);
+        ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, 0, &p, &e) == 0, "%s: %s", what, e.msg);
         check_waits(what, s, p);
         ck_assert(!p->d[0].wait);
         free_launches += p->n - 1 - count_waits(p);
@@ -70,8 +70,33 @@ START_TEST(some_launches_may_overlap)
 }
 END_TEST
 
+/* Plans of one stream for many rows and for a single one take turns in one private memory, where the counters of either have
+ * to stay 0: the other's temporaries lie behind them. */
+START_TEST(plans_that_share_memory_leave_each_other_s_counters_alone)
+{
+    bool differ = false;
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, FAKE_DECODE);
+        struct dispatch_plan *many, *one, *alone;
+        struct err e = { 0 };
+        ck_assert_int_eq(dispatch_build(s, &cards[0].t, s->h.row_cap, 0, &many, &e), 0);
+        ck_assert_int_eq(dispatch_build(s, &cards[0].t, 1, 0, &alone, &e), 0);
+        ck_assert_int_eq(dispatch_build(s, &cards[0].t, 1, (uint32_t)many->counters_bytes, &one, &e), 0);
+        ck_assert_uint_eq(one->counters_bytes, many->counters_bytes);
+        ck_assert_uint_eq(one->work_bytes - one->temp_bytes, many->work_bytes - many->temp_bytes);
+        differ = differ || alone->counters_bytes != many->counters_bytes;
+        dispatch_free(many);
+        dispatch_free(alone);
+        dispatch_free(one);
+        stream_free(s);
+    }
+    ck_assert_msg(differ, "no model has more counters for many rows than one takes: the test shows nothing");
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("dispatch_waits", launches_of_decoding_wait_where_they_must,
-                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap);
+                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap,
+                     plans_that_share_memory_leave_each_other_s_counters_alone);
 }

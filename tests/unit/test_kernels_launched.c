@@ -32,7 +32,7 @@ static void launch(const struct op_case *c, const struct dispatch_target *t, boo
     ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
     uint32_t cap = ops_stream(o)->h.row_cap, rows[] = { cap, 1 }; /* the passes of rt/replay.c */
     for (uint32_t k = 0; k < (cap > 1 && cap <= KL_DECODE_ROWS ? 2 : 1); k++) {
-        int rc = dispatch_build(ops_stream(o), t, rows[k], &p, &e);
+        int rc = dispatch_build(ops_stream(o), t, rows[k], 0, &p, &e);
         ck_assert_msg(rc == 0 || rc == -ENOTSUP, "%s: %s", c->name, e.msg);
         for (uint32_t i = 0; rc == 0 && i < p->n; i++)
             used[p->d[i].kernel] = true;

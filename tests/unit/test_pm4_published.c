@@ -351,7 +351,7 @@ START_TEST(acquires)
         for (size_t i = 0; i < ARRAY_LEN(flags); i++)
             gcr |= some >> i & 1 ? flags[i] : 0;
         want("coher_size", UINT32_MAX);
-        want("coher_size_hi", 0xff);
+        want("coher_size_hi", 0x01ffffff);
         want("poll_interval", 10);
         want_bits(names, flags, ARRAY_LEN(flags), gcr);
         pm4_acquire_mem(&b, gcr);

@@ -32,7 +32,7 @@ static struct dispatch_plan *plan_of(const struct device *dev, struct vk_lowerin
     struct dispatch_plan *p = NULL;
     struct err e = { 0 };
     l->caps = dev->caps;
-    int rc = dispatch_build(s, &t, max_rows, &p, &e);
+    int rc = dispatch_build(s, &t, max_rows, 0, &p, &e);
     ck_assert_msg(rc == 0, "%s: %s", dev->name, e.msg);
     return p;
 }
