@@ -130,6 +130,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, const struct
     info->mem_bytes = bytes;
     info->by_capacity = true;
     info->kv_planes = true;
+    info->decode_rows = KL_ROWS_MAX;
     info->chunk = 2048;
     *out = cu;
     return 0;
@@ -213,7 +214,7 @@ static int open_device(struct cuda *c, struct err *e)
     c->r.target = (struct dispatch_target){ .n_cores = (uint32_t)attr(cu, c->dev, CU_ATTR_CORES),
                                             .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
                                             .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
-                                            .wgmma = strcmp(c->target, "sm_90a") == 0 };
+                                            .wgmma = strcmp(c->target, "sm_90a") == 0, .mma8 = true };
     int rc = cuda_host_alloc(c, &c->done, sizeof(uint32_t), e);
     return rc ? rc : replay_self_check(&c->r, c->name, "", e);
 }

@@ -135,7 +135,8 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train)
     return n_ctx_train ? MIN(n, n_ctx_train) : n;
 }
 
-/* Both streams: 1..8 rows for decoding, a chunk of rows for prompts. */
+/* Both streams: for decoding a row for each slot, 8 or what the tier's kernels for few rows take; a chunk of rows for
+ * prompts. */
 static int compile_streams(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp,
                            struct err *e)
 {
@@ -148,17 +149,19 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
         return err_set(e, -EINVAL, "engine: %s: layers %u:%u of %u, which cannot run alone (zinc graph --save "
                        "without --layers)", o->stream_path, h->layers_before, h->n_layer - h->layers_behind, h->n_layer);
     }
+    uint32_t slots = o->n_slots ? o->n_slots : 1, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
+    uint32_t decode = MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
     struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
-                             .n_slots = o->n_slots ? o->n_slots : 1,
-                             .row_cap = DECODE_ROWS,
-                             .out_cap = DECODE_ROWS,
+                             .n_slots = slots,
+                             .row_cap = decode,
+                             .out_cap = decode,
                              .kv_type = sp->kv,
                              .no_fuse = sp->no_fuse };
     int rc = graph_compile(eng->model, &go, &eng->decode.s, e);
     if (rc)
         return rc;
     uint32_t suits = eng->tier->info.chunk ? eng->tier->info.chunk : (uint32_t)DEFAULT_CHUNK;
-    uint32_t least = DECODE_ROWS + eng->tier->info.by_capacity; /* never of the decode stream's class */
+    uint32_t least = most + eng->tier->info.by_capacity; /* never of a class for decoding */
     go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
     go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
     go.out_cap = MIN(o->score_rows ? o->score_rows : (uint32_t)DEFAULT_OUT, go.row_cap);

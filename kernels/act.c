@@ -1,7 +1,8 @@
-/* kernels/act.c: the inputs of prompts' products, normed and converted: bf16 tiles for matrix units, f32 rows for the
- * plain kernel. A work-group takes one position. */
+/* kernels/act.c: the inputs of products of many rows, normed and converted: bf16 tiles and int8 codes for matrix units,
+ * f32 rows for the plain kernel. A work-group takes one position. */
 #include "kernels/hw/tile.h"
 #include "kernels/klaunch.h"
+#include "kernels/xquant.h"
 
 /* The row that position p takes; ~0: none. */
 KD_FN uint32_t act_row(const kl_act *a, uint32_t p)
@@ -76,5 +77,41 @@ KD_KERNEL(k_act_bf16, kl_act)
     for (uint32_t i = kd_tid(); i < a.n_in / 8; i += kd_group_size()) {
         kd_u32x4 v = act_piece(x + 8 * i, w + 8 * i, r, a.norm != 0);
         *(KD_GLOBAL kd_u32x4 *)(out + (uint64_t)(i / 8) * a.xrows * 128 + (i % 8 ^ p % 8) * 16) = v;
+    }
+}
+
+/* Four neighbouring lanes own a block of 32, eight elements each. */
+KD_KERNEL(k_act_q8, kl_act)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t p = kd_group_x(), row = act_row(&a, p), chunks = a.n_in / 8;
+    if (row == ~0u)
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx;
+    struct rows_x at = rows_x(a.n_in, a.xrows);
+    float r = a.norm ? act_rms(&a, x, KD_SHARED_AT(float, 0)) : 1.0f;
+    for (uint32_t c0 = kd_tid() / KD_WARP * KD_WARP; c0 < chunks; c0 += kd_group_size()) { /* by whole warps */
+        uint32_t c = c0 + kd_lane(), w[2];
+        float v[8], norm[8];
+        xq_load8(v, a.x + (uint64_t)row * a.ldx * 4, 8 * c, a.n_in);
+        if (a.norm) {
+            xq_load8(norm, a.norm, 8 * c, a.n_in);
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++)
+                v[k] = v[k] * r * norm[k];
+        }
+        float d = xq_codes(v, w);
+        int32_t sum = kd_dot4(w[0], 0x01010101u, kd_dot4(w[1], 0x01010101u, 0));
+        sum += (int32_t)kd_shfl_xor_u32((uint32_t)sum, 1);
+        int32_t other = (int32_t)kd_shfl_xor_u32((uint32_t)sum, 2);
+        uint64_t cell = (uint64_t)(c / 4) * a.xrows + p;
+        if (c >= chunks)
+            continue;
+        *KD_PTR(kd_u32x2, a.out + cell * 32 + c % 4 * 8) = (kd_u32x2){ w[0], w[1] };
+        if (c % 4 == 0) {
+            *KD_PTR(kd_f32x2, a.out + at.d + cell * 8) = (kd_f32x2){ d, d * (float)(sum + other) };
+            *KD_PTR(kd_u32x2, a.out + at.sums + cell * 8) = (kd_u32x2){ (uint32_t)sum, (uint32_t)other };
+        }
     }
 }

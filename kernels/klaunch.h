@@ -3,16 +3,17 @@
  * memory and how the work is cut. Field lists in the style of kargs.h, so that addresses are found and translated by
  * one piece of code (rt/dispatch.c). An address of 0 means absent.
  *
- * Two classes of kernels, chosen by a stream's row capacity, never by a step's rows, so that a row's result does not
+ * Three classes of kernels, chosen by a stream's row capacity, never by a step's rows, so that a row's result does not
  * depend on what shares its step:
  *   decode   up to KL_DECODE_ROWS rows; products by int8 dot products as kargs.h says
+ *   rows     up to KL_ROWS_MAX, where a target has matrix instructions for signed bytes: the same products on them
  *   prompt   more; products of block types on matrix units, with bf16 weights and activations and f32 sums */
 #ifndef ZINC_KERNELS_KLAUNCH_H
 #define ZINC_KERNELS_KLAUNCH_H
 
 #include "kernels/kargs.h"
 
-enum { KL_DECODE_ROWS = 8 };
+enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
 
 /* next_off: of the step block's next[], in bytes (step_next_off). */
 #define KL_EMBED(F) KA_EMBED(F) F(uint32_t, next_off, 1, N) F(uint32_t, pad, 1, N)
@@ -86,7 +87,7 @@ enum { LADDER_IDS_THREADS = 64, LADDER_SHARED_THREADS = 256 };
  * Here: weight rows of a tile; rows behind xrows that tiles may read; shared memory of the stages of gemm_wgmma. */
 enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
 
-/* out = x', normed where norm is given; act_bf16 makes tiles, act_f32 rows of n_in. Grid x: positions. map (optional):
+/* out = x', normed where norm is given; act_bf16 makes tiles, act_f32 rows of n_in, act_q8 codes. Grid x: positions. map (optional):
  * position p takes row map[p] / div, none where map[p] is ~0; without map p is the row. */
 #define KL_ACT(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, out, 1, W)           \
@@ -103,6 +104,20 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)                      \
     F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N)                 \
     F(float, softcap, 1, E)
+
+/* ---- products of 9 to 64 rows ----
+ * x as codes, blocks of 32 with amax / 127 as their scale: int8 [n_in / 32][xrows][32]; then f32 [n_in / 32][xrows][2], the
+ * scale and the scale times the sum of the codes; then int32 [n_in / 32][xrows][2], the sums of the codes 0..15 and 16..31.
+ * Products are kl_gemm's. Here: weight rows of a tile, of gate and up together; warps, which share the units of k. */
+enum { KL_ROWS_M = 32, KL_ROWS_WARPS = 8 };
+struct rows_x {
+    uint64_t d, sums, end; /* bytes from the start */
+};
+static inline struct rows_x rows_x(uint32_t n_in, uint32_t xrows)
+{
+    uint64_t cells = (uint64_t)(n_in / 32) * xrows;
+    return (struct rows_x){ cells * 32, cells * 40, cells * 48 };
+}
 
 /* Pairs by expert: order[p] = row * k + choice, ~0 in gaps; positions of an expert start at a multiple of 8. tiles as
  * in KL_GEMM, unused slots with 0 positions. Grid x: experts. */

@@ -110,7 +110,8 @@ KD_FN void xq_store(const struct mv_x *l, uint32_t r, uint32_t c, uint32_t w0, u
             (kd_u32x2){ f32_bits(d), ((uint32_t)sum & 0xffff) | (uint32_t)other << 16 };
 }
 
-KD_FN void xq_quant(const struct mv_x *l, uint32_t r, uint32_t c, const float *v)
+/* Eight elements as codes, two words; the scale is that of the block, which four neighbouring lanes share. */
+KD_FN float xq_codes(const float *v, uint32_t w[2])
 {
     uint32_t top = 0;
     KD_UNROLL
@@ -127,7 +128,15 @@ KD_FN void xq_quant(const struct mv_x *l, uint32_t r, uint32_t c, const float *v
     for (uint32_t k = 0; k < 8; k++)
         b[k] = f32_bits(v[k] * inv + 12582912.0f); /* the code is the low byte */
     uint32_t w0 = wd_pack(b[0], b[1], b[2], b[3]), w1 = wd_pack(b[4], b[5], b[6], b[7]);
-    xq_store(l, r, c, none ? 0 : w0, none ? 0 : w1, d);
+    w[0] = none ? 0 : w0, w[1] = none ? 0 : w1;
+    return d;
+}
+
+KD_FN void xq_quant(const struct mv_x *l, uint32_t r, uint32_t c, const float *v)
+{
+    uint32_t w[2];
+    float d = xq_codes(v, w);
+    xq_store(l, r, c, w[0], w[1], d);
 }
 
 KD_FN void xq_floats(const struct mv_x *l, uint32_t r, uint32_t c, const float *v)

@@ -16,7 +16,8 @@ $(call note,no code objects for AMD in this build (apt-get install clang-19 lld-
 endif
 
 MODULES := $(sort $(MODULES))
-PTX     := $(if $(HAVE_NV),$(MODULES:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(MODULES) $(MODULES_SM90))))
+NV      := $(sort $(MODULES) $(MODULES_MMA8))
+PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(AMD))
 
@@ -47,7 +48,7 @@ KH           := $(if $(filter sanitize,$(config)),$(B),build)
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
 K_HOST_FLAGS  = $(if $(filter sanitize,$(config)),$(CFLAGS),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) -O1 \
                 $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
-K_HOST_OBJ   := $(MODULES:%=$(KH)/obj/kernels/%.o)
+K_HOST_OBJ   := $(NV:%=$(KH)/obj/kernels/%.o)
 $(K_HOST_OBJ): $(KH)/obj/kernels/%.o: $$(source_$$*)
 	@mkdir -p $(@D)
 	@echo "  CC    $*"

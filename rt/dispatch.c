@@ -1,4 +1,4 @@
-/* rt/dispatch.c: a stream as launches: the builder, the choice of kernels, and everything but prompts' own kernels. */
+/* rt/dispatch.c: a stream as launches: the builder, the choice of kernels, and everything but kernels of their own for many rows. */
 #include "rt/dispatch.h"
 
 #include <stddef.h>
@@ -28,6 +28,7 @@ const struct kernel_info kernel_infos[KERNEL_COUNT] = {
 static const bool for_one_target[KERNEL_COUNT] = {
 #define KERNEL(name, module, args, threads) false,
 #define KERNEL_SM90(name, module, args, threads) true,
+#define KERNEL_MMA8(name, module, args, threads) true,
 #include "kernels/kernels.def"
 #undef KERNEL
 };
@@ -329,6 +330,7 @@ static void small_argmax(struct dispatcher *d, const ka_argmax *a)
 static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
 {
     enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
+    bool many = d->rows || d->prompt;
     switch (op) {
     case CMD_EMBED: small_embed(d, args); break;
     case CMD_NORM: {
@@ -344,7 +346,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
-        if (!d->prompt || !dispatch_prompt_products(d, op, args))
+        if (!many || !dispatch_many_products(d, op, args))
             decode_products(d, args, op == CMD_GATE_UP);
         break;
     case CMD_ROPE_KV: {
@@ -362,15 +364,15 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
             dispatch_gdn(d, args);
         break;
     case CMD_ROUTER:
-        if (!d->prompt || !dispatch_prompt_router(d, args))
+        if (!many || !dispatch_many_router(d, args))
             decode_router(d, args);
         break;
     case CMD_MOE_UP:
-        if (!d->prompt || !dispatch_prompt_moe_up(d, args))
+        if (!many || !dispatch_many_moe_up(d, args))
             decode_moe_up(d, args);
         break;
     case CMD_MOE_DOWN:
-        if (!d->prompt || !dispatch_prompt_moe_down(d, args))
+        if (!many || !dispatch_many_moe_down(d, args))
             decode_moe_down(d, args);
         break;
     case CMD_GATHER: dispatch_add(d, K_gather, dispatch_rows(d, ROWS_OUT), 1, 1, 0, args); break;
@@ -383,7 +385,9 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
 int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint32_t max_rows, uint32_t counters_bytes,
                    struct dispatch_plan **out, struct err *e)
 {
-    struct dispatcher d = { .s = s, .t = t, .e = e, .max_rows = max_rows, .prompt = s->h.row_cap > KL_DECODE_ROWS };
+    struct dispatcher d = { .s = s, .t = t, .e = e, .max_rows = max_rows };
+    d.prompt = s->h.row_cap > (t->mma8 ? KL_ROWS_MAX : KL_DECODE_ROWS);
+    d.rows = s->h.row_cap > KL_DECODE_ROWS && !d.prompt;
     CHECK(max_rows && max_rows <= s->h.row_cap);
     d.p = calloc(1, sizeof *d.p);
     if (!d.p)

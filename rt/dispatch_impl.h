@@ -35,7 +35,7 @@ struct dispatcher {
     int rc;            /* of the first failure */
     uint32_t cmd;      /* being lowered        */
     uint32_t max_rows; /* of a step            */
-    bool prompt;       /* class of kernels     */
+    bool rows, prompt; /* class of kernels (kernels/klaunch.h); neither: decode */
     uint64_t temp_at;  /* taken by this command */
 };
 
@@ -57,14 +57,14 @@ uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types);
  * into g->tiles. ids: [rows of the step, k]. */
 kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k);
 
-/* Commands whose prompt kernels are elsewhere than rt/dispatch.c. Each returns false when it has none for this command
- * (types, shapes): the decode kernels serve then, pass by pass. */
-bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
-bool dispatch_prompt_moe_up(struct dispatcher *d, const ka_moe_up *a);
-bool dispatch_prompt_moe_down(struct dispatcher *d, const ka_moe_down *a);
+/* Commands whose kernels for many rows are elsewhere than rt/dispatch.c. Each returns false when it has none for this
+ * command (types, shapes): the decode kernels serve then, pass by pass. Products, routers and experts: in both classes. */
+bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
+bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a);
+bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a);
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a);
 bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
-bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a);
+bool dispatch_many_router(struct dispatcher *d, const ka_router *a);
 /* The decode class of GDN, rt/dispatch_gdn.c. */
 void dispatch_gdn(struct dispatcher *d, const ka_gdn *a);
 

@@ -46,12 +46,14 @@ int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stre
 int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err *e)
 {
     const struct stream *s = p->base.s;
-    const uint32_t rows[REPLAY_PASSES] = { s->h.row_cap, 1 };
-    uint32_t n = s->h.row_cap > 1 && s->h.row_cap <= KL_DECODE_ROWS ? 2 : 1;
+    const struct dispatch_target *t = &replay_of(p->base.tier)->target;
+    uint32_t cap = s->h.row_cap, rows[REPLAY_PASSES] = { cap, 1 }, n = cap > 1 && cap <= KL_DECODE_ROWS ? 2 : 1;
+    if (t->mma8 && cap > KL_ROWS_FEW && cap <= KL_ROWS_MAX)
+        rows[1] = KL_ROWS_FEW, n = 2;
     for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
         struct replay_pass *x = &p->pass[i];
         uint32_t counters = i ? (uint32_t)p->pass[0].d->counters_bytes : 0;
-        int rc = dispatch_build(s, &replay_of(p->base.tier)->target, rows[i], counters, &x->d, e);
+        int rc = dispatch_build(s, t, rows[i], counters, &x->d, e);
         if (rc)
             return rc;
         x->max_rows = rows[i];

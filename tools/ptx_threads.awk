@@ -2,7 +2,7 @@
 #     awk -f tools/ptx_threads.awk threads.txt module.s >module.ptx
 # threads.txt: "name threads module" a line. The directives go between an entry's parameter list and its body. Decode
 # products are launched with two work-groups a core (rt/dispatch.c), so both must find registers.
-NR == FNR { threads[$1] = $2; groups[$1] = $3 ~ /^matvec/ ? 2 : 0; next }
+NR == FNR { threads[$1] = $2; groups[$1] = $3 ~ /^matvec/ || $1 ~ /_n16$/ ? 2 : 0; next }
 /^\.visible \.entry / {
     name = $3
     sub(/\(.*/, "", name)

@@ -71,12 +71,15 @@ static void check_one(const struct climb *c, const struct op_case *k, struct cas
 
 static uint32_t count_cases(const char *filter)
 {
-    struct op_case few;
+    struct op_case other;
     char name[96];
     uint32_t n = 0;
-    for (const struct op_case *k = op_cases; k->name; k++)
+    for (const struct op_case *k = op_cases; k->name; k++) {
+        uint32_t v = 0;
         if (!filter || strstr(k->name, filter))
-            n += 1 + op_few_rows(k, &few, name);
+            for (n++; op_variant(k, v, &other, name); v++)
+                n++;
+    }
     return n;
 }
 
@@ -107,14 +110,14 @@ static uint32_t unused_kernels(const struct climb *c, char *names, size_t n)
 static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
 {
     struct cases n = { .total = count_cases(c->o->filter) };
-    struct op_case few;
+    struct op_case other;
     char name[96], unused[200];
     for (const struct op_case *k = op_cases; k->name; k++) {
         if (c->o->filter && !strstr(k->name, c->o->filter))
             continue;
         check_one(c, k, &n);
-        if (op_few_rows(k, &few, name))
-            check_one(c, &few, &n);
+        for (uint32_t i = 0; op_variant(k, i, &other, name); i++)
+            check_one(c, &other, &n);
         if (c->o->cancel && *c->o->cancel)
             return err_set(e, -ECANCELED, "interrupted after %u of %u cases", n.done, n.total);
     }

@@ -14,6 +14,7 @@ struct op_case {
     uint32_t flags;          /* enum op_flags                                                        */
     uint32_t arg;            /* window, experts used, DeltaNet group, ...                            */
     double max_nmse;
+    uint32_t cap;            /* of the stream, where it is more than the rows: another class of kernels */
 };
 
 enum op_flags {

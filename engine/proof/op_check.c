@@ -75,14 +75,19 @@ enum op_verdict op_check(const struct op_case *c, const char *tier, char *why, s
     return v;
 }
 
-bool op_few_rows(const struct op_case *c, struct op_case *few, char name[96])
+bool op_variant(const struct op_case *c, uint32_t i, struct op_case *other, char name[96])
 {
     enum { FEW = 7 };
-    if (c->rows <= KL_DECODE_ROWS)
+    *other = *c;
+    other->name = name;
+    if (c->rows <= KL_DECODE_ROWS || i > (c->rows <= KL_ROWS_MAX))
         return false;
-    snprintf(name, 96, "%s, %d rows", c->name, FEW);
-    *few = *c;
-    few->name = name;
-    few->rows = FEW;
+    if (i == 0) {
+        snprintf(name, 96, "%s, %d rows", c->name, FEW);
+        other->rows = FEW;
+    } else {
+        snprintf(name, 96, "%s, as a prompt", c->name);
+        other->cap = KL_ROWS_MAX + 1;
+    }
     return true;
 }

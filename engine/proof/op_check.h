@@ -15,8 +15,9 @@ enum op_verdict { OP_RIGHT, OP_WRONG, OP_UNSUPPORTED };
  * and the same bits. */
 enum op_verdict op_check(const struct op_case *c, const char *tier, char *why, size_t n);
 
-/* Kernels for few rows and for many are different ones (kernels/klaunch.h), chosen by a stream's capacity: the case of
- * few rows that belongs to one of many. false: c has few rows itself. name [96] is for the new name. */
-bool op_few_rows(const struct op_case *c, struct op_case *few, char name[96]);
+/* Kernels for few rows and for many are different ones (kernels/klaunch.h), chosen by a stream's capacity: the i-th other
+ * case that belongs to one of many rows, of few rows or by a prompt's kernels. false: there are no more. name [96] is for
+ * the new name. */
+bool op_variant(const struct op_case *c, uint32_t i, struct op_case *other, char name[96]);
 
 #endif

@@ -19,7 +19,7 @@ static uint32_t rows_of(const struct op_case *c)
 
 struct ops *make_embed(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t y = ops_rows(o, "y", OPS_OUT, c->n_in), w = ops_weight(o, "w", c->type, c->n_in, 64, 1);
     ops_set_vocab(o, 64);
     ka_embed a = { .step = ops_step(o), .y = ops_at(o, y), .w = ops_at(o, w), .type = c->type, .n = c->n_in,
@@ -30,7 +30,7 @@ struct ops *make_embed(const struct op_case *c)
 
 struct ops *make_norm(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t n = c->n_in, x = ops_rows(o, "x", OPS_IN, n), y = ops_rows(o, "y", OPS_OUT, n);
     ka_norm a = { .step = ops_step(o), .y = ops_at(o, y), .x = ops_at(o, x), .n = n, .rows = rows_of(c),
                   .eps = 1e-6f };
@@ -43,7 +43,7 @@ struct ops *make_norm(const struct op_case *c)
 
 struct ops *make_add(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t n = c->n_in, x = ops_rows(o, "a", OPS_INOUT, n), b = ops_rows(o, "b", OPS_IN, n);
     ka_add a = { .step = ops_step(o), .y = ops_at(o, x), .a = ops_at(o, x), .b = ops_at(o, b), .n = n,
                  .rows = rows_of(c) };
@@ -78,7 +78,7 @@ static void add_matrix(struct ops *o, const struct op_case *c, ka_matmul *a, enu
 
 struct ops *make_matmul(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_matmul a = matmul_args(o, c);
     add_matrix(o, c, &a, c->type, c->n_out, true);
     if (HAS(c, OF_RESID)) {
@@ -94,7 +94,7 @@ struct ops *make_matmul(const struct op_case *c)
 /* Three matrices: the case's type and rows, one of a quarter of the rows, and a small F32 one. */
 struct ops *make_proj(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_matmul a = matmul_args(o, c);
     add_matrix(o, c, &a, c->type, c->n_out, true);
     if (HAS(c, OF_WITH_Q6K)) {
@@ -114,7 +114,7 @@ static uint32_t act_of(const struct op_case *c)
 
 struct ops *make_gate_up(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_matmul a = matmul_args(o, c);
     add_matrix(o, c, &a, c->type, c->n_out, true);
     add_matrix(o, c, &a, c->type, c->n_out, false);
@@ -150,7 +150,7 @@ static struct ops *start_attention(const struct op_case *c, struct heads *h, boo
 {
     h->n_ctx = 16 * ((c->rows + 15) / 16) + 16;
     h->n_slots = HAS(c, OF_SLOTS) ? 2 : 1;
-    struct ops *o = ops_new(c->rows, h->n_ctx, h->n_slots, kv_of(c));
+    struct ops *o = ops_new(c->rows, c->cap, h->n_ctx, h->n_slots, kv_of(c));
     if (HAS(c, OF_SLOTS))
         two_slots(o, c->rows);
     h->q_hs = HAS(c, OF_GATE) ? 2 * c->dim : c->dim;
@@ -224,7 +224,7 @@ struct ops *make_gdn(const struct op_case *c)
 {
     uint32_t n_ctx = 16 * ((c->rows + 15) / 16) + 16, n_slots = HAS(c, OF_SLOTS) ? 2 : 1, K = 4, r = c->kv / c->heads;
     uint32_t n = (2 * c->heads + c->kv) * c->dim, v = c->kv * c->dim;
-    struct ops *o = ops_new(c->rows, n_ctx, n_slots, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, n_ctx, n_slots, KA_KV_F16);
     if (HAS(c, OF_SLOTS))
         two_slots(o, c->rows);
     uint64_t conv = align_up(4ull * K * n, STREAM_ALIGN), state = align_up(4ull * v * c->dim, STREAM_ALIGN);
@@ -251,7 +251,7 @@ struct ops *make_gdn(const struct op_case *c)
 
 struct ops *make_router(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_router a = { .step = ops_step(o), .ids = ops_at(o, ops_ids(o, "ids", OPS_OUT, c->arg)),
                     .weights = ops_at(o, ops_rows(o, "weights", OPS_OUT, c->arg)),
                     .logits = ops_at(o, ops_rows(o, "logits", OPS_TEMP, c->heads)),
@@ -283,7 +283,7 @@ static uint32_t random_ids(struct ops *o, const struct op_case *c)
 
 struct ops *make_moe_up(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint64_t matrix = qtype_row_bytes(c->type, c->n_in) * c->n_out;
     enum qtype up = HAS(c, OF_WITH_Q6K) ? QT_Q6_K : c->type;
     ka_moe_up a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, c->arg * c->n_out)),
@@ -309,7 +309,7 @@ struct ops *make_moe_up(const struct op_case *c)
 
 struct ops *make_moe_down(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_moe_down a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, c->n_out)),
                       .x = ops_at(o, ops_rows(o, "x", OPS_IN, c->arg * c->n_in)), .ids = ops_at(o, random_ids(o, c)),
                       .weights = ops_at(o, ops_rows(o, "weights", OPS_IN, c->arg)),
@@ -326,7 +326,7 @@ struct ops *make_moe_down(const struct op_case *c)
 
 struct ops *make_gather(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_gather a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, c->n_in)),
                     .x = ops_at(o, ops_rows(o, "x", OPS_IN, c->n_in)),
                     .out_row = ops_step(o) + sizeof(ka_step) + c->rows * sizeof(ka_row), .n = c->n_in };
@@ -337,7 +337,7 @@ struct ops *make_gather(const struct op_case *c)
 /* The winner of each row appears twice: the first counts. */
 struct ops *make_argmax(const struct op_case *c)
 {
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t l = ops_logits(o, c->n_in);
     ops_next_is_result(o);
     for (uint32_t r = 0; r < c->rows; r++) {
@@ -356,7 +356,7 @@ struct ops *make_argmax(const struct op_case *c)
 struct ops *make_sample(const struct op_case *c)
 {
     static const uint32_t top_k[] = { 40, 1, 0, 100, 128, 7, 5000 };
-    struct ops *o = ops_new(c->rows, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t l = ops_logits(o, c->n_in);
     ka_sample *s = ops_samples(o);
     ops_next_is_result(o);

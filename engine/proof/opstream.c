@@ -79,7 +79,7 @@ static uint32_t add_buf(struct ops *o, const char *name, enum arena a, uint64_t 
     return i;
 }
 
-struct ops *ops_new(uint32_t total, uint32_t n_ctx, uint32_t n_slots, enum ka_kv kv)
+struct ops *ops_new(uint32_t total, uint32_t cap, uint32_t n_ctx, uint32_t n_slots, enum ka_kv kv)
 {
     struct ops *o = aligned_alloc(64, align_up(sizeof *o, 64));
     CHECK(o);
@@ -89,16 +89,15 @@ struct ops *ops_new(uint32_t total, uint32_t n_ctx, uint32_t n_slots, enum ka_kv
                             .patches = o->patches, .consts = o->consts, .strs = o->strs };
     memcpy(o->s.h.magic, STREAM_MAGIC, sizeof o->s.h.magic);
     o->total = total;
-    o->s.h.row_cap = total;
-    o->s.h.out_cap = total;
+    o->s.h.row_cap = o->s.h.out_cap = cap = MAX(cap, total);
     o->s.h.n_ctx = n_ctx;
     o->s.h.n_slots = n_slots;
     o->s.h.n_vocab = 64;
     o->s.h.n_embd = 64;
     o->s.h.n_layer = 1;
     o->s.h.kv_type = kv;
-    o->s.h.next_off = step_next_off(total, total);
-    add_buf(o, "step", ARENA_IO, step_bytes(total, total));
+    o->s.h.next_off = step_next_off(cap, cap);
+    add_buf(o, "step", ARENA_IO, step_bytes(cap, cap));
     o->rows = calloc(total, sizeof *o->rows);
     for (uint32_t r = 0; r < total; r++)
         o->rows[r] = (ka_row){ .token = (int32_t)(ops_random() % 64), .pos = r };
@@ -140,7 +139,7 @@ gpu_va ops_next(const struct ops *o)
 
 gpu_va ops_sample(const struct ops *o)
 {
-    return SADDR(ARENA_IO, step_sample_off(o->total, o->total));
+    return SADDR(ARENA_IO, step_sample_off(o->s.h.row_cap, o->s.h.out_cap));
 }
 
 ka_sample *ops_samples(struct ops *o)
@@ -158,7 +157,7 @@ void ops_next_is_result(struct ops *o)
 
 static uint32_t rows_in(struct ops *o, enum arena a, const char *name, enum ops_use use, uint32_t n)
 {
-    uint32_t i = add_buf(o, name, a, (uint64_t)o->total * n * 4);
+    uint32_t i = add_buf(o, name, a, (uint64_t)o->s.h.row_cap * n * 4);
     o->bufs[i].ld = n;
     o->own[i] = (struct buf){ .use = use, .row_bytes = 4 * n, .data = malloc((size_t)o->total * n * 4) };
     CHECK(o->own[i].data);

@@ -18,7 +18,7 @@ enum ops_use { OPS_IN, OPS_OUT, OPS_INOUT, OPS_TEMP };
 
 struct ops;
 
-struct ops *ops_new(uint32_t total, uint32_t n_ctx, uint32_t n_slots, enum ka_kv kv);
+struct ops *ops_new(uint32_t total, uint32_t cap, uint32_t n_ctx, uint32_t n_slots, enum ka_kv kv);
 void ops_free(struct ops *o); /* NULL is fine */
 
 uint32_t ops_random(void); /* deterministic, restarted by ops_new */

@@ -24,7 +24,8 @@ static void (*const entries[KERNEL_COUNT])(const void *) = {
 };
 
 /* A small machine, so that tests see work-groups that loop; shared memory as on the GPUs of the cuda tier. */
-static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472 };
+static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
+                                                   .mma8 = true };
 
 struct lockstep {
     struct replay r;
@@ -300,6 +301,7 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
     snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step");
     snprintf(info->note, sizeof info->note, "for tests: very slow");
     info->by_capacity = true;
+    info->decode_rows = KL_ROWS_MAX;
     info->kv_planes = true;
     return 0;
 }

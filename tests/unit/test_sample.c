@@ -187,7 +187,7 @@ START_TEST(the_cpu_tier_draws_the_samplers_tokens)
     static const uint32_t vocab[] = { 1, 30, 500, 5000 };
     for (int round = 0; round < 80; round++) {
         uint32_t n = vocab[round % 4];
-        struct ops *o = ops_new(ROWS, ROWS, 1, KA_KV_F16);
+        struct ops *o = ops_new(ROWS, 0, ROWS, 1, KA_KV_F16);
         uint32_t l = ops_logits(o, n);
         ka_sample *s = ops_samples(o), first = params();
         struct ops_result got;

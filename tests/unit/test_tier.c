@@ -22,7 +22,7 @@ struct ctx {
 /* embed -> x; norm of x -> y; product of y with the embedding -> logits; argmax */
 static void make_stream(struct ctx *c, uint32_t norm_wait)
 {
-    struct ops *o = c->o = ops_new(ROWS, 16, 2, KA_KV_F16);
+    struct ops *o = c->o = ops_new(ROWS, 0, 16, 2, KA_KV_F16);
     uint32_t logits = ops_logits(o, VOCAB);
     c->x = ops_rows(o, "hidden", OPS_TEMP, N);
     c->y = ops_rows(o, "normed", OPS_TEMP, N);

@@ -31,7 +31,7 @@ static bool start(struct ctx *c, const char *tier)
         cases_skipped(1, "%s: not here: %s", tier, c->e.msg);
         return false;
     }
-    struct ops *o = c->o = ops_new(1, 16, 2, KA_KV_F16);
+    struct ops *o = c->o = ops_new(1, 0, 16, 2, KA_KV_F16);
     c->y = ops_rows(o, "y", OPS_OUT, N);
     c->x = ops_rows(o, "x", OPS_IN, N);
     for (int i = 0; i < PARTS; i++)

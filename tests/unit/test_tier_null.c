@@ -14,7 +14,7 @@ enum { ROWS = 3, VOCAB = 1000 };
 
 static struct ops *make(void)
 {
-    struct ops *o = ops_new(ROWS, 64, 1, KA_KV_F16);
+    struct ops *o = ops_new(ROWS, 0, 64, 1, KA_KV_F16);
     uint32_t logits = ops_logits(o, VOCAB), w = ops_weight(o, "w", QT_F16, 32, VOCAB, 1);
     uint32_t x = ops_rows(o, "x", OPS_IN, 32);
     ka_matmul mm = { .step = ops_step(o), .x = ops_at(o, x), .y = { ops_at(o, logits) }, .w = { ops_at(o, w) },

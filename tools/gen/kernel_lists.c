@@ -7,11 +7,12 @@
 
 struct kernel {
     const char *name, *module, *threads;
-    int sm90; /* only for sm_90a */
+    enum { ALL, SM90, MMA8 } for_; /* SM90: only sm_90a; MMA8: PTX and the host */
 };
 static const struct kernel kernels[] = {
-#define KERNEL(name, module, args, threads) { #name, #module, #threads, 0 },
-#define KERNEL_SM90(name, module, args, threads) { #name, #module, #threads, 1 },
+#define KERNEL(name, module, args, threads) { #name, #module, #threads, ALL },
+#define KERNEL_SM90(name, module, args, threads) { #name, #module, #threads, SM90 },
+#define KERNEL_MMA8(name, module, args, threads) { #name, #module, #threads, MMA8 },
 #include "kernels/kernels.def"
 };
 enum { N_KERNELS = sizeof kernels / sizeof *kernels };
@@ -24,11 +25,11 @@ static int first_of_its_module(int i)
     return 1;
 }
 
-static void print_modules(const char *variable, int sm90)
+static void print_modules(const char *variable, int for_)
 {
     printf("%s :=", variable);
     for (int i = 0; i < N_KERNELS; i++)
-        if (kernels[i].sm90 == sm90 && first_of_its_module(i))
+        if ((int)kernels[i].for_ == for_ && first_of_its_module(i))
             printf(" %s", kernels[i].module);
     printf("\n");
 }
@@ -84,8 +85,9 @@ static void print_shaders(void)
 static int print_for_make(void)
 {
     printf("# made by tools/gen/kernel_lists.c\n");
-    print_modules("MODULES", 0);
-    print_modules("MODULES_SM90", 1);
+    print_modules("MODULES", ALL);
+    print_modules("MODULES_SM90", SM90);
+    print_modules("MODULES_MMA8", MMA8);
     for (int i = 0; i < N_KERNELS; i++)
         if (first_of_its_module(i) && !print_source(kernels[i].module))
             return 1;

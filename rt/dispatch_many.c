@@ -1,6 +1,7 @@
-/* rt/dispatch_prompt.c: products of prompts as launches. Inputs become bf16 tiles (act_bf16), block-typed weights are
- * dequantised by the matrix kernels (gemm_*), float weights multiply in f32 (gemm_f32). Experts: pairs are sorted by
- * expert first, and the weighted sum comes last. */
+/* rt/dispatch_many.c: products of many rows as launches. Of prompts, inputs become bf16 tiles (act_bf16) and weights of
+ * block types are dequantised by the matrix kernels (gemm_*); of the class "rows", inputs become codes (act_q8), which
+ * multiply with weights as they are (rows_*). Float weights multiply in f32 (gemm_f32). Experts: pairs are sorted by expert
+ * first, and the weighted sum comes last. */
 #include <string.h>
 
 #include "base/check.h"
@@ -15,6 +16,7 @@ enum {
     F32_TILE = 32,       /* of gemm_f32                         */
     F32_SHARED = 36864,
     WGMMA_SHARED = KL_GEMM_RING + 128,
+    ROWS_SHARED = 4 * KL_ROWS_WARPS * (KL_ROWS_M + 1), /* of rows_* for each row of x */
     SMALL_SHARED = 256
 };
 
@@ -28,10 +30,10 @@ static uint32_t div_up(uint32_t a, uint32_t b)
 #define BIT(t) (1ull << QT_##t)
 static const struct {
     uint64_t types;
-    uint16_t wgmma, portable;
+    uint16_t wgmma, portable, few, rows;
 } sets[] = {
-#define QTYPE_BLOCK(NAME, name, set, ...) { BIT(NAME), K_gemm_wgmma_##set, K_gemm_##set },
-#define QTYPE_PAIR(set, A, B)             { BIT(A) | BIT(B), K_gemm_wgmma_##set, K_gemm_##set },
+#define QTYPE_BLOCK(NAME, name, set, ...) { BIT(NAME), K_gemm_wgmma_##set, K_gemm_##set, K_rows_##set##_n16, K_rows_##set##_n64 },
+#define QTYPE_PAIR(set, A, B)             { BIT(A) | BIT(B), K_gemm_wgmma_##set, K_gemm_##set, K_rows_##set##_n16, K_rows_##set##_n64 },
 #include "kernels/qtypes.def"
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
@@ -42,18 +44,20 @@ static const uint64_t floats = 0
     ;
 
 /* A kernel for all of these types; KERNEL_COUNT: none. */
-static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types)
+static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, bool few)
 {
     for (uint32_t i = 0; i < N_SETS; i++)
         if (!(types & ~sets[i].types))
-            return d->t->wgmma ? sets[i].wgmma : sets[i].portable;
+            return d->rows       ? (few ? sets[i].few : sets[i].rows)
+                   : d->t->wgmma ? sets[i].wgmma
+                                 : sets[i].portable;
     return KERNEL_COUNT;
 }
 
-/* Planes that are read 16 bytes at a time, of a matrix that is cut along k by 64. */
-static bool can_tile(uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
+/* Planes that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
+static bool can_tile(const struct dispatcher *d, uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && n_in % 64 == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    return planes_of(type).n && n_in % (d->rows ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {
@@ -62,9 +66,16 @@ static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 
 /* ---- launches ---- */
 
-/* The input as tiles of positions: in a->x, a->xrows. */
+/* The input as tiles of positions, or codes: in a->x, a->xrows. */
 static void add_tiles(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t positions)
 {
+    if (d->rows) { /* tiles read whole groups of rows */
+        uint32_t few = KL_ROWS_FEW, dense = positions <= few ? few : KL_ROWS_MAX;
+        g->xrows = act.xrows = g->tiles ? div_up(positions, 8) * 8 + few : dense;
+        g->x = act.out = dispatch_temp(d, rows_x(act.n_in, act.xrows).end);
+        dispatch_add(d, K_act_q8, positions, 1, 1, SMALL_SHARED, &act);
+        return;
+    }
     g->xrows = act.xrows = div_up(positions, 8) * 8;
     g->x = act.out = dispatch_temp(d, 2ull * act.n_in * act.xrows + 128ull * KL_TILE_PAD);
     dispatch_add(d, K_act_bf16, positions, 1, 1, SMALL_SHARED, &act);
@@ -84,10 +95,13 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, uint32_t positions)
     uint64_t types = 0;
     for (uint32_t m = 0; m < g->n_mats; m++)
         types |= 1ull << g->type[m];
-    enum kernel_id k = set_kernel(d, types);
-    uint32_t tiles = gemm_tiles(g, KL_TILE_ROWS);
+    bool few = g->tiles || positions <= KL_ROWS_FEW; /* most experts have few rows */
+    enum kernel_id k = set_kernel(d, types, few);
+    uint32_t tiles = gemm_tiles(g, d->rows ? KL_ROWS_M : KL_TILE_ROWS);
     CHECK(k != KERNEL_COUNT);
-    if (d->t->wgmma)
+    if (d->rows)
+        dispatch_add(d, k, tiles, g->tiles ? g->n_slots : 1, 1, ROWS_SHARED * (few ? KL_ROWS_FEW : KL_ROWS_MAX), g);
+    else if (d->t->wgmma)
         dispatch_add(d, k, MIN(d->t->n_cores, tiles * (g->tiles ? g->n_slots : div_up(positions, 32))), 1, 1,
                      WGMMA_SHARED, g);
     else
@@ -113,11 +127,11 @@ static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t row
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
-static bool products_fit(const ka_matmul *a, bool pair)
+static bool products_fit(const struct dispatcher *d, const ka_matmul *a, bool pair)
 {
     for (uint32_t m = 0; m < a->n_mats; m++) {
         bool f = mv_is_float(a->type[m]);
-        if (!f && (!can_tile(a->type[m], a->w[m], 0, a->n_in) || !aligned(a->x, a->ldx, a->norm)))
+        if (!f && (!can_tile(d, a->type[m], a->w[m], 0, a->n_in) || !aligned(a->x, a->ldx, a->norm)))
             return false;
         if (pair && (f ? !mv_is_float(a->type[0]) : a->type[m] != a->type[0]))
             return false;
@@ -125,11 +139,11 @@ static bool products_fit(const ka_matmul *a, bool pair)
     return true;
 }
 
-bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
+bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
     uint64_t left = dispatch_gemm_types(a);
-    if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(a, op == CMD_GATE_UP))
+    if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(d, a, op == CMD_GATE_UP))
         return false;
     kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx, .rows = a->rows,
                    .eps = a->eps };
@@ -142,7 +156,7 @@ bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_mat
     if (left)
         add_tiles(d, &g, act, rows);
     while (left) { /* one launch if a kernel reads all the types, else one for each */
-        uint64_t types = set_kernel(d, left) != KERNEL_COUNT ? left : left & -left;
+        uint64_t types = set_kernel(d, left, false) != KERNEL_COUNT ? left : left & -left;
         dispatch_gemm_pick(&g, a, types);
         add_gemm(d, &g, rows);
         left &= ~types;
@@ -152,7 +166,7 @@ bool dispatch_prompt_products(struct dispatcher *d, enum cmd_op op, const ka_mat
 
 /* ---- router ---- */
 
-bool dispatch_prompt_router(struct dispatcher *d, const ka_router *a)
+bool dispatch_many_router(struct dispatcher *d, const ka_router *a)
 {
     enum { ROWS = 4 }; /* of a work-group of router_topk */
     uint32_t rows = dispatch_rows(d, ROWS_STEP);
@@ -188,10 +202,10 @@ static uint32_t add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t 
     return s.n_pos;
 }
 
-bool dispatch_prompt_moe_up(struct dispatcher *d, const ka_moe_up *a)
+bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
-    if (a->type_gate != a->type_up || !can_tile(a->type_gate, a->gate, a->gate_stride, a->n_in) ||
-        !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
+    if (a->type_gate != a->type_up || !can_tile(d, a->type_gate, a->gate, a->gate_stride, a->n_in) ||
+        !can_tile(d, a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
         return false;
     kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
@@ -204,9 +218,9 @@ bool dispatch_prompt_moe_up(struct dispatcher *d, const ka_moe_up *a)
     return true;
 }
 
-bool dispatch_prompt_moe_down(struct dispatcher *d, const ka_moe_down *a)
+bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
-    if (!can_tile(a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0))
+    if (!can_tile(d, a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0))
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
