@@ -135,8 +135,9 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train)
     return n_ctx_train ? MIN(n, n_ctx_train) : n;
 }
 
-/* Both streams: for decoding a row for each slot, 8 or what the tier's kernels for few rows take; a chunk of rows for
- * prompts. */
+/* Both streams: for decoding a row for each slot, at least 8 and at most what the tier's kernels for that take; a chunk of
+ * rows for prompts. With experts 8: rows that go to experts of their own gain nothing from being together
+ * (doc/speed-log.md). */
 static int compile_streams(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp,
                            struct err *e)
 {
@@ -150,7 +151,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
                        "without --layers)", o->stream_path, h->layers_before, h->n_layer - h->layers_behind, h->n_layer);
     }
     uint32_t slots = o->n_slots ? o->n_slots : 1, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
-    uint32_t decode = MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
+    uint32_t decode = eng->model->n_expert ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
     struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
                              .n_slots = slots,
                              .row_cap = decode,

@@ -80,6 +80,7 @@ KD_KERNEL(k_act_bf16, kl_act)
     }
 }
 
+#if !defined(__AMDGCN__) /* as kernels/rows.c */
 /* Four neighbouring lanes own a block of 32, eight elements each. */
 KD_KERNEL(k_act_q8, kl_act)
 {
@@ -115,3 +116,4 @@ KD_KERNEL(k_act_q8, kl_act)
         }
     }
 }
+#endif

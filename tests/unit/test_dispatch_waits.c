@@ -10,6 +10,7 @@ static const struct {
     { "gfx1100", { .n_cores = 96, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_head_max = 128 } },
     { "sm_80", { .n_cores = 108, .shared_max = 96 << 10, .shared_core = 160 << 10 } },
     { "sm_90a", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true } },
+    { "sm_90a, rows", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true } },
     { "2 cores", { .n_cores = 2, .shared_max = 96 << 10, .shared_core = 96 << 10 } },
 };
 enum { N_CARDS = sizeof cards / sizeof cards[0] };

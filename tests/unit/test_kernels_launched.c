@@ -67,16 +67,16 @@ START_TEST(all_that_is_there_and_no_more)
 {
     const struct amd_chip *chip = amd_chip_of(generations[_i].version);
     bool used[KERNEL_COUNT] = { false };
-    struct op_case few;
+    struct op_case other;
     char name[96];
     if (!kernel_blob_find("basic", chip->target))
         return; /* built without the compiler for AMD */
     for (const struct op_case *c = op_cases; c->name; c++) {
         launch(c, &generations[_i].large, used);
         launch(c, &generations[_i].small, used);
-        if (op_few_rows(c, &few, name)) {
-            launch(&few, &generations[_i].large, used);
-            launch(&few, &generations[_i].small, used);
+        for (uint32_t i = 0; op_variant(c, i, &other, name); i++) {
+            launch(&other, &generations[_i].large, used);
+            launch(&other, &generations[_i].small, used);
         }
     }
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
