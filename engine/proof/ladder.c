@@ -112,6 +112,8 @@ static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
     struct cases n = { .total = count_cases(c->o->filter) };
     struct op_case other;
     char name[96], unused[200];
+    if (!n.total)
+        return err_set(e, -EINVAL, "no case of the op table has '%s' in its name", c->o->filter);
     for (const struct op_case *k = op_cases; k->name; k++) {
         if (c->o->filter && !strstr(k->name, c->o->filter))
             continue;

@@ -28,17 +28,22 @@ for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     grep -q "gfx_target_version" "$work/$gpu.txt" || miss "$gpu: the report has no topology"
 done
 
-# The cs tier has first rungs of its own; of the kernels, which are kfd's, a few.
-if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
+# The tiers over a render node have first rungs of their own; of the kernels, which are kfd's, some.
+for tier in cs umq; do
+    "$amdsim" "$zinc" check 2>/dev/null | grep "^tier *$tier " | grep -q yes || continue
     for gpu in gfx1201 gfx1100; do
-        case $build in */debug | */sanitize) last=13 ;; *) last=17 ;; esac
-        "$amdsim" --gpu $gpu "$zinc" ladder --tier=cs -m $model -n ${LADDER_TOKENS:-8} --filter rmsnorm --to $last \
-            --report "$work/cs-$gpu.txt" >"$work/out" 2>"$work/err"
+        last=$("$zinc" ladder --tier=$tier --list | grep -c '^ *[0-9]')
+        case $build in */debug | */sanitize) last=$((last - 4)) ;; esac
+        "$amdsim" --gpu $gpu "$zinc" ladder --tier=$tier -m $model -n ${LADDER_TOKENS:-8} --filter matmul/q4_k --to $last \
+            --report "$work/$tier-$gpu.txt" >"$work/out" 2>"$work/err"
         rc=$?
-        [ $rc -eq 0 ] || miss "cs, $gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
-        sed "s/^/$gpu /" "$work/out" | grep -E '^gfx.... +[0-9]+ '
-        grep -q 'amdgpu.lockup_timeout=' "$work/cs-$gpu.txt" || miss "cs, $gpu: the report has no parameters of the driver"
+        [ $rc -eq 0 ] || miss "$tier, $gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
+        sed "s/^/$tier, $gpu /" "$work/out" | grep -E '^[a-z]+, gfx.... +[0-9]+ '
+        grep -q 'amdgpu' "$work/$tier-$gpu.txt" || miss "$tier, $gpu: the report does not tell of the driver"
     done
+done
+if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
+    grep -q 'amdgpu.lockup_timeout=' "$work/cs-gfx1201.txt" || miss "cs: the report has no parameters of the driver"
     "$amdsim" --inject no-kernel-queues "$zinc" ladder --tier=cs --to 5 >"$work/out" 2>&1
     rc=$?
     [ $rc -eq 14 ] && grep -q 'amdgpu.user_queue=2' "$work/out" || miss "cs, no rings: exit $rc instead of 14"
@@ -54,6 +59,7 @@ rc=$?
 "$amdsim" --inject eacces "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
+"$amdsim" "$zinc" ladder --filter nope -m $model --to 17 >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
 "$zinc" ladder --tier=nope >"$work/out" 2>&1
 rc=$?
