@@ -204,8 +204,8 @@ int drm_open(const char *tier, const struct drm_gpu *g, struct drm_dev **out, st
     pthread_once(&once, watch_forks);
     *out = NULL;
     if (!g->chip)
-        return err_set(e, -ENOTSUP, "%s: %s is not one of the chips that zinc has kernels for: gfx1100, gfx1151, gfx1200, "
-                       "gfx1201", tier, g->name);
+        return err_set(e, -ENOTSUP, "%s: %s is not one of the chips that zinc has kernels for: %s", tier,
+                       g->name, amd_chip_names());
     struct drm_dev *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, -ENOMEM, "%s: device object", tier);

@@ -39,8 +39,8 @@ static int know_card(void *state, struct ladder_out *o, struct err *e)
         return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, r->n == 1 ? "is" : "are", r->n,
                        r->gpu[0].name);
     if (at < 0 || !r->gpu[at].chip)
-        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (gfx1100, gfx1151, gfx1200, gfx1201); the first "
-                       "is %s", r->n, r->n == 1 ? "" : "s", r->gpu[0].name);
+        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", r->n,
+                       r->n == 1 ? "" : "s", amd_chip_names(), r->gpu[0].name);
     const struct drm_gpu *g = r->at = &r->gpu[at];
     snprintf(o->found, sizeof o->found, "%s, renderD%u, %u shader engines, %.1f GiB of memory, %.1f of it visible to the host, "
              "MEC firmware %u, compute rings 0x%x", g->name, g->render_minor, g->n_se, (double)g->vram_bytes / 0x1p30,

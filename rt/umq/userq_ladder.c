@@ -37,8 +37,8 @@ static int find_card(void *state, struct ladder_out *o, struct err *e)
     if (at >= n)
         return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, n == 1 ? "is" : "are", n, gpu[0].name);
     if (at < 0 || !gpu[at].chip)
-        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (gfx1100, gfx1151, gfx1200, gfx1201); the first "
-                       "is %s", n, n == 1 ? "" : "s", gpu[0].name);
+        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", n,
+                       n == 1 ? "" : "s", amd_chip_names(), gpu[0].name);
     r->gpu = gpu[at];
     snprintf(o->found, sizeof o->found, "%s, renderD%u, amdgpu 3.%u, %u shader engines, %.1f GiB of memory, %.1f of it visible "
              "to the host, MEC firmware %u", r->gpu.name, r->gpu.render_minor, r->gpu.driver_minor, r->gpu.n_se,

@@ -7,8 +7,8 @@
  * the topology's bank says. APUs have no memory of their own: 32 GiB is a usual carve-out of gfx1151, 4 GiB of gfx1103,
  * 512 MiB of gfx1150. Engines, arrays, CUs and registers of gfx1101, gfx1102, gfx1103 and gfx1150: PAL's gfx9Device.cpp
  * (Navi32, Navi33, Phoenix1, Strix1) and, for gfx1150, the record of a machine in Mesa's drm-shim/amdgpu_devices.c; GC
- * and family: amdgpu_discovery.c and kfd_device.c; user SGPRs: LLVM's FeatureUserSGPRInit16Bug; clocks: AMD's product
- * pages, gfx1150's that record.
+ * and family: amdgpu_discovery.c and kfd_device.c; user SGPRs: LLVM's FeatureUserSGPRInit16Bug; clocks and memory sizes are
+ * plausible ones, those of gfx1150 that record's.
  * cwsr_needs_priv: kfdtest sets PRIV for GC 11.0.0 to 11.0.2 and 11.0.5 (KFDBaseComponentTest::NeedCwsrWA,
  * Dispatch::BuildIb), the kernel has a workaround for 11.0.0 to 11.0.3 (kfd_dbg_has_cwsr_workaround); tinygrad sets it on
  * all of gfx11 (ops_amd.py), so for gfx1151 the three do not agree and the model does not ask for it. */
