@@ -153,7 +153,7 @@ function setUpChats() {
     e.target.value = '';
   };
   byId('delete-all').onclick = () => {
-    byId('settings').close();
+    shut(byId('settings'));
     deleteAll();
   };
 }

@@ -64,6 +64,12 @@ function isDark() {
   return t ? t === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 }
 
+// The focus moves at once: the event 'close' comes later, when it may be in another field already.
+function shut(dialog) {
+  dialog.close();
+  byId('input').focus();
+}
+
 function setUpSettings() {
   settings.load();
   byId('sampling').append(...SAMPLING.map(samplingField));
@@ -84,8 +90,11 @@ function setUpSettings() {
   byId('key').value = apiKey();
   byId('key').onchange = e => saveKey(e.target.value);
   for (const d of document.querySelectorAll('dialog')) {
-    d.onclick = e => { if (e.target === d || e.target.closest('[data-close]')) d.close(); };
-    d.onclose = () => byId('input').focus();
+    d.onclick = e => { if (e.target === d || e.target.closest('[data-close]')) shut(d); };
+    d.oncancel = e => {
+      e.preventDefault();
+      shut(d);
+    };
   }
   byId('settings-open').onclick = openSettings;
   byId('help-open').onclick = () => byId('help').showModal();

@@ -221,6 +221,12 @@ await test('keyboard only', async (chat, page) => {
   await page.keyboard.press('Control+,');
   check(await page.getByRole('dialog', { name: 'Settings' }).isVisible(), 'no settings');
   await page.keyboard.press('Escape');
+  check(await page.evaluate(() => {
+    document.getElementById('scroll').focus();
+    openSettings();
+    document.querySelector('#settings [data-close]').click();
+    return document.activeElement.id;
+  }) === 'input', 'the focus comes to the field later than the dialog goes');
   await page.locator('#scroll').focus();
   await page.keyboard.press('/');
   check(await chat.input.evaluate(e => e === document.activeElement), '/ does not reach the field');
