@@ -92,13 +92,14 @@ KD_FN void rw_run(uint32_t type, uint32_t NT, const uint32_t q[4][2], const floa
     KD_UNROLL
     for (uint32_t n = 0; n < NT; n++) {
         uint32_t b[2] = { 0, 0 }, h = r & 1;
-        int32_t start[2] = { RW_START, RW_START }, sum[2] = { 0, 0 };
+        uint32_t start[2] = { RW_START, RW_START }, bias = (uint32_t)wr_bias(type);
+        int32_t sum[2] = { 0, 0 };
         kd_f32x4 d = *KD_PTR(const kd_f32x4, xd + n * 64); /* scale, scale * sum, of two columns */
         if (wr_bias(type) || (wr_is_short(type) && wd_has_min(type))) {
             kd_u32x4 v = *KD_PTR(const kd_u32x4, xs + n * 64);
             sum[0] = (int32_t)(wr_is_short(type) ? v[h] : v[0] + v[1]);
             sum[1] = (int32_t)(wr_is_short(type) ? v[2 + h] : v[2] + v[3]);
-            start[0] += wr_bias(type) * sum[0], start[1] += wr_bias(type) * sum[1];
+            start[0] += bias * (uint32_t)sum[0], start[1] += bias * (uint32_t)sum[1]; /* behind the last row: rubbish */
         }
         if (wr_is_wide(type)) {
             kd_u32x2 v = *KD_PTR(const kd_u32x2, xq + n * 256 + wr_x(type, r, 0) * 4);
@@ -112,14 +113,14 @@ KD_FN void rw_run(uint32_t type, uint32_t NT, const uint32_t q[4][2], const floa
             by_sum[0] = d[0] * (float)sum[0], by_sum[1] = d[2] * (float)sum[1];
         KD_UNROLL
         for (uint32_t m = 0; m < 2; m++) {
-            int32_t c[4] = { start[0], start[1], start[0], start[1] };
+            uint32_t c[4] = { start[0], start[1], start[0], start[1] };
             if (wr_is_short(type))
                 kd_mma8_k16(c, q[2 * m][0], q[2 * m + 1][0], b[0]);
             else
                 kd_mma8_k32(c, q[2 * m][0], q[2 * m + 1][0], q[2 * m][1], q[2 * m + 1][1], b[0], b[1]);
             KD_UNROLL
             for (uint32_t i = 0; i < 4; i++) {
-                float v = (f32_from_bits((uint32_t)c[i]) - RW_MAGIC) * scale[i % 2];
+                float v = (f32_from_bits(c[i]) - RW_MAGIC) * scale[i % 2];
                 acc[n][m][i] = k_fma(v, dw[2 * m + i / 2], acc[n][m][i]);
                 if (wd_has_min(type))
                     acc[n][m][i] = k_fma(mw[2 * m + i / 2], by_sum[i % 2], acc[n][m][i]);

@@ -1,6 +1,6 @@
 /* kernels/hw/mma8.h
  * Matrix instructions on signed bytes: a warp multiplies 16 rows of A by 8 columns of B along 16 or 32 elements of k and
- * adds to int32 sums, exactly. With g = lane / 4 and t = lane % 4 a lane holds
+ * adds to int32 sums, exactly, modulo 2^32. With g = lane / 4 and t = lane % 4 a lane holds
  *
  *     c[0], c[1]   row g, columns 2 t and 2 t + 1;  c[2], c[3]   row g + 8
  *     a0, a1       rows g and g + 8, k from 4 t on;  a2, a3   the same, k from 16 + 4 t on
@@ -15,14 +15,14 @@
 
 #if defined(__NVPTX__)
 
-KD_FN void kd_mma8_k32(int32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
 {
     __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
             "{%0, %1, %2, %3};"
             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
             : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-KD_FN void kd_mma8_k16(int32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
+KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
     __asm__("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
@@ -31,17 +31,17 @@ KD_FN void kd_mma8_k16(int32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
 
 #elif !defined(__AMDGCN__) /* the host: each lane fetches its rows of A and its columns of B from the lanes that hold them */
 
-KD_FN void kd_mma8_k16(int32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
+KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
     uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
     for (uint32_t j = 0; j < 4; j++) {
         uint32_t r0 = kd_shfl_u32(a0, 4 * g + j), r1 = kd_shfl_u32(a1, 4 * g + j);
         uint32_t c0 = kd_shfl_u32(b0, 8 * t + j), c1 = kd_shfl_u32(b0, 8 * t + 4 + j);
-        c[0] = kd_dot4(r0, c0, c[0]), c[1] = kd_dot4(r0, c1, c[1]);
-        c[2] = kd_dot4(r1, c0, c[2]), c[3] = kd_dot4(r1, c1, c[3]);
+        c[0] += (uint32_t)kd_dot4(r0, c0, 0), c[1] += (uint32_t)kd_dot4(r0, c1, 0);
+        c[2] += (uint32_t)kd_dot4(r1, c0, 0), c[3] += (uint32_t)kd_dot4(r1, c1, 0);
     }
 }
-KD_FN void kd_mma8_k32(int32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
 {
     kd_mma8_k16(c, a0, a1, b0);
     kd_mma8_k16(c, a2, a3, b1);
