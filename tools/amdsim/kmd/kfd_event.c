@@ -236,11 +236,16 @@ static int wait_locked(struct kfd_wait_args *a, struct waiter *w, struct kfd_eve
 
 int kfd_wait_events(void *arg)
 {
+    enum { FEW = 8 }; /* as a kernel does, without the program's allocator: who sleeps may count on it */
     struct kfd_wait_args *a = arg;
+    struct waiter few_w[FEW] = { 0 }, *w = few_w;
+    struct kfd_event_data few_d[FEW] = { 0 }, *d = few_d;
     if (a->n > N_IDS)
         return kmd_why(-EINVAL, "WAIT_EVENTS: %u events", a->n);
-    struct waiter *w = calloc(a->n + 1, sizeof *w);
-    struct kfd_event_data *d = calloc(a->n + 1, sizeof *d);
+    if (a->n > FEW) {
+        w = calloc(a->n, sizeof *w);
+        d = calloc(a->n, sizeof *d);
+    }
     int rc = w && d ? user_read(d, a->events, a->n * sizeof *d) : -ENOMEM;
     if (rc == 0) {
         pthread_mutex_lock(&card.event_lock);
@@ -249,8 +254,10 @@ int kfd_wait_events(void *arg)
         if (rc == 0 && a->result == WAIT_COMPLETE)
             rc = user_write(a->events, d, a->n * sizeof *d);
     }
-    free(w);
-    free(d);
+    if (a->n > FEW) {
+        free(w);
+        free(d);
+    }
     return rc;
 }
 
