@@ -196,6 +196,40 @@ int drm_gpus(const char *tier, struct drm_gpu *gpus, uint32_t cap, struct err *e
                                          "container was not given /dev/dri", tier);
 }
 
+static bool matches(const struct drm_gpu *g, int i, const struct tier_opts *o)
+{
+    if (o->device_name)
+        return strcasestr(g->name, o->device_name) != NULL;
+    return o->device < 0 || o->device == i;
+}
+
+static uint64_t rank(const struct drm_gpu *g)
+{
+    return (uint64_t)(g->chip != NULL) << 40 | g->n_cu;
+}
+
+int drm_pick(const char *tier, const struct tier_opts *o, struct drm_gpu *out, struct err *e)
+{
+    struct drm_gpu gpu[DRM_MAX_GPUS];
+    char seen[100] = "";
+    const struct drm_gpu *best = NULL;
+    int n = drm_gpus(tier, gpu, DRM_MAX_GPUS, e);
+    if (n < 0)
+        return n;
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(seen);
+        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, gpu[i].name);
+        if (matches(&gpu[i], i, o) && (!best || rank(&gpu[i]) > rank(best)))
+            best = &gpu[i];
+    }
+    if (!best && o->device_name)
+        return err_set(e, -ENODEV, "%s: no GPU's name contains '%.32s'; there are %.80s", tier, o->device_name, seen);
+    if (!best)
+        return err_set(e, -ENODEV, "%s: no GPU %d; there are %s", tier, o->device, seen);
+    *out = *best;
+    return 0;
+}
+
 /* ---- a device ---- */
 
 int drm_open(const char *tier, const struct drm_gpu *g, struct drm_dev **out, struct err *e)

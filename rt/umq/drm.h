@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "rt/amd/winsys.h"
+#include "rt/tier.h"
 
 /* ---- lib.c: the libraries ---- */
 
@@ -65,6 +66,9 @@ struct drm_gpu {
 /* Fills gpus[] and returns how many AMD cards there are, unsupported ones included, or a negative errno: -ENODEV none,
  * -EACCES not this user's, -ENOTSUP an old driver, -ENOSYS no library. */
 int drm_gpus(const char *tier, struct drm_gpu *gpus, uint32_t cap, struct err *e);
+/* The card that the options name, or the best: one that zinc has kernels for, then the larger. -ENODEV says which there
+ * are. */
+int drm_pick(const char *tier, const struct tier_opts *o, struct drm_gpu *out, struct err *e);
 
 enum { DRM_FREED_KEPT = 32 };
 

@@ -13,46 +13,9 @@ static const char *without_prefix(const struct err *e)
     return strncmp(e->msg, "cs: ", 4) == 0 ? e->msg + 4 : e->msg;
 }
 
-static bool matches(const struct drm_gpu *g, uint32_t i, const struct tier_opts *o)
-{
-    if (o->device_name)
-        return strcasestr(g->name, o->device_name) != NULL;
-    return o->device < 0 || (uint32_t)o->device == i;
-}
-
-/* Those that zinc has kernels for, then the larger. */
-static uint64_t rank(const struct drm_gpu *g)
-{
-    return (uint64_t)(g->chip != NULL) << 40 | g->n_cu;
-}
-
-/* The card of the options, or the best. */
-static int pick_gpu(const struct tier_opts *o, struct drm_gpu *out, struct err *e)
-{
-    struct drm_gpu gpu[DRM_MAX_GPUS];
-    char seen[100] = "";
-    const struct drm_gpu *best = NULL;
-    int n = drm_gpus("cs", gpu, DRM_MAX_GPUS, e);
-    if (n < 0)
-        return n;
-    for (int i = 0; i < n; i++) {
-        size_t len = strlen(seen);
-        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, gpu[i].name);
-        if (matches(&gpu[i], (uint32_t)i, o) && (!best || rank(&gpu[i]) > rank(best)))
-            best = &gpu[i];
-    }
-    if (best) {
-        *out = *best;
-        return 0;
-    }
-    if (o->device_name)
-        return err_set(e, -ENODEV, "cs: no GPU's name contains '%.32s'; there are %.80s", o->device_name, seen);
-    return err_set(e, -ENODEV, "cs: no GPU %d; there are %s", o->device, seen);
-}
-
 static int probe(const struct tier_opts *o, struct tier_info *info, struct drm_gpu *g, struct err *e)
 {
-    int rc = pick_gpu(o, g, e);
+    int rc = drm_pick("cs", o, g, e);
     if (rc)
         return rc;
     snprintf(info->device, sizeof info->device, "%s", g->name);

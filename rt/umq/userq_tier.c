@@ -1,7 +1,6 @@
 /* rt/umq/userq_tier.c: the umq tier's driver: which card, whether it has user-mode queues, and opening it. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/ckd.h"
 #include "base/env.h"
@@ -11,46 +10,10 @@
 
 enum { RING_BYTES = 64 << 10 };
 
-static bool matches(const struct drm_gpu *g, int i, const struct tier_opts *o)
-{
-    if (o->device_name)
-        return strcasestr(g->name, o->device_name) != NULL;
-    return o->device < 0 || o->device == i;
-}
-
-/* Those that zinc has kernels for, then the larger. */
-static uint64_t rank(const struct drm_gpu *g)
-{
-    return (uint64_t)(g->chip != NULL) << 40 | g->n_cu;
-}
-
-/* The card of the options, or the best. */
-static int pick_gpu(const struct tier_opts *o, struct drm_gpu *out, struct err *e)
-{
-    struct drm_gpu gpu[DRM_MAX_GPUS];
-    char seen[100] = "";
-    const struct drm_gpu *best = NULL;
-    int n = drm_gpus("umq", gpu, DRM_MAX_GPUS, e);
-    for (int i = 0; i < n; i++) {
-        size_t len = strlen(seen);
-        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, gpu[i].name);
-        if (matches(&gpu[i], i, o) && (!best || rank(&gpu[i]) > rank(best)))
-            best = &gpu[i];
-    }
-    if (n < 0)
-        return n;
-    if (!best && o->device_name)
-        return err_set(e, -ENODEV, "umq: no GPU's name contains '%.32s'; there are %.80s", o->device_name, seen);
-    if (!best)
-        return err_set(e, -ENODEV, "umq: no GPU %d; there are %s", o->device, seen);
-    *out = *best;
-    return 0;
-}
-
 static int probe(const struct tier_opts *o, struct tier_info *info, struct userq_winsys **w, struct err *e)
 {
     struct drm_gpu g;
-    int rc = pick_gpu(o, &g, e);
+    int rc = drm_pick("umq", o, &g, e);
     if (rc)
         return rc;
     snprintf(info->device, sizeof info->device, "%s", g.name);
