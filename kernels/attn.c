@@ -9,13 +9,11 @@
  * position only. */
 #include <stdbool.h>
 
+#include "kernels/attn_end.h"
 #include "kernels/attn_shared.h"
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/kv.h"
-
-#define LOG2E 1.44269504f
-#define NEG_INF f32_from_bits(0xff800000u)
 
 /* What a work-group does. */
 struct attn_job {
@@ -69,21 +67,6 @@ KD_FN uint32_t job_slot(const struct attn_job *j, uint32_t h) { return (j->set -
 
 /* ---- the end of a pass, shared by all kernels ---- */
 
-/* A finished row of a head, once m (in base 2), l and o of all positions are known. */
-KD_FN void attn_write(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head, uint32_t d, float m,
-                      float l, float o)
-{
-    if (a->sinks) {
-        float sink = KD_PTR(const float, a->sinks)[head] * LOG2E, both = kd_max(m, sink), by = kd_exp2(m - both);
-        l = l * by + kd_exp2(sink - both);
-        o *= by;
-    }
-    float y = o / l;
-    if (a->gate)
-        y *= k_sigmoid(KD_PTR(const float, a->gate)[(uint64_t)j->row * a->ldq + (uint64_t)head * a->q_hs + d]);
-    KD_PTR(float, a->y)[((uint64_t)j->row * a->n_head + head) * hd + d] = y;
-}
-
 /* m, l, o of the split that head has in part. */
 KD_FN KD_GLOBAL float *attn_part(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head,
                                  uint32_t split)
@@ -114,7 +97,7 @@ KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32
             o = k_fma(os[(w * slots + s) * hd + d], by, o);
         }
         if (j->n_active == 1) {
-            attn_write(a, j, hd, head, d, m, l, o);
+            attn_write(a, j->row, hd, head, d, m, l, o);
             continue;
         }
         KD_GLOBAL float *p = attn_part(a, j, hd, head, kd_group_x());
@@ -158,7 +141,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
                 o = k_fma(v[k], by, o);
             }
         }
-        attn_write(a, j, hd, head0 + s, d, m, l, o);
+        attn_write(a, j->row, hd, head0 + s, d, m, l, o);
     }
     kd_barrier();
 }

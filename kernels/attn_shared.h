@@ -37,6 +37,55 @@ static inline uint32_t attn_shared_bytes(uint32_t head_dim, uint32_t group, uint
     return 4 * (4 + warps * ATTN_PROB + (combine > merge ? combine : merge));
 }
 
+/* ---- kernels/attn_group.c ---- */
+
+enum {
+    AG_HEADS = 8,       /* query heads of a kv head at most                                             */
+    AG_POS = 64,        /* positions of a tile, from multiples of it on                                 */
+    AG_JOIN = 16,       /* chunks that are merged at a time                                             */
+    AG_MAX_CHUNKS = AG_JOIN * AG_JOIN,
+    AG_MAX_ROWS = 64,   /* rows that are cut in chunks                                                  */
+    AG_PART_PAD = 4,    /* floats behind o of a chunk: m, l, two that are not used                      */
+    AG_S_LD = AG_POS + 16, AG_Q_PAD = 32, /* between rows in shared memory, so that banks differ         */
+};
+
+/* Work-groups of a core that find room, of 4 warps for heads of 64 and 128 and 8 for larger ones. */
+static inline uint32_t attn_group_per_core(uint32_t head_dim)
+{
+    return head_dim == 64 ? 6 : head_dim == 128 ? 4 : head_dim == 256 ? 2 : 1;
+}
+
+/* Chunks of a long row, so that one row keeps some 132 cores busy. Of the model alone: it says how sums are cut. */
+static inline uint32_t attn_group_chunks(uint32_t head_dim, uint32_t n_kv)
+{
+    uint32_t n = 132 * attn_group_per_core(head_dim) / n_kv;
+    return n < 2 ? 2 : n > AG_MAX_CHUNKS ? AG_MAX_CHUNKS : n;
+}
+
+/* Positions of a chunk, a multiple of AG_POS and of chunk_min, for a row that sees n; chunks begin at multiples of it. At
+ * most `chunks` of them then, 2 or more. */
+static inline uint32_t attn_group_chunk(uint32_t n, uint32_t chunks, uint32_t chunk_min)
+{
+    uint32_t c = (n + chunks - 2) / (chunks - 1);
+    return (c + chunk_min - 1) / chunk_min * chunk_min;
+}
+
+/* Shared memory of attn_group_*, as kernels/attn_group.c lays it out, bytes. */
+struct ag_shared {
+    uint32_t rows, q, s, ml, o, end;
+};
+static inline struct ag_shared ag_shared(uint32_t head_dim, uint32_t warps)
+{
+    uint32_t parts = warps / (head_dim / 64); /* of a tile's positions: each has an o */
+    struct ag_shared x = { .rows = 16 };
+    x.q = x.rows + 4 * (AG_MAX_ROWS + 16);
+    x.s = x.q + 2 * 2 * AG_HEADS * (head_dim + AG_Q_PAD);
+    x.ml = x.s + 4 * 2 * AG_HEADS * AG_S_LD;
+    x.o = x.ml + 4 * 2 * AG_HEADS * AG_JOIN;
+    x.end = x.o + 4 * parts * AG_HEADS * head_dim;
+    return x;
+}
+
 /* ROPE_KV: work-groups along y (a warp per head), and shared memory. */
 static inline uint32_t rope_kv_groups(uint32_t n_head, uint32_t n_kv)
 {

@@ -356,7 +356,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
         break;
     }
     case CMD_ATTN:
-        if (!d->prompt || !dispatch_prompt_attn(d, args))
+        if ((!d->prompt || !dispatch_prompt_attn(d, args)) && !dispatch_group_attn(d, args))
             decode_attn(d, args);
         break;
     case CMD_GDN:

@@ -1,7 +1,9 @@
-/* rt/dispatch_attn.c: attention of prompts. */
+/* rt/dispatch_attn.c: attention on matrix units: of prompts, and of single rows. */
 #include <string.h>
 
+#include "base/ckd.h"
 #include "kernels/attn_prompt.h"
+#include "kernels/attn_shared.h"
 #include "rt/dispatch_impl.h"
 
 enum { WARPS_SMALL = 4 };
@@ -39,5 +41,29 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     memcpy(&k, a, sizeof *a);
     uint32_t step = attn_prompt_rows(warps, group);
     dispatch_add(d, wide ? c.wide : c.small, a->n_kv, (rows + step - 1) / step, 1, shared, &k);
+    return true;
+}
+
+/* The steps of a stream of few rows are cut in chunks; of a prompt, where no other kernel takes its heads, a row is one. */
+bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
+{
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv, dim = a->head_dim;
+    uint32_t seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
+    enum kernel_id id = dim == 64 ? K_attn_group_h64 : dim == 128 ? K_attn_group_h128 : dim == 256 ? K_attn_group_h256
+                                                                                                  : K_attn_group_h512;
+    if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || (dim != 64 && dim != 128 && dim != 256 && dim != 512))
+        return false;
+    uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
+    kl_attn k = { 0 };
+    memcpy(&k, a, sizeof *a);
+    k.chunk_min = AG_POS;
+    k.splits = 1;
+    if (!d->prompt && seen > AG_POS) {
+        k.splits = attn_group_chunks(dim, a->n_kv);
+        k.splits = MIN(k.splits, seen / AG_POS + 2);
+        k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
+        k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
+    }
+    dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
     return true;
 }

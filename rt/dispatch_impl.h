@@ -63,6 +63,7 @@ bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmu
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a);
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a);
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a);
+bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a);
 bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
 bool dispatch_many_router(struct dispatcher *d, const ka_router *a);
 /* The decode class of GDN, rt/dispatch_gdn.c. */

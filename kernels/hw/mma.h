@@ -14,6 +14,13 @@
  *
  * All 32 lanes call these. ld is a multiple of 8, pointers are aligned to 16 bytes.
  *
+ * Not on AMD, one instruction (g = lane / 4, t = lane % 4, words are pairs along k, the lower k in the lower half):
+ *     kd_mma_half(c, a, b0, b1);                  c[0], c[1] are row g, columns 2 t and 2 t + 1, c[2], c[3] row g + 8; a.r
+ *                                                 rows g, g + 8 at k = 2 t, then both at k = 8 + 2 t; b0, b1 column g at
+ *                                                 the same two. k may be permuted, the same way in A and B
+ *     kd_low_halves(x, y), kd_high_halves(x, y)   a pair of their lower or upper halves, x's in the lower one
+ *     kd_codes_half2(codes, i, scale)             bytes 2 i and 2 i + 1 as signed codes in f16, times the f16 scale, rounded
+ *
  *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`
  *     kd_copy_commit();                           closes a group of copies
  *     kd_copy_wait_1(); kd_copy_wait_0();         the lane's groups are there, but for the newest 1 or 0; then
@@ -156,6 +163,28 @@ KD_FN kd_frag kd_frag_b(KD_SHARED const uint16_t *s, uint32_t ld)
     return f;
 }
 
+KD_FN uint32_t kd_low_halves(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+KD_FN uint32_t kd_high_halves(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+/* A byte plus 128 as the low bits of 1024, then 1152 less: the code, exactly. */
+KD_FN uint32_t kd_codes_half2(uint32_t codes, uint32_t i, uint16_t scale)
+{
+    uint32_t u = codes ^ 0x80808080u, r;
+    __asm__("{\n\t.reg .b32 x, s;\n\tprmt.b32 x, %1, 0x64646464, %2;\n\tsub.rn.f16x2 x, x, %4;\n\tmov.b32 s, {%3, %3};\n\t"
+            "mul.rn.f16x2 %0, x, s;\n\t}"
+            : "=r"(r)
+            : "r"(u), "r"(i ? 0x4342u : 0x4140u), "h"(scale), "r"(0x64806480u));
+    return r;
+}
 KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
 {
     __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -189,23 +218,47 @@ KD_FN kd_frag kd_frag_b(const uint16_t *s, uint32_t ld)
     return (kd_frag){ { kd_pair(s, ld), kd_pair(s + 8 * ld, ld), kd_pair(s + 8, ld), kd_pair(s + 8 * ld + 8, ld) } };
 }
 
-/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
-KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+KD_FN uint32_t kd_low_halves(uint32_t x, uint32_t y) { return (x & 0xffff) | y << 16; }
+KD_FN uint32_t kd_high_halves(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xffff0000); }
+KD_FN uint32_t kd_codes_half2(uint32_t codes, uint32_t i, uint16_t scale)
 {
-    uint32_t rows[2][8];
-    for (uint32_t i = 0; i < 16; i++) /* words: k in pairs */
-        rows[i / 8][i % 8] = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
-    for (uint32_t j = 0; j < 4; j++) { /* columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 */
+    float d = f16_to_f32(scale);
+    return kd_half2((float)(int8_t)(codes >> 16 * i) * d, (float)(int8_t)(codes >> (16 * i + 8)) * d);
+}
+
+/* rows: the lane's two rows of A, words of k in pairs; b0, b1: as in kd_mma_half */
+KD_FN void kd_mma_rows(float *d, uint32_t rows[2][8], uint32_t b0, uint32_t b1)
+{
+    for (uint32_t j = 0; j < 2; j++) { /* columns 2 t and 2 t + 1 */
         uint32_t col[8];
         for (uint32_t i = 0; i < 8; i++)
-            col[i] = kd_shfl_u32(b.r[j / 2 * 2 + i / 4], (kd_lane() % 4 * 2 + j % 2) * 4 + i % 4);
+            col[i] = kd_shfl_u32(i < 4 ? b0 : b1, (kd_lane() % 4 * 2 + j) * 4 + i % 4);
         for (uint32_t r = 0; r < 2; r++) {
-            float *v = &c->v[j / 2 * 4 + 2 * r + j % 2];
+            float *v = &d[2 * r + j];
             for (uint32_t k = 0; k < 16; k++)
                 *v = k_fma(f16_to_f32((uint16_t)(rows[r][k / 2] >> 16 * (k % 2))),
                            f16_to_f32((uint16_t)(col[k / 2] >> 16 * (k % 2))), *v);
         }
     }
+}
+/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
+KD_FN void kd_frag_rows(kd_frag a, uint32_t rows[2][8])
+{
+    for (uint32_t i = 0; i < 16; i++)
+        rows[i / 8][i % 8] = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
+}
+KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
+{
+    uint32_t rows[2][8];
+    kd_frag_rows(a, rows);
+    kd_mma_rows(d, rows, b0, b1);
+}
+KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+{
+    uint32_t rows[2][8];
+    kd_frag_rows(a, rows);
+    kd_mma_rows(c->v, rows, b.r[0], b.r[1]);
+    kd_mma_rows(c->v + 4, rows, b.r[2], b.r[3]);
 }
 
 #endif

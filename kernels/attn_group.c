@@ -1,0 +1,443 @@
+/* kernels/attn_group.c: attention of single rows, all query heads of a kv head from one read of its cache.
+ * Grid x: work-groups, which share out the (row, chunk of positions, kv head) triples of the step.
+ *
+ * A chunk goes by tiles of 64 positions from multiples of 64 on. Scores: a warp has an equal part of the positions and
+ * multiplies all heads with them, S = Q K^T, q split into two f16 that lie in rows 0 to 7 and 8 to 15 of the matrix
+ * instruction, so that q counts with 22 bits. The scores meet in shared memory, and every warp takes the same maximum of
+ * the tile. Values: a warp has 64 dimensions and an equal part of the positions, O^T += V^T P^T, p in two f16 likewise.
+ * K and V come from memory straight into the registers of the instructions' operands: a lane's 16 bytes are 8 dimensions
+ * of one position, and both dimensions and positions are permuted to fit, in both operands alike.
+ *
+ * The last work-group to finish one of a row's chunks merges them, up to 16 at a time, ascending. How a row is cut
+ * follows from the model and from the row's own position (kernels/attn_shared.h; doc/arithmetic.md has the order). */
+#include <stdbool.h>
+
+#include "kernels/attn_end.h"
+#include "kernels/attn_shared.h"
+#include "kernels/hw/mma.h"
+#include "kernels/kdev.h"
+#include "kernels/klaunch.h"
+#include "kernels/kv.h"
+
+enum { AG_N = 8 }; /* positions of an instruction */
+
+/* What a work-group does at a time. */
+struct ag_item {
+    uint32_t row, kvh, slot, group;
+    uint32_t chunk, n_chunks; /* of the row's */
+    uint32_t from, to;        /* positions    */
+};
+
+/* Shared memory. starts: of the rows, in chunks; the last one is their sum. */
+KD_FN KD_SHARED uint32_t *sh_arrived(void) { return KD_SHARED_AT(uint32_t, 0); }
+KD_FN KD_SHARED uint32_t *sh_starts(void) { return KD_SHARED_AT(uint32_t, ag_shared(64, 4).rows); }
+KD_FN KD_SHARED uint16_t *sh_q(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(uint16_t, ag_shared(HD, W).q); }
+KD_FN KD_SHARED float *sh_s(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).s); }
+KD_FN KD_SHARED float *sh_ml(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).ml); }
+KD_FN KD_SHARED float *sh_o(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).o); }
+
+/* ---- who does what ---- */
+
+struct ag_cut {
+    uint32_t lo, size, first, n; /* first position seen; positions of a chunk; index of its first chunk; chunks */
+};
+KD_FN struct ag_cut ag_cut(const kl_attn *a, uint32_t pos)
+{
+    struct ag_cut c = { .lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, .n = 1 };
+    if (a->splits > 1) {
+        c.size = attn_group_chunk(pos + 1 - c.lo, a->splits, a->chunk_min);
+        c.first = c.lo / c.size;
+        c.n = pos / c.size - c.first + 1;
+    }
+    return c;
+}
+
+/* The first warp adds up the rows' chunks. Returns their number. */
+KD_FN uint32_t ag_count(const kl_attn *a, uint32_t n_rows)
+{
+    KD_SHARED uint32_t *starts = sh_starts();
+    if (kd_warp() == 0) {
+        uint32_t sum = 0;
+        for (uint32_t r0 = 0; r0 < n_rows; r0 += KD_WARP) {
+            uint32_t r = r0 + kd_lane(), n = r < n_rows ? ag_cut(a, kd_row(a->step, r)->pos).n : 0, upto = n;
+            KD_UNROLL
+            for (uint32_t d = 1; d < KD_WARP; d <<= 1) {
+                uint32_t below = kd_shfl_u32(upto, (kd_lane() - d) % KD_WARP);
+                upto += kd_lane() >= d ? below : 0;
+            }
+            if (r < n_rows)
+                starts[r] = sum + upto - n;
+            sum += kd_shfl_u32(upto, KD_WARP - 1);
+        }
+        if (kd_lane() == 0)
+            starts[n_rows] = sum;
+    }
+    kd_barrier();
+    return starts[n_rows];
+}
+
+/* Item i of the step's. */
+KD_FN struct ag_item ag_item(const kl_attn *a, uint32_t n_rows, uint32_t i)
+{
+    struct ag_item it = { .kvh = i % a->n_kv, .group = a->n_head / a->n_kv };
+    uint32_t u = i / a->n_kv;
+    if (a->splits == 1) {
+        it.row = u;
+        u = 0;
+    } else if (n_rows > 1) {
+        KD_SHARED const uint32_t *starts = sh_starts();
+        uint32_t lo = 0, hi = n_rows;
+        while (hi - lo > 1) {
+            uint32_t mid = (lo + hi) / 2;
+            bool below = starts[mid] <= u;
+            lo = below ? mid : lo;
+            hi = below ? hi : mid;
+        }
+        it.row = lo;
+        u -= starts[lo];
+    }
+    KD_GLOBAL const ka_row *row = kd_row(a->step, it.row);
+    uint32_t pos = row->pos;
+    struct ag_cut c = ag_cut(a, pos);
+    it.slot = row->slot;
+    it.chunk = u;
+    it.n_chunks = c.n;
+    it.from = kd_max_u32((c.first + u) * c.size, c.lo);
+    it.to = a->splits == 1 ? pos + 1 : kd_min_u32((c.first + u + 1) * c.size, pos + 1);
+    return it;
+}
+
+/* ---- a chunk ---- */
+
+/* 8 values in f16, scaled: what f16 has, and codes times their scale, rounded once. */
+KD_FN kd_u32x4 kv_half8(const enum ka_kv KV, kd_u32x4 raw)
+{
+    if (KV == KA_KV_F16)
+        return raw;
+    kd_u32x4 w;
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        w[i] = kd_codes_half2(raw[i / 2], i % 2, (uint16_t)raw[2]);
+    return w;
+}
+
+/* Positions that do not count are not read: the nearest that does lies in their place. */
+KD_FN uint32_t ag_near(const struct ag_item *it, uint32_t p)
+{
+    return kd_min_u32(kd_max_u32(p, it->from), it->to - 1);
+}
+
+/* Lane (g, t): position g of each run of 8, dimensions 32 j + 8 t on. */
+KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, struct kv_head h,
+                     uint32_t p0, kd_u32x4 *k)
+{
+    const uint32_t NT = AG_POS / AG_N / W;
+    KD_UNROLL
+    for (uint32_t n = 0; n < NT; n++) {
+        uint32_t p = ag_near(it, p0 + (kd_warp() * NT + n) * AG_N + kd_lane() / 4);
+        KD_UNROLL
+        for (uint32_t j = 0; j < HD / 32; j++)
+            k[n * (HD / 32) + j] = kv_raw8(KV, h, p, HD, 32 * j + kd_lane() % 4 * 8);
+    }
+}
+
+/* Lane (g, t): positions 4 t to 4 t + 3 of each run of 16 of the warp's part, dimensions 8 g on of the warp's. */
+KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, struct kv_head h,
+                     uint32_t p0, kd_u32x4 *v)
+{
+    const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW);
+    KD_UNROLL
+    for (uint32_t s = 0; s < KS; s++) {
+        KD_UNROLL
+        for (uint32_t r = 0; r < 4; r++) {
+            uint32_t p = ag_near(it, p0 + (kd_warp() / DW * KS + s) * 16 + kd_lane() % 4 * 4 + r);
+            v[s * 4 + r] = kv_raw8(KV, h, p, HD, kd_warp() % DW * 64 + kd_lane() / 4 * 8);
+        }
+    }
+}
+
+/* The heads' q in base 2, as two f16 each: [2][AG_HEADS][HD]. */
+KD_FN void ag_load_q(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+{
+    KD_SHARED uint16_t *q = sh_q(HD, W);
+    const uint32_t low = AG_HEADS * (HD + AG_Q_PAD);
+    for (uint32_t i = kd_tid(); i < AG_HEADS * (HD / 2); i += 32 * W) {
+        uint32_t h = i / (HD / 2), d = i % (HD / 2) * 2, hi = 0, lo = 0;
+        if (h < it->group) {
+            KD_GLOBAL const kd_f32x2 *p = KD_PTR(const kd_f32x2, a->q + 4 * ((uint64_t)it->row * a->ldq +
+                                                 (uint64_t)(it->kvh * it->group + h) * a->q_hs + d));
+            float x = p[0][0] * (a->scale * LOG2E), y = p[0][1] * (a->scale * LOG2E);
+            hi = kd_half2(x, y);
+            lo = kd_half2(x - f16_to_f32((uint16_t)hi), y - f16_to_f32((uint16_t)(hi >> 16)));
+        }
+        *(KD_SHARED uint32_t *)(q + h * (HD + AG_Q_PAD) + d) = hi;
+        *(KD_SHARED uint32_t *)(q + low + h * (HD + AG_Q_PAD) + d) = lo;
+    }
+}
+
+/* The warp's scores to shared memory, [head][position]; -inf where a position does not count. */
+KD_FN void ag_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, uint32_t p0,
+                     const kd_u32x4 *k, KD_SHARED float *s)
+{
+    const uint32_t NT = AG_POS / AG_N / W, low = AG_HEADS * (HD + AG_Q_PAD);
+    uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
+    KD_SHARED const uint16_t *q = sh_q(HD, W) + g * (HD + AG_Q_PAD) + 8 * t;
+    float c[2][4] = { { 0 } };
+    KD_UNROLL
+    for (uint32_t j = 0; j < HD / 32; j++) {
+        kd_u32x4 hi = *(KD_SHARED const kd_u32x4 *)(q + 32 * j), lo = *(KD_SHARED const kd_u32x4 *)(q + low + 32 * j);
+        KD_UNROLL
+        for (uint32_t n = 0; n < NT; n++) {
+            kd_u32x4 x = kv_half8(KV, k[n * (HD / 32) + j]);
+            kd_mma_half(c[n], (kd_frag){ { hi[0], lo[0], hi[1], lo[1] } }, x[0], x[1]);
+            kd_mma_half(c[n], (kd_frag){ { hi[2], lo[2], hi[3], lo[3] } }, x[2], x[3]);
+        }
+    }
+    KD_UNROLL
+    for (uint32_t n = 0; n < NT; n++) {
+        uint32_t at = (kd_warp() * NT + n) * AG_N + 2 * t, p = p0 + at;
+        kd_f32x2 y = { p >= it->from && p < it->to ? c[n][0] + c[n][2] : NEG_INF,
+                       p + 1 >= it->from && p + 1 < it->to ? c[n][1] + c[n][3] : NEG_INF };
+        *(KD_SHARED kd_f32x2 *)(s + g * AG_S_LD + at) = y;
+    }
+}
+
+/* What a warp keeps: m and l of head g (l of the lane's positions), o[i] dimensions 8 g + 2 i and the next one of heads
+ * 2 t and 2 t + 1. */
+struct ag_sum {
+    float m, l, o[4][4];
+};
+
+KD_FN void ag_values(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const kd_u32x4 *v,
+                     KD_SHARED const float *s, struct ag_sum *sum)
+{
+    const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW);
+    uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
+    float top = NEG_INF, l = 0.0f;
+    s += g * AG_S_LD + 4 * t;
+    KD_UNROLL
+    for (uint32_t i = 0; i < AG_POS / 16; i++) {
+        kd_f32x4 x = *(KD_SHARED const kd_f32x4 *)(s + 16 * i);
+        top = kd_max(kd_max(x[0], x[1]), kd_max(kd_max(x[2], x[3]), top));
+    }
+    KD_UNROLL
+    for (uint32_t b = 1; b < 4; b <<= 1)
+        top = kd_max(kd_shfl_xor_f32(top, b), top);
+    top = kd_max(sum->m, top);
+    float decay = kd_exp2(sum->m - top), by0 = kd_shfl_f32(decay, 8 * t), by1 = kd_shfl_f32(decay, 8 * t + 4);
+    sum->m = top;
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        sum->o[i][0] *= by0;
+        sum->o[i][1] *= by1;
+        sum->o[i][2] *= by0;
+        sum->o[i][3] *= by1;
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < KS; k++) {
+        kd_f32x4 x = *(KD_SHARED const kd_f32x4 *)(s + (kd_warp() / DW * KS + k) * 16);
+        float p[4];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            p[i] = kd_exp2(x[i] - top);
+            l += p[i];
+        }
+        uint32_t hi[2], lo[2];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 2; i++) {
+            hi[i] = kd_half2(p[2 * i], p[2 * i + 1]);
+            lo[i] = kd_half2(p[2 * i] - f16_to_f32((uint16_t)hi[i]), p[2 * i + 1] - f16_to_f32((uint16_t)(hi[i] >> 16)));
+        }
+        kd_u32x4 w[4];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            w[i] = kv_half8(KV, v[k * 4 + i]);
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            kd_frag f = { { kd_low_halves(w[0][i], w[1][i]), kd_high_halves(w[0][i], w[1][i]),
+                            kd_low_halves(w[2][i], w[3][i]), kd_high_halves(w[2][i], w[3][i]) } };
+            kd_mma_half(sum->o[i], f, hi[0], hi[1]);
+            kd_mma_half(sum->o[i], f, lo[0], lo[1]);
+        }
+    }
+    sum->l = k_fma(sum->l, decay, l);
+}
+
+/* m and l of a part at sh_ml + 16 part: [AG_HEADS][2]; o at sh_o [part][AG_HEADS][HD]. */
+KD_FN void ag_leave(const uint32_t HD, const uint32_t W, struct ag_sum *sum)
+{
+    const uint32_t DW = HD / 64;
+    uint32_t g = kd_lane() / 4, t = kd_lane() % 4, part = kd_warp() / DW;
+    KD_SHARED float *ml = sh_ml(HD, W) + (part * AG_HEADS + g) * 2;
+    KD_UNROLL
+    for (uint32_t b = 1; b < 4; b <<= 1)
+        sum->l += kd_shfl_xor_f32(sum->l, b);
+    if (t == 0 && kd_warp() % DW == 0) {
+        ml[0] = sum->m;
+        ml[1] = sum->l;
+    }
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        KD_SHARED kd_f32x4 *o = (KD_SHARED kd_f32x4 *)(sh_o(HD, W) + (part * AG_HEADS + 2 * t + h) * HD +
+                                                       kd_warp() % DW * 64 + 8 * g);
+        o[0] = (kd_f32x4){ sum->o[0][h], sum->o[0][2 + h], sum->o[1][h], sum->o[1][2 + h] };
+        o[1] = (kd_f32x4){ sum->o[2][h], sum->o[2][2 + h], sum->o[3][h], sum->o[3][2 + h] };
+    }
+}
+
+/* Where a chunk's o, m, l lie for head h of the item's. */
+KD_FN KD_GLOBAL float *ag_part(const kl_attn *a, const struct ag_item *it, uint32_t HD, uint32_t h, uint32_t chunk)
+{
+    uint64_t head = (uint64_t)it->row * a->n_head + it->kvh * it->group + h;
+    return KD_PTR(float, a->part) + (head * a->splits + chunk) * (HD + AG_PART_PAD);
+}
+
+/* o of four dimensions of a head, of all its positions (last) or of those that chunk `to` stands for. */
+KD_FN void ag_write4(const kl_attn *a, const struct ag_item *it, const uint32_t HD, uint32_t h, uint32_t d, float m, float l,
+                     const float *o, bool last, uint32_t to)
+{
+    if (last) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            attn_write(a, it->row, HD, it->kvh * it->group + h, d + i, m, l, o[i]);
+        return;
+    }
+    KD_GLOBAL float *p = ag_part(a, it, HD, h, to);
+    *(KD_GLOBAL kd_f32x4 *)(p + d) = (kd_f32x4){ o[0], o[1], o[2], o[3] };
+    if (d == 0)
+        *(KD_GLOBAL kd_f32x2 *)(p + HD) = (kd_f32x2){ m, l };
+}
+
+/* The parts of the work-group's tiles, which share m: their sums. */
+KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+{
+    const uint32_t PARTS = W / (HD / 64);
+    KD_SHARED const float *ml = sh_ml(HD, W), *os = sh_o(HD, W);
+    for (uint32_t i = kd_tid(); i < it->group * (HD / 4); i += 32 * W) {
+        uint32_t h = i / (HD / 4), d = i % (HD / 4) * 4;
+        float l = 0.0f, o[4] = { 0 };
+        KD_UNROLL
+        for (uint32_t p = 0; p < PARTS; p++) {
+            kd_f32x4 x = *(KD_SHARED const kd_f32x4 *)(os + (p * AG_HEADS + h) * HD + d);
+            l += ml[(p * AG_HEADS + h) * 2 + 1];
+            KD_UNROLL
+            for (uint32_t k = 0; k < 4; k++)
+                o[k] += x[k];
+        }
+        ag_write4(a, it, HD, h, d, ml[2 * h], l, o, it->n_chunks == 1, it->chunk);
+    }
+}
+
+/* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of chunk `at`. */
+KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at, uint32_t by,
+                   uint32_t n, bool last)
+{
+    KD_SHARED float *ml = sh_ml(HD, W);
+    for (uint32_t i = kd_tid(); i < it->group * n; i += 32 * W) {
+        kd_f32x2 x = *(KD_GLOBAL const kd_f32x2 *)(ag_part(a, it, HD, i / n, at + i % n * by) + HD);
+        ml[2 * (i / n * AG_JOIN + i % n)] = x[0];
+        ml[2 * (i / n * AG_JOIN + i % n) + 1] = x[1];
+    }
+    kd_barrier();
+    for (uint32_t i = kd_tid(); i < it->group * (HD / 4); i += 32 * W) {
+        uint32_t h = i / (HD / 4), d = i % (HD / 4) * 4;
+        KD_SHARED const float *mine = ml + 2 * h * AG_JOIN;
+        kd_f32x4 v[AG_JOIN];
+        KD_UNROLL
+        for (uint32_t k = 0; k < AG_JOIN; k++)
+            v[k] = *(KD_GLOBAL const kd_f32x4 *)(ag_part(a, it, HD, h, at + kd_min_u32(k, n - 1) * by) + d);
+        float m = mine[0], l = 0.0f, o[4] = { 0 };
+        for (uint32_t k = 1; k < n; k++)
+            m = kd_max(mine[2 * k], m);
+        KD_UNROLL
+        for (uint32_t k = 0; k < AG_JOIN; k++) {
+            if (k >= n)
+                break;
+            float f = kd_exp2(mine[2 * k] - m);
+            l = k_fma(mine[2 * k + 1], f, l);
+            KD_UNROLL
+            for (uint32_t c = 0; c < 4; c++)
+                o[c] = k_fma(v[k][c], f, o[c]);
+        }
+        ag_write4(a, it, HD, h, d, m, l, o, last, at);
+    }
+    kd_barrier();
+}
+
+/* Counts an arrival; whether it is the last of n. */
+KD_FN bool ag_is_last(KD_GLOBAL uint32_t *counter, uint32_t n)
+{
+    kd_barrier();
+    if (kd_tid() == 0)
+        *sh_arrived() = kd_arrive(counter, n);
+    kd_barrier();
+    return *sh_arrived() == n - 1;
+}
+
+/* A chunk is in its place: whoever is last of 16 merges them, and whoever is last of those merges the rest. */
+KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+{
+    KD_GLOBAL uint32_t *counters = KD_PTR(uint32_t, a->counters) +
+                                   ((uint64_t)it->row * a->n_kv + it->kvh) * (AG_JOIN + 1);
+    uint32_t at = it->chunk / AG_JOIN * AG_JOIN, n = kd_min_u32(it->n_chunks - at, AG_JOIN);
+    uint32_t joins = kd_div_up(it->n_chunks, AG_JOIN);
+    if (!ag_is_last(counters + it->chunk / AG_JOIN, n))
+        return;
+    ag_join(a, it, HD, W, at, 1, n, joins == 1);
+    if (joins > 1 && ag_is_last(counters + AG_JOIN, joins))
+        ag_join(a, it, HD, W, 0, AG_JOIN, joins, true);
+}
+
+KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
+{
+    const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW), NT = AG_POS / AG_N / W;
+    struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    struct kv_head vh = kv_head(a->vc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    kd_u32x4 k[16], v[16];
+    struct ag_sum sum = { .m = NEG_INF };
+    _Static_assert(sizeof k / sizeof *k == 512 / 32, "heads of 512");
+    (void)KS, (void)NT;
+    uint32_t p0 = it->from / AG_POS * AG_POS;
+    ag_load_k(KV, HD, W, it, kh, p0, k);
+    ag_load_v(KV, HD, W, it, vh, p0, v);
+    ag_load_q(a, it, HD, W);
+    kd_barrier(); /* q is there */
+    for (uint32_t turn = 0; p0 < it->to; turn ^= 1) { /* scores take turns in two places: the other may still be read */
+        KD_SHARED float *s = sh_s(HD, W) + turn * AG_HEADS * AG_S_LD;
+        ag_scores(KV, HD, W, it, p0, k, s);
+        p0 += AG_POS;
+        if (p0 < it->to)
+            ag_load_k(KV, HD, W, it, kh, p0, k);
+        kd_barrier();
+        ag_values(KV, HD, W, v, s, &sum);
+        if (p0 < it->to)
+            ag_load_v(KV, HD, W, it, vh, p0, v);
+    }
+    ag_leave(HD, W, &sum);
+    kd_barrier();
+    ag_combine(a, it, HD, W);
+    if (it->n_chunks > 1)
+        ag_finish(a, it, HD, W);
+}
+
+KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), n = n_rows;
+    if (a->splits > 1)
+        n = n_rows == 1 ? ag_cut(a, kd_row(a->step, 0)->pos).n : ag_count(a, n_rows);
+    for (uint32_t i = kd_group_x(); i < n * a->n_kv; i += kd_groups_x()) {
+        struct ag_item it = ag_item(a, n_rows, i);
+        if (a->kv_type == KA_KV_F16)
+            ag_chunk(a, &it, KA_KV_F16, HD, W);
+        else
+            ag_chunk(a, &it, KA_KV_Q8_0, HD, W);
+        kd_barrier(); /* shared memory is free for the next one */
+    }
+}
+
+KD_KERNEL(k_attn_group_h64, kl_attn) { ag_kernel(&a, 64, 4); }
+KD_KERNEL(k_attn_group_h128, kl_attn) { ag_kernel(&a, 128, 4); }
+KD_KERNEL(k_attn_group_h256, kl_attn) { ag_kernel(&a, 256, 8); }
+KD_KERNEL(k_attn_group_h512, kl_attn) { ag_kernel(&a, 512, 8); }
