@@ -1,4 +1,5 @@
 /* rt/dispatch_attn.c: attention on matrix units: of prompts, and of single rows. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -56,14 +57,19 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    k.chunk_min = AG_POS;
+    /* variants to be measured; the losers go */
+    const char *chunk = getenv("ZINC_TRY_ATTN_CHUNK"), *core = getenv("ZINC_TRY_ATTN_CORE");
+    uint32_t per_core = core ? (uint32_t)atoi(core) : attn_group_per_core(dim);
+    if (getenv("ZINC_TRY_ATTN_OLD") && dim != 512)
+        return false;
+    k.chunk_min = chunk ? (uint32_t)atoi(chunk) : AG_POS;
     k.splits = 1;
     if (!d->prompt && seen > AG_POS) {
-        k.splits = attn_group_chunks(dim, a->n_kv);
+        k.splits = MAX(2u, MIN(132 * per_core / a->n_kv, (uint32_t)AG_MAX_CHUNKS));
         k.splits = MIN(k.splits, seen / AG_POS + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
     }
-    dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
+    dispatch_add(d, id, MIN(d->t->n_cores * per_core, rows * a->n_kv * k.splits), 1, 1, shared, &k);
     return true;
 }

@@ -10,11 +10,12 @@ struct op_case {
     struct ops *(*make)(const struct op_case *c); /* engine/proof/op_make.c */
     enum qtype type;
     uint32_t rows, n_in, n_out;
+    /* attention: n_in positions are in the cache before, not q8_0 */
     uint32_t heads, kv, dim; /* attention and DeltaNet: query (k) heads, kv (v) heads, head size     */
     uint32_t flags;          /* enum op_flags                                                        */
     uint32_t arg;            /* window, experts used, DeltaNet group, ...                            */
     double max_nmse;
-    uint32_t cap;            /* of the stream, where it is more than the rows: another class of kernels */
+    uint32_t cap;            /* of the stream, 0: the rows. More: another class of kernels; less: steps of so many */
 };
 
 enum op_flags {

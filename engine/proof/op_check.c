@@ -80,7 +80,7 @@ bool op_variant(const struct op_case *c, uint32_t i, struct op_case *other, char
     enum { FEW = 7 };
     *other = *c;
     other->name = name;
-    if (c->rows <= KL_DECODE_ROWS || i > (c->rows <= KL_ROWS_MAX))
+    if (c->cap || c->rows <= KL_DECODE_ROWS || i > (c->rows <= KL_ROWS_MAX))
         return false;
     if (i == 0) {
         snprintf(name, 96, "%s, %d rows", c->name, FEW);

@@ -148,11 +148,13 @@ static enum ka_kv kv_of(const struct op_case *c)
 
 static struct ops *start_attention(const struct op_case *c, struct heads *h, bool rope_only)
 {
-    h->n_ctx = 16 * ((c->rows + 15) / 16) + 16;
+    h->n_ctx = 16 * ((c->n_in + c->rows + 15) / 16) + 16;
     h->n_slots = HAS(c, OF_SLOTS) ? 2 : 1;
     struct ops *o = ops_new(c->rows, c->cap, h->n_ctx, h->n_slots, kv_of(c));
     if (HAS(c, OF_SLOTS))
         two_slots(o, c->rows);
+    if (c->n_in)
+        ops_old_positions(o, c->n_in, c->dim);
     h->q_hs = HAS(c, OF_GATE) ? 2 * c->dim : c->dim;
     h->ldq = c->heads * h->q_hs;
     h->ldk = c->kv * c->dim;

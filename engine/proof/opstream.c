@@ -33,7 +33,7 @@ struct ops {
     _Alignas(8) uint8_t args[MAX_CMDS * ARGS];
     char strs[STRS];
     _Alignas(64) uint8_t consts[16384];
-    uint32_t total;
+    uint32_t total, old, old_dim; /* rows; positions before them, heads' size */
     bool next_is_result;
     ka_row *rows;
     ka_sample *sample; /* [total], NULL: greedy */
@@ -89,7 +89,7 @@ struct ops *ops_new(uint32_t total, uint32_t cap, uint32_t n_ctx, uint32_t n_slo
                             .patches = o->patches, .consts = o->consts, .strs = o->strs };
     memcpy(o->s.h.magic, STREAM_MAGIC, sizeof o->s.h.magic);
     o->total = total;
-    o->s.h.row_cap = o->s.h.out_cap = cap = MAX(cap, total);
+    o->s.h.row_cap = o->s.h.out_cap = cap = cap ? cap : total;
     o->s.h.n_ctx = n_ctx;
     o->s.h.n_slots = n_slots;
     o->s.h.n_vocab = 64;
@@ -102,6 +102,15 @@ struct ops *ops_new(uint32_t total, uint32_t cap, uint32_t n_ctx, uint32_t n_slo
     for (uint32_t r = 0; r < total; r++)
         o->rows[r] = (ka_row){ .token = (int32_t)(ops_random() % 64), .pos = r };
     return o;
+}
+
+void ops_old_positions(struct ops *o, uint32_t n, uint32_t head_dim)
+{
+    CHECK(o->s.h.kv_type == KA_KV_F16);
+    o->old = n;
+    o->old_dim = head_dim;
+    for (uint32_t r = 0; r < o->total; r++)
+        o->rows[r].pos += n;
 }
 
 void ops_free(struct ops *o)
@@ -342,6 +351,20 @@ int ops_finish(struct ops *o, struct err *e)
 
 /* ---- runs ---- */
 
+/* What no row has stored must not matter: NaN. Old positions: f16 from 0.125 to 1, of both signs. */
+static void fill_cache(const struct ops *o, uint8_t *mem, uint64_t bytes)
+{
+    uint64_t per_head = (uint64_t)o->s.h.n_ctx * o->old_dim;
+    for (uint64_t k = 0; k < bytes; k += 2)
+        memcpy(mem + k, o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff", 2);
+    for (uint64_t k = 0; k < bytes / 2 && o->old; k++) {
+        uint32_t r = (uint32_t)k * 2654435761u;
+        uint16_t x = (uint16_t)(0x3000 + (r >> 13) % 0xc00 + (r >> 31 << 15));
+        if (k % per_head < (uint64_t)o->old * o->old_dim)
+            memcpy(mem + 2 * k, &x, 2);
+    }
+}
+
 static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct err *e)
 {
     uint64_t n = o->s.h.arena_bytes[a];
@@ -352,10 +375,8 @@ static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct 
         const struct stream_buf *b = &o->bufs[i];
         if (b->arena != a)
             continue;
-        if (a == ARENA_KV) /* what no row has stored must not matter: NaN */
-            for (uint64_t k = 0; k < b->bytes; k += 2)
-                memcpy(mem + b->off + k, o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff",
-                       2);
+        if (a == ARENA_KV)
+            fill_cache(o, mem + b->off, b->bytes);
         else
             memset(mem + b->off, a == ARENA_STATE ? 0x7f : 0, b->bytes);
     }
@@ -511,7 +532,7 @@ int ops_run(struct ops *o, const struct ops_how *how, struct ops_result *out, st
     result_alloc(o, out);
     for (uint32_t r = 0, n; r < o->total && rc == 0; r += n) {
         n = r == 0 && how->first ? how->first : how->step ? how->step : o->total;
-        n = MIN(n, o->total - r);
+        n = MIN(MIN(n, o->total - r), o->s.h.row_cap);
         if ((rc = move_rows(o, &x, true, r, n, out, e)) == 0 && (rc = submit_rows(o, &x, r, n, e)) == 0)
             rc = move_rows(o, &x, false, r, n, out, e);
     }

@@ -35,6 +35,8 @@ uint32_t ops_ids(struct ops *o, const char *name, enum ops_use use, uint32_t n);
 float *ops_data(struct ops *o, uint32_t buf);
 /* Per output instead of per row. */
 void ops_set_outputs(struct ops *o, uint32_t buf);
+/* Rows begin at position n; what lies before is random numbers in an f16 cache of heads of head_dim. */
+void ops_old_positions(struct ops *o, uint32_t n, uint32_t head_dim);
 /* Buffers that stay between steps: the cache (filled with NaN), the state. */
 uint32_t ops_cache(struct ops *o, const char *name, uint64_t bytes);
 uint32_t ops_state(struct ops *o, const char *name, uint64_t bytes);
