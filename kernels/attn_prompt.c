@@ -7,14 +7,13 @@
  * slot. */
 #include <stdbool.h>
 
+#include "kernels/attn_end.h"
 #include "kernels/attn_prompt.h"
-#include "kernels/kdev.h"
+#include "kernels/attn_tile.h"
 #include "kernels/hw/mma.h"
+#include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/kv.h"
-
-#define LOG2E 1.44269504f
-#define NEG_INF f32_from_bits(0xff800000u)
 
 #if defined(__AMDGCN__)
 #define AP_STAGES 1
@@ -22,17 +21,10 @@
 #define AP_STAGES 2
 #endif
 
-/* What a work-group does at a time: rows [row0, row1) of the step, of one slot. */
-struct ap_run {
-    uint32_t tile0; /* the row that pair 0 belongs to */
-    uint32_t row0, row1;
-    uint32_t group, kvh, lo, end; /* heads per kv head; positions that some row sees */
-    struct kv_head k, v;
-};
-
 KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
+KD_FN uint32_t ap_part(const uint32_t HD) { return attn_prompt_part(HD, AP_STAGES); }
 /* K and V of part of a tile take turns in one place. */
-KD_FN bool ap_in_parts(const uint32_t HD) { return attn_prompt_part(HD, AP_STAGES) < AP_POS; }
+KD_FN bool ap_in_parts(const uint32_t HD) { return ap_part(HD) < AP_POS; }
 /* stage: below AP_STAGES; v: 0 for K, 1 for V */
 KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
 {
@@ -43,47 +35,6 @@ KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
     uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_STAGES) : 2 * AP_STAGES * AP_POS;
     return ap_q() + (16 * kd_n_warps() + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
-}
-
-KD_FN uint32_t ap_first(const kl_attn *a, uint32_t pos)
-{
-    return a->window && pos >= a->window ? pos - a->window + 1 : 0;
-}
-
-/* q of the run's pairs in f16, zeros for the others. */
-KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD)
-{
-    for (uint32_t i = kd_tid(); i < 16 * kd_n_warps() * (HD / 2); i += kd_group_size()) {
-        uint32_t pair = i / (HD / 2), d = i % (HD / 2) * 2;
-        uint32_t row = r->tile0 + pair / r->group, head = r->kvh * r->group + pair % r->group;
-        uint32_t w = 0;
-        if (row >= r->row0 && row < r->row1) {
-            KD_GLOBAL const float *q = KD_PTR(const float, a->q) + (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs;
-            w = kd_half2(q[d], q[d + 1]);
-        }
-        *(KD_SHARED uint32_t *)(ap_q() + pair * (HD + AP_PAD) + d) = w;
-    }
-}
-
-/* Positions of K or V from p0 on to shared memory, a tile's or a part's, zeros from `end` on. */
-KD_FN void ap_load(const enum ka_kv KV, struct kv_head h, const uint32_t HD, uint32_t p0, uint32_t end,
-                   KD_SHARED uint16_t *s)
-{
-    for (uint32_t i = kd_tid(); i < attn_prompt_part(HD, AP_STAGES) * (HD / 8); i += kd_group_size()) {
-        uint32_t p = i / (HD / 8), d = i % (HD / 8) * 8, at = kd_min_u32(p0 + p, end - 1);
-        KD_SHARED uint16_t *to = s + p * (HD + AP_PAD) + d;
-        if (KV == KA_KV_F16) {
-            kd_copy16(to, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + d) * 2), p0 + p < end);
-            continue;
-        }
-        float x[8];
-        kd_u32x4 w = { 0, 0, 0, 0 };
-        kv_load8(KV, h, at, HD, d, x);
-        if (p0 + p < end)
-            w = (kd_u32x4){ kd_half2(x[0], x[1]), kd_half2(x[2], x[3]), kd_half2(x[4], x[5]), kd_half2(x[6], x[7]) };
-        *(KD_SHARED kd_u32x4 *)to = w;
-    }
-    kd_copy_commit();
 }
 
 /* Masks scores of positions that their rows do not see; pos, lo: of the lane's rows. */
@@ -265,7 +216,7 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     KD_UNROLL
     for (uint32_t at = 0; at < AP_POS; at += PART) {
         kd_barrier(); /* everybody is done with what lies there */
-        ap_load(KV, r->k, HD, p0 + at, r->end, ap_kv(HD, 0, 0));
+        ap_load(KV, r->k, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 0, 0));
         kd_barrier();
         ap_scores(HD, ap_kv(HD, 0, 0), s + at / 16);
     }
@@ -276,7 +227,7 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     KD_UNROLL
     for (uint32_t at = 0; at < AP_POS; at += PART) {
         kd_barrier();
-        ap_load(KV, r->v, HD, p0 + at, r->end, ap_kv(HD, 1, 0));
+        ap_load(KV, r->v, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 1, 0));
         kd_barrier();
         if (masked && !KD_MMA_ADD_ZERO_EXACT)
             ap_values_by_row(HD, ap_kv(HD, 1, 0), s + at / 16, p0, at, pos, lo, o);
@@ -291,10 +242,10 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
     float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
     uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS];
     if (AP_STAGES == 2) {
-        ap_load(KV, r->k, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
-        ap_load(KV, r->v, HD, r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
+        ap_load(KV, r->k, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
+        ap_load(KV, r->v, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
     }
-    ap_load_q(a, r, HD);
+    ap_load_q(a, r, HD, 16 * kd_n_warps(), ap_q());
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
         uint32_t row = r->tile0 + (kd_warp() * 16 + kd_acc_slot_row(k)) / r->group;
@@ -320,14 +271,14 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         float decay[KD_ACC_SLOTS];
         if (AP_STAGES == 1) {
             kd_barrier(); /* everybody is done with the last tile */
-            ap_load(KV, r->k, HD, p0, r->end, ap_kv(HD, 0, 0));
-            ap_load(KV, r->v, HD, p0, r->end, ap_kv(HD, 1, 0));
+            ap_load(KV, r->k, HD, ap_part(HD), p0, r->end, ap_kv(HD, 0, 0));
+            ap_load(KV, r->v, HD, ap_part(HD), p0, r->end, ap_kv(HD, 1, 0));
         } else {
             kd_copy_wait_1();
         }
         kd_barrier(); /* this K is there, and everybody is done with the last tile */
         if (more)
-            ap_load(KV, r->k, HD, p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
+            ap_load(KV, r->k, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
         ap_scores(HD, ap_kv(HD, 0, stage), s);
         if (masked)
             ap_mask(s, p0, pos, lo);
@@ -340,7 +291,7 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
             kd_barrier(); /* this V is there */
         }
         if (more)
-            ap_load(KV, r->v, HD, p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
+            ap_load(KV, r->v, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
         ap_decay(HD, decay, o);
         if (masked && !KD_MMA_ADD_ZERO_EXACT)
             ap_values_by_row(HD, ap_kv(HD, 1, stage), s, p0, 0, pos, lo, o);
@@ -363,13 +314,7 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
     r.tile0 = (tiles - 1 - kd_group_y()) * step; /* the longest first */
     uint32_t end = kd_min_u32(r.tile0 + step, n_rows);
     for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
-        uint32_t slot = kd_row(a->step, r.row0)->slot;
-        for (r.row1 = r.row0 + 1; r.row1 < end && kd_row(a->step, r.row1)->slot == slot;)
-            r.row1++;
-        r.lo = ap_first(a, kd_row(a->step, r.row0)->pos);
-        r.end = kd_row(a->step, r.row1 - 1)->pos + 1;
-        r.k = kv_head(a->kc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r.kvh);
-        r.v = kv_head(a->vc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r.kvh);
+        ap_next_run(a, &r, HD, end);
         if (a->kv_type == KA_KV_F16)
             ap_run(a, &r, HD, KA_KV_F16);
         else

@@ -33,4 +33,28 @@ static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_di
     return 2 * ((16 * warps + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }
 
+/* ---- kernels/attn_prompt_wide.c: heads of 512 ---- */
+
+enum {
+    APW_DIM = 512,
+    APW_WARPS = 8, /* two for 16 pairs */
+    APW_PAIRS = 16 * APW_WARPS / 2,
+    APW_P_LD = AP_POS + AP_PAD,
+};
+
+/* Shared memory, bytes from the start: q of the pairs, a tile of K and one of V, the probabilities, and a number for each
+ * row of each warp. */
+struct apw_shared {
+    uint32_t k, v, p, rows, end;
+};
+static inline struct apw_shared apw_shared(void)
+{
+    struct apw_shared x = { .k = 2 * APW_PAIRS * (APW_DIM + AP_PAD) };
+    x.v = x.k + 2 * AP_POS * (APW_DIM + AP_PAD);
+    x.p = x.v + 2 * AP_POS * (APW_DIM + AP_PAD);
+    x.rows = x.p + 2 * APW_PAIRS * APW_P_LD;
+    x.end = x.rows + 4 * 16 * APW_WARPS;
+    return x;
+}
+
 #endif

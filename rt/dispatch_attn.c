@@ -24,11 +24,25 @@ static bool choice(uint32_t head_dim, struct choice *c)
     }
 }
 
+static bool wide_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, uint32_t group)
+{
+    kl_attn k = { 0 };
+    uint32_t shared = apw_shared().end;
+    if (!d->t->mma8 || shared > d->t->shared_max || a->kv_type == KA_KV_F32 || group > APW_PAIRS || !(a->scale > 0.0f))
+        return false;
+    memcpy(&k, a, sizeof *a);
+    uint32_t step = APW_PAIRS / group;
+    dispatch_add(d, K_attn_prompt_h512, a->n_kv, (rows + step - 1) / step, 1, shared, &k);
+    return true;
+}
+
 /* Wide work-groups read the cache less often; small ones share a short prompt among more cores. */
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     struct choice c;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
+    if (a->head_dim == APW_DIM)
+        return wide_heads(d, a, rows, group);
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
         (d->t->prompt_head_max && a->head_dim > d->t->prompt_head_max))
         return false;

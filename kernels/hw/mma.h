@@ -226,36 +226,39 @@ KD_FN uint32_t kd_codes_half2(uint32_t codes, uint32_t i, uint16_t scale)
     return kd_half2((float)(int8_t)(codes >> 16 * i) * d, (float)(int8_t)(codes >> (16 * i + 8)) * d);
 }
 
-/* rows: the lane's two rows of A, words of k in pairs; b0, b1: as in kd_mma_half */
-KD_FN void kd_mma_rows(float *d, uint32_t rows[2][8], uint32_t b0, uint32_t b1)
+/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
+KD_FN void kd_frag_rows(kd_frag a, float rows[2][16])
 {
-    for (uint32_t j = 0; j < 2; j++) { /* columns 2 t and 2 t + 1 */
-        uint32_t col[8];
-        for (uint32_t i = 0; i < 8; i++)
-            col[i] = kd_shfl_u32(i < 4 ? b0 : b1, (kd_lane() % 4 * 2 + j) * 4 + i % 4);
-        for (uint32_t r = 0; r < 2; r++) {
-            float *v = &d[2 * r + j];
-            for (uint32_t k = 0; k < 16; k++)
-                *v = k_fma(f16_to_f32((uint16_t)(rows[r][k / 2] >> 16 * (k % 2))),
-                           f16_to_f32((uint16_t)(col[k / 2] >> 16 * (k % 2))), *v);
-        }
+    for (uint32_t i = 0; i < 16; i++) { /* words: k in pairs */
+        uint32_t w = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
+        rows[i / 8][i % 8 * 2] = f16_to_f32((uint16_t)w);
+        rows[i / 8][i % 8 * 2 + 1] = f16_to_f32((uint16_t)(w >> 16));
     }
 }
-/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
-KD_FN void kd_frag_rows(kd_frag a, uint32_t rows[2][8])
+/* b0, b1: as in kd_mma_half */
+KD_FN void kd_mma_rows(float *d, float rows[2][16], uint32_t b0, uint32_t b1)
 {
-    for (uint32_t i = 0; i < 16; i++)
-        rows[i / 8][i % 8] = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
+    for (uint32_t j = 0; j < 2; j++) { /* columns 2 t and 2 t + 1 */
+        float col[16];
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t w = kd_shfl_u32(i < 4 ? b0 : b1, (kd_lane() % 4 * 2 + j) * 4 + i % 4);
+            col[2 * i] = f16_to_f32((uint16_t)w);
+            col[2 * i + 1] = f16_to_f32((uint16_t)(w >> 16));
+        }
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t k = 0; k < 16; k++)
+                d[2 * r + j] = k_fma(rows[r][k], col[k], d[2 * r + j]);
+    }
 }
 KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
 {
-    uint32_t rows[2][8];
+    float rows[2][16];
     kd_frag_rows(a, rows);
     kd_mma_rows(d, rows, b0, b1);
 }
 KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
 {
-    uint32_t rows[2][8];
+    float rows[2][16];
     kd_frag_rows(a, rows);
     kd_mma_rows(c->v, rows, b.r[0], b.r[1]);
     kd_mma_rows(c->v + 4, rows, b.r[2], b.r[3]);
