@@ -45,7 +45,7 @@ KD_FN struct ag_cut ag_cut(const kl_attn *a, uint32_t pos)
 {
     struct ag_cut c = { .lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, .n = 1 };
     if (a->splits > 1) {
-        c.size = attn_group_chunk(pos + 1 - c.lo, a->splits, a->chunk_min);
+        c.size = attn_group_chunk(pos + 1 - c.lo, a->splits, a->chunk_min & ~1u);
         c.first = c.lo / c.size;
         c.n = pos / c.size - c.first + 1;
     }
@@ -153,6 +153,22 @@ KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
             uint32_t p = ag_near(it, p0 + (kd_warp() / DW * KS + s) * 16 + kd_lane() % 4 * 4 + r);
             v[s * 4 + r] = kv_raw8(KV, h, p, HD, kd_warp() % DW * 64 + kd_lane() / 4 * 8);
         }
+    }
+}
+
+/* The first tile of an item on its way into the level-2 cache. */
+KD_FN void ag_prefetch(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
+{
+    const uint32_t PER_LINE = KV == KA_KV_F16 ? 64 : 128, LINES = HD < PER_LINE ? 1 : HD / PER_LINE;
+    struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    struct kv_head vh = kv_head(a->vc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    for (uint32_t i = kd_tid(); i < AG_POS * LINES; i += 32 * W) {
+        uint32_t p = it->from / AG_POS * AG_POS + i / LINES;
+        uint64_t at = ((uint64_t)p * HD + i % LINES * PER_LINE) * (KV == KA_KV_F16 ? 2 : 1);
+        if (p < it->from || p >= it->to)
+            continue;
+        kd_prefetch(KD_PTR(const uint8_t, kh.codes + at));
+        kd_prefetch(KD_PTR(const uint8_t, vh.codes + at));
     }
 }
 
@@ -388,19 +404,24 @@ KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t 
         ag_join(a, it, HD, W, 0, AG_JOIN, joins, true);
 }
 
-KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
+/* A chunk of item `it`. next_i: the work-group's next item, of `end`; what it is goes to *next, nothing if there is none. */
+KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
+                    struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
 {
-    const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW), NT = AG_POS / AG_N / W;
     struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
     struct kv_head vh = kv_head(a->vc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
-    kd_u32x4 k[16], v[16];
+    kd_u32x4 k[512 / 32], v[AG_POS / 4];
     struct ag_sum sum = { .m = NEG_INF };
-    _Static_assert(sizeof k / sizeof *k == 512 / 32, "heads of 512");
-    (void)KS, (void)NT;
     uint32_t p0 = it->from / AG_POS * AG_POS;
     ag_load_k(KV, HD, W, it, kh, p0, k);
     ag_load_v(KV, HD, W, it, vh, p0, v);
     ag_load_q(a, it, HD, W);
+    *next = (struct ag_item){ 0 };
+    if (next_i < end) {
+        *next = ag_item(a, n_rows, next_i);
+        if (!(a->chunk_min & 1))
+            ag_prefetch(a, next, KV, HD, W);
+    }
     kd_barrier(); /* q is there */
     for (uint32_t turn = 0; p0 < it->to; turn ^= 1) { /* scores take turns in two places: the other may still be read */
         KD_SHARED float *s = sh_s(HD, W) + turn * AG_HEADS * AG_S_LD;
@@ -427,12 +448,15 @@ KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
     uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), n = n_rows;
     if (a->splits > 1)
         n = n_rows == 1 ? ag_cut(a, kd_row(a->step, 0)->pos).n : ag_count(a, n_rows);
-    for (uint32_t i = kd_group_x(); i < n * a->n_kv; i += kd_groups_x()) {
-        struct ag_item it = ag_item(a, n_rows, i);
+    uint32_t i = kd_group_x(), end = n * a->n_kv;
+    if (i >= end)
+        return;
+    for (struct ag_item it = ag_item(a, n_rows, i), next; it.n_chunks; it = next) {
+        i += kd_groups_x();
         if (a->kv_type == KA_KV_F16)
-            ag_chunk(a, &it, KA_KV_F16, HD, W);
+            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_F16, HD, W);
         else
-            ag_chunk(a, &it, KA_KV_Q8_0, HD, W);
+            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_Q8_0, HD, W);
         kd_barrier(); /* shared memory is free for the next one */
     }
 }

@@ -76,7 +76,7 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     uint32_t per_core = core ? (uint32_t)atoi(core) : attn_group_per_core(dim);
     if (getenv("ZINC_TRY_ATTN_OLD") && dim != 512)
         return false;
-    k.chunk_min = chunk ? (uint32_t)atoi(chunk) : AG_POS;
+    k.chunk_min = (chunk ? (uint32_t)atoi(chunk) : AG_POS) | (getenv("ZINC_TRY_ATTN_AHEAD") != NULL);
     k.splits = 1;
     if (!d->prompt && seen > AG_POS) {
         k.splits = MAX(2u, MIN(132 * per_core / a->n_kv, (uint32_t)AG_MAX_CHUNKS));
