@@ -1,4 +1,4 @@
-/* kernels/attn_end.h: what the kernels of attention have in common: the end of a row. Include after kernels/kdev.h. */
+/* kernels/attn_end.h: the end of a row of attention, for all its kernels. Include after kernels/kdev.h. */
 #ifndef ZINC_KERNELS_ATTN_END_H
 #define ZINC_KERNELS_ATTN_END_H
 
@@ -9,7 +9,8 @@
 #define NEG_INF f32_from_bits(0xff800000u)
 
 /* One value of a head's finished row, once m (in base 2), l and o of all positions are known. */
-KD_FN void attn_write(const kl_attn *a, uint32_t row, uint32_t hd, uint32_t head, uint32_t d, float m, float l, float o)
+KD_FN void attn_write(const kl_attn *a, uint32_t row, uint32_t hd, uint32_t head, uint32_t d, float m, float l,
+                      float o)
 {
     if (a->sinks) {
         float sink = KD_PTR(const float, a->sinks)[head] * LOG2E, both = kd_max(m, sink), by = kd_exp2(m - both);

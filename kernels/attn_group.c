@@ -3,13 +3,16 @@
  *
  * A chunk goes by tiles of 64 positions from multiples of 64 on. Scores: a warp has an equal part of the positions and
  * multiplies all heads with them, S = Q K^T, q split into two f16 that lie in rows 0 to 7 and 8 to 15 of the matrix
- * instruction, so that q counts with 22 bits. The scores meet in shared memory, and every warp takes the same maximum of
- * the tile. Values: a warp has 64 dimensions and an equal part of the positions, O^T += V^T P^T, p in two f16 likewise.
- * K and V come from memory straight into the registers of the instructions' operands: a lane's 16 bytes are 8 dimensions
- * of one position, and both dimensions and positions are permuted to fit, in both operands alike.
+ * instruction, so that q counts with 22 bits. The scores meet in shared memory, and every warp takes the same maximum
+ * of the tile. Values: a warp has 64 dimensions and an equal part of the positions, O^T += V^T P^T, p in two f16
+ * likewise. K and V come from memory straight into the registers of the instructions' operands: a lane's 16 bytes are 8
+ * dimensions of one position, and both dimensions and positions are permuted to fit, in both operands alike.
  *
  * The last work-group to finish one of a row's chunks merges them, up to 16 at a time, ascending. How a row is cut
- * follows from the model and from the row's own position (kernels/attn_shared.h; doc/arithmetic.md has the order). */
+ * follows from the model and from the row's own position (kernels/attn_shared.h; doc/arithmetic.md has the order).
+ *
+ * Sources: softmax as one goes and its merge, Milakov and Gimelshein, arXiv 1805.02867; positions shared out among
+ * work-groups, FlashAttention-2, arXiv 2307.08691; a number as the sum of two f16, Ootomo and Yokota, arXiv 2203.03341. */
 #include <stdbool.h>
 
 #include "kernels/attn_end.h"
@@ -31,7 +34,10 @@ struct ag_item {
 /* Shared memory. starts: of the rows, in chunks; the last one is their sum. */
 KD_FN KD_SHARED uint32_t *sh_arrived(void) { return KD_SHARED_AT(uint32_t, 0); }
 KD_FN KD_SHARED uint32_t *sh_starts(void) { return KD_SHARED_AT(uint32_t, ag_shared(64, 4).rows); }
-KD_FN KD_SHARED uint16_t *sh_q(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(uint16_t, ag_shared(HD, W).q); }
+KD_FN KD_SHARED uint16_t *sh_q(const uint32_t HD, const uint32_t W)
+{
+    return KD_SHARED_AT(uint16_t, ag_shared(HD, W).q);
+}
 KD_FN KD_SHARED float *sh_s(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).s); }
 KD_FN KD_SHARED float *sh_ml(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).ml); }
 KD_FN KD_SHARED float *sh_o(const uint32_t HD, const uint32_t W) { return KD_SHARED_AT(float, ag_shared(HD, W).o); }
@@ -128,8 +134,8 @@ KD_FN uint32_t ag_near(const struct ag_item *it, uint32_t p)
 }
 
 /* Lane (g, t): position g of each run of 8, dimensions 32 j + 8 t on. */
-KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, struct kv_head h,
-                     uint32_t p0, kd_u32x4 *k)
+KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
+                     struct kv_head h, uint32_t p0, kd_u32x4 *k)
 {
     const uint32_t NT = AG_POS / AG_N / W;
     KD_UNROLL
@@ -142,8 +148,8 @@ KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
 }
 
 /* Lane (g, t): positions 4 t to 4 t + 3 of each run of 16 of the warp's part, dimensions 8 g on of the warp's. */
-KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, struct kv_head h,
-                     uint32_t p0, kd_u32x4 *v)
+KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
+                     struct kv_head h, uint32_t p0, kd_u32x4 *v)
 {
     const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW);
     KD_UNROLL
@@ -157,7 +163,8 @@ KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
 }
 
 /* The first tile of an item on its way into the level-2 cache. */
-KD_FN void ag_prefetch(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
+KD_FN void ag_prefetch(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD,
+                       const uint32_t W)
 {
     const uint32_t PER_LINE = KV == KA_KV_F16 ? 64 : 128, LINES = HD < PER_LINE ? 1 : HD / PER_LINE;
     struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
@@ -218,8 +225,8 @@ KD_FN void ag_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
     }
 }
 
-/* What a warp keeps: m and l of head g (l of the lane's positions), o[i] dimensions 8 g + 2 i and the next one of heads
- * 2 t and 2 t + 1. */
+/* What a warp keeps: m and l of head g (l of the lane's positions); o[i]: dimension 8 g + 2 i of heads 2 t and 2 t + 1,
+ * then the next dimension. */
 struct ag_sum {
     float m, l, o[4][4];
 };
@@ -262,7 +269,8 @@ KD_FN void ag_values(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
         KD_UNROLL
         for (uint32_t i = 0; i < 2; i++) {
             hi[i] = kd_half2(p[2 * i], p[2 * i + 1]);
-            lo[i] = kd_half2(p[2 * i] - f16_to_f32((uint16_t)hi[i]), p[2 * i + 1] - f16_to_f32((uint16_t)(hi[i] >> 16)));
+            lo[i] = kd_half2(p[2 * i] - f16_to_f32((uint16_t)hi[i]),
+                             p[2 * i + 1] - f16_to_f32((uint16_t)(hi[i] >> 16)));
         }
         kd_u32x4 w[4];
         KD_UNROLL
@@ -309,8 +317,8 @@ KD_FN KD_GLOBAL float *ag_part(const kl_attn *a, const struct ag_item *it, uint3
 }
 
 /* o of four dimensions of a head, of all its positions (last) or of those that chunk `to` stands for. */
-KD_FN void ag_write4(const kl_attn *a, const struct ag_item *it, const uint32_t HD, uint32_t h, uint32_t d, float m, float l,
-                     const float *o, bool last, uint32_t to)
+KD_FN void ag_write4(const kl_attn *a, const struct ag_item *it, const uint32_t HD, uint32_t h, uint32_t d, float m,
+                     float l, const float *o, bool last, uint32_t to)
 {
     if (last) {
         KD_UNROLL
@@ -344,9 +352,10 @@ KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t
     }
 }
 
-/* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of chunk `at`. */
-KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at, uint32_t by,
-                   uint32_t n, bool last)
+/* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of
+ * chunk `at`. */
+KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at,
+                   uint32_t by, uint32_t n, bool last)
 {
     KD_SHARED float *ml = sh_ml(HD, W);
     for (uint32_t i = kd_tid(); i < it->group * n; i += 32 * W) {
@@ -404,7 +413,7 @@ KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t 
         ag_join(a, it, HD, W, 0, AG_JOIN, joins, true);
 }
 
-/* A chunk of item `it`. next_i: the work-group's next item, of `end`; what it is goes to *next, nothing if there is none. */
+/* A chunk. next_i: number of the work-group's next item; *next becomes that item, without chunks if next_i is `end`. */
 KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
                     struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
 {
@@ -423,7 +432,8 @@ KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows,
             ag_prefetch(a, next, KV, HD, W);
     }
     kd_barrier(); /* q is there */
-    for (uint32_t turn = 0; p0 < it->to; turn ^= 1) { /* scores take turns in two places: the other may still be read */
+    /* scores take turns in two places: the other may still be read */
+    for (uint32_t turn = 0; p0 < it->to; turn ^= 1) {
         KD_SHARED float *s = sh_s(HD, W) + turn * AG_HEADS * AG_S_LD;
         ag_scores(KV, HD, W, it, p0, k, s);
         p0 += AG_POS;

@@ -42,8 +42,8 @@ enum {
     APW_P_LD = AP_POS + AP_PAD,
 };
 
-/* Shared memory, bytes from the start: q of the pairs, a tile of K and one of V, the probabilities, and a number for each
- * row of each warp. */
+/* Shared memory, bytes from the start: q of the pairs, a tile of K and one of V, the probabilities, and a number for
+ * each row of each warp. */
 struct apw_shared {
     uint32_t k, v, p, rows, end;
 };

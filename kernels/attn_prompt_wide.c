@@ -1,10 +1,10 @@
 /* kernels/attn_prompt_wide.c: attention of many rows, heads of 512. Grid x: kv heads, y: tiles of rows.
  *
- * As kernels/attn_prompt.c, but 16 (row, query head) pairs have two warps, since o of such heads does not fit one's registers.
- * Of a tile of 64 positions each takes the scores of 32, over all dimensions; they tell each other the rows' maxima and their
- * probabilities through shared memory; then each adds all 64 to its 256 dimensions of o. l is summed by each over its own
- * positions and joined at the end. K and V have one place each: the next K comes while this V is used, and the other way
- * round. */
+ * As kernels/attn_prompt.c, but 16 (row, query head) pairs have two warps, since o of such heads does not fit one's
+ * registers. Of a tile of 64 positions each takes the scores of 32, over all dimensions; they tell each other the rows'
+ * maxima and their probabilities through shared memory; then each adds all 64 to its 256 dimensions of o. l is summed by
+ * each over its own positions and joined at the end. K and V have one place each: the next K comes while this V is used,
+ * and the other way round. */
 #include <stdbool.h>
 
 #include "kernels/attn_end.h"
@@ -56,7 +56,8 @@ KD_FN void apw_scores(kd_acc s[OWN / 16])
 }
 
 /* Masks scores of positions that their rows do not see, and tells the maxima. p0: the warp's first position. */
-KD_FN void apw_maxima(kd_acc s[OWN / 16], uint32_t p0, bool masked, const uint32_t *pos, const uint32_t *lo, float *top)
+KD_FN void apw_maxima(kd_acc s[OWN / 16], uint32_t p0, bool masked, const uint32_t *pos, const uint32_t *lo,
+                      float *top)
 {
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++)
@@ -145,8 +146,8 @@ KD_FN void apw_write(const kl_attn *a, const struct ap_run *r, const float *m, f
         }
         by /= sum;
         KD_GLOBAL float *y = KD_PTR(float, a->y) + ((uint64_t)row * a->n_head + head) * HD + apw_half() * HALF;
-        KD_GLOBAL const float *gate = KD_PTR(const float, a->gate) + (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs +
-                                      apw_half() * HALF;
+        uint64_t at = (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs + apw_half() * HALF;
+        KD_GLOBAL const float *gate = KD_PTR(const float, a->gate) + at;
         KD_UNROLL
         for (uint32_t n = 0; n < HALF / 16; n++) {
             KD_UNROLL

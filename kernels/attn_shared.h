@@ -49,7 +49,8 @@ enum {
     AG_S_LD = AG_POS + 16, AG_Q_PAD = 32, /* between rows in shared memory, so that banks differ         */
 };
 
-/* Work-groups of a core that find registers (tools/ptx_threads.awk), of 4 warps for heads of 64 and 128, 8 for larger ones. */
+/* Work-groups of a core that find registers (tools/ptx_threads.awk): of 4 warps for heads of 64 and 128, of 8 for larger
+ * ones. */
 static inline uint32_t attn_group_per_core(uint32_t head_dim)
 {
     return head_dim == 64 ? 5 : head_dim == 128 ? 4 : head_dim == 256 ? 2 : 1;

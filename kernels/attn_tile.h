@@ -1,5 +1,5 @@
-/* kernels/attn_tile.h: what the kernels of attention of prompts have in common: the (row, query head) pairs of a tile, and
- * tiles of q, K and V in shared memory. Include after kernels/kdev.h, hw/mma.h and kv.h. */
+/* kernels/attn_tile.h: what the kernels of attention of prompts have in common: the (row, query head) pairs of a tile,
+ * and tiles of q, K and V in shared memory. Include after kernels/kdev.h, hw/mma.h and kv.h. */
 #ifndef ZINC_KERNELS_ATTN_TILE_H
 #define ZINC_KERNELS_ATTN_TILE_H
 
@@ -23,7 +23,8 @@ KD_FN uint32_t ap_first(const kl_attn *a, uint32_t pos)
 }
 
 /* q of the run's pairs to shared memory in f16, zeros for the others. */
-KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD, uint32_t pairs, KD_SHARED uint16_t *s)
+KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD, uint32_t pairs,
+                     KD_SHARED uint16_t *s)
 {
     for (uint32_t i = kd_tid(); i < pairs * (HD / 2); i += kd_group_size()) {
         uint32_t pair = i / (HD / 2), d = i % (HD / 2) * 2;
