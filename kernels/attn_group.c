@@ -51,7 +51,7 @@ KD_FN struct ag_cut ag_cut(const kl_attn *a, uint32_t pos)
 {
     struct ag_cut c = { .lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, .n = 1 };
     if (a->splits > 1) {
-        c.size = attn_group_chunk(pos + 1 - c.lo, a->splits, a->chunk_min & ~1u);
+        c.size = attn_group_chunk(pos + 1 - c.lo, a->splits, a->chunk_min);
         c.first = c.lo / c.size;
         c.n = pos / c.size - c.first + 1;
     }
@@ -428,8 +428,7 @@ KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows,
     *next = (struct ag_item){ 0 };
     if (next_i < end) {
         *next = ag_item(a, n_rows, next_i);
-        if (!(a->chunk_min & 1))
-            ag_prefetch(a, next, KV, HD, W);
+        ag_prefetch(a, next, KV, HD, W);
     }
     kd_barrier(); /* q is there */
     /* scores take turns in two places: the other may still be read */

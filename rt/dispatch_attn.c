@@ -1,5 +1,4 @@
 /* rt/dispatch_attn.c: attention on matrix units: of prompts, and of single rows. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -28,7 +27,8 @@ static bool wide_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, ui
 {
     kl_attn k = { 0 };
     uint32_t shared = apw_shared().end;
-    if (!d->t->mma8 || shared > d->t->shared_max || a->kv_type == KA_KV_F32 || group > APW_PAIRS || !(a->scale > 0.0f))
+    if (!d->t->mma8 || shared > d->t->shared_max || a->kv_type == KA_KV_F32 || group > APW_PAIRS ||
+        !(a->scale > 0.0f))
         return false;
     memcpy(&k, a, sizeof *a);
     uint32_t step = APW_PAIRS / group;
@@ -59,31 +59,30 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     return true;
 }
 
-/* The steps of a stream of few rows are cut in chunks; of a prompt, where no other kernel takes its heads, a row is one. */
+_Static_assert((int)AG_MAX_ROWS >= (int)KL_ROWS_MAX, "rows that are cut");
+
+/* Rows of streams of few are cut in chunks; of a prompt, whose heads no other kernel takes, a row is one. */
 bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
 {
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv, dim = a->head_dim;
     uint32_t seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
-    enum kernel_id id = dim == 64 ? K_attn_group_h64 : dim == 128 ? K_attn_group_h128 : dim == 256 ? K_attn_group_h256
-                                                                                                  : K_attn_group_h512;
-    if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || (dim != 64 && dim != 128 && dim != 256 && dim != 512))
+    enum kernel_id id = dim == 64    ? K_attn_group_h64
+                        : dim == 128 ? K_attn_group_h128
+                        : dim == 256 ? K_attn_group_h256
+                                     : K_attn_group_h512;
+    bool fits = dim == 64 || dim == 128 || dim == 256 || dim == 512;
+    if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || !fits)
         return false;
     uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    /* variants to be measured; the losers go */
-    const char *chunk = getenv("ZINC_TRY_ATTN_CHUNK"), *core = getenv("ZINC_TRY_ATTN_CORE");
-    uint32_t per_core = core ? (uint32_t)atoi(core) : attn_group_per_core(dim);
-    if (getenv("ZINC_TRY_ATTN_OLD") && dim != 512)
-        return false;
-    k.chunk_min = (chunk ? (uint32_t)atoi(chunk) : AG_POS) | (getenv("ZINC_TRY_ATTN_AHEAD") != NULL);
+    k.chunk_min = AG_POS;
     k.splits = 1;
     if (!d->prompt && seen > AG_POS) {
-        k.splits = MAX(2u, MIN(132 * per_core / a->n_kv, (uint32_t)AG_MAX_CHUNKS));
-        k.splits = MIN(k.splits, seen / AG_POS + 2);
+        k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / AG_POS + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
     }
-    dispatch_add(d, id, MIN(d->t->n_cores * per_core, rows * a->n_kv * k.splits), 1, 1, shared, &k);
+    dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
     return true;
 }
