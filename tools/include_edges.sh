@@ -14,8 +14,8 @@ graph:    base kernels model
 rt:       base kernels graph/stream.h
 rt/pm4:   base
 rt/amd:   base kernels graph/stream.h rt rt/pm4
-rt/kfd:   base kernels graph/stream.h rt rt/pm4 rt/amd/winsys.h rt/amd/tier.h rt/amd/ladder.h
-rt/umq:   base kernels graph/stream.h rt rt/pm4 rt/amd/winsys.h rt/amd/tier.h rt/amd/ladder.h
+rt/kfd:   base kernels graph/stream.h rt rt/pm4 rt/amd/winsys.h rt/amd/ring.h rt/amd/tier.h rt/amd/ladder.h
+rt/umq:   base kernels graph/stream.h rt rt/pm4 rt/amd/winsys.h rt/amd/ring.h rt/amd/tier.h rt/amd/ladder.h
 oracle:   base kernels graph/stream.h rt/tier.h
 vk:       base kernels graph/stream.h rt
 cuda:     base kernels graph/stream.h rt

@@ -9,7 +9,7 @@
 #include "kernels/klaunch.h"
 #include "rt/blob.h"
 
-enum { RUN_MS = 60000, VRAM_BYTES = 1 << 20 };
+enum { RUN_MS = 60000, BELL_MS = 2000, VRAM_BYTES = 1 << 20 };
 #define MS(n) ((uint64_t)(n) * 1000000u)
 
 int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
@@ -29,6 +29,78 @@ void amd_rungs_free(struct amd_rungs *r)
     amd_mem_free(&r->vram);
     amd_mem_free(&r->ib);
     amd_mem_free(&r->host);
+}
+
+void amd_rungs_end(struct amd_rungs *r, struct amd_winsys *w)
+{
+    if (!w)
+        return;
+    w->ops->stop(w);
+    amd_rungs_free(r);
+    w->ops->destroy(w);
+}
+
+int amd_rung_memory(struct amd_rungs *r, struct amd_winsys *w, struct ladder_out *o, struct err *e)
+{
+    uint64_t free_bytes = 0;
+    int rc;
+    if ((rc = w->ops->mem_available(w, &free_bytes, e)) || (rc = amd_rungs_alloc(r, w, e)))
+        return rc;
+    uint64_t *p = r->host.cpu;
+    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
+        p[i] = 0x9e3779b97f4a7c15u * (i + 1);
+    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
+        if (p[i] != 0x9e3779b97f4a7c15u * (i + 1))
+            return err_set(e, -EIO, "host memory for the card: word %llu came back as %#llx", (unsigned long long)i,
+                           (unsigned long long)p[i]);
+    snprintf(o->found, sizeof o->found, "host page at %#llx, 1 MiB of the card's at %#llx (%s); %.1f GiB free",
+             (unsigned long long)r->host.va, (unsigned long long)r->vram.va,
+             w->host_sees_vram ? "the host sees all of its memory" : "no large BAR: copies go through the card",
+             (double)free_bytes / 0x1p30);
+    return 0;
+}
+
+/* ---- the ring ---- */
+
+/* A packet lies where the card will look, and without a bell nobody has looked yet. */
+int amd_rung_visible(void *state, struct ladder_out *o, struct err *e)
+{
+    struct amd_rungs *r = state;
+    struct amd_ring *q = r->ring;
+    uint32_t dw[4];
+    struct pm4_buf b;
+    pm4_init(&b, r->w->card.chip->gen, dw, ARRAY_LEN(dw));
+    pm4_nop(&b, ARRAY_LEN(dw));
+    uint64_t from = q->wptr;
+    uint32_t before = amd_ring_fetched(q), at = amd_ring_written(q);
+    amd_ring_put(q, dw, b.n);
+    amd_store_fence();
+    for (uint32_t i = 0; i < b.n; i++)
+        if (((volatile uint32_t *)q->dw)[(from + i) & q->mask] != dw[i])
+            return err_set(e, -EIO, "dword %u of the ring is not what was written", i);
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    uint32_t after = amd_ring_fetched(q);
+    if (b.rc || before != at || after != before)
+        return err_set(e, -EIO, "the read pointer stands at %u, then %u; expected %u until the bell is rung", before, after,
+                       at);
+    snprintf(o->found, sizeof o->found, "%u dwords in the ring, the read pointer waits at %u", b.n, before);
+    return 0;
+}
+
+int amd_rung_bell(void *state, struct ladder_out *o, struct err *e)
+{
+    struct amd_ring *q = ((struct amd_rungs *)state)->ring;
+    uint64_t t0 = clock_ns();
+    uint32_t at, end = amd_ring_written(q);
+    amd_ring_bell(q);
+    while ((at = amd_ring_fetched(q)) != end)
+        if (clock_ns() - t0 > MS(BELL_MS))
+            return err_set(e, -ETIME, "the read pointer is at %u %d ms after the bell, expected %u", at, BELL_MS, end);
+    fprintf(o->detail, "raw pointers after the bell: read 0x%llx, write 0x%llx\n", (unsigned long long)*q->rptr,
+            (unsigned long long)*q->wptr_cell);
+    snprintf(o->found, sizeof o->found, "fetched %.1f us after the bell, the read pointer is at %u",
+             (double)(clock_ns() - t0) * 1e-3, at);
+    return 0;
 }
 
 /* ---- packets ---- */

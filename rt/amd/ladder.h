@@ -8,18 +8,28 @@
 #define ZINC_RT_AMD_LADDER_H
 
 #include "rt/amd/amd.h"
+#include "rt/amd/ring.h"
 #include "rt/ladder.h"
 
 struct amd_rungs {
     struct amd_winsys *w;         /* not owned                                          */
+    struct amd_ring *ring;        /* not owned; NULL where the kernel has it            */
     struct amd_mem host, ib, vram; /* a page for results, one for packets; some of the card's */
     struct amd_copier copier;
     struct amd_module module;
 };
 int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e);
 void amd_rungs_free(struct amd_rungs *r); /* all 0 is fine; the winsys is stopped, or idle */
+/* Stops the winsys, gives back what the rungs have, then destroys it; w NULL: it was never opened. */
+void amd_rungs_end(struct amd_rungs *r, struct amd_winsys *w);
 
-/* ladder_rung.run; state: struct amd_rungs. */
+/* Parts of the first rungs, which a winsys's own functions end with. Memory for both of an opened winsys: a page of the host's,
+ * 1 MiB of the card's. */
+int amd_rung_memory(struct amd_rungs *r, struct amd_winsys *w, struct ladder_out *o, struct err *e);
+
+/* ladder_rung.run; state: struct amd_rungs. The first two are for a ring of our own. */
+int amd_rung_visible(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_bell(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_fence(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_no_ops(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_many(void *state, struct ladder_out *o, struct err *e);
@@ -31,6 +41,12 @@ int amd_rung_busy(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
 
 /* clang-format off */
+#define AMD_RING_RUNGS \
+    { "packet visible", "what we write into the ring is there, and nothing moves without a bell", \
+      "the ring's memory type: it must be uncached host memory", amd_rung_visible }, \
+    { "doorbell advances", "the bell reaches the command processor, which fetches", \
+      "dmesg for MES errors; the doorbell mapping; a GPU that is asleep or being reset; firmware versions in " \
+      "/sys/kernel/debug/dri/*/amdgpu_firmware_info", amd_rung_bell }
 #define AMD_RUNGS \
     { "fence retires", "a packet runs to its end and its write reaches the host", \
       "dmesg for page faults: client CP, address 0 means a missing EOP buffer", amd_rung_fence }, \

@@ -26,7 +26,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "rt/amd/winsys.h"
+#include "rt/amd/ring.h"
 #include "rt/kfd/sys.h"
 #include "rt/pm4/pm4.h"
 
@@ -99,7 +99,6 @@ struct kfd_dev {
     bool has_page_event, has_memory_event, has_hw_event, has_wake_event;
     struct kfd_fault fault;
     bool host_wrote_vram;      /* since the last submission: it begins with a flush   */
-    uint64_t hang_ns;          /* without progress for so long is a hang, 0: never    */
 };
 
 /* -EBUSY: another render file or process holds it; -ENOTSUP: the chip or the kernel is too old. */
@@ -126,23 +125,14 @@ const char *kfd_mem_check(void *user, uint64_t va, uint64_t bytes, bool write);
 
 /* ---- queue.c ---- */
 
-enum { KFD_POINTS = 256 }; /* at most so many in flight */
 struct kfd_queue {
     struct kfd_dev *dev;
     struct kfd_queue *next;
-    struct kfd_mem *ring, *pointers, *eop, *save, *cells_mem;
-    volatile struct amd_cells *cells;
-    uint32_t *ring_dw, mask;        /* dwords - 1                                        */
-    volatile uint64_t *rptr, *wptr_cell, *doorbell; /* rptr: see kfd_queue_fetched       */
-    uint64_t wptr;                  /* dwords written                                    */
-    uint64_t point;                 /* submissions                                       */
-    uint64_t end[KFD_POINTS];       /* [point % KFD_POINTS]: wptr behind the point       */
+    struct kfd_mem *ring_mem, *pointers, *eop, *save, *cells_mem;
+    struct amd_ring ring;
     uint32_t id;
-    bool created, dead;             /* dead: a fault or a hang; nothing completes        */
-    uint64_t progress_ns;           /* when the fence or progress last moved, as seen    */
-    uint64_t seen_fence;
-    uint32_t seen_progress;
-    uint64_t wake_point;            /* the newest point that raises an interrupt         */
+    bool created;
+    uint64_t wake_point; /* the newest point that raises an interrupt */
 };
 enum { KFD_FENCE_DW = PM4_DW_RELEASE_MEM, KFD_SUBMIT_MAX = 1024 };
 
@@ -158,18 +148,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e);
 static inline bool kfd_queue_is_done(const struct kfd_queue *q, uint64_t point)
 {
-    return __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE) >= point;
-}
-/* Where in the ring the GPU fetches next, in dwords; when all is fetched, kfd_queue_written. The read pointer of a PM4
- * queue has 32 bits and wraps with the ring (gfx_v11_0.c and gfx_v12_0.c, get_rptr_compute; RptrWhenConsumed in
- * kfdtest's PM4Queue.cpp): it tells a full ring from an empty one to nobody, so room is counted by fences. */
-static inline uint32_t kfd_queue_fetched(const struct kfd_queue *q)
-{
-    return (uint32_t)__atomic_load_n(q->rptr, __ATOMIC_ACQUIRE) & q->mask;
-}
-static inline uint32_t kfd_queue_written(const struct kfd_queue *q)
-{
-    return (uint32_t)q->wptr & q->mask;
+    return amd_watch_done(&q->ring.watch, point);
 }
 /* The size of the context save area: of the memory, what the queue is told, and the control stack. vgpr_bytes: of a
  * CU. */

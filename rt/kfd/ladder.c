@@ -8,7 +8,7 @@
 #include "rt/amd/ladder.h"
 #include "rt/kfd/priv.h"
 
-enum { BELL_MS = 2000, RING_BYTES = 64 << 10 };
+enum { RING_BYTES = 64 << 10 };
 
 struct rungs {
     struct amd_rungs amd; /* first: the rungs of rt/amd/ladder.h follow */
@@ -16,10 +16,7 @@ struct rungs {
     int device;
     struct kfd_gpu gpu;
     struct kfd_winsys *w;
-    uint64_t bell_dw; /* dwords in the ring that no bell was rung for */
 };
-
-#define MS(n) ((uint64_t)(n) * 1000000u)
 
 /* ---- files and memory ---- */
 
@@ -117,23 +114,8 @@ static int read_topology(void *state, struct ladder_out *o, struct err *e)
 static int map_memory(void *state, struct ladder_out *o, struct err *e)
 {
     struct rungs *r = state;
-    uint64_t free_bytes = 0;
-    int rc;
-    if ((rc = kfd_winsys_open(&r->gpu, &r->w, e)) || (rc = kfd_mem_available(r->w->dev, &free_bytes, e)) ||
-        (rc = amd_rungs_alloc(&r->amd, &r->w->base, e)))
-        return rc;
-    uint64_t *p = r->amd.host.cpu;
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        p[i] = 0x9e3779b97f4a7c15u * (i + 1);
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        if (p[i] != 0x9e3779b97f4a7c15u * (i + 1))
-            return err_set(e, -EIO, "host memory for the card: word %llu came back as %#llx", (unsigned long long)i,
-                           (unsigned long long)p[i]);
-    snprintf(o->found, sizeof o->found, "host page at %#llx, 1 MiB of the card's at %#llx (%s); %.1f GiB free",
-             (unsigned long long)r->amd.host.va, (unsigned long long)r->amd.vram.va,
-             r->w->dev->large_bar ? "the host sees all of its memory" : "no large BAR: copies go through the card",
-             (double)free_bytes / 0x1p30);
-    return 0;
+    int rc = kfd_winsys_open(&r->gpu, &r->w, e);
+    return rc ? rc : amd_rung_memory(&r->amd, &r->w->base, o, e);
 }
 
 /* ---- the queue ---- */
@@ -144,63 +126,16 @@ static int create_queue(void *state, struct ladder_out *o, struct err *e)
     int rc = kfd_winsys_queue(r->w, RING_BYTES, e);
     if (rc)
         return rc;
-    const struct kfd_queue *q = r->w->q;
+    struct kfd_queue *q = r->w->q;
+    r->amd.ring = &q->ring;
     struct kfd_save_area a = kfd_save_area_of(&r->gpu, r->gpu.chip->save_vgpr_bytes);
     fprintf(o->detail, "save area: memory of %llu bytes; by the formula %u, of it %u control stack, and %llu debug; sysfs says %u "
             "and %u (0: nothing)\nraw pointers: read 0x%llx, write 0x%llx, at 0x%llx and 0x%llx; doorbell at %p\n",
             (unsigned long long)q->save->bytes, a.save_bytes, a.ctl_stack_bytes, (unsigned long long)a.debug_bytes,
-            r->gpu.cwsr_bytes, r->gpu.ctl_stack_bytes, (unsigned long long)*q->rptr, (unsigned long long)*q->wptr_cell,
-            (unsigned long long)q->pointers->va, (unsigned long long)q->pointers->va + 8, (const void *)(uintptr_t)q->doorbell);
+            r->gpu.cwsr_bytes, r->gpu.ctl_stack_bytes, (unsigned long long)*q->ring.rptr, (unsigned long long)*q->ring.wptr_cell,
+            (unsigned long long)q->pointers->va, (unsigned long long)q->pointers->va + 8, (const void *)(uintptr_t)q->ring.bell);
     snprintf(o->found, sizeof o->found, "queue %u: ring of %u dwords at %#llx, save area of %.1f MiB", q->id,
-             q->mask + 1, (unsigned long long)q->ring->va, (double)q->save->bytes / 0x1p20);
-    return 0;
-}
-
-/* A packet lies where the card will look, and without a bell nobody has looked yet. */
-static int packet_visible(void *state, struct ladder_out *o, struct err *e)
-{
-    struct rungs *r = state;
-    struct kfd_queue *q = r->w->q;
-    uint32_t dw[4];
-    struct pm4_buf b;
-    pm4_init(&b, r->gpu.chip->gen, dw, ARRAY_LEN(dw));
-    pm4_nop(&b, ARRAY_LEN(dw));
-    uint32_t before = kfd_queue_fetched(q), at = kfd_queue_written(q);
-    for (uint32_t i = 0; i < b.n; i++)
-        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
-    amd_store_fence();
-    for (uint32_t i = 0; i < b.n; i++)
-        if (((volatile uint32_t *)q->ring_dw)[(q->wptr + i) & q->mask] != dw[i])
-            return err_set(e, -EIO, "dword %u of the ring is not what was written", i);
-    kfd_sys_sleep(r->sys, MS(5));
-    uint32_t after = kfd_queue_fetched(q);
-    if (b.rc || before != at || after != before)
-        return err_set(e, -EIO, "the read pointer stands at %u, then %u; expected %u until the bell is rung", before, after,
-                       at);
-    r->bell_dw = b.n;
-    snprintf(o->found, sizeof o->found, "%u dwords in the ring, the read pointer waits at %u", b.n, before);
-    return 0;
-}
-
-static int ring_bell(void *state, struct ladder_out *o, struct err *e)
-{
-    struct rungs *r = state;
-    struct kfd_queue *q = r->w->q;
-    q->wptr += r->bell_dw;
-    r->bell_dw = 0;
-    amd_store_fence();
-    __atomic_store_n(q->wptr_cell, q->wptr, __ATOMIC_RELEASE);
-    amd_store_fence();
-    uint64_t t0 = r->sys->clock(r->sys);
-    uint32_t at, end = kfd_queue_written(q);
-    *q->doorbell = q->wptr;
-    while ((at = kfd_queue_fetched(q)) != end)
-        if (r->sys->clock(r->sys) - t0 > MS(BELL_MS))
-            return err_set(e, -ETIME, "the read pointer is at %u %d ms after the bell, expected %u", at, BELL_MS, end);
-    fprintf(o->detail, "raw pointers after the bell: read 0x%llx, write 0x%llx\n", (unsigned long long)*q->rptr,
-            (unsigned long long)*q->wptr_cell);
-    snprintf(o->found, sizeof o->found, "fetched %.1f us after the bell, the read pointer is at %u",
-             (double)(r->sys->clock(r->sys) - t0) * 1e-3, at);
+             q->ring.mask + 1, (unsigned long long)q->ring_mem->va, (double)q->save->bytes / 0x1p20);
     return 0;
 }
 
@@ -220,11 +155,7 @@ static int begin(int device, void **state, struct err *e)
 static void end(void *state)
 {
     struct rungs *r = state;
-    if (r->w) {
-        r->w->base.ops->stop(&r->w->base);
-        amd_rungs_free(&r->amd);
-        r->w->base.ops->destroy(&r->w->base);
-    }
+    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
     free(r);
 }
 
@@ -237,11 +168,7 @@ static const struct ladder_rung rungs[] = {
       "another process that holds the card (ls /sys/class/kfd/kfd/proc); amd_iommu=off must not be set", map_memory },
     { "queue created", "the kernel takes our ring, pointers, EOP buffer and save area", "the kernel's version: gfx1151 before "
       "6.18.4 sizes the save area differently; all queues taken by others; dmesg with amdgpu.dyndbg=+p", create_queue },
-    { "packet visible", "what we write into the ring is there, and nothing moves without a bell", "the ring's memory type: "
-      "it must be uncached host memory", packet_visible },
-    { "doorbell advances", "the bell reaches the command processor, which fetches", "dmesg for MES errors; the doorbell "
-      "mapping; a GPU that is asleep or being reset; firmware versions in /sys/kernel/debug/dri/*/amdgpu_firmware_info",
-      ring_bell },
+    AMD_RING_RUNGS,
     AMD_RUNGS
 };
 

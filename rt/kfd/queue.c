@@ -13,11 +13,10 @@ enum {
     EOP_BYTES = 4096,
     VGPR_BYTES_BEFORE = 0x40000, /* of a CU, by kernels without the fix for gfx1151                       */
     DEBUG_WAVE_BYTES = 32,
-    SLEEP_MS = 100,
 };
 #define DOORBELL_MASK ((uint64_t)KFD_DOORBELL_BYTES - 1)
-/* Polling for so long before the host sleeps: longer than a token takes. */
-#define SPIN_NS 20000000u
+
+static const struct amd_watch_ops watch_ops;
 
 /* ---- creation ---- */
 
@@ -136,7 +135,7 @@ static int map_doorbell(struct kfd_queue *q, uint64_t offset, struct err *e)
         kfd_sys_dontfork(d->sys, p, KFD_DOORBELL_BYTES);
         d->doorbells = p;
     }
-    q->doorbell = (volatile uint64_t *)(d->doorbells + (offset & DOORBELL_MASK));
+    q->ring.bell = (volatile uint64_t *)(d->doorbells + (offset & DOORBELL_MASK));
     return 0;
 }
 
@@ -144,16 +143,14 @@ static int alloc_buffers(struct kfd_queue *q, uint32_t ring_bytes, struct err *e
 {
     struct kfd_dev *d = q->dev;
     int rc;
-    if ((rc = kfd_mem_alloc(d, KFD_HOST, ring_bytes, "ring", &q->ring, e)) ||
+    if ((rc = kfd_mem_alloc(d, KFD_HOST, ring_bytes, "ring", &q->ring_mem, e)) ||
         (rc = kfd_mem_alloc(d, KFD_HOST, KFD_PAGE, "queue pointers", &q->pointers, e)) ||
         (rc = kfd_mem_alloc(d, KFD_HOST, KFD_PAGE, "fence cells", &q->cells_mem, e)) ||
         (rc = kfd_mem_alloc(d, KFD_PRIVATE, EOP_BYTES, "end-of-pipe buffer", &q->eop, e)))
         return rc;
-    q->ring_dw = q->ring->cpu;
-    q->mask = ring_bytes / 4 - 1;
-    q->rptr = q->pointers->cpu;
-    q->wptr_cell = q->rptr + 1;
-    q->cells = q->cells_mem->cpu;
+    volatile uint64_t *pointers = q->pointers->cpu;
+    amd_ring_init(&q->ring, q->ring_mem->cpu, ring_bytes, pointers, pointers + 1);
+    q->ring.watch.cells = q->cells_mem->cpu;
     return 0;
 }
 
@@ -167,11 +164,12 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
     if (!q)
         return err_set(e, -ENOMEM, "kfd: queue object");
     q->dev = d;
+    amd_watch_init(&q->ring.watch, "kfd", d->gpu.name, &watch_ops, q);
     q->next = d->queues;
     d->queues = q;
     int rc = alloc_buffers(q, ring_bytes, e);
     if (rc == 0) {
-        struct kfd_create_queue c = { .ring = q->ring->va, .wptr = q->pointers->va + 8, .rptr = q->pointers->va,
+        struct kfd_create_queue c = { .ring = q->ring_mem->va, .wptr = q->pointers->va + 8, .rptr = q->pointers->va,
                                       .ring_bytes = ring_bytes, .gpu_id = d->gpu.gpu_id, .type = KFD_QUEUE_COMPUTE,
                                       .percentage = 100, .priority = PRIORITY, .eop = q->eop->va,
                                       .eop_bytes = EOP_BYTES };
@@ -193,7 +191,7 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
 
 void kfd_queue_stop(struct kfd_queue *q)
 {
-    q->dead = true;
+    q->ring.watch.dead = true;
     if (!q->created || kfd_is_child(q->dev))
         return;
     int rc = kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
@@ -221,50 +219,11 @@ void kfd_queue_destroy(struct kfd_queue *q)
     kfd_mem_free(q->eop);
     kfd_mem_free(q->cells_mem);
     kfd_mem_free(q->pointers);
-    kfd_mem_free(q->ring);
+    kfd_mem_free(q->ring_mem);
     free(q);
 }
 
 /* ---- submission ---- */
-
-static int dead(const struct kfd_queue *q, struct err *e)
-{
-    return err_set(e, -EIO, "kfd: the queue is dead after a fault");
-}
-
-/* The newest complete point is `done`: would n dwords overwrite only what lies before its end? */
-static bool has_room(const struct kfd_queue *q, uint64_t done, uint32_t n)
-{
-    return q->point - done < KFD_POINTS && q->wptr - q->end[done % KFD_POINTS] + n <= q->mask + 1ull;
-}
-
-/* Waits until n dwords and a point have room, as long as there is progress. */
-static int make_room(struct kfd_queue *q, uint32_t n, struct err *e)
-{
-    for (;;) {
-        uint64_t done = __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE);
-        if (has_room(q, done, n) && q->point + 1 - done < KFD_POINTS)
-            return 0;
-        int rc = kfd_queue_wait(q, done + 1, 1000000000u, e);
-        if (rc && rc != -ETIME)
-            return rc;
-    }
-}
-
-static void put(struct kfd_queue *q, const uint32_t *dw, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
-    q->wptr += n;
-}
-
-static void ring(struct kfd_queue *q)
-{
-    amd_store_fence();
-    __atomic_store_n(q->wptr_cell, q->wptr, __ATOMIC_RELEASE);
-    amd_store_fence();
-    *q->doorbell = q->wptr;
-}
 
 static uint32_t flush_packets(const struct kfd_dev *d, uint32_t *dw, uint32_t cap)
 {
@@ -281,35 +240,25 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
     enum { FLUSH_MAX = 32 };
     uint32_t flush[FLUSH_MAX], n_flush = 0, fence[KFD_FENCE_DW];
     struct kfd_dev *d = q->dev;
-    if (q->dead)
-        return dead(q, e);
     if (kfd_is_child(d))
         return kfd_fail(-EPERM, e, "submitting");
     if (n > KFD_SUBMIT_MAX)
         return err_set(e, -EINVAL, "kfd: %u dwords at once, at most %u", n, KFD_SUBMIT_MAX);
     if (d->host_wrote_vram)
         n_flush = flush_packets(d, flush, FLUSH_MAX);
-    int rc = make_room(q, n_flush + n + KFD_FENCE_DW, e);
-    if (rc)
-        return rc;
-    if (kfd_queue_is_done(q, q->point))
-        q->progress_ns = 0;
     /* what the host will read lies in memory that is not cached; only VRAM needs the write-back */
     struct pm4_buf b;
     pm4_init(&b, d->gpu.chip->gen, fence, KFD_FENCE_DW);
     pm4_release_mem(&b, &(struct pm4_release){ .gcr = PM4_REL_GL2_WB | PM4_REL_SEQ_FORWARD, .data_sel = PM4_DATA_64,
                                                .va = q->cells_mem->va + offsetof(struct amd_cells, fence),
-                                               .data = q->point + 1 });
+                                               .data = q->ring.watch.point + 1 });
     if (b.rc)
         return err_set(e, b.rc, "kfd: the fence packet: %s", b.why);
-    put(q, flush, n_flush);
-    put(q, dw, n);
-    put(q, fence, KFD_FENCE_DW);
-    d->host_wrote_vram = false;
-    *point = ++q->point;
-    q->end[q->point % KFD_POINTS] = q->wptr;
-    ring(q);
-    return 0;
+    const struct amd_span span[] = { { flush, n_flush }, { dw, n }, { fence, KFD_FENCE_DW } };
+    int rc = amd_ring_submit(&q->ring, span, ARRAY_LEN(span), point, e);
+    if (!rc)
+        d->host_wrote_vram = false;
+    return rc;
 }
 
 /* ---- waiting ---- */
@@ -322,21 +271,8 @@ static void ask_for_wake(struct kfd_queue *q)
     struct kfd_dev *d = q->dev;
     pm4_init(&b, d->gpu.chip->gen, dw, ARRAY_LEN(dw));
     pm4_signal_event(&b, d->event_page->va + 8ull * d->wake_event, d->wake_event);
-    if (b.rc || !has_room(q, __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE), b.n))
-        return;
-    put(q, dw, b.n);
-    ring(q);
-    q->wake_point = q->point;
-}
-
-static bool moved(struct kfd_queue *q)
-{
-    uint64_t fence = q->cells->fence;
-    uint32_t progress = q->cells->progress;
-    bool yes = fence != q->seen_fence || progress != q->seen_progress;
-    q->seen_fence = fence;
-    q->seen_progress = progress;
-    return yes;
+    if (!b.rc && amd_ring_add(&q->ring, dw, b.n))
+        q->wake_point = q->ring.watch.point;
 }
 
 /* A queue that could not be preempted: MES waits in vain, the kernel resets. Without context save waves are not preempted. */
@@ -347,53 +283,35 @@ static int fault(struct kfd_queue *q, struct err *e)
     char why[200];
     kfd_fault_text(q->dev, why, sizeof why);
     for (struct kfd_queue *all = q->dev->queues; all; all = all->next)
-        all->dead = true;
+        all->ring.watch.dead = true;
     return err_set(e, -EIO, "kfd: %s on %s%s", why, q->dev->gpu.name, q->dev->fault.hardware ? WAY_OUT : "");
 }
 
-static int hang(struct kfd_queue *q, struct err *e)
+static int sleep_on_events(struct amd_watch *w, uint64_t point, uint64_t ns, struct err *e)
 {
-    q->dead = true;
-    return err_set(e, -EIO, "kfd: %s made no progress for %.0f s: point %llu of %llu, the queue fetches at dword %u of "
-                   "its ring, written up to %u" WAY_OUT, q->dev->gpu.name, (double)q->dev->hang_ns * 1e-9,
-                   (unsigned long long)q->cells->fence, (unsigned long long)q->point, kfd_queue_fetched(q),
-                   kfd_queue_written(q));
+    struct kfd_queue *q = w->user;
+    if (ns && q->wake_point < point)
+        ask_for_wake(q);
+    return kfd_events_wait(q->dev, (uint32_t)(ns / 1000000u)) == -EIO && !amd_watch_done(w, point) ? fault(q, e) : 0;
 }
+
+static void stands(struct amd_watch *w, char *out, size_t n)
+{
+    const struct kfd_queue *q = w->user;
+    amd_ring_place(&q->ring, out, n);
+    size_t len = strlen(out);
+    snprintf(out + len, n - len, WAY_OUT);
+}
+
+static uint64_t clock_of(struct amd_watch *w)
+{
+    struct kfd_sys *s = ((struct kfd_queue *)w->user)->dev->sys;
+    return s->clock(s);
+}
+
+static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_events, .stands = stands, .clock = clock_of };
 
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e)
 {
-    enum { LOOKS = 256 };
-    struct kfd_dev *d = q->dev;
-    struct kfd_sys *s = d->sys;
-    uint64_t start = 0, now;
-    for (uint32_t n = 0; !kfd_queue_is_done(q, point); n++) {
-        if (q->dead)
-            return dead(q, e);
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        if (n % LOOKS && timeout_ns)
-            continue;
-        now = s->clock(s);
-        start = start ? start : now;
-        if (moved(q) || !q->progress_ns)
-            q->progress_ns = now;
-        if (now - start < SPIN_NS && now - start < timeout_ns)
-            continue;
-        uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
-        if (left && q->wake_point < point)
-            ask_for_wake(q);
-        if (kfd_events_wait(d, (uint32_t)MIN(left / 1000000u, (uint64_t)SLEEP_MS)) == -EIO &&
-            !kfd_queue_is_done(q, point))
-            return fault(q, e);
-        now = s->clock(s);
-        if (moved(q))
-            q->progress_ns = now;
-        else if (d->hang_ns && now - q->progress_ns > d->hang_ns && !kfd_queue_is_done(q, point))
-            return hang(q, e);
-        if (now - start >= timeout_ns)
-            return kfd_queue_is_done(q, point) ? 0 : -ETIME;
-        n = LOOKS - 1;
-    }
-    return 0;
+    return amd_watch_wait(&q->ring.watch, point, timeout_ns, e);
 }

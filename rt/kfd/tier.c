@@ -3,8 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/ckd.h"
-#include "base/env.h"
 #include "rt/amd/tier.h"
 #include "rt/kfd/kfd.h"
 #include "rt/ladder.h"
@@ -90,7 +88,6 @@ static int kfd_open_tier(const struct tier_opts *o, struct tier **out, struct er
     int rc = probe(o, &info, &g, e);
     if (rc || (rc = kfd_winsys_open(&g, &w, e)))
         return rc;
-    w->dev->hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u;
     if ((rc = kfd_winsys_queue(w, RING_BYTES, e))) {
         w->base.ops->destroy(&w->base);
         return rc;

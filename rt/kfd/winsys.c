@@ -2,11 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ckd.h"
 #include "rt/kfd/priv.h"
-#include "rt/pm4/decode.h"
-
-enum { RING_DUMP = 256 };
 
 _Static_assert((int)KFD_VRAM == AMD_VRAM && (int)KFD_PRIVATE == AMD_PRIVATE && (int)KFD_HOST == AMD_HOST,
                "the same kinds");
@@ -95,10 +91,9 @@ static void describe(struct amd_winsys *w, FILE *f)
     char text[200];
     fprintf(f, "device: %s, node %u, gpu id %u, firmware %u, driver interface 1.%u, %s\n", g->name, g->node,
             g->gpu_id, g->mec_firmware, k->dev->version_minor, k->dev->large_bar ? "large BAR" : "small BAR");
-    fprintf(f, "queue %u: fence %llu of %llu, fetches at ring dword %u, written up to %u (read pointer 0x%llx, %llu dwords in "
-            "all), progress word 0x%x\n", q->id, (unsigned long long)q->cells->fence, (unsigned long long)q->point,
-            kfd_queue_fetched(q), kfd_queue_written(q), (unsigned long long)*q->rptr, (unsigned long long)q->wptr,
-            q->cells->progress);
+    fprintf(f, "queue %u: ", q->id);
+    amd_ring_describe(&q->ring, f);
+    fprintf(f, "\n");
     kfd_fault_text(k->dev, text, sizeof text);
     fprintf(f, "driver's record: %s\n", text);
     if (t->memory)
@@ -115,13 +110,7 @@ static void describe(struct amd_winsys *w, FILE *f)
 
 static void describe_queue(struct amd_winsys *w, FILE *f)
 {
-    const struct kfd_queue *q = of(w)->q;
-    const struct pm4_view v = { .gen = w->card.chip->gen, .check = mem_check, .user = w };
-    uint32_t dw[RING_DUMP], n = (uint32_t)MIN(q->wptr, (uint64_t)RING_DUMP);
-    for (uint32_t i = 0; i < n; i++)
-        dw[i] = q->ring_dw[(q->wptr - n + i) & q->mask];
-    fprintf(f, "\nthe ring's last %u dwords (its first words may be the end of a packet)\n", n);
-    pm4_print(f, &v, dw, n);
+    amd_ring_dump(&of(w)->q->ring, w, f);
 }
 
 /* ---- opening ---- */
@@ -158,7 +147,7 @@ int kfd_winsys_queue(struct kfd_winsys *w, uint32_t ring_bytes, struct err *e)
     int rc = kfd_queue_create(w->dev, ring_bytes, &w->q, e);
     if (rc)
         return rc;
-    w->base.cells = w->q->cells;
+    w->base.cells = w->q->ring.watch.cells;
     w->base.cells_va = w->q->cells_mem->va;
     return 0;
 }

@@ -16,10 +16,9 @@ enum {
     PREAMBLE_MAX_DW = 128,
     PART_LAUNCHES = 64,    /* of a prompt: of 10 ms each, they end well below the shortest lockup timeout, 2 s   */
     SCRATCH_SLOTS_CU = 32, /* cu_info.max_scratch_slots_per_cu in gfx_v11_0.c and gfx_v12_0.c                    */
-    SLEEP_MS = 100,
 };
-/* Polling for so long before the host sleeps: longer than a token takes. */
-#define SPIN_NS 20000000u
+
+#define STOP_NS 10000000000u /* for what is under way, where no hang is told */
 
 static struct cs_winsys *of(struct amd_winsys *w)
 {
@@ -78,24 +77,8 @@ static int lost(struct cs_winsys *w, struct err *e)
 {
     char why[400];
     reset_text(w, why, sizeof why);
-    w->dead = true;
+    w->watch.dead = true;
     return err_set(e, -EIO, "cs: %s: %s", w->dev->gpu.name, why);
-}
-
-static int hang(struct cs_winsys *w, struct err *e)
-{
-    char limit[64];
-    drm_parameter("lockup_timeout", limit, sizeof limit);
-    w->dead = true;
-    return err_set(e, -EIO, "cs: %s made no progress for %.0f s: point %llu of %llu, and the driver has not reset it "
-                   "(amdgpu.lockup_timeout=%s)", w->dev->gpu.name, (double)w->hang_ns * 1e-9,
-                   (unsigned long long)w->base.cells->fence, (unsigned long long)w->base.point,
-                   limit[0] ? limit : "unknown");
-}
-
-static int gone(struct err *e)
-{
-    return err_set(e, -EIO, "cs: the context is dead after a fault");
 }
 
 /* ---- submissions ---- */
@@ -105,21 +88,20 @@ static int submit(struct amd_winsys *base, uint64_t va, uint32_t n_dw, uint64_t 
     struct cs_winsys *w = of(base);
     struct cs_chunks *c = &w->chunks;
     uint64_t seq = 0;
-    if (w->dead || !w->ctx)
-        return gone(e);
-    if (drm_is_child(w->dev))
+    if (drm_is_child(w->dev)) /* which does not even have the cells */
         return drm_fail(w->dev, -EPERM, e, "submitting");
+    int rc = w->ctx ? amd_watch_begin(&w->watch, e) : amd_watch_dead(&w->watch, e);
+    if (rc)
+        return rc;
     if (!n_dw || n_dw > AMD_IB_MAX_DW || n_dw % IB_ALIGN_DW || va % (4 * IB_ALIGN_DW))
         return err_set(e, -EINVAL, "cs: a submission of %u dwords at 0x%llx; expected 1 to %u, in multiples of %u", n_dw,
                        (unsigned long long)va, (unsigned)AMD_IB_MAX_DW, (unsigned)IB_ALIGN_DW);
-    if (amd_is_done(base, base->point))
-        w->progress_ns = 0;
     c->ib.va_start = w->last_va = va;
     c->ib.ib_bytes = 4 * n_dw;
     w->last_dw = n_dw;
     c->done.point = base->point + 1;
     amd_store_fence(); /* write-combined stores to the card's memory come before the HDP flush */
-    int rc = w->dev->lib->amdgpu_cs_submit_raw2(w->dev->dev, w->ctx, 0, ARRAY_LEN(c->head), c->head, &seq);
+    rc = w->dev->lib->amdgpu_cs_submit_raw2(w->dev->dev, w->ctx, 0, ARRAY_LEN(c->head), c->head, &seq);
     w->n_calls++;
     if (rc == -ECANCELED || rc == -ENODEV)
         return lost(w, e);
@@ -130,75 +112,41 @@ static int submit(struct amd_winsys *base, uint64_t va, uint32_t n_dw, uint64_t 
         return drm_fail(w->dev, rc, e, "submitting %u dwords at 0x%llx to compute ring %u", n_dw, (unsigned long long)va,
                         w->ring);
     if (seq != base->point + 1) {
-        w->dead = true;
+        w->watch.dead = true;
         return err_set(e, -EIO, "cs: the kernel gave submission %llu the number %llu", (unsigned long long)base->point + 1,
                        (unsigned long long)seq);
     }
     base->host_wrote_vram = false; /* every submission begins with fresh caches */
-    *point = base->point = seq;
+    *point = base->point = w->watch.point = seq;
     return 0;
 }
 
-static bool moved(struct cs_winsys *w)
+/* The kernel's fence of the point signals by success or by a reset; the user fence was written before it. */
+static int sleep_on_syncobj(struct amd_watch *watch, uint64_t point, uint64_t ns, struct err *e)
 {
-    uint64_t fence = w->base.cells->fence;
-    uint32_t progress = w->base.cells->progress;
-    bool yes = fence != w->seen_fence || progress != w->seen_progress;
-    w->seen_fence = fence;
-    w->seen_progress = progress;
-    return yes;
-}
-
-/* Sleeps until the point's fence has signalled, or for ns. 0, -ETIME, or another error of the call. */
-static int sleep_on(struct cs_winsys *w, uint64_t point, uint64_t ns)
-{
+    struct cs_winsys *w = watch->user;
     uint32_t first;
     w->n_sleeps++;
-    return w->dev->lib->amdgpu_cs_syncobj_timeline_wait(w->dev->dev, &w->syncobj, &point, 1, (int64_t)(clock_ns() + ns), 0,
-                                                        &first);
+    int rc = w->dev->lib->amdgpu_cs_syncobj_timeline_wait(w->dev->dev, &w->syncobj, &point, 1, (int64_t)(clock_ns() + ns), 0,
+                                                          &first);
+    if (!rc)
+        return amd_watch_done(watch, point) ? 0 : lost(w, e);
+    return rc == -ETIME ? 0 : drm_fail(w->dev, rc, e, "waiting for point %llu", (unsigned long long)point);
 }
 
-/* The kernel's fence of the point has signalled, by success or by a reset. The user fence was written before it. */
-static int after_signal(struct cs_winsys *w, uint64_t point, struct err *e)
+static void stands(struct amd_watch *w, char *out, size_t n)
 {
-    return amd_is_done(&w->base, point) ? 0 : lost(w, e);
+    char limit[64];
+    drm_parameter("lockup_timeout", limit, sizeof limit);
+    snprintf(out, n, ", and the driver has not reset it (amdgpu.lockup_timeout=%s)", limit[0] ? limit : "unknown");
+    (void)w;
 }
+
+static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_syncobj, .stands = stands };
 
 static int wait(struct amd_winsys *base, uint64_t point, uint64_t timeout_ns, struct err *e)
 {
-    enum { LOOKS = 256 };
-    struct cs_winsys *w = of(base);
-    uint64_t start = 0, now;
-    for (uint32_t n = 0; !amd_is_done(base, point); n++) {
-        if (w->dead || !w->ctx)
-            return gone(e);
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        if (n % LOOKS && timeout_ns)
-            continue;
-        now = clock_ns();
-        start = start ? start : now;
-        if (moved(w) || !w->progress_ns)
-            w->progress_ns = now;
-        if (now - start < SPIN_NS && now - start < timeout_ns)
-            continue;
-        uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
-        int rc = sleep_on(w, point, MIN(left, (uint64_t)SLEEP_MS * 1000000u));
-        if (!rc)
-            return after_signal(w, point, e);
-        if (rc != -ETIME)
-            return drm_fail(w->dev, rc, e, "waiting for point %llu", (unsigned long long)point);
-        now = clock_ns();
-        if (moved(w))
-            w->progress_ns = now;
-        else if (w->hang_ns && now - w->progress_ns > w->hang_ns && !amd_is_done(base, point))
-            return hang(w, e);
-        if (now - start >= timeout_ns)
-            return amd_is_done(base, point) ? 0 : -ETIME;
-        n = LOOKS - 1;
-    }
-    return 0;
+    return amd_watch_wait(&of(base)->watch, point, timeout_ns, e);
 }
 
 /* Nothing can be called back from the ring: what is under way ends by itself, or by the kernel's timeout. */
@@ -210,7 +158,7 @@ static void stop(struct amd_winsys *base)
         return;
     if (!drm_is_child(w->dev)) {
         char fault[200];
-        if (!w->dead && base->point && !wait(base, base->point, w->hang_ns ? w->hang_ns : 10000000000u, &e) &&
+        if (!w->watch.dead && base->point && !wait(base, base->point, w->watch.hang_ns ? w->watch.hang_ns : STOP_NS, &e) &&
             drm_last_fault(w->dev).va != w->fault_before) { /* such a read gives 0, and the program goes on */
             drm_fault_text(w->dev, fault, sizeof fault);
             log_warn(UMQ, "%s, without consequences that were seen", fault);
@@ -218,7 +166,7 @@ static void stop(struct amd_winsys *base)
         w->dev->lib->amdgpu_cs_ctx_free(w->ctx);
     }
     w->ctx = NULL;
-    w->dead = true;
+    w->watch.dead = true;
 }
 
 static void destroy(struct amd_winsys *base)
@@ -282,7 +230,7 @@ int cs_winsys_open(const struct drm_gpu *g, struct cs_winsys **out, struct err *
         free(w);
         return rc;
     }
-    w->hang_ns = 10000000000u;
+    amd_watch_init(&w->watch, "cs", w->dev->gpu.name, &watch_ops, w);
     w->fault_before = drm_last_fault(w->dev).va;
     w->base = (struct amd_winsys){ .ops = &ops, .name = "cs", .log = LOGM_UMQ, .host_sees_vram = w->dev->large_bar,
                                    .ib_align_dw = IB_ALIGN_DW, .part_launches = PART_LAUNCHES,
@@ -339,7 +287,7 @@ int cs_winsys_context(struct cs_winsys *w, struct err *e)
                        d->gpu.ib_align_bytes, 4 * (unsigned)IB_ALIGN_DW);
     if ((rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "fence cells", &w->cells, e)) || (rc = make_preamble(w, e)))
         return rc;
-    w->base.cells = w->cells->cpu;
+    w->base.cells = w->watch.cells = w->cells->cpu;
     w->base.cells_va = w->cells->va;
     if ((rc = d->lib->amdgpu_cs_create_syncobj(d->dev, &w->syncobj)))
         return drm_fail(d, rc, e, "a timeline syncobj");

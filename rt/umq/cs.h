@@ -16,6 +16,7 @@
 #ifndef ZINC_RT_UMQ_CS_H
 #define ZINC_RT_UMQ_CS_H
 
+#include "rt/amd/ring.h"
 #include "rt/umq/drm.h"
 
 /* As one ioctl takes it. */
@@ -31,16 +32,14 @@ struct cs_winsys {
     struct drm_dev *dev;
     amdgpu_context_handle ctx;       /* NULL: no submissions yet, or no longer        */
     uint32_t ring, syncobj;
-    bool has_syncobj, dead;          /* dead: a reset, a fault or a hang              */
+    bool has_syncobj;
+    struct amd_watch watch;
     struct drm_mem *cells, *preamble;
     uint32_t preamble_dw;
     struct cs_chunks chunks;
     uint64_t last_va;                /* of the newest submission                      */
     uint32_t last_dw;
     uint64_t n_calls, n_sleeps;      /* ioctls: submissions; waits for the syncobj    */
-    uint64_t hang_ns;                /* without progress for so long is a hang, 0: never */
-    uint64_t progress_ns, seen_fence;
-    uint32_t seen_progress;
     uint64_t fault_before;           /* the address space's last fault when it was opened */
 };
 

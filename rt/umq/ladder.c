@@ -51,23 +51,8 @@ static int know_card(void *state, struct ladder_out *o, struct err *e)
 static int map_memory(void *state, struct ladder_out *o, struct err *e)
 {
     struct rungs *r = state;
-    uint64_t free_bytes = 0;
-    int rc;
-    if ((rc = cs_winsys_open(r->at, &r->w, e)) || (rc = drm_mem_available(r->w->dev, &free_bytes, e)) ||
-        (rc = amd_rungs_alloc(&r->amd, &r->w->base, e)))
-        return rc;
-    uint64_t *p = r->amd.host.cpu;
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        p[i] = 0x9e3779b97f4a7c15u * (i + 1);
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        if (p[i] != 0x9e3779b97f4a7c15u * (i + 1))
-            return err_set(e, -EIO, "host memory for the card: word %llu came back as %#llx", (unsigned long long)i,
-                           (unsigned long long)p[i]);
-    snprintf(o->found, sizeof o->found, "host page at %#llx, 1 MiB of the card's at %#llx (%s); %.1f GiB free",
-             (unsigned long long)r->amd.host.va, (unsigned long long)r->amd.vram.va,
-             r->w->dev->large_bar ? "the host sees all of its memory" : "no large BAR: copies go through the card",
-             (double)free_bytes / 0x1p30);
-    return 0;
+    int rc = cs_winsys_open(r->at, &r->w, e);
+    return rc ? rc : amd_rung_memory(&r->amd, &r->w->base, o, e);
 }
 
 static int make_context(void *state, struct ladder_out *o, struct err *e)
@@ -122,11 +107,7 @@ static int begin(int device, void **state, struct err *e)
 static void end(void *state)
 {
     struct rungs *r = state;
-    if (r->w) {
-        r->w->base.ops->stop(&r->w->base);
-        amd_rungs_free(&r->amd);
-        r->w->base.ops->destroy(&r->w->base);
-    }
+    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
     free(r);
 }
 

@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ckd.h"
-#include "base/env.h"
 #include "rt/amd/tier.h"
 #include "rt/ladder.h"
 #include "rt/umq/cs.h"
@@ -44,7 +42,6 @@ static int cs_open_tier(const struct tier_opts *o, struct tier **out, struct err
     int rc = probe(o, &info, &g, e);
     if (rc || (rc = cs_winsys_open(&g, &w, e)))
         return rc;
-    w->hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u;
     if ((rc = cs_winsys_context(w, e))) {
         w->base.ops->destroy(&w->base);
         return rc;

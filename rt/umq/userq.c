@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "rt/umq/userq_ioctl.h"
 
-enum { EOP_BYTES = 4096, BELL_AT = 4, SLEEP_MS = 100, MAPS_MS = 10000, SETTLE_MS = 20, LOOKS = 256 };
-/* Polling for so long before the host sleeps: longer than a token takes. */
-#define SPIN_NS 20000000u
+enum { EOP_BYTES = 4096, BELL_AT = 4, MAPS_MS = 10000, SETTLE_MS = 20 };
+
+static const struct amd_watch_ops watch_ops;
 
 static int call(const struct drm_dev *d, unsigned long request, void *arg)
 {
@@ -112,7 +112,7 @@ static int map_bell(struct userq *q, struct err *e)
     if (p == MAP_FAILED)
         return drm_fail(d, -errno, e, "mapping the doorbells");
     madvise(p, AMD_PAGE, MADV_DONTFORK);
-    q->bell = (volatile uint64_t *)p + BELL_AT;
+    q->ring.bell = (volatile uint64_t *)p + BELL_AT;
     return 0;
 }
 
@@ -120,7 +120,7 @@ static int alloc_buffers(struct userq *q, uint32_t ring_bytes, struct err *e)
 {
     struct drm_dev *d = q->dev;
     int rc;
-    if ((rc = drm_mem_alloc(d, AMD_HOST, ring_bytes, "ring", &q->ring, e)) ||
+    if ((rc = drm_mem_alloc(d, AMD_HOST, ring_bytes, "ring", &q->ring_mem, e)) ||
         (rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "read pointer", &q->rptr_mem, e)) ||
         (rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "write pointer", &q->wptr_mem, e)) || /* the firmware wants it alone */
         (rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "fence cells", &q->cells_mem, e)) ||
@@ -128,11 +128,8 @@ static int alloc_buffers(struct userq *q, uint32_t ring_bytes, struct err *e)
         (rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "page tables' mark", &q->tables, e)) ||
         (rc = drm_mem_alloc(d, AMD_PRIVATE, EOP_BYTES, "end-of-pipe buffer", &q->eop, e)))
         return rc;
-    q->ring_dw = q->ring->cpu;
-    q->mask = ring_bytes / 4 - 1;
-    q->rptr = q->rptr_mem->cpu;
-    q->wptr_cell = q->wptr_mem->cpu;
-    q->cells = q->cells_mem->cpu;
+    amd_ring_init(&q->ring, q->ring_mem->cpu, ring_bytes, q->rptr_mem->cpu, q->wptr_mem->cpu);
+    q->ring.watch.cells = q->cells_mem->cpu;
     struct pm4_buf b;
     pm4_init(&b, d->gpu.chip->gen, q->preamble->cpu, AMD_PAGE / 4);
     pm4_compute_preamble(&b, d->gpu.n_se);
@@ -152,7 +149,7 @@ static int create_hw_queue(struct userq *q, uint32_t ring_bytes, struct err *e)
     struct drm_dev *d = q->dev;
     struct userq_mqd mqd = { .eop = q->eop->va };
     struct userq_queue a = { .op = USERQ_CREATE, .ip_type = USERQ_IP_COMPUTE, .doorbell_handle = q->bell_handle,
-                             .doorbell_at = BELL_AT, .ring = q->ring->va, .ring_bytes = ring_bytes,
+                             .doorbell_at = BELL_AT, .ring = q->ring_mem->va, .ring_bytes = ring_bytes,
                              .rptr = q->rptr_mem->va, .wptr = q->wptr_mem->va, .mqd = (uintptr_t)&mqd,
                              .mqd_bytes = sizeof mqd };
     int rc = call(d, USERQ_IOC_QUEUE, &a);
@@ -181,7 +178,7 @@ int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, str
     if (!q)
         return err_set(e, -ENOMEM, "%s: queue object", d->tier);
     q->dev = d;
-    q->hang_ns = 10000000000u;
+    amd_watch_init(&q->ring.watch, d->tier, d->gpu.name, &watch_ops, q);
     int rc;
     if ((rc = alloc_buffers(q, ring_bytes, e)) || (rc = new_syncobj(d, &q->done_syncobj, e)) ||
         (rc = new_syncobj(d, &q->map_syncobj, e)) || (rc = map_bell(q, e)) || (rc = wait_for_maps(q, e)) ||
@@ -196,7 +193,7 @@ int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, str
 
 void userq_stop(struct userq *q)
 {
-    q->dead = true;
+    q->ring.watch.dead = true;
     if (!q->created || drm_is_child(q->dev))
         return;
     int rc = call(q->dev, USERQ_IOC_QUEUE, &(struct userq_queue){ .op = USERQ_FREE, .queue_id = q->id });
@@ -212,8 +209,8 @@ void userq_destroy(struct userq *q)
     struct drm_dev *d = q->dev;
     userq_stop(q);
     if (!drm_is_child(d)) {
-        if (q->bell)
-            munmap((void *)(q->bell - BELL_AT), AMD_PAGE);
+        if (q->ring.bell)
+            munmap((void *)(q->ring.bell - BELL_AT), AMD_PAGE);
         if (q->bell_handle)
             call(d, DRM_IOCTL_GEM_CLOSE, &(struct drm_gem_close){ .handle = q->bell_handle });
         if (q->done_syncobj)
@@ -221,52 +218,13 @@ void userq_destroy(struct userq *q)
         if (q->map_syncobj)
             d->lib->amdgpu_cs_destroy_syncobj(d->dev, q->map_syncobj);
     }
-    struct drm_mem *const mem[] = { q->eop, q->tables, q->preamble, q->cells_mem, q->wptr_mem, q->rptr_mem, q->ring };
+    struct drm_mem *const mem[] = { q->eop, q->tables, q->preamble, q->cells_mem, q->wptr_mem, q->rptr_mem, q->ring_mem };
     for (uint32_t i = 0; i < ARRAY_LEN(mem); i++)
         drm_mem_free(mem[i]);
     free(q);
 }
 
 /* ---- submission ---- */
-
-static int dead(const struct userq *q, struct err *e)
-{
-    return err_set(e, -EIO, "%s: the queue is dead after a fault", q->dev->tier);
-}
-
-/* The newest complete point is `done`: would n dwords overwrite only what lies before its end? */
-static bool has_room(const struct userq *q, uint64_t done, uint32_t n)
-{
-    return q->point - done < USERQ_POINTS && q->wptr - q->end[done % USERQ_POINTS] + n <= q->mask + 1ull;
-}
-
-static int make_room(struct userq *q, uint32_t n, struct err *e)
-{
-    for (;;) {
-        uint64_t done = __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE);
-        if (has_room(q, done, n) && q->point + 1 - done < USERQ_POINTS)
-            return 0;
-        int rc = userq_wait(q, done + 1, 1000000000u, e);
-        if (rc && rc != -ETIME)
-            return rc;
-    }
-}
-
-static void put(struct userq *q, const uint32_t *dw, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
-    q->wptr += n;
-}
-
-/* Packets, the write pointer, the bell: each is in memory before the next, as Mesa's amdgpu_cs_submit_ib_userq does it. */
-void userq_ring(struct userq *q)
-{
-    amd_store_fence();
-    __atomic_store_n(q->wptr_cell, q->wptr, __ATOMIC_RELEASE);
-    amd_store_fence();
-    *q->bell = q->wptr;
-}
 
 static void encode(const struct userq *q, struct pm4_buf *b, uint64_t va, uint32_t n_dw)
 {
@@ -280,7 +238,7 @@ static void encode(const struct userq *q, struct pm4_buf *b, uint64_t va, uint32
     pm4_release_mem(b, &(struct pm4_release){ .gcr = PM4_REL_GL2_WB | PM4_REL_SEQ_FORWARD | PM4_REL_GLM_WB | PM4_REL_GLM_INV,
                                               .policy = 3, .data_sel = PM4_DATA_64,
                                               .va = q->cells_mem->va + offsetof(struct amd_cells, fence),
-                                              .data = q->point + 1 });
+                                              .data = q->ring.watch.point + 1 });
 }
 
 int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e)
@@ -289,23 +247,16 @@ int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, s
     struct drm_dev *d = q->dev;
     struct pm4_buf b;
     int rc;
-    if (q->dead)
-        return dead(q, e);
     if (drm_is_child(d))
         return drm_fail(d, -EPERM, e, "submitting");
     pm4_init(&b, d->gpu.chip->gen, dw, ARRAY_LEN(dw));
     encode(q, &b, va, n_dw);
     if (b.rc)
         return err_set(e, b.rc, "%s: a submission of %u dwords: %s", d->tier, n_dw, b.why);
-    if ((q->maps_changed && (rc = wait_for_maps(q, e))) || (rc = make_room(q, b.n, e)))
+    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) ||
+        (rc = amd_ring_submit(&q->ring, &(struct amd_span){ dw, b.n }, 1, point, e)))
         return rc;
-    if (userq_is_done(q, q->point))
-        q->progress_ns = 0;
-    put(q, dw, b.n);
     q->wrote_vram = false;
-    *point = ++q->point;
-    q->end[q->point % USERQ_POINTS] = q->wptr;
-    userq_ring(q);
     return 0;
 }
 
@@ -319,15 +270,13 @@ static bool ask_for_wake(struct userq *q)
     struct userq_signal s = { .queue_id = q->id, .syncobjs = (uintptr_t)&q->done_syncobj, .n_syncobjs = 1 };
     pm4_init(&b, q->dev->gpu.chip->gen, dw, ARRAY_LEN(dw));
     pm4_protected_fence_signal(&b);
-    if (b.rc || !has_room(q, __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE), b.n))
+    if (b.rc || !amd_ring_add(&q->ring, dw, b.n))
         return false;
-    put(q, dw, b.n);
-    userq_ring(q);
     q->n_calls++;
     int rc = call(q->dev, USERQ_IOC_SIGNAL, &s);
     if (rc)
         log_debug(UMQ, "USERQ_SIGNAL: %s", strerror(-rc));
-    q->signal_point = rc ? q->signal_point : q->point;
+    q->signal_point = rc ? q->signal_point : q->ring.watch.point;
     return rc == 0;
 }
 
@@ -359,16 +308,6 @@ int userq_sleep_once(struct userq *q, uint64_t timeout_ns, struct err *e)
                              (double)timeout_ns * 1e-6);
 }
 
-static bool moved(struct userq *q)
-{
-    uint64_t fence = q->cells->fence;
-    uint32_t progress = q->cells->progress;
-    bool yes = fence != q->seen_fence || progress != q->seen_progress;
-    q->seen_fence = fence;
-    q->seen_progress = progress;
-    return yes;
-}
-
 /* The driver's fence is done and our cell is not: it was signalled by force. Our cell was written first, so a moment is
  * more than enough. */
 static bool was_forced(const struct userq *q, uint64_t point)
@@ -381,47 +320,40 @@ static bool was_forced(const struct userq *q, uint64_t point)
 
 static int broken(struct userq *q, const char *what, struct err *e)
 {
-    char fault[200];
-    q->dead = true;
+    char fault[200], place[120];
     drm_fault_text(q->dev, fault, sizeof fault);
-    return err_set(e, -EIO, "%s: %s on %s: point %llu of %llu, the queue fetches at dword %u of its ring, written up to %u",
-                   q->dev->tier, fault[0] ? fault : what, q->dev->gpu.name, (unsigned long long)q->cells->fence,
-                   (unsigned long long)q->point, userq_fetched(q), userq_written(q));
+    amd_ring_place(&q->ring, place, sizeof place);
+    return err_set(e, -EIO, "%s: %s on %s: point %llu of %llu%s", q->dev->tier, fault[0] ? fault : what, q->dev->gpu.name,
+                   (unsigned long long)q->ring.watch.cells->fence, (unsigned long long)q->ring.watch.point, place);
 }
+
+/* While there is progress nobody asks for faults. */
+static bool stood_still(const struct amd_watch *w)
+{
+    enum { STILL_MS = 20 };
+    return clock_ns() - w->progress_ns > STILL_MS * 1000000ull;
+}
+
+/* Sleeps by the driver's fence. A fault is told by nobody: it is asked for, once the host has polled for a while in vain. */
+static int sleep_on_fence(struct amd_watch *w, uint64_t point, uint64_t ns, struct err *e)
+{
+    struct userq *q = w->user;
+    bool still = stood_still(w);
+    if (ns && sleep_for(q, point, ns) && was_forced(q, point))
+        return broken(q, "the driver reset the queue", e);
+    if (still && !amd_watch_done(w, point) && drm_last_fault(q->dev).va)
+        return broken(q, "a page fault", e);
+    return 0;
+}
+
+static void stands(struct amd_watch *w, char *out, size_t n)
+{
+    amd_ring_place(&((struct userq *)w->user)->ring, out, n);
+}
+
+static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_fence, .stands = stands };
 
 int userq_wait(struct userq *q, uint64_t point, uint64_t timeout_ns, struct err *e)
 {
-    uint64_t start = 0, now;
-    for (uint32_t n = 0; !userq_is_done(q, point); n++) {
-        if (q->dead)
-            return dead(q, e);
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        if (n % LOOKS && timeout_ns)
-            continue;
-        now = clock_ns();
-        start = start ? start : now;
-        if (moved(q) || !q->progress_ns)
-            q->progress_ns = now;
-        if (now - start < SPIN_NS && now - start < timeout_ns)
-            continue;
-        uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
-        if (left && sleep_for(q, point, MIN(left, SLEEP_MS * 1000000ull)) && was_forced(q, point))
-            return broken(q, "the driver reset the queue", e);
-        if (now - q->progress_ns > SPIN_NS && !userq_is_done(q, point) && drm_last_fault(q->dev).va)
-            return broken(q, "a page fault", e);
-        now = clock_ns();
-        if (moved(q))
-            q->progress_ns = now;
-        else if (q->hang_ns && now - q->progress_ns > q->hang_ns && !userq_is_done(q, point)) {
-            char what[64];
-            snprintf(what, sizeof what, "no progress for %.0f s", (double)q->hang_ns * 1e-9);
-            return broken(q, what, e);
-        }
-        if (now - start >= timeout_ns)
-            return userq_is_done(q, point) ? 0 : -ETIME;
-        n = LOOKS - 1;
-    }
-    return 0;
+    return amd_watch_wait(&q->ring.watch, point, timeout_ns, e);
 }

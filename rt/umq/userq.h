@@ -15,8 +15,6 @@
  * USERQ_SIGNAL for a syncobj of it. When buffers are to be evicted, the driver takes the queue off the hardware and waits
  * for that until its kernels are done: there is no save area, so no kernel may take seconds.
  *
- * Room in the ring is counted by points that are complete: the card's read pointer has 32 bits and wraps with the ring.
- *
  * Facts: Linux drivers/gpu/drm/amd/amdgpu/{amdgpu_userq,mes_userqueue,amdgpu_userq_fence}.c; Mesa
  * src/gallium/winsys/amdgpu/drm/{amdgpu_userq.c,amdgpu_cs.cpp} (amdgpu_cs_add_userq_packets,
  * amdgpu_cs_submit_ib_userq); igt lib/amdgpu/amd_ip_blocks.c (user_queue_submit).
@@ -24,28 +22,20 @@
 #ifndef ZINC_RT_UMQ_USERQ_H
 #define ZINC_RT_UMQ_USERQ_H
 
+#include "rt/amd/ring.h"
 #include "rt/umq/drm.h"
 
-enum { USERQ_POINTS = 256 }; /* at most so many in flight */
 struct userq {
     struct drm_dev *dev;
-    struct drm_mem *ring, *rptr_mem, *wptr_mem, *eop, *cells_mem, *preamble, *tables;
-    volatile struct amd_cells *cells;
-    uint32_t *ring_dw, mask;             /* dwords - 1                                     */
-    volatile uint64_t *rptr, *wptr_cell; /* rptr: see userq_fetched                        */
-    volatile uint64_t *bell;             /* NULL: not mapped                               */
-    uint64_t wptr, point;                /* dwords written; submissions                    */
-    uint64_t end[USERQ_POINTS];          /* [point % USERQ_POINTS]: wptr behind the point  */
+    struct drm_mem *ring_mem, *rptr_mem, *wptr_mem, *eop, *cells_mem, *preamble, *tables;
+    struct amd_ring ring;
     uint32_t id, bell_handle, preamble_dw;
     uint32_t done_syncobj, map_syncobj;  /* of the driver's fence; of page tables          */
     uint64_t map_point;
     bool maps_changed;                   /* memory came since the page tables were waited for */
-    bool created, dead;
+    bool created;
     bool wrote_vram;                     /* the host did: the next submission begins with fresh caches */
     uint64_t signal_point;               /* the newest that done_syncobj stands for        */
-    uint64_t hang_ns;                    /* no progress for so long is a hang, 0: never    */
-    uint64_t progress_ns, seen_fence;
-    uint32_t seen_progress;
     uint64_t n_calls;                    /* system calls of submissions and waits          */
 };
 enum { USERQ_SUBMIT_DW = 2 * PM4_DW_INDIRECT_BUFFER + PM4_DW_RELEASE_MEM };
@@ -69,18 +59,8 @@ int userq_sleep_once(struct userq *q, uint64_t timeout_ns, struct err *e);
 
 static inline bool userq_is_done(const struct userq *q, uint64_t point)
 {
-    return __atomic_load_n(&q->cells->fence, __ATOMIC_ACQUIRE) >= point;
+    return amd_watch_done(&q->ring.watch, point);
 }
-/* Where in the ring the GPU fetches next, in dwords; when all is fetched, userq_written. */
-static inline uint32_t userq_fetched(const struct userq *q)
-{
-    return (uint32_t)__atomic_load_n(q->rptr, __ATOMIC_ACQUIRE) & q->mask;
-}
-static inline uint32_t userq_written(const struct userq *q)
-{
-    return (uint32_t)q->wptr & q->mask;
-}
-void userq_ring(struct userq *q);    /* the bell, with all that was written: for ladder rungs */
 
 /* ---- userq_winsys.c ---- */
 

@@ -4,14 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "rt/amd/ladder.h"
 #include "rt/umq/userq.h"
 
-enum { BELL_MS = 2000, WAIT_MS = 5000, RING_BYTES = 64 << 10 };
+enum { WAIT_MS = 5000, RING_BYTES = 64 << 10 };
 #define MS(n) ((uint64_t)(n) * 1000000u)
 
 struct rungs {
@@ -19,7 +18,6 @@ struct rungs {
     int device;
     struct drm_gpu gpu;
     struct userq_winsys *w;
-    uint64_t bell_dw; /* dwords in the ring that no bell was rung for */
 };
 
 /* ---- the node and its memory ---- */
@@ -62,22 +60,7 @@ static int queues_offered(void *state, struct ladder_out *o, struct err *e)
 static int map_memory(void *state, struct ladder_out *o, struct err *e)
 {
     struct rungs *r = state;
-    uint64_t free_bytes = 0;
-    int rc;
-    if ((rc = drm_mem_available(r->w->dev, &free_bytes, e)) || (rc = amd_rungs_alloc(&r->amd, &r->w->base, e)))
-        return rc;
-    uint64_t *p = r->amd.host.cpu;
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        p[i] = 0x9e3779b97f4a7c15u * (i + 1);
-    for (uint64_t i = 0; i < AMD_PAGE / 8; i++)
-        if (p[i] != 0x9e3779b97f4a7c15u * (i + 1))
-            return err_set(e, -EIO, "host memory for the card: word %llu came back as %#llx", (unsigned long long)i,
-                           (unsigned long long)p[i]);
-    snprintf(o->found, sizeof o->found, "host page at %#llx, 1 MiB of the card's at %#llx (%s); %.1f GiB free",
-             (unsigned long long)r->amd.host.va, (unsigned long long)r->amd.vram.va,
-             r->w->dev->large_bar ? "the host sees all of its memory" : "no large BAR: copies go through the card",
-             (double)free_bytes / 0x1p30);
-    return 0;
+    return amd_rung_memory(&r->amd, &r->w->base, o, e);
 }
 
 /* ---- the queue ---- */
@@ -88,52 +71,10 @@ static int create_queue(void *state, struct ladder_out *o, struct err *e)
     int rc = userq_winsys_queue(r->w, RING_BYTES, e);
     if (rc)
         return rc;
-    const struct userq *q = r->w->q;
+    struct userq *q = r->w->q;
+    r->amd.ring = &q->ring;
     snprintf(o->found, sizeof o->found, "queue %u: ring of %u dwords at %#llx, the page tables' point %llu is reached", q->id,
-             q->mask + 1, (unsigned long long)q->ring->va, (unsigned long long)q->map_point);
-    return 0;
-}
-
-/* A packet lies where the card will look, and without a bell nobody has looked yet. */
-static int packet_visible(void *state, struct ladder_out *o, struct err *e)
-{
-    struct rungs *r = state;
-    struct userq *q = r->w->q;
-    uint32_t dw[4];
-    struct pm4_buf b;
-    pm4_init(&b, r->gpu.chip->gen, dw, ARRAY_LEN(dw));
-    pm4_nop(&b, ARRAY_LEN(dw));
-    uint32_t before = userq_fetched(q), at = userq_written(q);
-    for (uint32_t i = 0; i < b.n; i++)
-        q->ring_dw[(q->wptr + i) & q->mask] = dw[i];
-    amd_store_fence();
-    for (uint32_t i = 0; i < b.n; i++)
-        if (((volatile uint32_t *)q->ring_dw)[(q->wptr + i) & q->mask] != dw[i])
-            return err_set(e, -EIO, "dword %u of the ring is not what was written", i);
-    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-    uint32_t after = userq_fetched(q);
-    if (b.rc || before != at || after != before)
-        return err_set(e, -EIO, "the read pointer stands at %u, then %u; expected %u until the bell is rung", before, after,
-                       at);
-    r->bell_dw = b.n;
-    snprintf(o->found, sizeof o->found, "%u dwords in the ring, the read pointer waits at %u", b.n, before);
-    return 0;
-}
-
-static int ring_bell(void *state, struct ladder_out *o, struct err *e)
-{
-    struct rungs *r = state;
-    struct userq *q = r->w->q;
-    q->wptr += r->bell_dw;
-    r->bell_dw = 0;
-    uint64_t t0 = clock_ns();
-    userq_ring(q);
-    uint32_t at, end = userq_written(q);
-    while ((at = userq_fetched(q)) != end)
-        if (clock_ns() - t0 > MS(BELL_MS))
-            return err_set(e, -ETIME, "the read pointer is at %u %d ms after the bell, expected %u", at, BELL_MS, end);
-    snprintf(o->found, sizeof o->found, "fetched %.1f us after the bell, the read pointer is at %u",
-             (double)(clock_ns() - t0) * 1e-3, at);
+             q->ring.mask + 1, (unsigned long long)q->ring_mem->va, (unsigned long long)q->map_point);
     return 0;
 }
 
@@ -164,11 +105,7 @@ static int begin(int device, void **state, struct err *e)
 static void end(void *state)
 {
     struct rungs *r = state;
-    if (r->w) {
-        r->w->base.ops->stop(&r->w->base);
-        amd_rungs_free(&r->amd);
-        r->w->base.ops->destroy(&r->w->base);
-    }
+    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
     free(r);
 }
 
@@ -181,10 +118,7 @@ static const struct ladder_rung rungs[] = {
       "free VRAM; Resizable BAR and Above 4G in the BIOS", map_memory },
     { "queue created", "the driver takes our ring, pointers, EOP buffer and doorbell, the page tables being there",
       "dmesg for lines of amdgpu_userq and MES; all queues taken by others", create_queue },
-    { "packet visible", "what we write into the ring is there, and nothing moves without a bell",
-      "the ring's memory type: it must be uncached host memory", packet_visible },
-    { "doorbell advances", "the bell reaches the command processor, which fetches",
-      "dmesg for MES errors; the doorbell's offset; a GPU that is asleep or being reset", ring_bell },
+    AMD_RING_RUNGS,
     { "driver's fence", "the driver hears of the queue's progress and wakes who sleeps",
       "USERQ_SIGNAL reads the write pointer from our page; end-of-pipe interrupts of MES queues (6.16 and later)",
       driver_fence },

@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ckd.h"
-#include "base/env.h"
 #include "rt/amd/tier.h"
 #include "rt/ladder.h"
 #include "rt/umq/userq.h"
@@ -49,7 +47,6 @@ static int umq_open_tier(const struct tier_opts *o, struct tier **out, struct er
         w->base.ops->destroy(&w->base);
         return rc;
     }
-    w->q->hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u;
     return amd_tier_open(&w->base, &info, o, out, e);
 }
 

@@ -2,11 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ckd.h"
-#include "rt/pm4/decode.h"
 #include "rt/umq/userq.h"
 
-enum { RING_DUMP = 256, IB_ALIGN_DW = 8 }; /* the alignment: of libdrm's clients, ib_size_align in amdgpu_hw_ip_info */
+enum { IB_ALIGN_DW = 8 }; /* the alignment: of libdrm's clients, ib_size_align in amdgpu_hw_ip_info */
 
 static struct userq_winsys *of(struct amd_winsys *w)
 {
@@ -81,24 +79,17 @@ static void destroy(struct amd_winsys *w)
 static void describe(struct amd_winsys *w, FILE *f)
 {
     const struct userq *q = of(w)->q;
-    if (q)
-        fprintf(f, "user-mode queue %u: fence %llu of %llu, fetches at ring dword %u, written up to %u (read pointer 0x%llx, "
-                "%llu dwords in all), progress word 0x%x, %llu system calls since it was made\n", q->id,
-                (unsigned long long)q->cells->fence, (unsigned long long)q->point, userq_fetched(q), userq_written(q),
-                (unsigned long long)*q->rptr, (unsigned long long)q->wptr, q->cells->progress,
-                (unsigned long long)q->n_calls);
+    if (q) {
+        fprintf(f, "user-mode queue %u: ", q->id);
+        amd_ring_describe(&q->ring, f);
+        fprintf(f, ", %llu system calls since it was made\n", (unsigned long long)q->n_calls);
+    }
     drm_describe(of(w)->dev, f);
 }
 
 static void describe_queue(struct amd_winsys *w, FILE *f)
 {
-    const struct userq *q = of(w)->q;
-    const struct pm4_view v = { .gen = w->card.chip->gen, .check = mem_check, .user = w };
-    uint32_t dw[RING_DUMP], n = (uint32_t)MIN(q->wptr, (uint64_t)RING_DUMP);
-    for (uint32_t i = 0; i < n; i++)
-        dw[i] = q->ring_dw[(q->wptr - n + i) & q->mask];
-    fprintf(f, "\nthe ring's last %u dwords (its first words may be the end of a packet)\n", n);
-    pm4_print(f, &v, dw, n);
+    amd_ring_dump(&of(w)->q->ring, w, f);
 }
 
 /* ---- opening ---- */
@@ -134,7 +125,7 @@ int userq_winsys_queue(struct userq_winsys *w, uint32_t ring_bytes, struct err *
     int rc = userq_create(w->dev, ring_bytes, &w->q, e);
     if (rc)
         return rc;
-    w->base.cells = w->q->cells;
+    w->base.cells = w->q->ring.watch.cells;
     w->base.cells_va = w->q->cells_mem->va;
     return 0;
 }

@@ -266,7 +266,7 @@ START_TEST(no_progress_is_a_hang)
     struct pm4_buf b;
     uint64_t point;
     open_winsys();
-    w->hang_ns = 500000000u;
+    w->watch.hang_ns = 500000000u;
     begin(&b);
     pm4_wait_mem(&b, PM4_EQ, cell.va, 1, ~0u);
     ck_assert_int_eq(send(&b, &point), 0);

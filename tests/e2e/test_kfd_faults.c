@@ -26,7 +26,7 @@ static void open_device(void)
     ck_assert_int_gt(kfd_topology(kfd_sys_current(), gpu, KFD_MAX_GPUS, &e), 0);
     ck_assert_msg(kfd_open(&gpu[0], &dev, &e) == 0, "%s", e.msg);
     ck_assert_msg(kfd_queue_create(dev, 64 << 10, &q, &e) == 0, "%s", e.msg);
-    dev->hang_ns = 1000000000u;
+    q->ring.watch.hang_ns = 1000000000u;
 }
 
 static void in_folder(char *folder)
@@ -148,7 +148,7 @@ START_TEST(a_hang_names_its_command)
     setenv("ZINC_KFD_TIMEOUT", "1", 1);
     open_engine();
     struct amd_tier *c = amd_of(eng->tier);
-    ((struct kfd_winsys *)c->w)->dev->hang_ns = 1000000000u;
+    ((struct kfd_winsys *)c->w)->q->ring.watch.hang_ns = 1000000000u;
     struct amd_pass *x = single();
     struct amd_mem m;
     struct pm4_buf b;

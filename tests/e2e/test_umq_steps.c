@@ -51,10 +51,10 @@ START_TEST(a_step_makes_no_system_call)
         until_done(point);
     }
     for (uint32_t i = 0; i < STEPS; i++) {
-        uint64_t calls = q->n_calls, wptr = q->wptr;
+        uint64_t calls = q->n_calls, wptr = q->ring.wptr;
         submit_at(WARM + i, &point);
         submitting += q->n_calls - calls;
-        dwords = q->wptr - wptr;
+        dwords = q->ring.wptr - wptr;
         until_done(point);
     }
     ck_assert_uint_eq(submitting, 0);
@@ -177,7 +177,7 @@ START_TEST(a_full_ring_is_waited_for)
     for (uint32_t i = 0; i < 3 * (64 << 10) / 4 / USERQ_SUBMIT_DW; i++)
         ck_assert_msg(amd_submit(&w->base, ib.va, 8, &point, &e) == 0, "%s", e.msg);
     ck_assert_int_eq(amd_wait(&w->base, point, 30000000000u, &e), 0);
-    ck_assert_uint_gt(w->q->wptr, 2 * (64 << 10) / 4);
+    ck_assert_uint_gt(w->q->ring.wptr, 2 * (64 << 10) / 4);
     pthread_join(other, NULL);
     close_queue();
 }
@@ -186,7 +186,7 @@ END_TEST
 START_TEST(a_hang_is_told)
 {
     open_queue();
-    w->q->hang_ns = 300000000;
+    w->q->ring.watch.hang_ns = 300000000;
     uint64_t point = submit_gate();
     ck_assert_int_eq(amd_wait(&w->base, point, 60000000000u, &e), -EIO);
     ck_assert_ptr_nonnull(strstr(e.msg, "no progress"));

@@ -298,9 +298,9 @@ START_TEST(what_a_queue_asks_for)
     ck_assert_uint_eq(c->rptr % 4096, 0); /* a page of their own, at its start */
     ck_assert_uint_eq(c->wptr / 4096, c->rptr / 4096);
     ck_assert_uint_eq(q->pointers->bytes, 4096);
-    ck_assert_uint_eq(q->ring->bytes, c->ring_bytes);
+    ck_assert_uint_eq(q->ring_mem->bytes, c->ring_bytes);
     ck_assert_uint_eq(q->save->bytes, 0x1d57000);
-    ck_assert_ptr_eq((const void *)q->doorbell, d->doorbells + 0x40);
+    ck_assert_ptr_eq((const void *)q->ring.bell, d->doorbells + 0x40);
     ck_assert_int_eq(kfd_queue_create(d, 12345, &q, &e), -EINVAL);
     closed(d);
 }
@@ -470,18 +470,18 @@ START_TEST(ring_and_doorbell)
         dw[i] = 0x1000 + i;
     calls = kfd_sys_calls(&sys);
     for (uint64_t n = 1; n <= 20; n++) {
-        uint64_t at = q->wptr;
+        uint64_t at = q->ring.wptr;
         ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
         ck_assert_uint_eq(point, n);
-        ck_assert_uint_eq(q->wptr, at + 600 + KFD_FENCE_DW);
-        ck_assert_uint_eq(*q->wptr_cell, q->wptr);
-        ck_assert_uint_eq(*q->doorbell, q->wptr);
+        ck_assert_uint_eq(q->ring.wptr, at + 600 + KFD_FENCE_DW);
+        ck_assert_uint_eq(*q->ring.wptr_cell, q->ring.wptr);
+        ck_assert_uint_eq(*q->ring.bell, q->ring.wptr);
         for (uint32_t i = 0; i < 600; i++)
-            ck_assert_uint_eq(q->ring_dw[(at + i) % 2048], 0x1000 + i);
-        ck_assert_uint_eq(q->ring_dw[(at + 600) % 2048] >> 8 & 0xff, PM4_OP_RELEASE_MEM);
-        ck_assert_uint_eq(q->ring_dw[(at + 600 + PM4_AT_RELEASE_DATA) % 2048], n);
+            ck_assert_uint_eq(q->ring.dw[(at + i) % 2048], 0x1000 + i);
+        ck_assert_uint_eq(q->ring.dw[(at + 600) % 2048] >> 8 & 0xff, PM4_OP_RELEASE_MEM);
+        ck_assert_uint_eq(q->ring.dw[(at + 600 + PM4_AT_RELEASE_DATA) % 2048], n);
         ck_assert(!kfd_queue_is_done(q, point));
-        q->cells->fence = n; /* the read pointer stays at 0: it counts nothing */
+        q->ring.watch.cells->fence = n; /* the read pointer stays at 0: it counts nothing */
         ck_assert_int_eq(kfd_queue_wait(q, point, 1000, &e), 0);
     }
     ck_assert_uint_eq(kfd_sys_calls(&sys), calls); /* not one system call */
@@ -498,11 +498,11 @@ START_TEST(a_full_ring_waits_for_fences)
     uint64_t point;
     boot(r9700);
     struct kfd_dev *d = opened();
-    d->hang_ns = 1000000;
     ck_assert_msg(kfd_queue_create(d, 8 << 10, &q, &e) == 0, "%s", e.msg);
+    q->ring.watch.hang_ns = 1000000;
     for (int i = 0; i < 3; i++)
         ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
-    q->cells->fence = 1;
+    q->ring.watch.cells->fence = 1;
     ck_assert_msg(kfd_queue_submit(q, dw, 600, &point, &e) == 0, "%s", e.msg);
     ck_assert_int_eq(kfd_queue_submit(q, dw, 600, &point, &e), -EIO);
     ck_assert_msg(strstr(e.msg, "no progress") != NULL, "%s", e.msg);
@@ -510,9 +510,10 @@ START_TEST(a_full_ring_waits_for_fences)
     kfd_queue_destroy(q);
 
     ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
-    for (int i = 1; i < KFD_POINTS; i++)
+    q->ring.watch.hang_ns = 1000000;
+    for (int i = 1; i < AMD_POINTS; i++)
         ck_assert_msg(kfd_queue_submit(q, dw, 1, &point, &e) == 0, "%d: %s", i, e.msg);
-    q->cells->fence = 2;
+    q->ring.watch.cells->fence = 2;
     for (int i = 0; i < 2; i++)
         ck_assert_msg(kfd_queue_submit(q, dw, 1, &point, &e) == 0, "%s", e.msg);
     ck_assert_int_eq(kfd_queue_submit(q, dw, 1, &point, &e), -EIO);
