@@ -396,6 +396,12 @@ void tier_describe(struct tier *t, tier_tell_fn fn, void *user)
         t->impl->describe(t, fn, user);
 }
 
+void tier_rest(struct tier *t)
+{
+    if (t->impl->rest && !t->faulted)
+        t->impl->rest(t);
+}
+
 void tier_dump(const struct tier_plan *p, FILE *f)
 {
     if (p->tier->impl->dump)

@@ -108,6 +108,8 @@ struct tier_impl {
     int (*roof)(struct tier *t, double *gbs, struct err *e);       /* GB/s that its memory can be read at */
     int (*roof_ops)(struct tier *t, double *gops, struct err *e);  /* 10^9 operations/s of its products, in caches */
     void (*describe)(struct tier *t, tier_tell_fn fn, void *user); /* for reports: all that it knows     */
+    /* Nothing is under way: gives back what other programs want and the next submission can take again; memory stays. */
+    void (*rest)(struct tier *t);
 };
 
 /* Embedded first in each tier's own struct. */
@@ -186,6 +188,7 @@ uint32_t tier_trace(struct tier *t, const struct tier_trace **out);
 int tier_roof(struct tier *t, double *gbs, struct err *e);
 int tier_roof_ops(struct tier *t, double *gops, struct err *e);
 void tier_describe(struct tier *t, tier_tell_fn fn, void *user); /* all that it knows, for reports */
+void tier_rest(struct tier *t); /* nothing is going to be submitted for a while; costs the next submission some system calls */
 void tier_dump(const struct tier_plan *p, FILE *f);              /* the native form, decoded       */
 void tier_stats_reset(struct tier *t);
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "base/env.h"
 #include "engine/serve/sched_impl.h"
 
 /* A prompt that another request is evaluating just now is waited for, when so many tokens can be shared. */
@@ -468,15 +469,29 @@ static uint64_t next_deadline(const struct sched *s)
     return at;
 }
 
-/* Sleeps until somebody pokes or a deadline passes. False: time to go. */
-static bool wait_for_work(struct sched *s)
+/* Sleeps until somebody pokes, or until clock_ns() is at; 0: for ever. Needs s->lock. */
+static int sleep_until(struct sched *s, uint64_t at)
 {
-    pthread_mutex_lock(&s->lock);
-    uint64_t at = next_deadline(s);
     struct timespec until = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
     int rc = 0;
     while (!s->poked && !s->quit && rc == 0)
         rc = at ? pthread_cond_timedwait(&s->work, &s->lock, &until) : pthread_cond_wait(&s->work, &s->lock);
+    return rc;
+}
+
+/* Sleeps until somebody pokes or a deadline passes; when that takes long, the tier rests. False: time to go. */
+static bool wait_for_work(struct sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool may_rest = !s->n_live && !s->rested && s->rest_ns;
+    if (may_rest && sleep_until(s, clock_ns() + s->rest_ns)) {
+        pthread_mutex_unlock(&s->lock);
+        tier_rest(s->eng->tier);
+        s->rested = true;
+        pthread_mutex_lock(&s->lock);
+    }
+    if (!may_rest || s->rested)
+        sleep_until(s, next_deadline(s));
     s->poked = false;
     bool go_on = !s->quit;
     pthread_mutex_unlock(&s->lock);
@@ -527,6 +542,7 @@ static void *thread_main(void *user)
         bool worked = sched_round(s);
         notify_all(s);
         publish(s, worked ? clock_ns() - t0 : 0);
+        s->rested &= !worked;
         if (!worked && !wait_for_work(s))
             return NULL;
     }
@@ -553,6 +569,7 @@ int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **
         return err_set(e, -ENOMEM, "scheduler: out of memory");
     s->eng = eng;
     s->o = *o;
+    s->rest_ns = (uint64_t)MAX(env_get()->rest, 0) * 1000000000u;
     s->o.max_queue = o->max_queue ? o->max_queue : MAX(4 * eng->info.n_slots, 16u);
     s->o.grammar_steps = o->grammar_steps ? o->grammar_steps : GRAMMAR_STEPS;
     s->o.hold_bytes = o->hold_bytes ? o->hold_bytes : 256 << 10;

@@ -81,6 +81,8 @@ struct sched {
     struct sched_job **order;    /* [n_slots] for sorting                                     */
     double prompt_row_ns;        /* what a row of a prompt takes, a running mean; 0: unknown  */
     uint64_t global_turn;
+    uint64_t rest_ns;            /* without requests for so long, the tier rests; 0: never    */
+    bool rested;
     uint64_t mask_left;          /* steps for masks that this round may still take itself     */
     /* Shared. */
     pthread_mutex_t lock;

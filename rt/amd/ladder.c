@@ -355,3 +355,78 @@ int amd_rung_rest(void *state, struct ladder_out *o, struct err *e)
     snprintf(o->found, sizeof o->found, "after %d ms of rest a fence took %.1f us, and a kernel is right", REST_MS, us);
     return 0;
 }
+
+/* The first submission waits for a gate that opens when all are there. Each of the others adds its word to what the one
+ * before it wrote, so an order that is not theirs shows. */
+int amd_rung_in_flight(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { N = KL_RING, ROOM_DW = 64 };
+    struct amd_rungs *r = state;
+    struct amd_winsys *w = r->w;
+    volatile uint32_t *words = r->host.cpu; /* [0] the gate, [1 + i] written by i                    */
+    uint64_t point[N], early = 0;
+    memset(r->host.cpu, 0, AMD_PAGE);
+    for (uint32_t i = 0; i < N; i++) {
+        struct pm4_buf b;
+        uint32_t word = 0x1000 + i;
+        pm4_init(&b, w->card.chip->gen, (uint32_t *)r->ib.cpu + i * ROOM_DW, ROOM_DW);
+        if (i == 0)
+            pm4_wait_mem(&b, PM4_EQ, r->host.va, 1, ~0u);
+        else /* what the one before wrote, and it has to be there */
+            pm4_copy_data(&b, &(struct pm4_copy){ .from = PM4_COPY_MEM, .to = PM4_COPY_MEM, .src = r->host.va + 4 * i,
+                                                  .dst = r->host.va + 256 + 4 * i, .confirm = true });
+        pm4_write_data(&b, r->host.va + 4 * (1 + i), &word, 1, PM4_WRITE_CONFIRM);
+        amd_ib_pad(w, &b);
+        int rc = b.rc ? err_set(e, b.rc, "packets: %s", b.why)
+                      : amd_submit(w, r->ib.va + 4ull * i * ROOM_DW, b.n, &point[i], e);
+        if (rc)
+            return rc;
+    }
+    early = w->cells->fence;
+    __atomic_store_n(&words[0], 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < N; i++) {
+        int rc = amd_wait(w, point[i], MS(RUN_MS), e);
+        if (rc == -ETIME)
+            err_set(e, rc, "submission %u of %d: the fence is at %llu after %d s, expected %llu", i + 1, N,
+                    (unsigned long long)w->cells->fence, RUN_MS / 1000, (unsigned long long)point[i]);
+        if (rc)
+            return rc;
+        if (words[1 + i] != 0x1000 + i || (i && words[64 + i] != 0x1000 + i - 1))
+            return err_set(e, -EIO, "submission %u wrote %#x and saw %#x of the one before it, expected %#x and %#x", i + 1,
+                           words[1 + i], words[64 + i], 0x1000 + i, 0x1000 + i - 1);
+    }
+    if (early >= point[0])
+        return err_set(e, -EIO, "the fence read %llu before the gate was open, expected less than %llu",
+                       (unsigned long long)early, (unsigned long long)point[0]);
+    snprintf(o->found, sizeof o->found, "%d submissions under way, done one after the other", N);
+    return 0;
+}
+
+/* As the server does it when nobody asks anything. */
+int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { ROUNDS = 3 };
+    struct amd_rungs *r = state;
+    struct ladder_out one = { .detail = o->detail };
+    double us = 0;
+    if (!r->w->ops->rest) {
+        snprintf(o->found, sizeof o->found, "nothing to give back: the queue is the kernel's");
+        return 0;
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        r->w->ops->rest(r->w);
+        uint64_t t0 = clock_ns();
+        int rc = amd_rung_fence(state, &one, e);
+        us = (double)(clock_ns() - t0) * 1e-3;
+        if (!rc)
+            rc = amd_rung_many(state, &one, e);
+        if (!rc)
+            rc = amd_rung_dispatch(state, &one, e);
+        if (rc) {
+            err_context(e, "given back %d times", i + 1);
+            return rc;
+        }
+    }
+    snprintf(o->found, sizeof o->found, "%d times; the first fence of the new queue took %.1f us", ROUNDS, us);
+    return 0;
+}

@@ -39,6 +39,8 @@ int amd_rung_dispatch(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_shared(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_busy(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_in_flight(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e);
 
 /* clang-format off */
 #define AMD_RING_RUNGS \
@@ -66,7 +68,11 @@ int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
     { "kept busy", "kernel after kernel, also while another program uses the card", \
       "MES and reset in dmesg: preemption; ZINC_AMD_PRIV, ZINC_AMD_TRAP_PRESENT, amdgpu.cwsr_enable=0", amd_rung_busy }, \
     { "rest", "a queue that was idle for seconds takes work again", \
-      "dmesg for SMU and GFXOFF; amdgpu.runpm=0 and amdgpu.ppfeaturemask without GFXOFF as a test", amd_rung_rest }
+      "dmesg for SMU and GFXOFF; amdgpu.runpm=0 and amdgpu.ppfeaturemask without GFXOFF as a test", amd_rung_rest }, \
+    { "in flight", "several submissions are under way, and are done in their order", \
+      "the fence in the report folder; RELEASE_MEM without the write-back", amd_rung_in_flight }, \
+    { "given back", "a queue that was given back is made again on the same memory, and works", \
+      "dmesg for MES (REMOVE_QUEUE, ADD_QUEUE); the raw pointers; ZINC_REST=0 as a way out", amd_rung_given_back }
 /* clang-format on */
 
 #endif

@@ -282,6 +282,13 @@ static int roof(struct tier *t, double *gbs, struct err *e)
     return rc;
 }
 
+static void rest(struct tier *t)
+{
+    struct amd_tier *c = amd_of(t);
+    if (c->w->ops->rest && amd_is_done(c->w, c->w->point))
+        c->w->ops->rest(c->w);
+}
+
 static const struct replay_ops ops = { .run = amd_plan_run, .add = add };
 static const struct tier_impl impl = {
     .destroy = destroy,
@@ -301,6 +308,7 @@ static const struct tier_impl impl = {
     .submit_prefix = replay_submit_prefix,
     .resident = replay_resident,
     .roof = roof,
+    .rest = rest,
 };
 
 int amd_tier_open(struct amd_winsys *w, const struct tier_info *info, const struct tier_opts *o, struct tier **out,

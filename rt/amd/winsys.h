@@ -94,6 +94,9 @@ struct amd_winsys_ops {
     int (*submit)(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e);
     /* 0: done. -ETIME: not yet. -EIO: a fault, a reset or a hang, in words; nothing completes any more. */
     int (*wait)(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struct err *e);
+    /* Nothing is under way: gives the card's queue back, so that other programs have it and the card may sleep. The next
+     * submission takes it again, by a few system calls. NULL: nothing is held. */
+    void (*rest)(struct amd_winsys *w);
     /* The GPU lets go of everything that was submitted; nothing can be submitted after it. Twice is fine. */
     void (*stop)(struct amd_winsys *w);
     void (*destroy)(struct amd_winsys *w); /* stops it; what memory is left goes too */

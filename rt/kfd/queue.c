@@ -47,6 +47,8 @@ static int create_with(struct kfd_queue *q, struct kfd_save_area a, struct kfd_c
         kfd_mem_free(q->save);
         q->save = NULL;
     }
+    q->save_bytes = c->save_bytes;
+    q->ctl_stack_bytes = c->ctl_stack_bytes;
     return rc;
 }
 
@@ -154,6 +156,15 @@ static int alloc_buffers(struct kfd_queue *q, uint32_t ring_bytes, struct err *e
     return 0;
 }
 
+/* All but the save area. */
+static struct kfd_create_queue request_for(const struct kfd_queue *q)
+{
+    return (struct kfd_create_queue){ .ring = q->ring_mem->va, .wptr = q->pointers->va + 8, .rptr = q->pointers->va,
+                                      .ring_bytes = (uint32_t)q->ring_mem->bytes, .gpu_id = q->dev->gpu.gpu_id,
+                                      .type = KFD_QUEUE_COMPUTE, .percentage = 100, .priority = PRIORITY,
+                                      .eop = q->eop->va, .eop_bytes = EOP_BYTES };
+}
+
 int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e)
 {
     *out = NULL;
@@ -169,10 +180,7 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
     d->queues = q;
     int rc = alloc_buffers(q, ring_bytes, e);
     if (rc == 0) {
-        struct kfd_create_queue c = { .ring = q->ring_mem->va, .wptr = q->pointers->va + 8, .rptr = q->pointers->va,
-                                      .ring_bytes = ring_bytes, .gpu_id = d->gpu.gpu_id, .type = KFD_QUEUE_COMPUTE,
-                                      .percentage = 100, .priority = PRIORITY, .eop = q->eop->va,
-                                      .eop_bytes = EOP_BYTES };
+        struct kfd_create_queue c = request_for(q);
         rc = create_hw_queue(q, &c, e);
         q->created = rc == 0;
         q->id = c.queue_id;
@@ -198,6 +206,42 @@ void kfd_queue_stop(struct kfd_queue *q)
     if (rc)
         log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
     q->created = false;
+}
+
+/* With its last queue of a card a process leaves the driver's list (unregister_process in kfd_device_queue_manager.c): the
+ * compute power profile goes, and GFXOFF is allowed again. */
+void kfd_queue_rest(struct kfd_queue *q)
+{
+    if (q->ring.watch.dead || !q->created || kfd_is_child(q->dev))
+        return;
+    int rc = kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
+    if (rc) {
+        log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
+        return;
+    }
+    q->created = false;
+    q->resting = true;
+    log_info(KFD, "queue %u is given back until there is work", q->id);
+}
+
+/* The queue once more, on the memory that it had. */
+static int wake(struct kfd_queue *q, struct err *e)
+{
+    struct kfd_create_queue c = request_for(q);
+    struct err none = { 0 };
+    c.save = q->save->va;
+    c.save_bytes = q->save_bytes;
+    c.ctl_stack_bytes = q->ctl_stack_bytes;
+    amd_ring_restart(&q->ring);
+    int rc = kfd_call(q->dev, KFD_IOC_CREATE_QUEUE, &c);
+    if (rc)
+        return refused(q, rc, &none, e);
+    q->created = true;
+    q->resting = false;
+    q->id = c.queue_id;
+    q->wake_point = q->ring.watch.point;
+    log_info(KFD, "queue %u is made again", q->id);
+    return map_doorbell(q, c.doorbell_offset, e);
 }
 
 void kfd_queue_destroy(struct kfd_queue *q)
@@ -244,6 +288,9 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
         return kfd_fail(-EPERM, e, "submitting");
     if (n > KFD_SUBMIT_MAX)
         return err_set(e, -EINVAL, "kfd: %u dwords at once, at most %u", n, KFD_SUBMIT_MAX);
+    int rc = q->resting ? wake(q, e) : 0;
+    if (rc)
+        return rc;
     if (d->host_wrote_vram)
         n_flush = flush_packets(d, flush, FLUSH_MAX);
     /* what the host will read lies in memory that is not cached; only VRAM needs the write-back */
@@ -255,7 +302,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
     if (b.rc)
         return err_set(e, b.rc, "kfd: the fence packet: %s", b.why);
     const struct amd_span span[] = { { flush, n_flush }, { dw, n }, { fence, KFD_FENCE_DW } };
-    int rc = amd_ring_submit(&q->ring, span, ARRAY_LEN(span), point, e);
+    rc = amd_ring_submit(&q->ring, span, ARRAY_LEN(span), point, e);
     if (!rc)
         d->host_wrote_vram = false;
     return rc;

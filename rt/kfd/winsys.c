@@ -66,6 +66,12 @@ static int wait(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struc
     return kfd_queue_wait(of(w)->q, point, timeout_ns, e);
 }
 
+static void rest(struct amd_winsys *w)
+{
+    if (of(w)->q)
+        kfd_queue_rest(of(w)->q);
+}
+
 static void stop(struct amd_winsys *w)
 {
     if (of(w)->q)
@@ -117,7 +123,7 @@ static void describe_queue(struct amd_winsys *w, FILE *f)
 
 static const struct amd_winsys_ops ops = {
     .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
-    .submit = submit, .wait = wait, .stop = stop, .destroy = destroy,
+    .submit = submit, .wait = wait, .rest = rest, .stop = stop, .destroy = destroy,
     .describe = describe, .describe_queue = describe_queue,
 };
 

@@ -144,12 +144,12 @@ static int new_syncobj(struct drm_dev *d, uint32_t *handle, struct err *e)
     return rc ? drm_fail(d, rc, e, "a syncobj") : 0;
 }
 
-static int create_hw_queue(struct userq *q, uint32_t ring_bytes, struct err *e)
+static int create_hw_queue(struct userq *q, struct err *e)
 {
     struct drm_dev *d = q->dev;
     struct userq_mqd mqd = { .eop = q->eop->va };
     struct userq_queue a = { .op = USERQ_CREATE, .ip_type = USERQ_IP_COMPUTE, .doorbell_handle = q->bell_handle,
-                             .doorbell_at = BELL_AT, .ring = q->ring_mem->va, .ring_bytes = ring_bytes,
+                             .doorbell_at = BELL_AT, .ring = q->ring_mem->va, .ring_bytes = q->ring_mem->bytes,
                              .rptr = q->rptr_mem->va, .wptr = q->wptr_mem->va, .mqd = (uintptr_t)&mqd,
                              .mqd_bytes = sizeof mqd };
     int rc = call(d, USERQ_IOC_QUEUE, &a);
@@ -182,7 +182,7 @@ int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, str
     int rc;
     if ((rc = alloc_buffers(q, ring_bytes, e)) || (rc = new_syncobj(d, &q->done_syncobj, e)) ||
         (rc = new_syncobj(d, &q->map_syncobj, e)) || (rc = map_bell(q, e)) || (rc = wait_for_maps(q, e)) ||
-        (rc = create_hw_queue(q, ring_bytes, e))) {
+        (rc = create_hw_queue(q, e))) {
         userq_destroy(q);
         return rc;
     }
@@ -200,6 +200,34 @@ void userq_stop(struct userq *q)
     if (rc)
         log_warn(UMQ, "freeing user-mode queue %u: %s", q->id, strerror(-rc));
     q->created = false;
+}
+
+/* A queue that is mapped takes one of the firmware's few slots of the hardware, or makes it change between queues. */
+void userq_rest(struct userq *q)
+{
+    if (q->ring.watch.dead || !q->created || drm_is_child(q->dev))
+        return;
+    int rc = call(q->dev, USERQ_IOC_QUEUE, &(struct userq_queue){ .op = USERQ_FREE, .queue_id = q->id });
+    if (rc) {
+        log_warn(UMQ, "freeing user-mode queue %u: %s", q->id, strerror(-rc));
+        return;
+    }
+    q->created = false;
+    q->resting = true;
+    log_info(UMQ, "user-mode queue %u is given back until there is work", q->id);
+}
+
+static int wake(struct userq *q, struct err *e)
+{
+    amd_ring_restart(&q->ring);
+    q->n_calls++;
+    int rc = create_hw_queue(q, e);
+    if (rc)
+        return rc;
+    q->resting = false;
+    q->signal_point = q->ring.watch.point;
+    log_info(UMQ, "user-mode queue %u is made again", q->id);
+    return 0;
 }
 
 void userq_destroy(struct userq *q)
@@ -253,7 +281,7 @@ int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, s
     encode(q, &b, va, n_dw);
     if (b.rc)
         return err_set(e, b.rc, "%s: a submission of %u dwords: %s", d->tier, n_dw, b.why);
-    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) ||
+    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) || (q->resting && (rc = wake(q, e))) ||
         (rc = amd_ring_submit(&q->ring, &(struct amd_span){ dw, b.n }, 1, point, e)))
         return rc;
     q->wrote_vram = false;

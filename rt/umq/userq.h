@@ -33,7 +33,7 @@ struct userq {
     uint32_t done_syncobj, map_syncobj;  /* of the driver's fence; of page tables          */
     uint64_t map_point;
     bool maps_changed;                   /* memory came since the page tables were waited for */
-    bool created;
+    bool created, resting;
     bool wrote_vram;                     /* the host did: the next submission begins with fresh caches */
     uint64_t signal_point;               /* the newest that done_syncobj stands for        */
     uint64_t n_calls;                    /* system calls of submissions and waits          */
@@ -47,9 +47,11 @@ int userq_offered(struct drm_dev *d, struct err *e);
 /* ring_bytes is a power of two from a page on. */
 int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, struct err *e);
 void userq_stop(struct userq *q);    /* the GPU lets go of it; twice is fine */
+/* Nothing is under way: the GPU forgets the queue; its memory stays. The next submission has it made again. */
+void userq_rest(struct userq *q);
 void userq_destroy(struct userq *q); /* NULL is fine */
-/* Copies the submission to the ring and rings the bell. Makes no system call, unless the ring is full or memory was
- * allocated since the last one. */
+/* Copies the submission to the ring and rings the bell. Makes no system call, unless the ring is full, memory was
+ * allocated since the last one, or the queue rests. */
 int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e);
 /* 0, -ETIME, or -EIO: a fault, a reset or a hang; the queue is dead. */
 int userq_wait(struct userq *q, uint64_t point, uint64_t timeout_ns, struct err *e);

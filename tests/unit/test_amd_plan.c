@@ -144,7 +144,7 @@ static bool destroyed;
 static struct fake *fake_open(uint32_t ib_align_dw, uint32_t fail_at)
 {
     static const struct amd_winsys_ops ops = { fake_alloc, fake_free, fake_available, fake_check, fake_submit,
-                                               fake_wait, fake_stop, fake_destroy, fake_describe, NULL };
+                                               fake_wait, NULL, fake_stop, fake_destroy, fake_describe, NULL };
     struct fake *f = calloc(1, sizeof *f);
     f->base = (struct amd_winsys){ .ops = &ops, .name = "fake", .log = LOGM_RT, .host_sees_vram = true,
                                    .cells = &f->cells, .cells_va = (uintptr_t)&f->cells, .ib_align_dw = ib_align_dw,
