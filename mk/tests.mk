@@ -36,8 +36,8 @@ $(SIM_TEST_BINS): $(B)/tests/amdsim/%: $(B)/obj/tests/amdsim/%.o $(B)/libamdsim_
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# libdrm's calls of the kernel go through this program, which counts them.
-$(B)/tests/e2e/test_cs_steps: TEST_LDFLAGS += -Wl,--export-dynamic-symbol=ioctl
+# Calls of the kernel, libdrm's as well, go through this program, which counts them.
+$(B)/tests/e2e/test_amd_steps: TEST_LDFLAGS += -Wl,--export-dynamic-symbol=ioctl
 
 check: all tests ## build and run the tests (config=debug, config=sanitize for the other builds)
 	@tests/run $(B) $(SUITES)

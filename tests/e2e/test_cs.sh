@@ -76,14 +76,14 @@ case $build in
 *)
     make_model qwen35moe Q4_K_M "$work/long.gguf" --layers 40 || finish
     for gpu in gfx1201 gfx1100; do
-        CS_TEST_MODEL=$work/long.gguf ZINC_KFD_UNCHECKED=1 $amdsim --gpu $gpu --skip-execution \
-            "$build/tests/e2e/test_cs_steps" cost >"$work/out" 2>&1 || miss "cost on $gpu: $(tail -n 3 "$work/out" | tr '\n' ' ')"
+        ZINC_KFD_UNCHECKED=1 $amdsim --gpu $gpu --skip-execution \
+            "$build/tests/e2e/test_amd_steps" cs cost "$work/long.gguf" >"$work/out" 2>&1 || miss "cost on $gpu: $(tail -n 3 "$work/out" | tr '\n' ' ')"
         grep 'dwords' "$work/out"
     done
     ;;
 esac
 for gpu in gfx1201 gfx1100; do
-    CS_TEST_MODEL=$m $amdsim --gpu $gpu "$build/tests/e2e/test_cs_steps" trouble >"$work/out" 2>&1 ||
+    $amdsim --gpu $gpu "$build/tests/e2e/test_amd_steps" cs trouble >"$work/out" 2>&1 ||
         miss "trouble on $gpu: $(tail -n 5 "$work/out" | tr '\n' ' ')"
     tail -n 1 "$work/out"
 done

@@ -42,10 +42,21 @@ for f in qwen35moe:UD_Q4_K_XL qwen3:Q4_K_M gpt-oss:MXFP4_MOE; do
 done
 m=$work/m.gguf
 
+case $build in
+*/sanitize) ;; # of sanitizers nobody wants to know
+*)
+    make_model qwen35moe Q4_K_M "$work/long.gguf" --layers 40 || finish
+    for gpu in gfx1201 gfx1100; do
+        ZINC_KFD_UNCHECKED=1 $amdsim --gpu $gpu --skip-execution "$build/tests/e2e/test_amd_steps" umq cost "$work/long.gguf" \
+            >"$work/out" 2>&1 || miss "cost on $gpu: $(tail -n 3 "$work/out" | tr '\n' ' ')"
+        grep 'dwords' "$work/out"
+    done
+    ;;
+esac
 for sim in "--gpu gfx1201" "--gpu gfx1100" "--gpu gfx1201 --kernel-version 6.17"; do # before 6.18 nobody resets a queue
-    UMQ_TEST_MODEL=$m ZINC_KFD_UNCHECKED=1 $amdsim $sim --skip-execution "$build/tests/e2e/test_umq_steps" \
-        >"$work/out" 2>&1 || miss "steps, $sim: $(tail -n 3 "$work/out" | tr '\n' ' ')"
-    echo "$sim: $(grep 'dwords' "$work/out")"
+    $amdsim $sim "$build/tests/e2e/test_amd_steps" umq trouble >"$work/out" 2>&1 ||
+        miss "trouble, $sim: $(tail -n 3 "$work/out" | tr '\n' ' ')"
+    tail -n 1 "$work/out"
 done
 
 # refuses WHAT SIM-OPTIONS -- WORDS: the line

@@ -697,6 +697,16 @@ void cp_reset(struct cp *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+uint32_t cp_queues(struct cp *c)
+{
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < c->n_queues; i++)
+        n += !c->queue[i]->kernel;
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
 void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
                uint64_t *preemptions, uint64_t *evictions)
 {

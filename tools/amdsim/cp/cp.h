@@ -87,6 +87,7 @@ void cp_quiesce(struct cp *c);
 void cp_reset(struct cp *c); /* every queue dies; used after a hang */
 uint64_t cp_clock(void);     /* 100 MHz, CLOCK_MONOTONIC */
 /* Sums since cp_create; busy_ns: time of all threads inside work-groups. Any pointer may be NULL. */
+uint32_t cp_queues(struct cp *c); /* that programs have now, the driver's own not counted */
 void cp_counts(struct cp *c, struct isa_counts *out, uint64_t *dispatches, uint64_t *packets, uint64_t *busy_ns,
                uint64_t *preemptions, uint64_t *evictions);
 

@@ -141,6 +141,13 @@ struct cp *card_cp(void)
     return card.cp;
 }
 
+/* For a client that wants to know, found by dlsym. */
+__attribute__((visibility("default"))) uint32_t amdsim_queues(void);
+uint32_t amdsim_queues(void)
+{
+    return card.cp ? cp_queues(card.cp) : 0;
+}
+
 __attribute__((destructor)) static void on_exit_of_program(void)
 {
     if (card.cp && card.pid == getpid()) {
