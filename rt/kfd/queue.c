@@ -208,8 +208,9 @@ void kfd_queue_stop(struct kfd_queue *q)
     q->created = false;
 }
 
-/* With its last queue of a card a process leaves the driver's list (unregister_process in kfd_device_queue_manager.c): the
- * compute power profile goes, and GFXOFF is allowed again. */
+/* A process that has no queue on a card is no compute client of it: unregister_process in kfd_device_queue_manager.c calls
+ * kfd_dec_compute_active, which with the last one takes back the compute power profile and, in kernels that hold it off on
+ * gfx11, allows GFXOFF (amdgpu_amdkfd_set_compute_idle). */
 void kfd_queue_rest(struct kfd_queue *q)
 {
     if (q->ring.watch.dead || !q->created || kfd_is_child(q->dev))
