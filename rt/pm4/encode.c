@@ -257,6 +257,20 @@ void pm4_wait_mem(struct pm4_buf *b, enum pm4_compare f, uint64_t va, uint32_t r
         PUT(b, WAIT_REG_MEM, (uint32_t)f | WAIT_MEM, LO(va), HI(va), ref, mask, POLL_INTERVAL);
 }
 
+void pm4_barrier_by_fence(struct pm4_buf *b, uint64_t va, uint32_t value)
+{
+    const uint32_t zero = 0;
+    uint32_t n = b->n;
+    if (refuse(b, !value, "a barrier by a fence: its value is not 0"))
+        return;
+    pm4_write_data(b, va, &zero, 1, PM4_WRITE_CONFIRM);
+    pm4_release_mem(b, &(struct pm4_release){ .data_sel = PM4_DATA_32, .va = va, .data = value });
+    pm4_wait_mem(b, PM4_EQ, va, value, ~0u);
+    pm4_acquire_mem(b, PM4_ACQUIRE_LAUNCH);
+    if (b->rc)
+        b->n = n;
+}
+
 void pm4_wait_reg(struct pm4_buf *b, enum pm4_compare f, uint32_t reg, uint32_t ref, uint32_t mask)
 {
     if (!bad_compare(b, f) && !refuse(b, reg > REG_LAST, "WAIT_REG_MEM: a register number has 18 bits"))

@@ -78,6 +78,7 @@ enum {
     PM4_DW_PRED_EXEC = 2,
     PM4_DW_COND_EXEC = 5,
     PM4_DW_LAUNCH_MAX = 59, /* the longest pm4_launch */
+    PM4_DW_BARRIER_BY_FENCE = 28,
     PM4_DW_PREAMBLE = 34,   /* pm4_compute_preamble, at most */
 };
 
@@ -244,6 +245,10 @@ void pm4_event_write(struct pm4_buf *b, uint32_t type, uint32_t index);
 void pm4_cs_partial_flush(struct pm4_buf *b); /* waits until all earlier waves have ended */
 /* What lies between a dispatch and one that reads its results: the flush and PM4_ACQUIRE_LAUNCH. 10 dwords. */
 void pm4_barrier(struct pm4_buf *b);
+/* The same by an end-of-pipe event: 0 into the word at va, RELEASE_MEM of `value` there, WAIT_REG_MEM for it, and
+ * PM4_ACQUIRE_LAUNCH. value is not 0. 28 dwords. kfdtest does it so, because EVENT_WRITE with a partial flush made trouble when
+ * the queue was preempted (Dispatch.cpp, BuildIb: in its tests with GWS). */
+void pm4_barrier_by_fence(struct pm4_buf *b, uint64_t va, uint32_t value);
 
 enum pm4_compare { PM4_ALWAYS, PM4_LT, PM4_LE, PM4_EQ, PM4_NE, PM4_GE, PM4_GT };
 /* Waits until (value & mask) compares so with ref, unsigned. va is a multiple of 4. */

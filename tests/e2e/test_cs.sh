@@ -30,6 +30,7 @@ agree "one by one" --gpu gfx1201 -- --tier cs:check --against cs
 agree "small BAR" --gpu gfx1201 --small-bar -- --tier cs --against cpu
 make_model qwen35moe Q8_0 "$work/moe.gguf" && m=$work/moe.gguf # the one with launches that overlap
 agree "strict, overlapping" --gpu gfx1201 --strict -- --tier cs --against cpu
+ZINC_AMD_BARRIER=1 agree "strict, fences" --gpu gfx1201 --strict -- --tier cs --against cpu
 agree "strict, gfx1100" --gpu gfx1100 --strict -- --tier cs --against cpu
 make_model llama Q8_0 "$work/deep.gguf" --layers 10 && m=$work/deep.gguf # 104 launches for 16 rows: two submissions
 agree "in parts" --gpu gfx1201 -- --tier cs --against cpu

@@ -6,7 +6,7 @@ build=$(realpath "$build") zinc=$(realpath "$zinc")
 need_amdsim
 amdsim=$(realpath "$amdsim")
 export ZINC_KFD_TIMEOUT=120
-export -n ZINC_TIER ZINC_AMD_PRIV ZINC_AMD_TRAP_PRESENT ZINC_AMD_SEND_ALL ZINC_KFD_SMALL_SAVE
+export -n ZINC_TIER ZINC_AMD_PRIV ZINC_AMD_TRAP_PRESENT ZINC_AMD_SEND_ALL ZINC_AMD_BARRIER ZINC_KFD_SMALL_SAVE
 make_model qwen3 Q8_0 "$work/m.gguf" || finish
 cd "$work" || exit 1 # where reports of faults go
 
@@ -53,6 +53,7 @@ grep -q ' [1-9][0-9]* times the queues were evicted' err || miss "evicted: no ev
 same "evicted often" --gpu gfx1100 --evict 7
 ZINC_AMD_TRAP_PRESENT=1 same "TRAP_PRESENT" --gpu gfx1100
 ZINC_AMD_SEND_ALL=1 same "all registers" --gpu gfx1100
+ZINC_AMD_BARRIER=1 same "barriers by fences" --gpu gfx1100
 ZINC_AMD_PRIV=0 ends "amdgpu.cwsr_enable=0" "without PRIV" --gpu gfx1100 --preempt 700
 ZINC_AMD_PRIV=0 tokens --gpu gfx1100 --preempt 700 --inject cwsr-off || miss "cwsr_enable=0 is no way out: $(tail -n 2 err)"
 cmp -s out want || miss "cwsr_enable=0: other bits"

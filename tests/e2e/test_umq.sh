@@ -30,6 +30,7 @@ done
 agree "one by one" --gpu gfx1201 -- --tier umq:check --against umq
 agree "small BAR" --gpu gfx1201 --small-bar -- --tier umq --against cpu
 agree "strict" --gpu gfx1201 --strict -- --tier umq --against cpu
+ZINC_AMD_BARRIER=1 agree "strict, fences" --gpu gfx1100 --strict -- --tier umq --against cpu
 agree "strict, gfx1100" --gpu gfx1100 --strict -- --tier umq --against cpu
 agree "no kernel rings" --gpu gfx1201 --user-queues only -- --tier umq --against cpu
 agree "Linux 6.16" --gpu gfx1100 --kernel-version 6.16 -- --tier umq --against cpu

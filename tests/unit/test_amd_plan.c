@@ -13,7 +13,7 @@ enum { MAX_BLOCKS = 4096 };
 /* What an indirect buffer holds. */
 struct seen {
     uint64_t va;
-    uint32_t n_dw, dispatches, barriers, problems;
+    uint32_t n_dw, dispatches, barriers, fences, problems;
 };
 
 struct fake {
@@ -94,7 +94,11 @@ static struct seen look(struct fake *f, uint64_t va, uint32_t n_dw)
     fclose(out);
     ck_assert_msg(s.problems == 0, "%s", text);
     free(text);
+    uint64_t fence = 0;
     while (pm4_next(&c, &p)) {
+        if (p.op == PM4_OP_RELEASE_MEM)
+            fence = (uint64_t)p.dw[4] << 32 | p.dw[3];
+        s.fences += p.op == PM4_OP_WAIT_REG_MEM && fence && ((uint64_t)p.dw[3] << 32 | p.dw[2]) == fence;
         s.dispatches += p.op == PM4_OP_DISPATCH_DIRECT;
         s.barriers += p.op == PM4_OP_EVENT_WRITE && (p.dw[1] & 0x3f) == PM4_EVENT_CS_PARTIAL_FLUSH;
     }
@@ -236,6 +240,26 @@ START_TEST(a_step_is_one_indirect_buffer)
 }
 END_TEST
 
+/* ZINC_AMD_BARRIER=1: as many waits, each for a fence of its own, and no flush. */
+START_TEST(barriers_by_fences)
+{
+    struct stream *s = fake_compile(fake_index("qwen35moe"), FAKE_DECODE);
+    struct err e = { 0 };
+    uint64_t point;
+    setenv("ZINC_AMD_BARRIER", "1", 1);
+    struct ctx c = { .f = fake_open(1, 0) };
+    ck_assert_msg(start(&c, s, &plain, &e) == 0, "%s", e.msg);
+    const struct amd_plan *p = (const struct amd_plan *)c.p;
+    const struct amd_pass *x = &p->pass[p->r.n_passes - 1];
+    ck_assert_int_eq(one_step(&c, &point), 0);
+    ck_assert_uint_gt(x->n_barriers, 3);
+    ck_assert_uint_eq(c.f->last.fences, x->n_barriers);
+    ck_assert_uint_eq(c.f->last.barriers, 0);
+    finish(&c);
+    stream_free(s);
+}
+END_TEST
+
 /* Checked, each launch is an indirect buffer, and waits. */
 START_TEST(parts_are_as_long_as_the_winsys_wants_them)
 {
@@ -329,6 +353,6 @@ int main(void)
         puts("built without code objects for AMD");
         return 77;
     }
-    return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, parts_are_as_long_as_the_winsys_wants_them,
+    return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, barriers_by_fences, parts_are_as_long_as_the_winsys_wants_them,
                      a_prefix_ends_the_step, memory_that_runs_out_is_given_back, a_fault_is_told_in_the_winsys_words);
 }

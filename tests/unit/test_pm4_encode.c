@@ -110,6 +110,10 @@ START_TEST(single_packets)
     GIVES(pm4_timestamp(&b, 0x7f0000001000), 0xc0064900, 0x514, 0x60000000, 0x1000, 0x7f00, 0, 0, 0);
     GIVES(pm4_signal_event(&b, 0x7f0000000038, 7), 0xc0064900, 0x514, 0x22000000, 0x38, 0x7f00, 7, 0, 7);
     GIVES(pm4_barrier(&b), 0xc0004600, 0x407, 0xc0065800, 0, 0xffffffff, 0x01ffffff, 0, 0, 10, 0x3f0);
+    GIVES(pm4_barrier_by_fence(&b, 0x7f0000001000, 3), 0xc0033700, 0x100500, 0x1000, 0x7f00, 0, /* 0 to the word */
+          0xc0064900, 0x514, 0x20000000, 0x1000, 0x7f00, 3, 0, 0,                             /* 3, at the end of the pipe */
+          0xc0053c00, 0x13, 0x1000, 0x7f00, 3, 0xffffffff, 4,
+          0xc0065800, 0, 0xffffffff, 0x01ffffff, 0, 0, 10, 0x3f0);
 }
 END_TEST
 
