@@ -14,8 +14,6 @@
 enum { DW_PER_LAUNCH = PM4_DW_LAUNCH_MAX + PM4_DW_BARRIER_BY_FENCE + PM4_DW_WRITE_DATA + 1 +
                        PM4_DW_RELEASE_MEM };
 
-enum { BARRIER_AT = 128 }; /* the word of barriers by a fence, in amd_tier.seq */
-
 /* ---- a pass as packets ---- */
 
 static uint32_t step_end_of(const struct amd_pass *x)
@@ -83,8 +81,8 @@ static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass
     if (c->r.check || c->r.trace_on || i == step_end_of(x) || begins_part(x, i) || env_get()->amd_send_all > 0)
         pm4_state_forget(s);
     if (amd_launch_waits(c, x, i)) {
-        if (env_get()->amd_barrier > 0)
-            pm4_barrier_by_fence(b, c->seq.va + BARRIER_AT, i + 1);
+        if (c->fence.va)
+            pm4_barrier_by_fence(b, c->fence.va, i + 1);
         else
             pm4_barrier(b);
         x->n_barriers++;

@@ -26,7 +26,9 @@ struct amd_tier {
     struct amd_mem old_scratch[AMD_MAX_SCRATCH]; /* that older plans use                       */
     uint32_t n_old_scratch;
     struct amd_mem arena[ARENA_COUNT];
-    struct amd_mem seq;            /* words on the GPU: steps begun, a place to write to, the fence of barriers */
+    struct amd_mem seq;            /* u32 on the GPU: steps begun                              */
+    struct amd_mem fence;          /* u32 on the GPU that the host never sees: barriers write it and wait for it;
+                                    * none: they are partial flushes                           */
     struct amd_mem io;             /* the host's mirror of IO: logits and next tokens          */
     uint32_t n_passes;             /* made so far                                              */
     struct amd_plan *plans;

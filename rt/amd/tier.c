@@ -107,6 +107,7 @@ static void destroy(struct tier *t)
     for (int a = 0; a < ARENA_COUNT; a++)
         amd_mem_free(&c->arena[a]);
     amd_mem_free(&c->seq);
+    amd_mem_free(&c->fence);
     amd_mem_free(&c->io);
     amd_mem_free(&c->scratch.mem);
     for (uint32_t i = 0; i < c->n_old_scratch; i++)
@@ -161,7 +162,8 @@ static int set_up(struct amd_tier *c, struct err *e)
                                             .shared_core = PM4_LDS_MAX_BYTES, .amd = true,
                                             .prompt_head_max = card->chip->gen == PM4_GFX11 ? 128 : 0 };
     if ((rc = replay_self_check(&c->r, card->name, "", e)) ||
-        (rc = amd_mem_alloc(c->w, AMD_VRAM, 256, "step counter", &c->seq, e)))
+        (rc = amd_mem_alloc(c->w, AMD_VRAM, 256, "step counter", &c->seq, e)) ||
+        (env_get()->amd_barrier > 0 && (rc = amd_mem_alloc(c->w, AMD_PRIVATE, 256, "fence of barriers", &c->fence, e))))
         return rc;
     return amd_zero(&c->copier, &c->seq, 0, c->seq.bytes, e);
 }
