@@ -77,8 +77,12 @@ static int check_main(int argc, char **argv)
     (void)argc, (void)argv;
     struct err e = { 0 };
     struct found f = { 0 };
+    char order[600];
     print_host();
     engine_tiers(print_tier, &f);
+    engine_auto(order, sizeof order);
+    if (order[0])
+        printf("auto      %s\n", order);
     if (cli_model.o.path && try_model(&e)) {
         printf("verdict   this model does not run here\n");
         return cli_fail(&e);

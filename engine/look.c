@@ -6,6 +6,7 @@
 
 #include "base/ckd.h"
 #include "engine/priv.h"
+#include "rt/auto.h"
 #include "model/inspect.h"
 
 int engine_inspect(const char *path, bool tensors, bool json, FILE *f, struct err *e)
@@ -75,6 +76,11 @@ void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user)
                                .mem_free_bytes = info.mem_free_bytes };
         fn(user, &l);
     }
+}
+
+void engine_auto(char *out, size_t n)
+{
+    auto_describe(out, n);
 }
 
 /* The rest of the first line of a file that starts with `key`, without ": "; "" when there is none. */

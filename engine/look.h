@@ -27,6 +27,8 @@ struct tier_look {
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown */
 };
 void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user);
+/* What --tier=auto measured of the ways to an AMD card and where that is kept, in a line; "": nothing yet. */
+void engine_auto(char *out, size_t n);
 
 /* The host, as far as it matters. */
 struct host_look {

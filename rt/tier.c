@@ -9,12 +9,15 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "rt/auto.h"
 
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cuda,
-    &tier_driver_kfd,
 #ifdef ZINC_DRM
     &tier_driver_umq,
+#endif
+    &tier_driver_kfd,
+#ifdef ZINC_DRM
     &tier_driver_cs,
 #endif
 #ifdef ZINC_VULKAN
@@ -39,47 +42,6 @@ const char *tier_reference(void)
     return tier_driver_cpu.name;
 }
 
-/* Tiers that have not run on a card yet: auto passes them over. */
-static bool by_name_only(const struct tier_driver *d)
-{
-#ifdef ZINC_DRM
-    return d == &tier_driver_umq || d == &tier_driver_cs;
-#else
-    (void)d;
-    return false;
-#endif
-}
-
-static int open_auto(const struct tier_opts *o, struct tier **out, struct err *e)
-{
-    char why[400] = "";
-    for (const struct tier_driver *const *d = tier_drivers; *d; d++) {
-        if (*d == &tier_driver_null || *d == &tier_driver_lockstep || by_name_only(*d))
-            continue;
-        struct tier_info info = { 0 };
-        struct err first = { 0 };
-        const char *reason = info.note;
-        int rc = (*d)->probe(o, &info);
-        if (rc && rc != -ENODEV)
-            log_warn(RT, "tier %s is passed over: %s", (*d)->name, info.note);
-        if (rc == 0 && info.software) {
-            log_info(RT, "tier %s is passed over: %s is software", (*d)->name, info.device);
-            continue;
-        }
-        if (rc == 0) {
-            if ((*d)->open(o, out, &first) == 0) {
-                log_info(RT, "tier %s: %s", (*d)->name, (*out)->info.device);
-                return 0;
-            }
-            reason = first.msg;
-            log_warn(RT, "tier %s probed well but did not open: %s", (*d)->name, first.msg);
-        }
-        size_t n = strlen(why);
-        snprintf(why + n, sizeof why - n, "%s%s: %.180s", n ? "; " : "", (*d)->name, reason);
-    }
-    return err_set(e, -ENODEV, "tier: none can run here: %s", why);
-}
-
 int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e)
 {
     static const struct tier_opts defaults = { .device = -1 };
@@ -89,7 +51,7 @@ int tier_open(const char *name, const struct tier_opts *o, struct tier **out, st
         name = env_get()->tier;
     *out = NULL;
     if (!name || strcmp(name, "auto") == 0)
-        return open_auto(o, out, e);
+        return auto_open(o, out, e);
     const struct tier_driver *named = tier_find(name);
     struct tier_info info = { 0 };
     if (named) {

@@ -42,6 +42,8 @@ struct tier_info {
     bool dry_run;            /* runs no command and holds no memory: what it returns is made up     */
     bool host_memory;        /* counts as the host's memory: mem_free_bytes is what the host has free */
     bool maps_weights;       /* weights are pages of the file, no memory of their own               */
+    bool amd;                /* a way to an AMD card: auto measures which is the quickest (rt/auto.h) */
+    uint32_t firmware;       /* the version of what runs queues there; 0: unknown                   */
     bool compiles;           /* opening it compiles kernels, which are kept for the next time       */
 };
 
@@ -155,8 +157,8 @@ const struct tier_driver *tier_find(const char *name); /* NULL: this binary has 
 /* The name of the tier that is always there, runs every stream, and that the others are compared with. */
 const char *tier_reference(void);
 
-/* name NULL or "auto": the first that probes well and opens (never lockstep or null). -ENODEV: none; the message says why
- * and what to do. */
+/* name NULL or "auto": the first that probes well and opens (never lockstep or null), the ways to an AMD card in the order that
+ * was measured (rt/auto.h). -ENODEV: none; the message says why and what to do. */
 int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e);
 void tier_close(struct tier *t); /* NULL is fine */
 const char *tier_name(const struct tier *t); /* as in --tier= */

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 
+#include "base/cache.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "rt/blob.h"
@@ -40,23 +39,11 @@ static uint64_t key_of(const struct vk *v)
     return key;
 }
 
-static bool folder_of(char *path, size_t n)
+static bool file_of(const struct vk *v, char path[CACHE_PATH])
 {
-    const char *own = env_get()->vulkan_cache, *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && strcmp(own, "none") == 0)
-        return false;
-    int len = own ? snprintf(path, n, "%s", own)
-              : xdg && *xdg ? snprintf(path, n, "%s/zinc", xdg)
-              : home && *home ? snprintf(path, n, "%s/.cache/zinc", home) : -1;
-    return len > 0 && (size_t)len < n;
-}
-
-static bool file_of(const struct vk *v, char *path, size_t n)
-{
-    char folder[400];
-    if (!folder_of(folder, sizeof folder))
-        return false;
-    return (size_t)snprintf(path, n, "%s/vulkan-%016llx.cache", folder, (unsigned long long)v->cache_key) < n;
+    char name[48];
+    snprintf(name, sizeof name, "vulkan-%016llx.cache", (unsigned long long)v->cache_key);
+    return cache_path(env_get()->vulkan_cache, name, path);
 }
 
 /* The driver's bytes of a file that is whole and ours; NULL and nothing said where there is none. */
@@ -88,10 +75,10 @@ static void *read_file(const struct vk *v, const char *path, size_t *n)
 
 void vk_cache_open(struct vk *v)
 {
-    char path[480];
+    char path[CACHE_PATH];
     size_t n = 0;
     v->cache_key = key_of(v);
-    void *data = v->fresh < 2 && file_of(v, path, sizeof path) ? read_file(v, path, &n) : NULL;
+    void *data = v->fresh < 2 && file_of(v, path) ? read_file(v, path, &n) : NULL;
     VkPipelineCacheCreateInfo ci = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = n,
                                      .pInitialData = data };
     if (v->vk.CreatePipelineCache(v->dev, &ci, NULL, &v->cache)) {
@@ -105,42 +92,21 @@ void vk_cache_open(struct vk *v)
     free(data);
 }
 
-static void make_folders(char *path)
-{
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(path, 0755);
-            *p = '/';
-        }
-}
-
-/* Whole or not at all: written beside the old file, then renamed over it. Losing it costs only time. */
 static bool write_file(const struct vk *v, const char *path, const void *data, size_t n)
 {
-    char tmp[500];
     const struct head h = { .magic = { 'Z', 'V', 'K', 'P', 'C', 0, 0, 1 }, .key = v->cache_key, .bytes = n,
                             .check = XXH64(data, n, 0) };
-    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
-    FILE *f = fopen(tmp, "wb");
-    if (!f)
-        return false;
-    bool ok = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, n, f) == n;
-    ok = fclose(f) == 0 && ok && rename(tmp, path) == 0;
-    if (!ok)
-        unlink(tmp);
-    return ok;
+    return cache_write(path, &h, sizeof h, data, n);
 }
 
 void vk_cache_save(struct vk *v)
 {
-    char path[480];
+    char path[CACHE_PATH];
     size_t n = 0;
-    if (!v->cache || !file_of(v, path, sizeof path) || v->vk.GetPipelineCacheData(v->dev, v->cache, &n, NULL) || !n ||
+    if (!v->cache || !file_of(v, path) || v->vk.GetPipelineCacheData(v->dev, v->cache, &n, NULL) || !n ||
         n > CACHE_MAX || n == v->cache_bytes)
         return;
     void *data = malloc(n);
-    make_folders(path);
     if (data && v->vk.GetPipelineCacheData(v->dev, v->cache, &n, data) == VK_SUCCESS) {
         if (write_file(v, path, data, n))
             v->cache_bytes = n;

@@ -41,6 +41,7 @@ static void fill_info(const struct vk *v, struct tier_info *info)
     info->compiles = true;
     info->chunk = c->software ? 64 : d->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 2048 : 512;
     info->software = c->software;
+    info->amd = d->vendor == 0x1002; /* PCI's number of AMD */
 }
 
 static int open_instance(struct vk *v, const struct tier_opts *o, struct tier_info *info)

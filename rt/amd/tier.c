@@ -20,8 +20,10 @@ int amd_kernels_for(const struct amd_chip *chip, const char *gpu, const char *ti
     return 0;
 }
 
-void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_bytes)
+void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_bytes, uint32_t firmware)
 {
+    info->amd = true;
+    info->firmware = firmware;
     snprintf(info->device, sizeof info->device, "%s", device);
     info->mem_bytes = vram_bytes;
     info->by_capacity = true;

@@ -20,6 +20,6 @@ int amd_tier_open(struct amd_winsys *w, const struct tier_info *info, const stru
  * ours; `gpu` is what the card is called. */
 int amd_kernels_for(const struct amd_chip *chip, const char *gpu, const char *tier, struct err *e);
 /* Of a chip that there are kernels for: what every AMD tier says of itself. */
-void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_bytes);
+void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_bytes, uint32_t firmware);
 
 #endif

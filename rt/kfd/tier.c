@@ -65,7 +65,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct kfd_g
     snprintf(info->device, sizeof info->device, "%s", g->name);
     if ((rc = amd_kernels_for(g->chip, g->name, "kfd", e)) || (rc = kfd_access(s, g, e)))
         return rc;
-    amd_tier_info(info, g->name, g->vram_bytes);
+    amd_tier_info(info, g->name, g->vram_bytes, g->mec_firmware);
     snprintf(info->note, sizeof info->note, "amdgpu driver, PM4 queue, kernels for %s", g->chip->name);
     return 0;
 }

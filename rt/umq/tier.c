@@ -19,7 +19,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct drm_g
     snprintf(info->device, sizeof info->device, "%s", g->name);
     if ((rc = amd_kernels_for(g->chip, g->name, "cs", e)))
         return rc;
-    amd_tier_info(info, g->name, g->vram_bytes);
+    amd_tier_info(info, g->name, g->vram_bytes, g->mec_firmware);
     snprintf(info->note, sizeof info->note, "amdgpu driver's compute ring by libdrm, kernels for %s", g->chip->name);
     return 0;
 }

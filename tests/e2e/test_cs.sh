@@ -67,7 +67,7 @@ $amdsim --gpu gfx1201 --vram 64M "$zinc" run -m "$m" --tier cs --prompt-tokens 1
     >"$work/out" 2>&1 && miss "64 MiB of VRAM: it ran"
 tail -n 1 "$work/out"
 
-# Without /dev/kfd the card is there all the same, but auto does not take it yet.
+# Without /dev/kfd the card is there all the same.
 $amdsim --inject no-kfd "$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --tier cs --print-tokens >"$work/out" 2>&1 ||
     miss "without /dev/kfd: $(tail -n 1 "$work/out")"
 

@@ -71,9 +71,9 @@ refuses()
     printf '%-22s %s\n' "$what" "$(grep -- "$2" "$work/out" | head -n 1)"
 }
 cd "$work" || exit 1 # where reports go
-# auto takes no tier that has not run on a card
-$amdsim --inject no-kfd "$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens >"$work/auto" 2>&1
-grep -q "on cpu" "$work/auto" || miss "auto: $(head -n 1 "$work/auto")"
+# without compute rings and /dev/kfd it is the only way to the card, and auto takes it
+$amdsim --inject no-kfd --user-queues only "$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --print-tokens >"$work/auto" 2>&1
+grep -q "on umq" "$work/auto" || miss "auto: $(cat "$work/auto")"
 refuses "switched off" --user-queues off -- "amdgpu.user_queue is -1): start the kernel with amdgpu.user_queue=1"
 refuses "gfx1151" --gpu gfx1151 -- "no user-mode queues for gfx1151"
 refuses "old kernel" --kernel-version 6.15 -- "amdgpu driver is 3.59, user-mode queues came with 3.64"

@@ -1,0 +1,231 @@
+/* rt/auto.c: the tier of --tier=auto, and the order of the ways to an AMD card. */
+#include "rt/auto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/cache.h"
+#include "base/ckd.h"
+#include "base/env.h"
+#include "base/log.h"
+
+enum { MAX_WAYS = 8, KEY_BYTES = 2000, FILE_BYTES = 4096 };
+
+/* A way to the card that probes well. */
+struct way {
+    const struct tier_driver *d;
+    struct tier_info info;
+    double us; /* of a step; 0: unknown, below 0: it failed when it was tried */
+};
+
+static const char file_name[] = "tiers-amd", file_head[] = "zinc: ways to an AMD card, microseconds of a small step\n";
+
+/* ---- the file ---- */
+
+/* All that the order depends on, in one line. */
+static void key_of(const struct way *w, uint32_t n, char key[KEY_BYTES])
+{
+    struct utsname u;
+    size_t len = (size_t)snprintf(key, KEY_BYTES, "zinc %s; Linux %s", ZINC_VERSION, uname(&u) ? "?" : u.release);
+    for (uint32_t i = 0; i < n && len < KEY_BYTES; i++)
+        len += (size_t)snprintf(key + len, KEY_BYTES - len, "; %s: %s, %s, firmware %u", w[i].d->name, w[i].info.device,
+                                w[i].info.note, w[i].info.firmware);
+    for (char *p = key; *p; p++)
+        *p = *p == '\n' ? ' ' : *p;
+}
+
+static bool read_file(char text[FILE_BYTES], char path[CACHE_PATH])
+{
+    FILE *f = cache_path(NULL, file_name, path) ? fopen(path, "rb") : NULL;
+    if (!f)
+        return false;
+    size_t n = fread(text, 1, FILE_BYTES, f);
+    fclose(f);
+    text[n < FILE_BYTES ? n : 0] = 0; /* too long: none of ours */
+    return true;
+}
+
+/* A line of its own per way: "umq 12.3", "vulkan failed". NULL: fine; else what is wrong. */
+static const char *parse(const char *text, const char *key, struct way *w, uint32_t n)
+{
+    size_t head = strlen(file_head), len = strlen(key);
+    if (strncmp(text, file_head, head) != 0)
+        return "it is none of zinc's";
+    text += head;
+    if (strncmp(text, key, len) != 0 || text[len] != '\n')
+        return "it is of another card, kernel, firmware, version or choice of ways";
+    text += len + 1;
+    uint32_t seen = 0;
+    while (*text) {
+        char name[16], value[24];
+        int used = 0;
+        if (sscanf(text, "%15[a-z] %23[0-9a-z.]\n%n", name, value, &used) != 2 || !used)
+            return "a line of it makes no sense";
+        double us = strcmp(value, "failed") == 0 ? -1.0 : strtod(value, NULL);
+        uint32_t i = 0;
+        while (i < n && strcmp(w[i].d->name, name) != 0)
+            i++;
+        if (i == n || us == 0.0 || w[i].us != 0.0)
+            return "a line of it makes no sense";
+        w[i].us = us;
+        seen++;
+        text += used;
+    }
+    return seen == n ? NULL : "a way is missing";
+}
+
+static bool known(const char *key, struct way *w, uint32_t n)
+{
+    char text[FILE_BYTES], path[CACHE_PATH];
+    if (!read_file(text, path))
+        return false;
+    const char *wrong = parse(text, key, w, n);
+    if (!wrong) {
+        log_info(RT, "the order of the ways to the card is that of %s", path);
+        return true;
+    }
+    log_info(RT, "%s is ignored: %s; it is measured anew", path, wrong);
+    for (uint32_t i = 0; i < n; i++)
+        w[i].us = 0;
+    return false;
+}
+
+static void keep(const char *key, const struct way *w, uint32_t n)
+{
+    char text[FILE_BYTES], path[CACHE_PATH];
+    size_t len = (size_t)snprintf(text, sizeof text, "%s%s\n", file_head, key);
+    for (uint32_t i = 0; i < n && len < sizeof text; i++)
+        len += (size_t)(w[i].us < 0 ? snprintf(text + len, sizeof text - len, "%s failed\n", w[i].d->name)
+                                    : snprintf(text + len, sizeof text - len, "%s %.2f\n", w[i].d->name, MAX(w[i].us, 0.01)));
+    if (!cache_path(NULL, file_name, path))
+        log_info(RT, "the order of the ways to the card is not kept: no HOME and no XDG_CACHE_HOME");
+    else if (len >= sizeof text || !cache_write(path, NULL, 0, text, len))
+        log_info(RT, "%s cannot be written: the next start measures again", path);
+}
+
+void auto_describe(char *out, size_t n)
+{
+    char text[FILE_BYTES], path[CACHE_PATH];
+    size_t len = 0;
+    out[0] = 0;
+    if (!read_file(text, path) || strncmp(text, file_head, strlen(file_head)) != 0)
+        return;
+    const char *line = strchr(text + strlen(file_head), '\n');
+    for (; line && line[1] && len < n; line = strchr(line + 1, '\n'))
+        len += (size_t)snprintf(out + len, n - len, "%s%.*s", len ? ", " : "", (int)strcspn(line + 1, "\n"), line + 1);
+    if (len && len < n)
+        snprintf(out + len, n - len, " us a small step, the least first (%s)", path);
+}
+
+/* ---- the order ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct way *x = a, *y = b;
+    bool fx = x->us < 0, fy = y->us < 0;
+    return fx != fy ? fx - fy : (x->us > y->us) - (x->us < y->us);
+}
+
+static void measure(struct way *w, uint32_t n, const struct tier_opts *o)
+{
+    log_info(RT, "trying %u ways to %s, once; the order is kept", n, w[0].info.device);
+    for (uint32_t i = 0; i < n; i++) {
+        struct err e = { 0 };
+        if (auto_trial(w[i].d, o, &w[i].us, &e)) {
+            w[i].us = -1;
+            log_warn(RT, "tier %s is passed over: %s", w[i].d->name, e.msg);
+        } else {
+            log_info(RT, "tier %s: %.2f us a small step", w[i].d->name, w[i].us);
+        }
+    }
+}
+
+static void put_in_order(struct way *w, uint32_t n, const struct tier_opts *o)
+{
+    char key[KEY_BYTES];
+    const char *how = env_get()->how_auto;
+    bool list = how && strcmp(how, "list") == 0, again = how && strcmp(how, "measure") == 0;
+    if (how && !list && !again)
+        log_warn(RT, "ZINC_AUTO=%s: expected measure or list; ignored", how);
+    if (n < 2 || list)
+        return;
+    key_of(w, n, key);
+    bool from_file = !again && known(key, w, n);
+    if (!from_file)
+        measure(w, n, o);
+    qsort(w, n, sizeof *w, by_time); /* glibc's keeps the list's order among equals */
+    if (!from_file)
+        keep(key, w, n);
+}
+
+/* ---- opening ---- */
+
+struct reasons {
+    char text[400];
+};
+
+static void add_reason(struct reasons *r, const struct tier_driver *d, const char *why)
+{
+    size_t n = strlen(r->text);
+    snprintf(r->text + n, sizeof r->text - n, "%s%s: %.180s", n ? "; " : "", d->name, why);
+}
+
+static int open_one(const struct tier_driver *d, const struct tier_opts *o, struct tier **out, struct reasons *why)
+{
+    struct err first = { 0 };
+    int rc = d->open(o, out, &first);
+    if (rc == 0) {
+        log_info(RT, "tier %s: %s", d->name, (*out)->info.device);
+        return 0;
+    }
+    log_warn(RT, "tier %s probed well but did not open: %s", d->name, first.msg);
+    add_reason(why, d, first.msg);
+    return rc;
+}
+
+/* Can the driver run here, and may it? Says why not. */
+static bool may_run(const struct tier_driver *d, const struct tier_opts *o, struct tier_info *info, struct reasons *why)
+{
+    int rc = d->probe(o, info);
+    if (rc && rc != -ENODEV)
+        log_warn(RT, "tier %s is passed over: %s", d->name, info->note);
+    if (rc)
+        add_reason(why, d, info->note);
+    else if (info->software)
+        log_info(RT, "tier %s is passed over: %s is software", d->name, info->device);
+    return rc == 0 && !info->software;
+}
+
+int auto_open(const struct tier_opts *o, struct tier **out, struct err *e)
+{
+    struct reasons why = { "" };
+    struct way *way = calloc(MAX_WAYS, sizeof *way);
+    uint32_t n = 0;
+    int rc = -ENODEV;
+    if (!way)
+        return err_set(e, -ENOMEM, "tier: out of memory");
+    for (const struct tier_driver *const *d = tier_drivers; *d && rc; d++) {
+        struct tier_info info = { 0 };
+        if (*d == &tier_driver_null || *d == &tier_driver_lockstep)
+            continue;
+        bool runs = may_run(*d, o, &info, &why);
+        if (runs && info.amd && n < MAX_WAYS) {
+            way[n++] = (struct way){ .d = *d, .info = info };
+            runs = false;
+        }
+        /* the ways to an AMD card are known before anything else than them is tried */
+        bool last_way = d[1] == NULL || d[1] == &tier_driver_cpu;
+        if (n && last_way) {
+            put_in_order(way, n, o);
+            for (uint32_t i = 0; i < n && rc; i++)
+                rc = open_one(way[i].d, o, out, &why);
+            n = 0;
+        }
+        if (runs && rc)
+            rc = open_one(*d, o, out, &why);
+    }
+    free(way);
+    return rc ? err_set(e, -ENODEV, "tier: none can run here: %s", why.text) : 0;
+}
