@@ -43,7 +43,7 @@ refuses()
     export ZINC_KFD_TIMEOUT=1
     $amdsim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier kfd >"$work/out" 2>&1 && miss "$inject: it ran"
     grep -q -- "$words" "$work/out" || miss "$inject: no '$words' in: $(cat "$work/out")"
-    $amdsim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier auto >"$work/auto" 2>&1 ||
+    ZINC_AUTO=measure $amdsim --gpu gfx1201 --inject "$inject" "${run[@]}" --tier auto >"$work/auto" 2>&1 ||
         miss "$inject, auto: $(tail -n 1 "$work/auto")"
     grep -qE "on (umq|cs|cpu)," "$work/auto" || miss "$inject, auto: $(cat "$work/auto")"
     case $inject in
