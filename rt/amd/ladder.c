@@ -12,6 +12,19 @@
 enum { RUN_MS = 60000, BELL_MS = 2000, VRAM_BYTES = 1 << 20 };
 #define MS(n) ((uint64_t)(n) * 1000000u)
 
+int amd_rung_pick(const struct amd_choice *c, int n, int device, struct err *e)
+{
+    struct err none = { 0 };
+    const struct tier_opts o = { .device = device };
+    int at = amd_pick("ladder", c, n, &o, &none);
+    if (at < 0)
+        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", device, n == 1 ? "is" : "are", n, c[0].name);
+    if (!c[at].chip)
+        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", n, n == 1 ? "" : "s",
+                       amd_chip_names(), c[0].name);
+    return at;
+}
+
 int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
 {
     int rc;

@@ -9,6 +9,7 @@
 
 #include "rt/amd/amd.h"
 #include "rt/amd/ring.h"
+#include "rt/amd/tier.h"
 #include "rt/ladder.h"
 
 struct amd_rungs {
@@ -22,6 +23,9 @@ int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e);
 void amd_rungs_free(struct amd_rungs *r); /* all 0 is fine; the winsys is stopped, or idle */
 /* Stops the winsys, gives back what the rungs have, then destroys it; w NULL: it was never opened. */
 void amd_rungs_end(struct amd_rungs *r, struct amd_winsys *w);
+
+/* Which of n cards the ladder climbs: the device asked for, or the best (-1); it must be one of ours. */
+int amd_rung_pick(const struct amd_choice *c, int n, int device, struct err *e);
 
 /* Parts of the first rungs, which a winsys's own functions end with. Memory for both of an opened winsys: a page of the host's,
  * 1 MiB of the card's. */

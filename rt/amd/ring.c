@@ -2,6 +2,7 @@
 #include "rt/amd/ring.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -102,12 +103,18 @@ void amd_ring_init(struct amd_ring *r, uint32_t *dw, uint32_t bytes, volatile ui
     r->wptr_cell = wptr_cell;
 }
 
-void amd_ring_restart(struct amd_ring *r)
+int amd_ring_restart(struct amd_ring *r, int (*make)(void *user, struct err *e), void *user, struct err *e)
 {
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    uint64_t start = now_ns(&r->watch);
+    int rc;
     *r->rptr = 0;
     *r->wptr_cell = 0;
     r->wptr = 0;
     r->end[r->watch.point % AMD_POINTS] = 0;
+    while ((rc = make(user, e)) == -EAGAIN && now_ns(&r->watch) - start < r->watch.hang_ns)
+        nanosleep(&pause, NULL);
+    return rc;
 }
 
 /* The newest complete point is `done`: would n dwords overwrite only what lies before its end? */

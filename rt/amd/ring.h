@@ -66,8 +66,9 @@ struct amd_ring {
     uint64_t end[AMD_POINTS];                   /* [point % AMD_POINTS]: wptr behind the point   */
 };
 void amd_ring_init(struct amd_ring *r, uint32_t *dw, uint32_t bytes, volatile uint64_t *rptr, volatile uint64_t *wptr_cell);
-/* The card starts a new queue on the same memory: at dword 0. Everything submitted is done. */
-void amd_ring_restart(struct amd_ring *r);
+/* A queue that was given back is made again on the same memory by `make`, and fetches from dword 0; everything submitted is
+ * done. While others hold all queues (-EAGAIN) it is tried again, for as long as a hang takes. */
+int amd_ring_restart(struct amd_ring *r, int (*make)(void *user, struct err *e), void *user, struct err *e);
 
 struct amd_span {
     const uint32_t *dw;

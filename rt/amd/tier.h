@@ -22,4 +22,16 @@ int amd_kernels_for(const struct amd_chip *chip, const char *gpu, const char *ti
 /* Of a chip that there are kernels for: what every AMD tier says of itself. */
 void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_bytes, uint32_t firmware);
 
+/* A card as a winsys lists it. */
+struct amd_choice {
+    const char *name;            /* for people             */
+    const struct amd_chip *chip; /* NULL: not supported    */
+    uint32_t n_cu;
+};
+/* Which of n cards: the one that the options name, or the best, one that zinc has kernels for, then the larger. -ENODEV
+ * says which there are. */
+int amd_pick(const char *tier, const struct amd_choice *c, int n, const struct tier_opts *o, struct err *e);
+/* The message without "TIER: ", for tier_info.note. */
+const char *amd_without_prefix(const struct err *e, const char *tier);
+
 #endif

@@ -94,15 +94,12 @@ static int read_topology(void *state, struct ladder_out *o, struct err *e)
     int n = kfd_topology(r->sys, gpu, KFD_MAX_GPUS, e);
     if (n < 0)
         return n;
-    int at = r->device;
-    for (int i = 0; i < n && r->device < 0; i++)
-        if (gpu[i].chip && (at < 0 || gpu[i].n_cu > gpu[at].n_cu))
-            at = i;
-    if (at >= n)
-        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, n == 1 ? "is" : "are", n, gpu[0].name);
-    if (at < 0 || !gpu[at].chip)
-        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", n,
-                       n == 1 ? "" : "s", amd_chip_names(), gpu[0].name);
+    struct amd_choice c[KFD_MAX_GPUS];
+    for (int i = 0; i < n; i++)
+        c[i] = (struct amd_choice){ gpu[i].name, gpu[i].chip, gpu[i].n_cu };
+    int at = amd_rung_pick(c, n, r->device, e);
+    if (at < 0)
+        return at;
     r->gpu = gpu[at];
     copy_properties(r, o->detail);
     snprintf(o->found, sizeof o->found, "%s, node %u, renderD%u, %u shader engines, %.1f GiB of memory, %.1f of it visible to "

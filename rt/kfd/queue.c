@@ -226,14 +226,14 @@ void kfd_queue_rest(struct kfd_queue *q)
 }
 
 /* The queue once more, on the memory that it had. */
-static int wake(struct kfd_queue *q, struct err *e)
+static int make_again(void *user, struct err *e)
 {
+    struct kfd_queue *q = user;
     struct kfd_create_queue c = request_for(q);
     struct err none = { 0 };
     c.save = q->save->va;
     c.save_bytes = q->save_bytes;
     c.ctl_stack_bytes = q->ctl_stack_bytes;
-    amd_ring_restart(&q->ring);
     int rc = kfd_call(q->dev, KFD_IOC_CREATE_QUEUE, &c);
     if (rc)
         return refused(q, rc, &none, e);
@@ -289,7 +289,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
         return kfd_fail(-EPERM, e, "submitting");
     if (n > KFD_SUBMIT_MAX)
         return err_set(e, -EINVAL, "kfd: %u dwords at once, at most %u", n, KFD_SUBMIT_MAX);
-    int rc = q->resting ? wake(q, e) : 0;
+    int rc = q->resting ? amd_ring_restart(&q->ring, make_again, q, e) : 0;
     if (rc)
         return rc;
     if (d->host_wrote_vram)

@@ -10,6 +10,7 @@
 
 #include "base/ckd.h"
 #include "base/log.h"
+#include "rt/amd/tier.h"
 #include "rt/umq/drm.h"
 
 /* Render nodes are minors 128..191 (drm_drv.c of the kernel: DRM_MINOR_RENDER * 64). */
@@ -196,37 +197,17 @@ int drm_gpus(const char *tier, struct drm_gpu *gpus, uint32_t cap, struct err *e
                                          "container was not given /dev/dri", tier);
 }
 
-static bool matches(const struct drm_gpu *g, int i, const struct tier_opts *o)
-{
-    if (o->device_name)
-        return strcasestr(g->name, o->device_name) != NULL;
-    return o->device < 0 || o->device == i;
-}
-
-static uint64_t rank(const struct drm_gpu *g)
-{
-    return (uint64_t)(g->chip != NULL) << 40 | g->n_cu;
-}
-
 int drm_pick(const char *tier, const struct tier_opts *o, struct drm_gpu *out, struct err *e)
 {
     struct drm_gpu gpu[DRM_MAX_GPUS];
-    char seen[100] = "";
-    const struct drm_gpu *best = NULL;
+    struct amd_choice c[DRM_MAX_GPUS];
     int n = drm_gpus(tier, gpu, DRM_MAX_GPUS, e);
-    if (n < 0)
-        return n;
-    for (int i = 0; i < n; i++) {
-        size_t len = strlen(seen);
-        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, gpu[i].name);
-        if (matches(&gpu[i], i, o) && (!best || rank(&gpu[i]) > rank(best)))
-            best = &gpu[i];
-    }
-    if (!best && o->device_name)
-        return err_set(e, -ENODEV, "%s: no GPU's name contains '%.32s'; there are %.80s", tier, o->device_name, seen);
-    if (!best)
-        return err_set(e, -ENODEV, "%s: no GPU %d; there are %s", tier, o->device, seen);
-    *out = *best;
+    for (int i = 0; i < n; i++)
+        c[i] = (struct amd_choice){ gpu[i].name, gpu[i].chip, gpu[i].n_cu };
+    int at = n < 0 ? n : amd_pick(tier, c, n, o, e);
+    if (at < 0)
+        return at;
+    *out = gpu[at];
     return 0;
 }
 

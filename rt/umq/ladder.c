@@ -31,16 +31,12 @@ static int open_nodes(void *state, struct ladder_out *o, struct err *e)
 static int know_card(void *state, struct ladder_out *o, struct err *e)
 {
     struct rungs *r = state;
-    int at = r->device;
-    for (int i = 0; i < r->n && r->device < 0; i++)
-        if (r->gpu[i].chip && (at < 0 || r->gpu[i].n_cu > r->gpu[at].n_cu))
-            at = i;
-    if (at >= r->n)
-        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, r->n == 1 ? "is" : "are", r->n,
-                       r->gpu[0].name);
-    if (at < 0 || !r->gpu[at].chip)
-        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", r->n,
-                       r->n == 1 ? "" : "s", amd_chip_names(), r->gpu[0].name);
+    struct amd_choice c[DRM_MAX_GPUS];
+    for (int i = 0; i < r->n; i++)
+        c[i] = (struct amd_choice){ r->gpu[i].name, r->gpu[i].chip, r->gpu[i].n_cu };
+    int at = amd_rung_pick(c, r->n, r->device, e);
+    if (at < 0)
+        return at;
     const struct drm_gpu *g = r->at = &r->gpu[at];
     snprintf(o->found, sizeof o->found, "%s, renderD%u, %u shader engines, %.1f GiB of memory, %.1f of it visible to the host, "
              "MEC firmware %u, compute rings 0x%x", g->name, g->render_minor, g->n_se, (double)g->vram_bytes / 0x1p30,

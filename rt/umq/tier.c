@@ -6,11 +6,6 @@
 #include "rt/ladder.h"
 #include "rt/umq/cs.h"
 
-static const char *without_prefix(const struct err *e)
-{
-    return strncmp(e->msg, "cs: ", 4) == 0 ? e->msg + 4 : e->msg;
-}
-
 static int probe(const struct tier_opts *o, struct tier_info *info, struct drm_gpu *g, struct err *e)
 {
     int rc = drm_pick("cs", o, g, e);
@@ -30,7 +25,7 @@ static int cs_probe(const struct tier_opts *o, struct tier_info *info)
     struct err e = { 0 };
     int rc = probe(o, info, &g, &e);
     if (rc)
-        snprintf(info->note, sizeof info->note, "%.*s", (int)sizeof info->note - 1, without_prefix(&e));
+        snprintf(info->note, sizeof info->note, "%.*s", (int)sizeof info->note - 1, amd_without_prefix(&e, "cs"));
     return rc;
 }
 

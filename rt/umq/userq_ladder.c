@@ -26,17 +26,13 @@ static int find_card(void *state, struct ladder_out *o, struct err *e)
 {
     struct rungs *r = state;
     struct drm_gpu gpu[DRM_MAX_GPUS];
-    int n = drm_gpus("umq", gpu, DRM_MAX_GPUS, e), at = r->device;
-    if (n < 0)
-        return n;
-    for (int i = 0; i < n && r->device < 0; i++)
-        if (gpu[i].chip && (at < 0 || gpu[i].n_cu > gpu[at].n_cu))
-            at = i;
-    if (at >= n)
-        return err_set(e, -ENODEV, "no GPU %d: there %s %d, the first is %s", at, n == 1 ? "is" : "are", n, gpu[0].name);
-    if (at < 0 || !gpu[at].chip)
-        return err_set(e, -ENODEV, "%d GPU%s, none that zinc has kernels for (%s); the first is %s", n,
-                       n == 1 ? "" : "s", amd_chip_names(), gpu[0].name);
+    struct amd_choice c[DRM_MAX_GPUS];
+    int n = drm_gpus("umq", gpu, DRM_MAX_GPUS, e);
+    for (int i = 0; i < n; i++)
+        c[i] = (struct amd_choice){ gpu[i].name, gpu[i].chip, gpu[i].n_cu };
+    int at = n < 0 ? n : amd_rung_pick(c, n, r->device, e);
+    if (at < 0)
+        return at;
     r->gpu = gpu[at];
     snprintf(o->found, sizeof o->found, "%s, renderD%u, amdgpu 3.%u, %u shader engines, %.1f GiB of memory, %.1f of it visible "
              "to the host, MEC firmware %u", r->gpu.name, r->gpu.render_minor, r->gpu.driver_minor, r->gpu.n_se,

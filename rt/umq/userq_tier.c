@@ -30,7 +30,7 @@ static int umq_probe(const struct tier_opts *o, struct tier_info *info)
     int rc = probe(o, info, &w, &e);
     if (rc)
         snprintf(info->note, sizeof info->note, "%.*s", (int)sizeof info->note - 1,
-                 strncmp(e.msg, "umq: ", 5) == 0 ? e.msg + 5 : e.msg);
+                 amd_without_prefix(&e, "umq"));
     else
         w->base.ops->destroy(&w->base);
     return rc;

@@ -491,6 +491,57 @@ START_TEST(ring_and_doorbell)
 END_TEST
 
 /* A full ring, or as many points as may be in flight: the watchdog ends it, and a fence makes room. */
+/* The same request once more, by the kernel's rules for a new queue: both pointers 0, the save area of the first. */
+START_TEST(a_queue_that_rests_is_made_again)
+{
+    struct kfd_queue *q;
+    uint32_t dw[600] = { 0 };
+    uint64_t point;
+    boot(r9700);
+    struct kfd_dev *d = opened();
+    ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 600, &point, &e), 0);
+    q->ring.watch.cells->fence = point;
+    uint32_t calls = k.n_log;
+    kfd_queue_rest(q);
+    kfd_queue_rest(q);
+    ck_assert_uint_eq(k.n_log, calls + 1);
+    ck_assert_uint_eq(k.log[calls], KFD_IOC_DESTROY_QUEUE);
+    *q->ring.rptr = 600 + KFD_FENCE_DW; /* as the card left it */
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 8, &point, &e), 0);
+    ck_assert_uint_eq(k.n_log, calls + 2);
+    ck_assert_uint_eq(k.log[calls + 1], KFD_IOC_CREATE_QUEUE);
+    ck_assert_uint_eq(k.n_queues, 2);
+    k.queue[1].queue_id = k.queue[0].queue_id;
+    k.queue[1].doorbell_offset = k.queue[0].doorbell_offset;
+    ck_assert_mem_eq(&k.queue[1], &k.queue[0], sizeof k.queue[0]);
+    ck_assert_uint_eq(*q->ring.rptr, 0);
+    ck_assert_uint_eq(*q->ring.wptr_cell, 8 + KFD_FENCE_DW);
+    ck_assert_uint_eq(*q->ring.bell, 8 + KFD_FENCE_DW);
+    ck_assert_uint_eq(point, 2); /* points go on */
+    for (int i = 0; i < 40; i++) { /* and room is counted from the new beginning */
+        q->ring.watch.cells->fence = point;
+        ck_assert_int_eq(kfd_queue_submit(q, dw, 600, &point, &e), 0);
+    }
+
+    q->ring.watch.cells->fence = point; /* somebody else has the last queue */
+    kfd_queue_rest(q);
+    k.fail = KFD_IOC_CREATE_QUEUE;
+    k.with = -ENOMEM;
+    k.times = 2;
+    ck_assert_msg(kfd_queue_submit(q, dw, 8, &point, &e) == 0, "%s", e.msg); /* a little later there is one */
+    ck_assert_int_eq(k.times, 0);
+    q->ring.watch.cells->fence = point;
+    kfd_queue_rest(q);
+    k.times = 1 << 20;
+    q->ring.watch.hang_ns = 1;
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 8, &point, &e), -EAGAIN);
+    ck_assert_msg(strstr(e.msg, "no compute queue left") != NULL, "%s", e.msg);
+    kfd_queue_destroy(q);
+    closed(d);
+}
+END_TEST
+
 START_TEST(a_full_ring_waits_for_fences)
 {
     struct kfd_queue *q;
@@ -527,5 +578,5 @@ int main(void)
                      what_a_queue_asks_for, save_area_of_older_kernels, what_sysfs_says_comes_first,
                      interrupted_calls_are_repeated, refusals_at_opening, memory_and_its_refusals,
                      memory_of_an_apu_goes_beyond_its_carve_out, a_small_pcie_window, ring_and_doorbell,
-                     a_full_ring_waits_for_fences);
+                     a_queue_that_rests_is_made_again, a_full_ring_waits_for_fences);
 }
