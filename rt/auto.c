@@ -63,11 +63,12 @@ static const char *parse(const char *text, const char *key, struct way *w, uint3
         int used = 0;
         if (sscanf(text, "%15[a-z] %23[0-9a-z.]\n%n", name, value, &used) != 2 || !used)
             return "a line of it makes no sense";
-        double us = strcmp(value, "failed") == 0 ? -1.0 : strtod(value, NULL);
+        bool failed = strcmp(value, "failed") == 0;
+        double us = failed ? -1.0 : strtod(value, NULL);
         uint32_t i = 0;
         while (i < n && strcmp(w[i].d->name, name) != 0)
             i++;
-        if (i == n || us == 0.0 || w[i].us != 0.0)
+        if (i == n || (!failed && !(us > 0)) || w[i].us != 0.0)
             return "a line of it makes no sense";
         w[i].us = us;
         seen++;

@@ -75,6 +75,8 @@ breaks "a line twice"
 breaks "a way that is not there"
 { head -n 4 "$work/good"; echo "$(sed -n 5p "$work/good" | cut -d' ' -f1) 0.0"; } >"$file"
 breaks "no time"
+{ head -n 4 "$work/good"; echo "$(sed -n 5p "$work/good" | cut -d' ' -f1) nan"; } >"$file"
+breaks "not a number"
 { head -n 4 "$work/good"; echo "$(sed -n 5p "$work/good" | cut -d' ' -f1) -1e9 oops"; } >"$file"
 breaks "a number that is none"
 
