@@ -281,7 +281,8 @@ int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, s
     encode(q, &b, va, n_dw);
     if (b.rc)
         return err_set(e, b.rc, "%s: a submission of %u dwords: %s", d->tier, n_dw, b.why);
-    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) || (q->resting && (rc = amd_ring_restart(&q->ring, make_again, q, e))) ||
+    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) ||
+        (q->resting && (rc = amd_ring_restart(&q->ring, make_again, q, e))) ||
         (rc = amd_ring_submit(&q->ring, &(struct amd_span){ dw, b.n }, 1, point, e)))
         return rc;
     q->wrote_vram = false;
