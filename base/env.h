@@ -6,12 +6,13 @@
 #include <stdio.h>
 
 struct env {
-#define X(field, var, type, def, help) type field;
+#define X(field, var, type, def, shown, values, help) type field;
 #include "base/env.def"
 #undef X
 };
 
-/* Reads the variables on the first call; an unknown ZINC_* variable or a bad number is warned about once. */
+/* Reads the variables on the first call; an unknown ZINC_* variable is warned about, and so is a value that is
+ * not among those of the list; it then counts as not given. */
 const struct env *env_get(void);
 void env_print_help(FILE *f);
 

@@ -1,12 +1,14 @@
 #include "cli/args.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/nearest.h"
 
 int usage_error(const char *fmt, ...)
 {
@@ -19,49 +21,6 @@ int usage_error(const char *fmt, ...)
     return 2;
 }
 
-/* ---- nearest name ---- */
-
-/* Edits (insert, delete, replace, swap neighbours) from a to b. */
-static uint32_t distance(const char *a, const char *b)
-{
-    enum { MAX_WORD = 40 };
-    size_t n = strlen(a), m = strlen(b);
-    if (n >= MAX_WORD || m >= MAX_WORD)
-        return MAX_WORD;
-    uint32_t d[3][MAX_WORD + 1]; /* rows i - 2, i - 1, i of the table */
-    for (size_t j = 0; j <= m; j++)
-        d[1][j] = (uint32_t)j;
-    for (size_t i = 1; i <= n; i++) {
-        d[2][0] = (uint32_t)i;
-        for (size_t j = 1; j <= m; j++) {
-            uint32_t v = MIN(d[1][j] + 1, d[2][j - 1] + 1);
-            v = MIN(v, d[1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                v = MIN(v, d[0][j - 2] + 1);
-            d[2][j] = v;
-        }
-        memcpy(d[0], d[1], sizeof d[0]);
-        memcpy(d[1], d[2], sizeof d[1]);
-    }
-    return d[1][m];
-}
-
-const char *args_nearest(const char *word, const char *(*next)(const void *user, size_t i), const void *user)
-{
-    const char *best = NULL, *name;
-    uint32_t best_d = (uint32_t)MAX(strlen(word) / 3, (size_t)1) + 1;
-    for (size_t i = 0; (name = next(user, i)); i++) {
-        uint32_t d = distance(word, name);
-        if (strlen(word) >= 4 && strncmp(name, word, strlen(word)) == 0)
-            d = MIN(d, 1u);
-        if (d < best_d) {
-            best_d = d;
-            best = name;
-        }
-    }
-    return best;
-}
-
 static const char *opt_name_at(const void *user, size_t i)
 {
     for (const struct opt_group *g = ((const struct command *)user)->groups; g && g->title; g++)
@@ -72,6 +31,15 @@ static const char *opt_name_at(const void *user, size_t i)
 }
 
 /* ---- parsing ---- */
+
+static bool is_one_of(const char *word, const char *words)
+{
+    size_t n = strlen(word);
+    for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL)
+        if (strcspn(w, "|") == n && memcmp(w, word, n) == 0)
+            return true;
+    return false;
+}
 
 static const struct opt *find_long(const struct command *c, const char *name, size_t n, bool *negated)
 {
@@ -104,9 +72,59 @@ static bool takes_value(const struct opt *o)
     return o->kind != OPT_FLAG && o->kind != OPT_TRI;
 }
 
-static int bad_number(const char *shown, const char *value, const char *want)
+/* The text as a number between lo and hi; ARGS_RUN or, after a message, an exit status. `whole`: without a fraction. */
+static int read_number(const char *shown, const char *text, bool whole, double lo, double hi, double *out)
 {
-    return usage_error("%s: '%s' is not %s", shown, value, want);
+    char *end;
+    const char *kind = whole ? "a whole number" : "a number";
+    errno = 0;
+    double v = strtod(text, &end);
+    if (end == text || *end || isnan(v) || (whole && (text[strspn(text, "+-0123456789")] || isinf(v))))
+        return usage_error("%s: '%s' is not %s", shown, text, kind);
+    if (v < lo && lo == 0)
+        return usage_error("%s: '%s' is not %s from 0", shown, text, kind);
+    if (v < lo || v > hi)
+        return usage_error("%s: '%s' is too %s: %s from %.7g to %.10g is expected", shown, text, v < lo ? "small" : "large",
+                           kind, lo, hi);
+    *out = v;
+    return ARGS_RUN;
+}
+
+static int set_number(const struct opt *o, const char *shown, const char *text)
+{
+    double lo = o->kind == OPT_F32 ? (double)-FLT_MAX : o->kind == OPT_I32 ? INT32_MIN : 0, v = 0;
+    double hi = o->kind == OPT_F32 ? (double)FLT_MAX : o->kind == OPT_I32 ? INT32_MAX : UINT32_MAX;
+    if (o->hi > o->lo) {
+        lo = o->lo;
+        hi = o->hi;
+    }
+    int rc = read_number(shown, text, o->kind != OPT_F32, lo, hi, &v);
+    if (rc != ARGS_RUN)
+        return rc;
+    if (o->kind == OPT_F32)
+        *(float *)o->dest = (float)v;
+    else if (o->kind == OPT_I32)
+        *(int32_t *)o->dest = (int32_t)v;
+    else
+        *(uint32_t *)o->dest = (uint32_t)v;
+    return ARGS_RUN;
+}
+
+static int set_string(const struct opt *o, const char *shown, const char *value)
+{
+    char near[64], list[256];
+    if (o->words && !is_one_of(value, o->words)) {
+        snprintf(list, sizeof list, "%s", o->words);
+        for (char *p = list; (p = strchr(p, '|'));)
+            *p = ' ';
+        if (nearest_word(value, o->words, near))
+            return usage_error("%s: '%s' is not one of: %s; did you mean %s?", shown, value, list, near);
+        return usage_error("%s: '%s' is not one of: %s", shown, value, list);
+    }
+    int rc = o->check ? o->check(shown, value) : ARGS_RUN;
+    if (rc == ARGS_RUN)
+        *(const char **)o->dest = value;
+    return rc;
 }
 
 static int add_to_list(struct str_list *l, const char *value)
@@ -122,36 +140,14 @@ static int add_to_list(struct str_list *l, const char *value)
 /* ARGS_RUN or an exit status. `shown` is the option as the user wrote it. */
 static int set_value(const struct opt *o, const char *shown, const char *value, bool negated)
 {
-    char *end = NULL;
-    errno = 0;
     if (o->set_bits)
         *o->set_bits |= 1u << o->set_bit;
     switch (o->kind) {
     case OPT_FLAG: *(bool *)o->dest = true; return ARGS_RUN;
     case OPT_TRI: *(int *)o->dest = !negated; return ARGS_RUN;
-    case OPT_STR: *(const char **)o->dest = value; return ARGS_RUN;
+    case OPT_STR: return set_string(o, shown, value);
     case OPT_LIST: return add_to_list(o->dest, value);
-    case OPT_I32: {
-        long v = strtol(value, &end, 10);
-        if (end == value || *end || errno || v < INT32_MIN || v > INT32_MAX)
-            return bad_number(shown, value, "a whole number");
-        *(int32_t *)o->dest = (int32_t)v;
-        return ARGS_RUN;
-    }
-    case OPT_U32: {
-        long long v = strtoll(value, &end, 10);
-        if (end == value || *end || errno || v < 0 || v > UINT32_MAX)
-            return bad_number(shown, value, "a whole number from 0 to 4294967295");
-        *(uint32_t *)o->dest = (uint32_t)v;
-        return ARGS_RUN;
-    }
-    case OPT_F32: {
-        float v = strtof(value, &end);
-        if (end == value || *end || !isfinite(v))
-            return bad_number(shown, value, "a number");
-        *(float *)o->dest = v;
-        return ARGS_RUN;
-    }
+    case OPT_I32: case OPT_U32: case OPT_F32: return set_number(o, shown, value);
     }
     return ARGS_RUN;
 }
@@ -161,7 +157,7 @@ static int unknown_option(const struct command *c, const char *arg)
     char word[64];
     const char *name = arg + (arg[1] == '-' ? 2 : 1);
     snprintf(word, sizeof word, "%.*s", (int)MIN(strcspn(name, "="), sizeof word - 1), name);
-    const char *near = args_nearest(word, opt_name_at, c);
+    const char *near = nearest_name(word, opt_name_at, c);
     if (near)
         return usage_error("unknown option %s: did you mean --%s? (zinc %s --help lists all)", arg, near, c->name);
     return usage_error("unknown option %s (zinc %s --help lists all)", arg, c->name);

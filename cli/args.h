@@ -30,9 +30,16 @@ struct opt {
     const char *help;
     uint32_t *set_bits; /* when given, bit `set_bit` is set by the option       */
     uint32_t set_bit;
+    double lo, hi;      /* numbers: what is accepted, both included; hi <= lo: whatever fits the type */
+    const char *words;  /* strings: those accepted, "f16|f32|q8_0"; NULL: any   */
+    /* Strings: ARGS_RUN, or an exit status after a message; `shown` is the option as it was written. */
+    int (*check)(const char *shown, const char *value);
 };
 
-#define OPT(...) { __VA_ARGS__, NULL, 0 } /* name to help */
+#define OPT(...) { __VA_ARGS__, NULL, 0, 0, 0, NULL, NULL } /* name to help */
+#define OPT_RANGE(lo, hi, ...) { __VA_ARGS__, NULL, 0, lo, hi, NULL, NULL }
+#define OPT_WORDS(words, ...) { __VA_ARGS__, NULL, 0, 0, 0, words, NULL }
+#define OPT_CHECKED(check, ...) { __VA_ARGS__, NULL, 0, 0, 0, NULL, check }
 
 struct opt_group {
     const char *title;
@@ -55,9 +62,6 @@ enum { ARGS_RUN = -1 }; /* go on */
  * --help, 2 after a message about the command line. */
 int args_parse(const struct command *c, int *argc, char **argv);
 void args_help(FILE *f, const struct command *c);
-
-/* The nearest of the names to `word`, NULL when none is near. next(user, i) gives the i-th name, NULL at the end. */
-const char *args_nearest(const char *word, const char *(*next)(const void *user, size_t i), const void *user);
 
 /* "zinc: ..." on stderr, for usage errors; returns 2. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);

@@ -21,7 +21,7 @@ static const struct opt opts[] = {
     OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not (default: its own)"),
     OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show what it thinks"),
     OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; again for another one"),
-    OPT("n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
+    OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
     { 0 },
 };
 

@@ -1,4 +1,5 @@
 /* zinc check: what can run here, and whether a model fits. */
+#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -6,9 +7,9 @@
 
 static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check this model: does it fit, does it run"),
-    OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
-    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32, q8_0"),
+    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32, q8_0"),
     { 0 },
 };
 
@@ -40,8 +41,8 @@ static void print_host(void)
            h.huge_pages, strcmp(h.huge_pages, "never") == 0 ? " (madvise or always makes decoding faster)" : "");
 }
 
-/* Opens the model and evaluates one token: everything that can go wrong at the start has then been tried. */
-static int try_model(struct err *e)
+/* *opened: the file could be read; *too_long: the context is longer than those in training. Opens the model and evaluates one token: everything that can go wrong at the start has then been tried. */
+static int try_model(bool *opened, bool *too_long, struct err *e)
 {
     struct engine *eng;
     struct session *s = NULL;
@@ -49,9 +50,14 @@ static int try_model(struct err *e)
     const float *logits;
     struct progress bar = progress_terminal();
     cli_model.o.progress = &bar;
-    int rc = engine_open(&cli_model.o, &eng, e);
+    int rc = engine_open_vocab(cli_model.o.path, &eng, e);
+    *opened = rc == 0;
     if (rc)
         return rc;
+    if ((rc = engine_start(eng, &cli_model.o, e))) {
+        engine_close(eng);
+        return rc;
+    }
     const struct engine_info *in = engine_info(eng);
     char w[32], kv[32], other[32], need[32];
     uint64_t rest = in->const_bytes + in->scratch_bytes + in->io_bytes;
@@ -67,6 +73,7 @@ static int try_model(struct err *e)
         for (uint32_t i = 0; i < in->n_vocab && !rc; i++)
             if (logits[i] != logits[i])
                 rc = err_set(e, -EDOM, "logit %u of the first token is not a number: the file may be damaged", i);
+    *too_long = in->n_ctx_train && in->n_ctx > in->n_ctx_train;
     session_destroy(s);
     engine_close(eng);
     return rc;
@@ -83,8 +90,13 @@ static int check_main(int argc, char **argv)
     engine_auto(order, sizeof order);
     if (order[0])
         printf("auto      %s\n", order);
-    if (cli_model.o.path && try_model(&e)) {
-        printf("verdict   this model does not run here\n");
+    bool opened = false, too_long = false;
+    int rc = cli_model.o.path ? try_model(&opened, &too_long, &e) : 0;
+    if (rc) {
+        printf("verdict   %s\n", !opened                                      ? "not a model that can be read"
+                                 : rc == -ENOMEM && cli_model.o.n_ctx         ? "it does not fit with this --ctx"
+                                 : rc == -ENOMEM                              ? "it does not fit"
+                                                                              : "this model does not run here");
         return cli_fail(&e);
     }
     if (!f.n && !cli_model.o.path) {
@@ -92,7 +104,9 @@ static int check_main(int argc, char **argv)
         err_set(&e, -ENODEV, "no tier can run here (see above)");
         return cli_fail(&e);
     }
-    printf("verdict   ready%s\n", cli_model.o.path ? "" : "; zinc check -m MODEL.gguf also checks a model");
+    printf("verdict   ready%s\n", !cli_model.o.path ? "; zinc check -m MODEL.gguf also checks a model"
+                                    : too_long ? "; but the context is longer than the model was trained for: what lies beyond is "
+                                                 "likely to be nonsense" : "");
     return EXIT_OK;
 }
 

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
+#include "base/nearest.h"
+#include "engine/look.h"
 
 struct cli_model cli_model = { .device = -1 };
 struct cli_sampling cli_sampling = { .p = {
@@ -17,16 +19,15 @@ struct cli_sampling cli_sampling = { .p = {
 
 const struct opt cli_model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
-    OPT("tier", 0, OPT_STR, &cli_model.o.tier, "T",
-      "what runs it: auto, cuda, kfd, umq, cs, vulkan, cpu, lockstep, null (zinc check tells which are here); words may follow, "
-      "cpu:exact"),
-    OPT("plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T",
+      cli_tier_help),
+    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096 or what the prompt needs)"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 1024 or 2048)"),
-    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
-    OPT("threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
-    OPT("device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
+    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
+    OPT_RANGE(0, 255, "device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
     OPT("device-name", 0, OPT_STR, &cli_model.o.device_name, "S", "the device whose name contains this"),
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation, to look for a wrong one"),
     OPT("check-hazards", 0, OPT_FLAG, &cli_model.o.check, NULL, "verify the order of commands while they run"),
@@ -38,10 +39,10 @@ const struct opt cli_model_opts[] = {
 const struct opt cli_sampling_opts[] = {
 #define X(field, type, def, opt, key, help)                                                                            \
     { opt,  0,    _Generic((type){ 0 }, float: OPT_F32, int32_t: OPT_I32, uint32_t: OPT_U32), &cli_sampling.p.field,   \
-      "N",  help, &cli_sampling.p.set, SAMPLER_##field },
+      "N",  help, &cli_sampling.p.set, SAMPLER_##field, 0, 0, NULL, NULL },
     SAMPLER_PARAMS(X)
 #undef X
-    OPT("rng", 0, OPT_STR, &cli_sampling.rng, "R",
+    OPT_WORDS("mt19937|counter", "rng", 0, OPT_STR, &cli_sampling.rng, "R",
       "random generator: mt19937 (default), the tokens of llama.cpp; counter, which a device draws by as well"),
     OPT("logit-bias", 0, OPT_LIST, &cli_sampling.bias, "ID=B", "add B to the logit of a token; -inf never chooses it"),
     OPT("dry-breaker", 0, OPT_LIST, &cli_sampling.dry_breakers, "S",
@@ -76,7 +77,37 @@ int cli_sampling_params(const struct engine *eng, struct sampler_params *p)
     if (cli_sampling.rng && sampler_rng_named(cli_sampling.rng, &p->rng, &e))
         return usage_error("--rng: %s", e.msg);
     engine_sampling_defaults(eng, p);
-    return sampler_check(p, &e) ? cli_fail(&e) : ARGS_RUN;
+    return sampler_check(p, &e) ? usage_error("%s", e.msg) : ARGS_RUN;
+}
+
+char cli_tier_help[256];
+
+void cli_list_tiers(void)
+{
+    size_t n = 0;
+    const char *name;
+    for (size_t i = 0; (name = engine_tier_name(i)) && n < sizeof cli_tier_help; i++)
+        n += (size_t)snprintf(cli_tier_help + n, sizeof cli_tier_help - n, "%s%s", i ? ", " : "what runs it: ", name);
+    if (n < sizeof cli_tier_help)
+        snprintf(cli_tier_help + n, sizeof cli_tier_help - n,
+                 " (zinc check tells which of them can run here); words may follow, cpu:exact");
+}
+
+static const char *tier_name_at(const void *user, size_t i)
+{
+    (void)user;
+    return engine_tier_name(i);
+}
+
+int cli_check_tier(const char *shown, const char *value)
+{
+    struct err e = { 0 };
+    char name[64];
+    if (!engine_check_tier(value, &e))
+        return ARGS_RUN;
+    snprintf(name, sizeof name, "%.*s", (int)MIN(strcspn(value, ":"), sizeof name - 1), value);
+    const char *near = strchr(value, ':') ? NULL : nearest_name(name, tier_name_at, NULL);
+    return usage_error("%s: %s%s%s%s", shown, e.msg, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 int cli_fail(const struct err *e)
@@ -91,6 +122,11 @@ int cli_open_vocab(struct engine **out)
     struct err e = { 0 };
     if (!cli_model.o.path)
         return usage_error("no model given: -m FILE");
+    if (sampler_check(&cli_sampling.p, &e)) /* before a long load */
+        return usage_error("%s", e.msg);
+    if (cli_sampling.p.top_p > 1 || cli_sampling.p.typical_p > 1)
+        return usage_error("sampling: %s is %g, a probability: 0 to 1 is expected", cli_sampling.p.top_p > 1 ? "top-p" : "typical-p",
+                           (double)(cli_sampling.p.top_p > 1 ? cli_sampling.p.top_p : cli_sampling.p.typical_p));
     return engine_open_vocab(cli_model.o.path, out, &e) ? cli_fail(&e) : 0;
 }
 
@@ -138,6 +174,9 @@ void cli_print_header(const struct engine *eng)
             in->family, cli_count(in->n_params, n), in->weights, in->tier, in->exact ? ":exact" : "", in->device,
             cli_bytes(in->weight_bytes, w), in->n_ctx, cli_bytes(in->kv_bytes + in->state_bytes, kv),
             (double)in->load_ns * 1e-9);
+    if (in->n_ctx_train && in->n_ctx > in->n_ctx_train)
+        fprintf(stderr, "note: the model was trained for a context of %u; text beyond that is likely to be nonsense\n",
+                in->n_ctx_train);
 }
 
 int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n)
@@ -149,10 +188,16 @@ int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n)
     if (!v)
         return usage_error("out of memory");
     *n = 0;
-    for (const char *p = text + strspn(text, ", \t\r\n"); *p; p += strspn(p, ", \t\r\n")) {
+    for (const char *p = text + strspn(text, " \t\r\n"); *p; p += strspn(p, " \t\r\n")) {
+        if (*n && *p == ',')
+            p += 1 + strspn(p + 1, " \t\r\n");
         char *end;
         errno = 0;
         long id = strtol(p, &end, 10);
+        if (end == p && (!*p || *p == ',')) {
+            free(v);
+            return usage_error("an id is missing between commas (in '%.40s%s')", text, strlen(text) > 40 ? "..." : "");
+        }
         if (end == p || errno || id < 0 || id > INT32_MAX || (*end && !strchr(", \t\r\n", *end))) {
             int rc = usage_error("'%.*s' is not a token id (in '%.40s%s')", (int)MIN(strcspn(p, ", \t\r\n"), (size_t)40),
                                  p, text, strlen(text) > 40 ? "..." : "");

@@ -37,6 +37,13 @@ extern const struct opt cli_sampling_opts[];
 /* What --logit-bias and the like said, with the file's defaults. ARGS_RUN or an exit status. */
 int cli_sampling_params(const struct engine *eng, struct sampler_params *p);
 
+/* For --tier and the like: its help, which cli_list_tiers makes at the start; and the check. */
+extern char cli_tier_help[256];
+void cli_list_tiers(void);
+int cli_check_tier(const char *shown, const char *value);
+
+enum { CLI_MAX_THREADS = 256 }; /* of the cpu tier */
+
 /* One line on stderr, "zinc: message"; returns EXIT_FAILED. */
 int cli_fail(const struct err *e);
 

@@ -200,7 +200,8 @@ static void print_table(const struct eval *v, uint32_t right, uint32_t total, do
         printf("%-20s %6u %6u %8.1f\n", v->scores[i].task, v->scores[i].right, v->scores[i].total,
                v->scores[i].total ? 100.0 * v->scores[i].right / v->scores[i].total : 0.0);
     printf("%-20s %6u %6u %8.1f\n", "all", right, total, total ? 100.0 * right / total : 0.0);
-    fprintf(stderr, "eval model=%s tier=%s prompts=%u prompt_tokens=%u answer_tokens=%u seconds=%.1f\n",
+    if (!cli_model.quiet)
+        fprintf(stderr, "eval model=%s tier=%s prompts=%u prompt_tokens=%u answer_tokens=%u seconds=%.1f\n",
             engine_info(v->eng)->label, engine_info(v->eng)->tier, total, v->n_prompt, v->n_answer, seconds);
 }
 

@@ -22,13 +22,13 @@ static struct {
 } args = { .tier = "kfd", .device = -1, .tokens = 64 };
 
 static const struct opt opts[] = {
-    OPT("tier", 0, OPT_STR, &args.tier, "T", "the tier to prove: kfd, cs (default: kfd)"),
-    OPT("device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to prove: kfd, cs (default: kfd)"),
+    OPT_RANGE(0, 255, "device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
     OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: models/zinc-demo.gguf, if there)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens of the last rung (default: 64)"),
     OPT("filter", 0, OPT_STR, &args.filter, "PART", "of the op table, only cases with this in their name"),
-    OPT("from", 0, OPT_U32, &args.first, "N", "start here; the tier's own rungs are climbed all the same"),
-    OPT("to", 0, OPT_U32, &args.last, "N", "stop after this rung"),
+    OPT_RANGE(1, 1000, "from", 0, OPT_U32, &args.first, "N", "start here; the tier's own rungs are climbed all the same"),
+    OPT_RANGE(1, 1000, "to", 0, OPT_U32, &args.last, "N", "stop after this rung"),
     OPT("report", 0, OPT_STR, &args.report, "FILE", "write all that somebody far away would ask for into one file"),
     OPT("list", 0, OPT_FLAG, &args.list, NULL, "only say what the rungs are"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object instead of the lines"),
@@ -162,12 +162,36 @@ static void print_end(const struct ladder_result *r, const struct show *s)
     json_decref(o);
 }
 
+static void count_line(void *user, const struct ladder_line *l)
+{
+    (void)l;
+    ++*(uint32_t *)user;
+}
+
+/* 0 or an exit status. */
+static int check_range(void)
+{
+    struct err e = { 0 };
+    uint32_t n = 0;
+    if (ladder_list(args.tier, count_line, &n, &e))
+        return usage_error("%s", e.msg);
+    if (args.first > n || args.last > n)
+        return usage_error("--%s %u: the ladder of %s has %u rungs", args.first > n ? "from" : "to",
+                           args.first > n ? args.first : args.last, args.tier, n);
+    if (args.last && args.first > args.last)
+        return usage_error("--from %u --to %u: no rung is left", args.first, args.last);
+    return 0;
+}
+
 static int ladder_main(int argc, char **argv)
 {
     (void)argc, (void)argv;
     struct err e = { 0 };
     struct show s = { .colour = cli_colour(stdout) };
     struct ladder_result r;
+    int bad = check_range();
+    if (bad)
+        return bad;
     if (args.list)
         return ladder_list(args.tier, list_line, NULL, &e) ? cli_fail(&e) : EXIT_OK;
     if (args.report && !(s.report = open_report(args.report))) {

@@ -4,6 +4,8 @@
 
 #include "base/ckd.h"
 #include "base/env.h"
+#include "base/nearest.h"
+#include "base/stdout.h"
 #include "cli/cli.h"
 
 static const struct command *const commands[] = {
@@ -42,7 +44,7 @@ static const struct command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-    const char *near = args_nearest(name, command_name_at, NULL);
+    const char *near = nearest_name(name, command_name_at, NULL);
     if (near)
         return usage_error("unknown command '%s': did you mean '%s'? (zinc help lists all)", name, near);
     return usage_error("unknown command '%s' (zinc help lists all)", name);
@@ -102,7 +104,7 @@ static const struct command *command_of_options(int argc, char **argv)
     return port && !run_only ? &cmd_serve : &cmd_run;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_DFL); /* whose reader is gone ends quietly, as other tools do */
     if (argc < 2) {
@@ -132,4 +134,10 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
     int rc = args_parse(c, &argc, argv);
     return rc != ARGS_RUN ? rc : c->main(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    cli_list_tiers();
+    return stdout_finish("zinc", run_command(argc, argv));
 }

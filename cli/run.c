@@ -23,7 +23,7 @@ static const struct opt run_opts[] = {
     OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "the text to continue"),
     OPT("prompt-file", 'f', OPT_STR, &args.prompt_file, "FILE", "the text is in a file; - is standard input"),
     OPT("prompt-tokens", 0, OPT_STR, &args.prompt_tokens, "IDS", "token ids, 1,2,3: nothing is added to them"),
-    OPT("n", 'n', OPT_I32, &args.n, "N",
+    OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N",
       "at most N tokens; 0: until the end of the answer (default: 128, with --chat 0)"),
     OPT("chat", 0, OPT_FLAG, &args.chat, NULL, "the prompt is a message: put it into the model's chat format"),
     OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message (means --chat)"),
@@ -341,6 +341,9 @@ static int check_args(void)
     if (prompts != 1)
         return usage_error(prompts ? "more than one prompt: choose one of --prompt, --prompt-file, --prompt-tokens"
                                    : "no prompt: --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
+    for (uint32_t i = 0; i < args.stop.n; i++)
+        if (!args.stop.s[i][0])
+            return usage_error("--stop '': an empty text would end every answer before it begins");
     args.chat |= args.system != NULL;
     if (args.chat && args.prompt_tokens)
         return usage_error("--chat needs a text, not --prompt-tokens");

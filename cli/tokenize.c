@@ -105,7 +105,12 @@ static int detokenize(const struct engine *eng, const char *in)
     int rc = cli_parse_ids(in, &ids, &n_ids);
     if (rc)
         return rc;
-    rc = engine_decode(eng, ids, n_ids, args.show_special ? ENGINE_SHOW_SPECIAL : 0, &text, &n, &e);
+    for (uint32_t i = 0; i < n_ids && !rc; i++)
+        if ((uint32_t)ids[i] >= engine_info(eng)->n_vocab)
+            rc = err_set(&e, -EINVAL, "token %d is not in the vocabulary, which has ids from 0 to %u", ids[i],
+                         engine_info(eng)->n_vocab - 1);
+    if (!rc)
+        rc = engine_decode(eng, ids, n_ids, args.show_special ? ENGINE_SHOW_SPECIAL : 0, &text, &n, &e);
     if (!rc) /* engine_decode ends the text with a NUL */
         fwrite(text, 1, n + args.null, stdout);
     free(ids);

@@ -14,14 +14,14 @@ static struct {
 } args = { .tier_a = "cpu", .tier_b = "cpu:exact", .n = 64 };
 
 static const struct opt opts[] = {
-    OPT("tier", 0, OPT_STR, &args.tier_a, "A", "the tier in question, with words: cpu, cpu:nofuse, ... (default: cpu)"),
-    OPT("against", 0, OPT_STR, &args.tier_b, "B", "the reference (default: cpu:exact)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier_a, "A", "the tier in question, with words: cpu, cpu:nofuse, ... (default: cpu)"),
+    OPT_CHECKED(cli_check_tier, "against", 0, OPT_STR, &args.tier_b, "B", "the reference (default: cpu:exact)"),
     OPT("exact-b", 0, OPT_FLAG, &args.exact_b, NULL, "the reference is exact, as in B:exact"),
     OPT("n", 'n', OPT_U32, &args.n, "N", "tokens after the prompt (default: 64)"),
     OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "start from this text"),
     OPT("prompt-tokens", 0, OPT_STR, &args.prompt_tokens, "IDS", "start from these ids (default: 32 fixed ones)"),
     OPT("tol", 0, OPT_F32, &args.tol, "NMSE",
-        "error of the logits that is accepted (default: 1e-2 against an exact tier, else 1e-5)"),
+        "error of the logits that all but one step in 20 may have (default: 1e-2 against an exact tier, else 1e-5)"),
     OPT("keep-going", 0, OPT_FLAG, &args.keep_going, NULL, "do not stop at the first difference"),
     OPT("verbose", 'v', OPT_FLAG, &args.verbose, NULL, "a line for every token"),
     { 0 },
@@ -30,15 +30,15 @@ static const struct opt model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: what is needed)"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 2048)"),
-    OPT("kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
-    OPT("threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
+    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "only the verdict"),
     { 0 },
 };
 
 static void print_step(void *user, const struct validate_step *s)
 {
-    static const char *const verdict[] = { "same", "tie", "FLIP", "ERROR" };
+    static const char *const verdict[] = { "same", "tie", "wide", "FLIP", "ERROR" };
     (void)user;
     if (cli_model.quiet || (!args.verbose && s->verdict == VALIDATE_SAME))
         return;
@@ -51,7 +51,7 @@ static void print_step(void *user, const struct validate_step *s)
 
 static void print_result(const struct validate_result *r)
 {
-    bool bad = r->n_flips || r->n_errors;
+    bool bad = r->differ;
     if (r->has_diff) {
         printf("first difference: command %u %s", r->diff.cmd_a, r->diff.op);
         if (r->diff.layer != UINT32_MAX)
@@ -62,9 +62,12 @@ static void print_result(const struct validate_result *r)
     } else if (bad) {
         printf("first difference: none within the step: what it inherits from earlier steps differs\n");
     }
-    printf("%s: %s against %s: %u steps, %u same, %u ties, %u flips, %u errors; worst nmse %.3g at token %u, largest error "
-           "%.3g, tolerance %.3g\n", bad ? "DIFFERENT" : "equal", r->name_a, r->name_b, r->n_steps, r->n_same, r->n_ties,
-           r->n_flips, r->n_errors, r->worst_nmse < 0 ? 0 : r->worst_nmse, r->worst_pos, r->worst_err, r->tol);
+    printf("%s: %s against %s: %u steps, %u same, %u ties, %u wide, %u flips, %u errors; nmse: median %.3g, worst %.3g at token "
+           "%u; largest error %.3g, tolerance %.3g\n", bad ? "DIFFERENT" : "equal", r->name_a, r->name_b, r->n_steps, r->n_same,
+           r->n_ties, r->n_wide, r->n_flips, r->n_errors, r->median_nmse, r->worst_nmse < 0 ? 0 : r->worst_nmse, r->worst_pos,
+           r->worst_err, r->tol);
+    if (!cli_model.quiet && bad && !r->n_flips && !r->n_errors)
+        printf("more than one step in %d has an error beyond the tolerance\n", VALIDATE_WIDE_ONE_IN);
 }
 
 /* 0 or an exit status. */
@@ -127,7 +130,7 @@ static int validate_main(int argc, char **argv)
     if (rc)
         return rc == -ECANCELED ? (cli_fail(&e), EXIT_INTERRUPTED) : cli_fail(&e);
     print_result(&r);
-    return r.n_flips || r.n_errors ? EXIT_FAILED : EXIT_OK;
+    return r.differ ? EXIT_FAILED : EXIT_OK;
 }
 
 static const struct opt_group groups[] = { { "comparison", opts }, { "model and hardware", model_opts }, { 0 } };
@@ -139,8 +142,11 @@ const struct command cmd_validate = {
     .about =
         "Evaluates the same tokens on two tiers and compares the logits of every step: the error (NMSE and largest),\n"
         "the chosen tokens, and the gap between the reference's two best. Where the tiers choose differently but the\n"
-        "gap is within the error that the tolerance allows, the step is a tie, and is reported as one. At the first\n"
-        "real difference the command of the stream whose output parts first is named. Exit status 1 on differences.\n"
+        "gap is within the error that the tolerance allows, the step is a tie, and is reported as one. A step whose\n"
+        "error is up to ten times the tolerance is wide; one step in twenty may be, since the same rounding is a larger\n"
+        "part of logits that lie close together. More of them, a flip, or an error beyond that, and the tiers differ:\n"
+        "the command of the stream whose output differs first is named, and the exit status is 1. The tolerance of 1e-2\n"
+        "leaves room for what int8 activations cost in a deep model; logits of nothing but zeros have an error of 1.\n"
         "\n"
         "  zinc validate -m model.gguf --tier cpu --against cpu:exact -n 64",
     .groups = groups,

@@ -80,7 +80,7 @@ static int pick_device(const struct cuda_api *cu, const struct tier_opts *o, cu_
         if (cu->device_get(&d, i) || cu->device_name(name, sizeof name, d))
             continue;
         size_t len = strlen(seen);
-        snprintf(seen + len, sizeof seen - len, "%s%d: %s", len ? ", " : "", i, name);
+        snprintf(seen + len, sizeof seen - len, "%s%d is %s", len ? ", " : "", i, name);
         if (o->device_name ? !contains(name, o->device_name) : o->device >= 0 && o->device != i)
             continue;
         if (!found || rank(cu, d) > rank(cu, *dev))
@@ -90,9 +90,9 @@ static int pick_device(const struct cuda_api *cu, const struct tier_opts *o, cu_
     if (found)
         return 0;
     if (o->device_name)
-        snprintf(note, n_note, "no device's name contains '%.32s'; there are %.80s", o->device_name, seen);
+        snprintf(note, n_note, "no device's name contains '%.32s'; here: %.80s", o->device_name, seen);
     else
-        snprintf(note, n_note, "no device %d; there are %s", o->device, seen);
+        snprintf(note, n_note, "there is no device %d; here: %s", o->device, seen);
     return -ENODEV;
 }
 

@@ -83,6 +83,32 @@ void engine_auto(char *out, size_t n)
     auto_describe(out, n);
 }
 
+const char *engine_tier_name(size_t i)
+{
+    size_t n = 0;
+    while (tier_drivers[n])
+        n++;
+    return i == 0 ? "auto" : i <= n ? tier_drivers[i - 1]->name : NULL;
+}
+
+int engine_check_tier(const char *spec, struct err *e)
+{
+    struct engine_spec sp;
+    const struct engine_opts o = { .tier = spec };
+    int rc = engine_parse_spec(&o, &sp, e);
+    char known[160] = "";
+    const char *name;
+    if (rc)
+        return rc;
+    for (size_t i = 0; (name = engine_tier_name(i)); i++) {
+        size_t n = strlen(known);
+        if (strcmp(name, sp.tier) == 0)
+            return 0;
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
+    }
+    return err_set(e, -EINVAL, "there is no tier '%s': this binary has %s", sp.tier, known);
+}
+
 /* The rest of the first line of a file that starts with `key`, without ": "; "" when there is none. */
 static void first_line(const char *path, const char *key, char *out, size_t n)
 {

@@ -30,6 +30,11 @@ void engine_tiers(void (*fn)(void *user, const struct tier_look *t), void *user)
 /* What --tier=auto measured of the ways to an AMD card and where that is kept, in a line; "": nothing yet. */
 void engine_auto(char *out, size_t n);
 
+/* "auto", then the tiers that this binary has; NULL behind the last. Nothing is looked for. */
+const char *engine_tier_name(size_t i);
+/* -EINVAL, with what there is: not NAME or NAME:WORD... as engine_opts has it. */
+int engine_check_tier(const char *spec, struct err *e);
+
 /* The host, as far as it matters. */
 struct host_look {
     uint32_t n_cores;             /* that this process may use                           */

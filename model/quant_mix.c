@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/nearest.h"
 #include "kernels/blocks.h"
 #include "model/quant.h"
 
@@ -38,14 +39,22 @@ int quant_recipe_parse(const char *name, bool pure, struct quant_recipe *out, st
         out->name = qtype_name(t);
         return 0;
     }
-    return err_set(e, -EINVAL, "unknown %s '%s'; known:%s"
-#define QTYPE(NAME, ...) " " #NAME
+    static const char types[] =
+#define QTYPE(NAME, ...) "|" #NAME
 #include "kernels/qtypes.def"
-                   , pure ? "type" : "type or recipe", name, pure ? "" :
-#define X(id_name, file_type, base, help) " " #id_name
-                   QUANT_RECIPES(X)
+        ;
+    static const char names[] =
+#define X(id_name, file_type, base, help) #id_name "|"
+        QUANT_RECIPES(X)
 #undef X
-                   ", and as the type of every matrix");
+        ;
+    char all[sizeof names + sizeof types], near[64];
+    snprintf(all, sizeof all, "%s%s", pure ? "" : names, types + 1);
+    const char *meant = nearest_word(name, all, near);
+    for (char *p = all; (p = strchr(p, '|'));)
+        *p = ' ';
+    return err_set(e, -EINVAL, "unknown %s '%s'%s%s%s; known: %s", pure ? "type" : "type or recipe", name,
+                   meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "", all);
 }
 
 static bool ends_with(const char *s, const char *tail)

@@ -189,6 +189,11 @@ static int open_one(const struct tier_driver *d, const struct tier_opts *o, stru
 /* Can the driver run here, and may it? Says why not. */
 static bool may_run(const struct tier_driver *d, const struct tier_opts *o, struct tier_info *info, struct reasons *why)
 {
+    struct err e = { 0 };
+    if (tier_check_device(d, o, &e)) {
+        add_reason(why, d, e.msg);
+        return false;
+    }
     int rc = d->probe(o, info);
     if (rc && rc != -ENODEV)
         log_warn(RT, "tier %s is passed over: %s", d->name, info->note);

@@ -16,6 +16,9 @@
 int auto_open(const struct tier_opts *o, struct tier **out, struct err *e);
 void auto_describe(char *out, size_t n);
 
+/* Is there such a device? Of tiers on the host's processor, where there is nothing to choose; -ENODEV says so. */
+int tier_check_device(const struct tier_driver *d, const struct tier_opts *o, struct err *e);
+
 /* trial.c: opens a tier and runs a step of a few dozen dependent commands again and again: microseconds of one. */
 int auto_trial(const struct tier_driver *d, const struct tier_opts *o, double *us, struct err *e);
 

@@ -42,6 +42,17 @@ const char *tier_reference(void)
     return tier_driver_cpu.name;
 }
 
+int tier_check_device(const struct tier_driver *d, const struct tier_opts *o, struct err *e)
+{
+    bool one = d == &tier_driver_cpu || d == &tier_driver_lockstep || d == &tier_driver_null;
+    if (one && o->device_name)
+        return err_set(e, -ENODEV, "tier %s: it has one device without a name, so none whose name contains '%.32s'", d->name,
+                       o->device_name);
+    if (one && o->device > 0)
+        return err_set(e, -ENODEV, "tier %s: there is no device %d, it has one: 0", d->name, o->device);
+    return 0;
+}
+
 int tier_open(const char *name, const struct tier_opts *o, struct tier **out, struct err *e)
 {
     static const struct tier_opts defaults = { .device = -1 };
@@ -55,7 +66,10 @@ int tier_open(const char *name, const struct tier_opts *o, struct tier **out, st
     const struct tier_driver *named = tier_find(name);
     struct tier_info info = { 0 };
     if (named) {
-        int rc = named->probe(o, &info);
+        int rc = tier_check_device(named, o, e);
+        if (rc)
+            return rc;
+        rc = named->probe(o, &info);
         return rc ? err_set(e, rc, "tier %s: %s", name, info.note) : named->open(o, out, e);
     }
     char known[128] = "";

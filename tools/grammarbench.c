@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
+#include "base/stdout.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
 
@@ -240,7 +241,7 @@ static char *read_file(const char *path)
     return s;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     const char *grammar = NULL, *text = NULL;
     struct engine *eng;
@@ -270,4 +271,9 @@ int main(int argc, char **argv)
         built_in(eng, v);
     engine_close(eng);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("grammarbench", run_program(argc, argv));
 }

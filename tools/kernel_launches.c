@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stdout.h"
 #include "rt/dispatch.h"
 
 static const char usage[] =
@@ -63,7 +64,7 @@ static bool number(const char *text, uint32_t *out)
     return *text >= '0' && *text <= '9' && !*end && v > 0 && v <= 1u << 20;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     static const struct option options[] = {
         { "cores", required_argument, NULL, 'c' },
@@ -101,4 +102,9 @@ int main(int argc, char **argv)
     dispatch_free(p);
     stream_free(s);
     return rc;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("kernel_launches", run_program(argc, argv));
 }

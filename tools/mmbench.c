@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stdout.h"
 #include "model/quant.h"
 #include "oracle/mm.h"
 
@@ -183,7 +184,7 @@ static void measure(struct job *j, size_t weights_bytes, double seconds, bool on
     free(act);
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     const char *isa = NULL;
     char types[256] = "Q8_0", sizes[256] = "1024x3072", rows[256] = "1,128";
@@ -229,4 +230,9 @@ int main(int argc, char **argv)
         }
     }
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("mmbench", run_program(argc, argv));
 }

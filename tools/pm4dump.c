@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/stdout.h"
 #include "rt/pm4/decode.h"
 
 static const char usage[] =
@@ -290,7 +291,7 @@ static enum pm4_gen gen_of(const char *name)
     exit(2);
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     static const struct option options[] = {
         { "gen", required_argument, NULL, 'g' }, { "verbose", no_argument, NULL, 'v' },
@@ -334,4 +335,9 @@ int main(int argc, char **argv)
     if (fflush(stdout) != 0 || ferror(stdout))
         return fprintf(stderr, "pm4dump: cannot write: %s\n", strerror(errno)), 1;
     return check && problems > 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("pm4dump", run_program(argc, argv));
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/stdout.h"
 #include "engine/priv.h"
 #include "engine/proof/bisect.h"
 
@@ -159,7 +160,7 @@ static int compare(const int32_t *ids, uint32_t n, struct diff *first, struct er
     return rc;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     int32_t *ids = NULL;
     uint32_t n;
@@ -179,4 +180,9 @@ int main(int argc, char **argv)
     else if (!rc)
         printf("equal: no output of this step differs by more than NMSE %g\n", args.tol);
     return rc != 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("streamdiff", run_program(argc, argv));
 }

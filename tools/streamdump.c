@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stdout.h"
 #include "graph/graph.h"
 
 static const char usage[] =
@@ -85,7 +86,7 @@ static int print(const struct stream *s, enum mode mode, const struct graph_view
     return ferror(stdout) ? -EIO : 0;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     enum { OPT_ROWS = 256, OPT_KV, OPT_GBS, OPT_GFLOPS };
     static const struct option options[] = {
@@ -124,4 +125,9 @@ int main(int argc, char **argv)
     if (rc || fflush(stdout) != 0)
         return fprintf(stderr, "streamdump: cannot write: %s\n", strerror(rc ? -rc : errno)), 1;
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("streamdump", run_program(argc, argv));
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/stdout.h"
 #include "engine/proof/op_cases.h"
 #include "vk/stats.h"
 
@@ -213,7 +214,7 @@ static int open_device(struct vk *v, const struct tier_opts *o, uint32_t cores, 
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     static const struct option options[] = {
         { "device", required_argument, NULL, 'd' }, { "filter", required_argument, NULL, 'f' },
@@ -268,4 +269,9 @@ int main(int argc, char **argv)
     vk_pipelines_destroy(&v);
     vk_device_destroy(&v);
     return rc;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("vkstats", run_program(argc, argv));
 }

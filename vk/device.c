@@ -321,7 +321,7 @@ int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n_note)
         if (describe(v, dev[i], &d))
             return -ENOMEM;
         size_t len = strlen(seen);
-        snprintf(seen + len, sizeof seen - len, "%s%u: %.60s", len ? ", " : "", i, d.name);
+        snprintf(seen + len, sizeof seen - len, "%s%u is %.60s", len ? ", " : "", i, d.name);
         if (o->device_name ? !strcasestr(d.name, o->device_name) : o->device >= 0 && o->device != (int)i)
             continue;
         if (d.lacks) {
@@ -337,9 +337,9 @@ int vk_pick(struct vk *v, const struct tier_opts *o, char *note, size_t n_note)
     if (lacking[0])
         snprintf(note, n_note, "%s, which zinc needs: update the driver", lacking);
     else if (o->device_name)
-        snprintf(note, n_note, "no device's name contains '%.32s'; there are %s", o->device_name, seen);
+        snprintf(note, n_note, "no device's name contains '%.32s'; here: %s", o->device_name, seen);
     else
-        snprintf(note, n_note, "no device %d; there are %s", o->device, seen);
+        snprintf(note, n_note, "there is no device %d; here: %s", o->device, seen);
     return -ENODEV;
 }
 

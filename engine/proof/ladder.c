@@ -230,9 +230,9 @@ static int compare_tokens(struct climb *c, uint32_t n, struct ladder_out *out, s
     int rc = validate(&o, &r, e);
     if (rc)
         return rc;
-    if (r.n_flips || r.n_errors)
-        return err_set(e, -EIO, "token %u of %u: %u flips, worst nmse %.3g%s%s%s%s", r.n_steps, n + 1, r.n_flips,
-                       r.worst_nmse, r.has_diff ? "; first difference in " : "", r.has_diff ? r.diff_op : "",
+    if (r.differ)
+        return err_set(e, -EIO, "token %u of %u: %u flips, %u errors, %u beyond the tolerance, worst nmse %.3g%s%s%s%s", r.n_steps, n + 1,
+                       r.n_flips, r.n_errors, r.n_wide, r.worst_nmse, r.has_diff ? "; first difference in " : "", r.has_diff ? r.diff_op : "",
                        r.has_diff ? ", output " : "", r.has_diff ? r.diff_name : "");
     snprintf(out->found, sizeof out->found, "%u same, %u ties (both tokens within the error), worst nmse %.2g", r.n_same,
              r.n_ties, r.worst_nmse);

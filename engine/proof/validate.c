@@ -11,6 +11,7 @@ struct pair {
     struct engine *ea, *eb;
     struct session *a, *b;
     int32_t *tok; /* the history: prompt and B's choices */
+    double *nmse; /* of each step                        */
     uint32_t n_tok;
 };
 
@@ -36,10 +37,12 @@ static struct validate_step judge(const float *a, const float *b, uint32_t n, do
     s.gap = (double)b[s.top_b] - second;
     s.gap_flip = (double)b[s.top_b] - (double)b[s.top_a];
     s.stated = 3 * sqrt(s.nmse * sq / n);
-    s.verdict = !(s.nmse <= tol)          ? VALIDATE_ERROR
-                : s.top_a == s.top_b      ? VALIDATE_SAME
-                : s.gap_flip <= 2 * s.stated ? VALIDATE_TIE
-                                          : VALIDATE_FLIP;
+    bool flip = s.top_a != s.top_b && !(s.gap_flip <= 2 * s.stated);
+    s.verdict = !(s.nmse <= VALIDATE_FAR * tol) ? VALIDATE_ERROR
+                : flip                          ? VALIDATE_FLIP
+                : !(s.nmse <= tol)              ? VALIDATE_WIDE
+                : s.top_a != s.top_b            ? VALIDATE_TIE
+                                                : VALIDATE_SAME;
     return s;
 }
 
@@ -48,6 +51,7 @@ static void count(struct validate_result *r, const struct validate_step *s)
     r->n_steps++;
     r->n_same += s->verdict == VALIDATE_SAME;
     r->n_ties += s->verdict == VALIDATE_TIE;
+    r->n_wide += s->verdict == VALIDATE_WIDE;
     r->n_flips += s->verdict == VALIDATE_FLIP;
     r->n_errors += s->verdict == VALIDATE_ERROR;
     if (!(s->nmse <= r->worst_nmse)) {
@@ -82,7 +86,8 @@ static int open_pair(struct pair *p, const struct validate_opts *o, struct valid
     name_side(p->eb, o->b, r->name_b, sizeof r->name_b);
     r->tol = o->tol > 0 ? o->tol : p->ea->info.exact != p->eb->info.exact ? 1e-2 : 1e-5;
     p->tok = calloc(need + 1u, sizeof *p->tok);
-    if (!p->tok)
+    p->nmse = calloc(o->n + 1u, sizeof *p->nmse);
+    if (!p->tok || !p->nmse)
         return err_set(e, -ENOMEM, "validate: out of memory");
     memcpy(p->tok, o->prompt, o->n_prompt * sizeof *p->tok);
     p->n_tok = o->n_prompt;
@@ -96,6 +101,7 @@ static void close_pair(struct pair *p)
     engine_close(p->ea);
     engine_close(p->eb);
     free(p->tok);
+    free(p->nmse);
 }
 
 /* The first output that parts, in the step that evaluated the last n_new of the first n_tok tokens. */
@@ -120,10 +126,24 @@ static int locate(struct pair *p, uint32_t n_tok, uint32_t n_new, struct validat
     return rc < 0 ? rc : 0;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return isnan(x) ? !isnan(y) : isnan(y) ? -1 : (x > y) - (x < y);
+}
+
+/* The verdict on the steps so far. */
+static void conclude(struct pair *p, struct validate_result *r)
+{
+    qsort(p->nmse, r->n_steps, sizeof *p->nmse, by_value);
+    r->median_nmse = r->n_steps ? p->nmse[r->n_steps / 2] : 0;
+    r->differ = r->n_flips || r->n_errors || r->n_wide > r->n_steps / VALIDATE_WIDE_ONE_IN;
+}
+
 static int compare_steps(struct pair *p, const struct validate_opts *o, struct validate_result *r, struct err *e)
 {
     uint32_t n_new = p->n_tok; /* tokens of the step */
-    uint32_t bad_n_tok = 0, bad_n_new = 0;
+    uint32_t bad_n_tok = 0, bad_n_new = 0, wide_n_tok = 0, wide_n_new = 0;
     for (uint32_t i = 0; i <= o->n; i++) {
         const float *la, *lb;
         const int32_t *tok = p->tok + p->n_tok - n_new;
@@ -132,7 +152,12 @@ static int compare_steps(struct pair *p, const struct validate_opts *o, struct v
             return rc;
         struct validate_step s = judge(la, lb, p->ea->info.n_vocab, r->tol);
         s.pos = p->n_tok - 1;
+        p->nmse[i] = s.nmse;
         count(r, &s);
+        if (s.verdict == VALIDATE_WIDE && !wide_n_tok) {
+            wide_n_tok = p->n_tok;
+            wide_n_new = n_new;
+        }
         if (o->step)
             o->step(o->user, &s);
         if (s.verdict >= VALIDATE_FLIP && !bad_n_tok) {
@@ -141,12 +166,17 @@ static int compare_steps(struct pair *p, const struct validate_opts *o, struct v
         }
         if (bad_n_tok && !o->keep_going)
             break;
-        if (o->cancel && *o->cancel)
+        if (o->cancel && *o->cancel) {
+            conclude(p, r);
             return err_set(e, -ECANCELED, "validate: interrupted after %u steps", r->n_steps);
+        }
         p->tok[p->n_tok++] = s.top_b;
         n_new = 1;
     }
-    return bad_n_tok ? locate(p, bad_n_tok, bad_n_new, r, e) : 0;
+    conclude(p, r);
+    if (!r->differ)
+        return 0;
+    return bad_n_tok ? locate(p, bad_n_tok, bad_n_new, r, e) : locate(p, wide_n_tok, wide_n_new, r, e);
 }
 
 int validate(const struct validate_opts *o, struct validate_result *r, struct err *e)

@@ -31,7 +31,7 @@ expect()
     case $want in
     1 | 2)
         [ "$(wc -l <"$work/err")" -eq 1 ] || miss "not one line on stderr: $*: $(cat "$work/err")"
-        grep -q '^zinc: ' "$work/err" || miss "the line does not start with 'zinc: ': $*: $(cat "$work/err")"
+        grep -qE '^(zinc|mkmodel|quantize|amdsim): ' "$work/err" || miss "the line does not start with the program's name: $*: $(cat "$work/err")"
         ;;
     esac
 }
@@ -83,6 +83,53 @@ for range in 2:2 3:1 1: :2 a -1:2 0:1x 0:1:2 "0: 1" '' 99999999999:1; do
 done
 expect 1 'layers 1:9, expected first < end <= ' "$zinc" graph -m "$m" --layers 1:9
 expect 2 'not a list of numbers' "$zinc" bench -m "$m" -p 1,x
+# values that cannot be meant: option, value, words of the message
+while IFS='|' read -r option value words; do
+    expect 2 "$words" "$zinc" run -m "$m" --prompt-tokens 1 -n 1 --tier null "$option" "$value"
+done <<'END'
+--threads|1000|'1000' is too large
+--threads|-1|not a whole number from 0
+--device|-1|not a whole number from 0
+--n|-5|not a whole number from 0
+--ctx|99999999999999|too large: a whole number from 0 to 4294967295
+--seed|1e3|'1e3' is not a whole number
+--temp|1e99|too large
+--temp|nan|'nan' is not a number
+--top-p|7|top-p is 7
+--typical-p|1.5|typical-p is 1.5
+--min-p|2|min-p is 2
+--stop||empty text
+--kv|f17|not one of: f16 f32 q8_0; did you mean f16
+--plan|replya|did you mean replay
+--rng|dice|not one of: mt19937 counter
+--tier|nosuch|no tier 'nosuch': this binary has auto, .*lockstep
+--tier|vulkn|did you mean
+--tier|null:quick|'quick'
+--prompt-tokens|1,,2|missing between commas
+--prompt-tokens|1,|missing between commas
+--prompt-tokens|,1|missing between commas
+END
+expect 2 'no tier' "$zinc" validate -m "$m" --against nosuch
+expect 2 'has 5 rungs' "$zinc" ladder --tier lockstep --from 20
+expect 2 'whole number from\|too small' "$zinc" ladder --tier lockstep --to 0
+expect 2 'no rung is left' "$zinc" ladder --tier lockstep --from 3 --to 2
+expect 2 'unknown option -v (' "$zinc" run -v
+expect 1 'there is no device 99, it has one' "$zinc" run -m "$m" --prompt-tokens 1 $null --device 99
+expect 1 "name contains 'foo'" "$zinc" run -m "$m" --prompt-tokens 1 --tier cpu --device-name foo
+expect 2 'did you mean tiny-qwen3' "$build/mkmodel" tiny-qwen4 "$work/x.gguf"
+expect 2 'did you mean Q4_K_' "$build/quantize" "$m" "$work/x.gguf" Q4_K_X
+[ ! -x "$build/amdsim" ] || expect 2 'nothing to inject that is called no-kdf' "$build/amdsim" --inject eintr,no-kdf true
+
+# variables that cannot be meant are told, and the default holds
+while IFS='|' read -r assignment words; do
+    expect 0 "$words" env "$assignment" "$zinc" run -q -m "$m" --prompt-tokens 1 -n 1 $null
+done <<'END'
+ZINC_DEBUG=9|ZINC_DEBUG='9' is not a number from 0 to 5
+ZINC_KFD_TIMEOUT=soon|ZINC_KFD_TIMEOUT='soon' is not a number
+ZINC_VULKAN_WITHOUT=dot4,coopmatt|is not a list of coopmat,coopmat-attn,dot4,bar
+ZINC_NOSUCH=1|unknown environment variable ZINC_NOSUCH
+END
+
 expect 2 'ID=NUMBER' "$zinc" run -m "$m" --prompt x --tier null --logit-bias 5
 
 # failures: status 1, one line, before anything is generated
@@ -90,11 +137,8 @@ expect 1 '/nonexistent/x.gguf' "$zinc" run -m /nonexistent/x.gguf --prompt x
 expect 1 "$work" "$zinc" run -m "$work" --prompt x
 expect 1 'test_cli.sh' "$zinc" inspect tests/unit/test_cli.sh
 expect 1 '/nonexistent/l' "$zinc" run -m "$m" --prompt x $null --dump-logits /nonexistent/l
-expect 1 "'nosuch'" "$zinc" run -m "$m" --prompt x --tier nosuch
-expect 1 "'quick'" "$zinc" run -m "$m" --prompt x --tier null:quick
 expect 1 '\-\-ctx' "$zinc" run -m "$m" --prompt-tokens 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20 $null --ctx 16
-expect 1 'min-p is 2' "$zinc" run -m "$m" --prompt x --tier null --min-p 2
-expect 1 'prompt is empty\|no tokens' "$zinc" run -m "$m" --prompt-tokens , $null
+expect 1 'prompt is empty\|no tokens' "$zinc" run -m "$m" --prompt-tokens '' $null
 expect 1 'GiB free: ' "$zinc" run -m "$m" --prompt x --tier cpu --ctx 200000000
 expect 1 '/nonexistent/null' "$zinc" run -m "$m" --prompt-file /nonexistent/null $null
 
@@ -105,8 +149,28 @@ for how in "graph -m $m" "graph -m $m --dot" "graph -m $m --stream" "inspect $m 
     [ -s "$work/err" ] && grep -vE '^(decode|prompt) |tok/s' "$work/err" | grep -q 'zinc: ' && miss "zinc $how | true: $(cat "$work/err")"
 done
 [ -e /dev/full ] && {
-    "$zinc" graph -m "$m" >/dev/full 2>"$work/err" && miss "zinc graph >/dev/full: exit 0"
-    grep -q 'No space left' "$work/err" || miss "zinc graph >/dev/full: $(cat "$work/err")"
+    echo hello world >"$work/text"
+    echo 5 6 >"$work/ids"
+    while read -r from program how; do
+        timeout 60 "$build/$program" $how <"$from" >/dev/full 2>"$work/err"
+        [ $? -eq 1 ] || miss "$program $how >/dev/full: not exit 1"
+        [ "$(grep -cE "^$program: .*(No space left|not be written)" "$work/err")" -eq 1 ] || miss "$program $how >/dev/full: $(cat "$work/err")"
+    done <<END
+/dev/null zinc graph -m $m
+/dev/null zinc graph -m $m --stream
+/dev/null zinc inspect $m
+$work/text zinc tokenize -m $m
+$work/ids zinc detokenize -m $m
+/dev/null zinc bench -m $m --tier null -p 8 -n 4 --json --no-roof
+/dev/null zinc eval -q -m models/zinc-demo.gguf --limit 1 --only add_2digit --json
+/dev/null zinc check -m $m --tier null
+/dev/null zinc validate -m $m --tier null --against null:nofuse -n 2
+/dev/null zinc ladder --list
+/dev/null zinc --help
+/dev/null zinc --help-env
+/dev/null mkmodel --list
+/dev/null streamdump --help
+END
 }
 
 # options in every spelling give the same run
@@ -138,6 +202,19 @@ prints '"tg8@d32"' "$zinc" bench -m "$m" --tier null -p 0 -n 8 -d 32 --no-roof -
 prints '^equal: null' "$zinc" validate -m "$m" --tier null --against null:nofuse -n 4
 prints '^verdict   ready' "$zinc" check -m "$m" --tier null
 prints '^verdict' "$zinc" check
+"$zinc" check -m "$work/none.gguf" >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && grep -q '^verdict   not a model that can be read' "$work/out" || miss "check of no file: $(tail -n 1 "$work/out")"
+"$zinc" check -m "$m" --tier cpu -c 200000000 >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && grep -q '^verdict   it does not fit with this --ctx' "$work/out" || miss "check --ctx: $(tail -n 1 "$work/out")"
+prints '^verdict   ready; but the context is longer than the model was trained for' "$zinc" check -m "$m" --tier null --ctx 1000000
+expect 0 'was trained for a context of' "$zinc" run -m "$m" --prompt-tokens 1 -n 1 $null --ctx 1000000
+expect 2 "'f17' is not one of" "$zinc" check -m "$m" --kv f17
+"$zinc" detokenize -m "$m" <<<"5 99999999" >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && grep -q 'token 99999999 is not in the vocabulary' "$work/err" || miss "detokenize of an unknown id: $(cat "$work/err")"
+[ "$("$zinc" eval -q -m models/zinc-demo.gguf --limit 1 2>&1 >/dev/null | wc -c)" -eq 0 ] || miss "eval -q is not quiet"
+prints '^equal: cpu against cpu:exact: .* [1-9] wide, 0 flips' "$zinc" validate -q -m models/zinc-demo.gguf -n 80
+"$zinc" validate -q -m models/zinc-demo.gguf -n 20 --tol 2e-4 --keep-going >"$work/out" 2>&1
+grep -q '^DIFFERENT' "$work/out" || miss "validate with a tolerance that many steps miss: $(cat "$work/out")"
 prints 'qwen3' "$zinc" inspect "$m" --tensors
 prints 'EMBED' "$zinc" graph -m "$m" --stream
 prints '^layers 1:2, residual f32 \[8, 256\] at io' "$zinc" graph -m "$m" --stream --layers 1:2

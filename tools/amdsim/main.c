@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/amdsim/chip.h"
+#include "tools/amdsim/kmd/kmd.h"
 
 static const char help[] =
     "usage: amdsim [options] COMMAND [ARGUMENT...]\n"
@@ -112,6 +113,27 @@ static const char *value_of(const struct option_def *o, int argc, char **argv, i
     return *i + 1 < argc ? argv[++*i] : NULL;
 }
 
+/* The first word of AMDSIM_INJECT that the list above does not have; NULL: it has all. The result is in a static buffer. */
+static const char *unknown_fault(void)
+{
+    static char list[256];
+    static const char *const names[] = {
+#define X(id, name) name,
+        KMD_INJECTIONS(X)
+#undef X
+    };
+    const char *v = getenv("AMDSIM_INJECT");
+    snprintf(list, sizeof list, "%s", v ? v : "");
+    for (char *save = NULL, *t = strtok_r(list, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+        size_t i = 0;
+        while (i < sizeof names / sizeof names[0] && strcmp(t, names[i]) != 0)
+            i++;
+        if (i == sizeof names / sizeof names[0])
+            return t;
+    }
+    return NULL;
+}
+
 static int preload(void)
 {
     char self[PATH_MAX], lib[PATH_MAX + 32], all[2 * PATH_MAX + 64];
@@ -147,6 +169,9 @@ int main(int argc, char **argv)
         if (!value)
             return usage("unknown option, or one without its value:", arg);
     }
+    const char *fault = unknown_fault();
+    if (fault)
+        return usage("there is nothing to inject that is called", fault);
     const char *gpu = getenv("AMDSIM_GPU");
     if (gpu && *gpu && !chip_find(gpu))
         return usage("expected one of the cards that amdsim --list shows, not", gpu);

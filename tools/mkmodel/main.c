@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/nearest.h"
 #include "base/progress.h"
+#include "base/stdout.h"
 #include "model/quant_out.h"
 #include "model/quant_par.h"
 #include "tools/mkmodel/mkmodel.h"
@@ -169,9 +171,9 @@ static int parse_options(int argc, char **argv, struct options *o)
             ok = parse_number(optarg, 256, &n);
             o->threads = (uint32_t)n;
             break;
-        case OPT_LIST: exit(list());
+        case OPT_LIST: exit(stdout_finish("mkmodel", list()));
         case 'h': usage(stdout); return -1;
-        default: fputs("mkmodel: see mkmodel --help\n", stderr); return 2;
+        default: return 2; /* getopt_long said what */
         }
         if (!ok) {
             fprintf(stderr, "mkmodel: '%s' is no number that this option takes; see mkmodel --help\n", optarg);
@@ -187,7 +189,13 @@ static int parse_options(int argc, char **argv, struct options *o)
     return 0;
 }
 
-int main(int argc, char **argv)
+static const char *preset_name_at(const void *user, size_t i)
+{
+    (void)user;
+    return i < n_presets ? presets[i].name : NULL;
+}
+
+static int run_program(int argc, char **argv)
 {
     struct options o = { .seed = 1 };
     struct mk_model m;
@@ -197,7 +205,9 @@ int main(int argc, char **argv)
         return rc < 0 ? 0 : rc;
     const struct preset *p = preset_find(o.preset);
     if (!p) {
-        fprintf(stderr, "mkmodel: no preset '%s'; mkmodel --list shows them\n", o.preset);
+        const char *near = nearest_name(o.preset, preset_name_at, NULL);
+        fprintf(stderr, "mkmodel: no preset '%s'%s%s%s; mkmodel --list shows them\n", o.preset, near ? ": did you mean " : "",
+                near ? near : "", near ? "?" : "");
         return 2;
     }
     if (mk_model_init(&m, p, o.layers, o.type, &e)) {
@@ -208,10 +218,17 @@ int main(int argc, char **argv)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     rc = write_model(&m, &o, &e);
+    uint64_t bytes = mk_model_bytes(&m);
     mk_model_finish(&m);
     if (rc) {
         fprintf(stderr, "mkmodel: %s\n", e.msg);
         return 1;
     }
+    fprintf(stderr, "mkmodel: %s: %s, seed %llu, %.1f MiB\n", o.out, o.preset, (unsigned long long)o.seed, (double)bytes / 0x1p20);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("mkmodel", run_program(argc, argv));
 }

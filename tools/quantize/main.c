@@ -10,6 +10,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/stdout.h"
 #include "kernels/dequant.h"
 #include "model/gguf.h"
 #include "model/gguf_write.h"
@@ -368,7 +369,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             }
             break;
         case 'h': usage(stdout); return -1;
-        default: fputs("quantize: see quantize --help\n", stderr); return 2;
+        default: return 2; /* getopt_long said what */
         }
     }
     if (argc - optind != 3) {
@@ -381,7 +382,7 @@ static int parse_options(int argc, char **argv, struct options *o)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     struct options o = { 0 };
     struct quant_recipe r;
@@ -400,4 +401,9 @@ int main(int argc, char **argv)
         return 1;
     }
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return stdout_finish("quantize", run_program(argc, argv));
 }
