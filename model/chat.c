@@ -77,6 +77,23 @@ static void find_default_system(const char *text, size_t n, char *to, size_t cap
     }
 }
 
+/* Templates that open the reasoning only where enable_thinking is given and true, as the small Qwen3.5 models' do. The others
+ * ask whether it is given and false. */
+static bool thinks_when_asked(const char *text, size_t n)
+{
+    static const char given[] = "enable_thinking is defined and enable_thinking";
+    if (has(text, n, "enable_thinking is true"))
+        return true;
+    const char *p = memmem(text, n, given, sizeof given - 1);
+    if (!p)
+        return false;
+    p += sizeof given - 1;
+    while (p < text + n && *p == ' ')
+        p++;
+    size_t rest = (size_t)(text + n - p);
+    return !(rest >= 3 && memcmp(p, "is ", 3) == 0) && !(rest && strchr("=!", *p));
+}
+
 void chat_template_detect_text(const char *text, size_t n, struct chat_template *out)
 {
     *out = (struct chat_template){.format = CHAT_CHATML, .think_default = true};
@@ -97,8 +114,7 @@ void chat_template_detect_text(const char *text, size_t n, struct chat_template 
             out->format = toggles ? CHAT_QWEN3 : CHAT_QWEN3_THINKING;
         if (out->format == CHAT_CHATML)
             find_default_system(text, n, out->default_system, sizeof out->default_system);
-        /* The small Qwen3.5 models think only when asked to. */
-        out->think_default = !(out->format == CHAT_QWEN35 && has(text, n, "enable_thinking is true"));
+        out->think_default = !((out->format == CHAT_QWEN35 || out->format == CHAT_QWEN3) && thinks_when_asked(text, n));
     } else {
         out->guessed = true;
     }
