@@ -39,7 +39,7 @@ $(PROBE): mk/probe.sh $(wildcard /usr/bin /usr/local/bin /usr/include /usr/lib/*
 	@mkdir -p $(@D)
 	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' PACKAGES='$(PACKAGES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
 # make reads the makefiles again when it has made one of them, and then knows MAKE_RESTARTS.
-PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),everything)
+PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),$(EDIT_LIBS),everything)
 ifndef MAKE_RESTARTS
 ifneq ($(PROBE_FOUND) of $(PROBED),everything of $(PROBE_OF))
 $(PROBE): again
@@ -68,6 +68,13 @@ $(call note,no libdrm_amdgpu by pkg-config: built without the cs tier (apt-get i
 else
 CFLAGS += -DZINC_DRM $(DRM_CFLAGS)
 endif
+
+# The line editor of zinc chat.
+ifeq ($(EDIT_LIBS),)
+$(call note,no libedit by pkg-config: zinc chat edits no lines (apt-get install libedit-dev))
+endif
+$(B)/obj/cli/line_edit.o: CFLAGS += $(if $(EDIT_LIBS),-DZINC_EDIT $(EDIT_CFLAGS))
+$(B)/zinc: LDLIBS += $(EDIT_LIBS)
 
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c

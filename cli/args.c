@@ -228,6 +228,21 @@ int args_parse(const struct command *c, int *argc, char **argv)
     return ARGS_RUN;
 }
 
+static const char *table_name_at(const void *user, size_t i)
+{
+    return ((const struct opt *)user)[i].name;
+}
+
+int args_set(const struct opt *table, const char *name, const char *value)
+{
+    for (const struct opt *o = table; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return set_value(o, name, value, false);
+    const char *near = nearest_name(name, table_name_at, table);
+    return usage_error("there is nothing to set that is called '%s'%s%s%s", name, near ? ": did you mean " : "", near ? near : "",
+                       near ? "?" : "");
+}
+
 /* ---- help ---- */
 
 /* Prints text in lines of at most 80 columns, continuing at column `indent`. */

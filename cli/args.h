@@ -62,6 +62,8 @@ enum { ARGS_RUN = -1 }; /* go on */
  * --help, 2 after a message about the command line. */
 int args_parse(const struct command *c, int *argc, char **argv);
 void args_help(FILE *f, const struct command *c);
+/* Sets the option of a table (ending with name NULL) as --NAME VALUE does. ARGS_RUN, or 2 after a message. */
+int args_set(const struct opt *table, const char *name, const char *value);
 
 /* "zinc: ..." on stderr, for usage errors; returns 2. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
-#include "cli/cli.h"
-#include "engine/dialog.h"
+#include "cli/chat.h"
 
 static struct {
     const char *system;
     int32_t n;
     int think;
-    bool hide_thinking;
+    bool hide_thinking, no_history;
     struct str_list say;
 } args = { .think = -1 };
 
@@ -20,27 +19,11 @@ static const struct opt opts[] = {
     OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message"),
     OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not (default: its own)"),
     OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show what it thinks"),
+    OPT("no-history", 0, OPT_FLAG, &args.no_history, NULL,
+      "do not keep what is typed for later runs (default: in $XDG_STATE_HOME/zinc or ~/.local/state/zinc)"),
     OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; again for another one"),
     OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
     { 0 },
-};
-
-#define DIM   "\033[2m"
-#define PLAIN "\033[0m"
-
-struct chat {
-    struct engine *eng;
-    struct session *s;
-    struct dialog *d;
-    struct gen_opts o;
-    bool tty_in, colour;
-    bool scripted;    /* the message came from --say                  */
-    bool dim;         /* the terminal is in the middle of dimmed text */
-    bool said;        /* the answer has begun                         */
-    char *line;       /* getline's                                    */
-    size_t cap;
-    char *text;       /* a message of several lines                   */
-    size_t n_text, cap_text;
 };
 
 /* ---- output ---- */
@@ -53,7 +36,7 @@ static int on_part(void *user, enum answer_part part, const char *text, size_t n
         return 0; /* a pipe gets answers */
     if (thinks != c->dim) {
         if (c->colour)
-            fputs(thinks ? DIM : PLAIN, stdout);
+            fputs(thinks ? CHAT_DIM : CHAT_PLAIN, stdout);
         if (!thinks)
             fputs("\n\n", stdout);
         c->dim = thinks;
@@ -69,21 +52,24 @@ static void print_note(const struct chat *c, const struct gen_result *r)
         return;
     if (r->reason != GEN_EOG)
         fprintf(stderr, "(%s) ", gen_reason_text(r->reason));
-    fprintf(stderr, "%s[%u tokens, %.1f tok/s; prompt %u + %u reused, %.1f s; context %u of %u]%s\n", c->colour ? DIM : "",
+    fprintf(stderr, "%s[%u tokens, %.1f tok/s; prompt %u + %u reused, %.1f s; context %u of %u]%s\n", c->colour ? CHAT_DIM : "",
             r->n_tokens, s > 0 ? r->n_decoded / s : 0, r->n_prompt - r->n_reused, r->n_reused, p, session_pos(c->s),
-            engine_info(c->eng)->n_ctx, c->colour ? PLAIN : "");
+            engine_info(c->eng)->n_ctx, c->colour ? CHAT_PLAIN : "");
 }
 
-/* One turn. 0, or an exit status that ends the program. */
-static int say(struct chat *c, const char *text)
+int chat_say(struct chat *c, const char *text)
 {
     struct err e = { 0 };
     struct gen_result r;
     cli_clear_interrupt();
     c->dim = c->said = false;
-    int rc = dialog_say(c->d, text, &c->o, on_part, c, &r, &e);
+    struct gen_opts o = c->o;
+    if (o.sampling.seed == SAMPLER_SEED_RANDOM) /* drawn here, so that it can be told */
+        o.sampling.seed = sampler_draw_seed();
+    c->seed = o.sampling.seed;
+    int rc = dialog_say(c->d, text, &o, on_part, c, &r, &e);
     if (c->dim && c->colour)
-        fputs(PLAIN, stdout);
+        fputs(CHAT_PLAIN, stdout);
     c->dim = false;
     if (rc == -EPIPE)
         return EXIT_FAILED;
@@ -95,11 +81,15 @@ static int say(struct chat *c, const char *text)
         return 0;
     }
     if (rc) {
-        cli_fail(&e);
-        if (rc == -E2BIG)
-            fprintf(stderr, "zinc: /reset starts a new conversation\n");
+        if (rc == -E2BIG && c->tty_in)
+            fprintf(stderr, "zinc: %s; /reset starts a new conversation, /undo takes a turn back\n", e.msg);
+        else
+            cli_fail(&e);
         return c->tty_in && (rc == -E2BIG || rc == -EINVAL) ? 0 : EXIT_FAILED;
     }
+    c->last = r;
+    c->n_turns++;
+    c->n_generated += r.n_tokens;
     print_note(c, &r);
     return 0;
 }
@@ -122,27 +112,19 @@ static int add_text(struct chat *c, const char *s, size_t n)
     return 0;
 }
 
-/* One line without its end. -1: no more; 0: read; 1: interrupted. */
-static ssize_t read_line(struct chat *c, const char *prompt, size_t *n)
+/* -1: no more; 0: read; 1: interrupted. Two interruptions at an empty line end the program. */
+static int read_line(struct chat *c, const char *prompt, char **line, size_t *n)
 {
-    if (c->tty_in) {
-        fputs(prompt, stderr);
-        fflush(stderr);
+    enum line_how how = line_read(c->in, prompt, line, n);
+    if (how != LINE_INTERRUPTED) {
+        c->interruptions = 0;
+        return how == LINE_END ? -1 : 0;
     }
-    errno = 0;
-    ssize_t len = getline(&c->line, &c->cap, stdin);
-    if (len < 0) {
-        if (errno != EINTR)
-            return -1;
-        clearerr(stdin);
-        cli_clear_interrupt();
-        fputs("\n(/exit or Ctrl-D ends)\n", stderr);
-        return 1;
-    }
-    if (len && c->line[len - 1] == '\n')
-        c->line[--len] = 0;
-    *n = (size_t)len;
-    return 0;
+    cli_clear_interrupt();
+    if (++c->interruptions == 2)
+        return -1;
+    fputs("(Ctrl-C again, Ctrl-D or /exit ends)\n", stderr);
+    return 1;
 }
 
 /* One message into c->text: a line, lines that end in a backslash, or what stands between lines of """.
@@ -154,16 +136,16 @@ static int read_message(struct chat *c)
     c->n_text = 0;
     while (more) {
         size_t n;
-        ssize_t rc = read_line(c, first ? "> " : ". ", &n);
+        char *s;
+        int rc = read_line(c, first ? "> " : ". ", &s, &n);
         if (rc < 0)
-            return c->n_text ? 0 : -1;
+            return c->n_text && !c->interruptions ? 0 : -1;
         if (rc > 0) {
             c->n_text = 0;
             quoted = false;
             first = true;
             continue;
         }
-        const char *s = c->line;
         if (first && strncmp(s, quote, 3) == 0) {
             quoted = true;
             s += 3;
@@ -187,53 +169,15 @@ static int read_message(struct chat *c)
     return 0;
 }
 
-/* ---- commands ---- */
-
-static const char *const help =
-    "/reset            start a new conversation\n"
-    "/system [TEXT]    show or replace the system message (starts anew)\n"
-    "/help             this\n"
-    "/exit             end (also Ctrl-D)\n"
-    "A line that ends in \\ goes on in the next one; \"\"\" before and after encloses several lines. Ctrl-C ends an answer.\n";
-
-static bool is_word(const char *line, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(line, word, n) == 0;
-}
-
-/* 0: go on; -1: end. */
-static int command(struct chat *c, const char *line)
-{
-    struct err e = { 0 };
-    size_t n = strcspn(line, " ");
-    const char *rest = line + n + strspn(line + n, " ");
-    int rc = 0;
-    if (is_word(line, n, "/exit") || is_word(line, n, "/quit"))
-        return -1;
-    if (is_word(line, n, "/help") || is_word(line, n, "/?"))
-        fputs(help, stderr);
-    else if (is_word(line, n, "/reset"))
-        rc = dialog_reset(c->d, dialog_system(c->d), &e);
-    else if (is_word(line, n, "/system") && *rest)
-        rc = dialog_reset(c->d, rest, &e);
-    else if (is_word(line, n, "/system"))
-        fprintf(stderr, "%s\n", dialog_system(c->d) ? dialog_system(c->d) : "(no system message)");
-    else
-        fprintf(stderr, "unknown command %.*s; /help lists all\n", (int)n, line);
-    if (rc)
-        cli_fail(&e);
-    return 0;
-}
-
 /* The messages of --say, shown as if they had been typed. */
 static int say_first(struct chat *c)
 {
     int rc = 0;
     c->scripted = true;
     for (uint32_t i = 0; i < args.say.n && !rc; i++) {
-        printf("%s> %s%s\n", c->colour ? "\033[1m" : "", args.say.s[i], c->colour ? PLAIN : "");
+        printf("%s> %s%s\n", c->colour ? "\033[1m" : "", args.say.s[i], c->colour ? CHAT_PLAIN : "");
         fflush(stdout);
-        rc = say(c, args.say.s[i]);
+        rc = chat_say(c, args.say.s[i]);
     }
     c->scripted = false;
     return rc;
@@ -247,16 +191,15 @@ static int converse(struct chat *c)
         size_t blank = strspn(s, " \t\r\n");
         if (!s[blank])
             continue;
-        if (s[0] == '/' && !strchr(s, '\n')) {
-            if (command(c, s))
-                break;
-            continue;
-        }
-        rc = say(c, s);
+        line_remember(c->in, s);
+        if (s[0] != '/' || strchr(s, '\n'))
+            rc = chat_say(c, s);
+        else if (chat_command(c, s, &rc) == CHAT_END)
+            return rc;
     }
-    if (c->tty_in)
+    if (c->tty_in && !c->interruptions)
         fputc('\n', stderr);
-    return rc;
+    return c->interruptions ? EXIT_INTERRUPTED : rc;
 }
 
 static int chat_all(struct chat *c)
@@ -271,7 +214,12 @@ static int chat_all(struct chat *c)
     if ((rc = cli_start(c->eng)) || (rc = cli_sampling_params(c->eng, &c->o.sampling)) != ARGS_RUN)
         return rc;
     c->o.n_max = args.n > 0 ? (uint32_t)args.n : 0;
-    c->tty_in = isatty(STDIN_FILENO);
+    char *history = args.no_history ? NULL : line_state_file("chat_history");
+    rc = line_open(&(struct line_opts){ .history = history, .commands = chat_command_names }, &c->in, &e);
+    free(history);
+    if (rc)
+        return cli_fail(&e);
+    c->tty_in = line_is_terminal(c->in);
     c->colour = cli_colour(stdout);
     if ((rc = session_create(c->eng, &c->s, &e)) || (rc = dialog_create(c->s, args.system, args.think, &c->d, &e)))
         return cli_fail(&e);
@@ -295,7 +243,7 @@ static int chat_main(int argc, char **argv)
     dialog_destroy(c.d);
     session_destroy(c.s);
     engine_close(c.eng);
-    free(c.line);
+    line_close(c.in);
     free(c.text);
     return rc;
 }
@@ -309,9 +257,11 @@ const struct command cmd_chat = {
     .summary = "talk to a model",
     .usage = "-m MODEL.gguf [--system TEXT] [options]",
     .about =
-        "A conversation in the model's own chat format. On a terminal, type a message and press return; /help lists\n"
-        "the commands, Ctrl-C ends an answer, Ctrl-D the conversation. From a pipe every line is a message, and the\n"
-        "answers, without what the model thinks, go to standard output.\n"
+        "A conversation in the model's own chat format. On a terminal, type a message and press return; lines are\n"
+        "edited and remembered, Alt-Enter or \\ at the end begins another line, what is pasted is one message. /help\n"
+        "lists the commands, Ctrl-C ends an answer, twice the program, Ctrl-D the conversation. What the model thinks\n"
+        "is dimmed. From a pipe every line is a message, and the answers, without what the model thinks, go to\n"
+        "standard output.\n"
         "\n"
         "  zinc chat -m qwen3-8b-q4_k_m.gguf --system \"Answer in one sentence.\"\n"
         "  zinc chat -m models/zinc-demo.gguf --say 'What is 27 + 48?'\n"

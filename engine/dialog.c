@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/ckd.h"
 #include "engine/chat_text.h"
 #include "engine/priv.h"
@@ -105,6 +106,45 @@ const char *dialog_system(const struct dialog *d)
 uint32_t dialog_n_messages(const struct dialog *d)
 {
     return d->n;
+}
+
+const struct engine_message *dialog_message(const struct dialog *d, uint32_t i)
+{
+    CHECK(i < d->n);
+    return &d->m[i];
+}
+
+void dialog_set_think(struct dialog *d, int think)
+{
+    d->think = think;
+}
+
+int dialog_undo(struct dialog *d, struct err *e)
+{
+    uint32_t first = dialog_system(d) ? 1 : 0;
+    if (d->n < first + 2)
+        return err_set(e, -ENOENT, "engine: the conversation has no turn to take back");
+    drop_messages(d, d->n - 2);
+    d->pending = -1;
+    if (d->s->eng->info.recurrent) /* its state cannot go back: the next turn evaluates all of the conversation */
+        session_reset(d->s);
+    return 0;
+}
+
+int dialog_load(struct dialog *d, const struct engine_message *m, uint32_t n, struct err *e)
+{
+    static const char *const turn[] = { "user", "assistant" };
+    uint32_t first = n && strcmp(m[0].role, "system") == 0 ? 1 : 0;
+    for (uint32_t i = first; i < n; i++)
+        if (strcmp(m[i].role, turn[(i - first) % 2]) != 0)
+            return err_set(e, -EINVAL, "engine: message %u of the conversation is from '%.20s', expected %s", i + 1, m[i].role,
+                           turn[(i - first) % 2]);
+    if ((n - first) % 2)
+        return err_set(e, -EINVAL, "engine: the conversation ends with a message that has no answer");
+    int rc = dialog_reset(d, first ? m[0].text : NULL, e);
+    for (uint32_t i = first; i < n && !rc; i++)
+        rc = add_message(d, turn[(i - first) % 2], m[i].text, m[i].reasoning, e);
+    return rc;
 }
 
 const char *dialog_answer(const struct dialog *d)

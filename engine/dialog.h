@@ -23,6 +23,16 @@ void dialog_destroy(struct dialog *d); /* NULL is fine; the session stays */
 int dialog_reset(struct dialog *d, const char *system, struct err *e);
 const char *dialog_system(const struct dialog *d);
 uint32_t dialog_n_messages(const struct dialog *d);
+/* The i-th message, the system's included; valid until the conversation changes. */
+const struct engine_message *dialog_message(const struct dialog *d, uint32_t i);
+/* For the turns to come; as in engine_chat. */
+void dialog_set_think(struct dialog *d, int think);
+
+/* Takes the last message of the user and its answer back. -ENOENT: there is none. */
+int dialog_undo(struct dialog *d, struct err *e);
+/* Replaces the conversation: m [n], roles system (only the first), user and assistant, which take turns and end with
+ * assistant; texts are copied. -EINVAL: another order; the conversation is then as it was. */
+int dialog_load(struct dialog *d, const struct engine_message *m, uint32_t n, struct err *e);
 
 /* Gets the answer in parts, reasoning or text. Returns 0 or a negative errno, which ends the generation. */
 typedef int (*dialog_fn)(void *user, enum answer_part part, const char *text, size_t n);

@@ -38,4 +38,5 @@ HAVE_VK    := $(vulkan)
 $(package check CHECK)
 $(package libhsakmt HSAKMT)
 $(package "libdrm_amdgpu libdrm" DRM)
+$(package libedit EDIT)
 END

@@ -1,6 +1,7 @@
 /* Conversations: what a turn evaluates again, what it keeps, and what happens to messages when it fails. On the null
  * tier, whose answers are noise that does not matter here. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,57 @@ static struct dialog *start(struct engine *eng, const char *system, struct sessi
     ck_assert_msg(dialog_create(*s, system, 0, &d, &e) == 0, "%s", e.msg);
     return d;
 }
+
+/* A turn taken back is as if it had not been: the next one gets the answer that it would have got. */
+START_TEST(undo_goes_back_a_turn)
+{
+    struct engine *const eng[] = { attn, recurrent };
+    struct gen_opts o = limit(8);
+    struct gen_result r;
+    struct err e = { 0 };
+    struct session *s;
+    struct dialog *d = start(eng[_i], "Be brief.", &s);
+    ck_assert_int_eq(dialog_undo(d, &e), -ENOENT);
+    ck_assert_int_eq(dialog_say(d, "Hello", &o, NULL, NULL, &r, &e), 0);
+    ck_assert_int_eq(dialog_say(d, "one", &o, NULL, NULL, &r, &e), 0);
+    ck_assert_int_eq(dialog_undo(d, &e), 0);
+    ck_assert_uint_eq(dialog_n_messages(d), 3);
+    ck_assert_int_eq(dialog_say(d, "two", &o, NULL, NULL, &r, &e), 0);
+    ck_assert_str_eq(dialog_message(d, 3)->text, "two");
+    ck_assert_uint_eq(r.n_prompt, session_pos(s) - r.n_decoded);
+    uint32_t n = r.n_prompt;
+    ck_assert_int_eq(dialog_undo(d, &e), 0);
+    ck_assert_int_eq(dialog_say(d, "two", &o, NULL, NULL, &r, &e), 0);
+    ck_assert_uint_eq(r.n_prompt, n);
+    dialog_destroy(d);
+    session_destroy(s);
+}
+END_TEST
+
+START_TEST(a_conversation_can_be_loaded)
+{
+    const struct engine_message m[] = { { .role = "system", .text = "Be brief." },
+                                        { .role = "user", .text = "Hello" },
+                                        { .role = "assistant", .text = "Hi", .reasoning = "hm" },
+                                        { .role = "tool", .text = "x" } };
+    struct gen_opts o = limit(8);
+    struct gen_result r;
+    struct err e = { 0 };
+    struct session *s;
+    struct dialog *d = start(attn, NULL, &s);
+    ck_assert_int_eq(dialog_load(d, m, 3, &e), 0);
+    ck_assert_uint_eq(dialog_n_messages(d), 3);
+    ck_assert_str_eq(dialog_system(d), "Be brief.");
+    ck_assert_str_eq(dialog_message(d, 2)->reasoning, "hm");
+    ck_assert_int_eq(dialog_load(d, m, 4, &e), -EINVAL); /* a tool, where the user is due */
+    ck_assert_int_eq(dialog_load(d, m, 2, &e), -EINVAL); /* no answer */
+    ck_assert_uint_eq(dialog_n_messages(d), 3);
+    ck_assert_int_eq(dialog_say(d, "And now?", &o, NULL, NULL, &r, &e), 0);
+    ck_assert_uint_eq(dialog_n_messages(d), 5);
+    dialog_destroy(d);
+    session_destroy(s);
+}
+END_TEST
 
 START_TEST(attention_models_keep_the_common_beginning)
 {
@@ -142,6 +194,8 @@ int main(void)
     TCase *t = tcase_create("dialog");
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, undo_goes_back_a_turn, 0, 2);
+    tcase_add_test(t, a_conversation_can_be_loaded);
     tcase_add_test(t, attention_models_keep_the_common_beginning);
     tcase_add_test(t, recurrent_models_only_append);
     tcase_add_test(t, a_message_that_does_not_fit_is_taken_back);
