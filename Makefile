@@ -32,7 +32,7 @@ MAKEFLAGS += --no-builtin-rules
 K        := build/kernels
 PROBE    := $(B)/probe.mk
 PROBE_OF := $(strip $(CC) $(CLANG) $(GLSLC) $(PACKAGES) $(PKG_CONFIG_PATH))
-ifneq ($(filter-out help clean format format-check,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean format format-check install-files uninstall,$(or $(MAKECMDGOALS),all)),)
 include $(PROBE) $(K)/lists.mk
 endif
 $(PROBE): mk/probe.sh $(wildcard /usr/bin /usr/local/bin /usr/include /usr/lib/*/pkgconfig)
@@ -108,7 +108,7 @@ TOOLS     := $(if $(HAVE_VK),$(TOOLS),$(filter-out vkstats,$(TOOLS)))
 TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
 PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(wildcard tools/amdsim/main.c),$(B)/libamdsim.so)
 
-.PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install uninstall clean help
+.PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install install-files uninstall clean help
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -160,15 +160,18 @@ gen: ## rewrite the generated files under */gen/
 gen-check: gen ## fail when a generated file differs from its generator's output
 	@git diff --exit-code -- '*/gen/*'
 
-install: all ## install zinc, its man page and a systemd unit below PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 755 $(B)/zinc $(DESTDIR)$(PREFIX)/bin/zinc
-	install -m 644 doc/zinc.1 $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1
-	install -Dm 644 share/zinc.service $(DESTDIR)$(PREFIX)/share/zinc/zinc.service
-	install -m 644 share/openapi.json $(DESTDIR)$(PREFIX)/share/zinc/openapi.json
-uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/zinc $(DESTDIR)$(PREFIX)/share/man/man1/zinc.1 $(DESTDIR)$(PREFIX)/share/zinc/zinc.service \
-	      $(DESTDIR)$(PREFIX)/share/zinc/openapi.json
+# The manual page: prose around the tables of options.
+$(B)/zinc.1: doc/zinc.1.in $(B)/zinc
+	@$(B)/zinc help --man <$< >$@.tmp && mv $@.tmp $@
+all: $(B)/zinc.1
+
+install: all ## install programs, manual page, documents, completions and the demo model below PREFIX (/usr/local)
+	@$(MAKE) --no-print-directory install-files
+# Whatever the build folder holds.
+install-files:
+	@tools/install.sh put $(B) "$(DESTDIR)$(PREFIX)"
+uninstall: ## remove what make install put there
+	@tools/install.sh remove $(B) "$(DESTDIR)$(PREFIX)"
 
 clean: ## remove build/
 	rm -rf build

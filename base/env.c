@@ -110,3 +110,10 @@ void env_print_help(FILE *f)
 #include "base/env.def"
 #undef X
 }
+
+void env_each(void (*fn)(void *user, const char *var, const char *shown, const char *help), void *user)
+{
+#define X(field, var, type, def, shown, values, help) fn(user, var, shown, help);
+#include "base/env.def"
+#undef X
+}

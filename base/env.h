@@ -15,5 +15,7 @@ struct env {
  * not among those of the list; it then counts as not given. */
 const struct env *env_get(void);
 void env_print_help(FILE *f);
+/* fn gets each variable with its default and what it is for. */
+void env_each(void (*fn)(void *user, const char *var, const char *shown, const char *help), void *user);
 
 #endif

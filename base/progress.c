@@ -35,14 +35,17 @@ static bool draw(void *user, const char *what, uint64_t done, uint64_t total)
     bar.last_ns = now;
     bar.drawn = true;
     double s = (double)(now - bar.start_ns) * 1e-9;
+    char rest[32] = ""; /* at the pace so far */
+    if (done && done < total)
+        snprintf(rest, sizeof rest, ", %.0f s to go", s * (double)(total - done) / (double)done);
     if (!total)
         fprintf(stderr, tty ? "\r\033[K%s: %llu (%.0f s)" : "%s: %llu (%.0f s)\n", what, (unsigned long long)done, s);
     else if (tty) {
         int fill = (int)(30.0 * (double)done / (double)total);
-        fprintf(stderr, "\r\033[K%s [%.*s%*s] %3.0f%% %.0f s", what, fill, "##############################",
-                30 - fill, "", 100.0 * (double)done / (double)total, s);
+        fprintf(stderr, "\r\033[K%s [%.*s%*s] %3.0f%% %.0f s%s", what, fill, "##############################",
+                30 - fill, "", 100.0 * (double)done / (double)total, s, rest);
     } else {
-        fprintf(stderr, "%s: %.0f%% (%.0f s)\n", what, 100.0 * (double)done / (double)total, s);
+        fprintf(stderr, "%s: %.0f%% (%.0f s%s)\n", what, 100.0 * (double)done / (double)total, s, rest);
     }
     if (end && tty)
         fprintf(stderr, "\r\033[K");

@@ -200,6 +200,14 @@ static int parse_option(const struct command *c, int argc, char **argv, int *i)
     return set_value(o, shown, value, negated);
 }
 
+static int unexpected(const struct command *c, const char *arg)
+{
+    size_t n = strlen(arg);
+    if (!c->operands && n > 5 && strcmp(arg + n - 5, ".gguf") == 0)
+        return usage_error("unexpected argument '%s': did you mean -m %s? (zinc %s --help)", arg, arg, c->name);
+    return usage_error("unexpected argument '%s' (zinc %s --help)", arg, c->name);
+}
+
 int args_parse(const struct command *c, int *argc, char **argv)
 {
     int n = 1, max = 0;
@@ -210,7 +218,7 @@ int args_parse(const struct command *c, int *argc, char **argv)
         char *arg = argv[i];
         if (only_operands || arg[0] != '-' || !arg[1]) {
             if (n - 1 >= max)
-                return usage_error("unexpected argument '%s' (zinc %s --help)", arg, c->name);
+                return unexpected(c, arg);
             argv[n++] = arg;
         } else if (strcmp(arg, "--") == 0) {
             only_operands = true;
@@ -264,8 +272,7 @@ static void print_wrapped(FILE *f, const char *text, size_t column, size_t inden
     fputc('\n', f);
 }
 
-/* " [0.8]" after options of the sampling chain: their defaults are in their variables. */
-static const char *default_of(const struct opt *o, char buf[32])
+const char *args_default(const struct opt *o, char buf[32])
 {
     buf[0] = 0;
     if (o->set_bits && o->kind == OPT_F32)
@@ -288,7 +295,7 @@ static void print_option(FILE *f, const struct opt *o)
         fprintf(f, "%s\n%*s", head, HELP_COLUMN, "");
     else
         fprintf(f, "%-*s", HELP_COLUMN, head);
-    snprintf(text, sizeof text, "%s%s", o->help, default_of(o, def));
+    snprintf(text, sizeof text, "%s%s", o->help, args_default(o, def));
     print_wrapped(f, text, HELP_COLUMN, HELP_COLUMN);
 }
 

@@ -62,6 +62,8 @@ enum { ARGS_RUN = -1 }; /* go on */
  * --help, 2 after a message about the command line. */
 int args_parse(const struct command *c, int *argc, char **argv);
 void args_help(FILE *f, const struct command *c);
+/* " [0.8]" for options of the sampling chain, whose defaults are in their variables; "" for others, whose help says it. */
+const char *args_default(const struct opt *o, char buf[32]);
 /* Sets the option of a table (ending with name NULL) as --NAME VALUE does. ARGS_RUN, or 2 after a message. */
 int args_set(const struct opt *table, const char *name, const char *value);
 

@@ -62,6 +62,7 @@ void bench_print(const struct bench *b)
         printf("roof: %.0f GB/s, the best of all readings of its memory\n", b->gpu_roof);
     if (b->ops_roof > 0)
         printf("compute roof: %.0f Gop/s, the best of int8 products out of caches\n", b->ops_roof);
+    bool above = false;
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const struct bench_row *r = &b->row[i];
         double g = mean(r->gbs, r->n_reps);
@@ -82,7 +83,10 @@ void bench_print(const struct bench *b)
         if (r->host.host_bytes)
             printf("%16s host: %.2f us, %.0f dwords, %.0f bytes written for each step\n", "", host_us(r),
                    per_step(r, r->host.words), per_step(r, r->host.host_bytes));
+        above |= !r->startup && !r->prompt && bench_share(b, g) > 100;
     }
+    if (above)
+        printf("above 100 %%: some of the bytes came out of caches, which are faster than the memory that was measured\n");
 }
 
 static json_t *row_json(const struct bench *b, const struct bench_row *r)

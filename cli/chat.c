@@ -237,7 +237,8 @@ static int chat_all(struct chat *c)
 
 static int chat_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct chat c = { 0 };
     int rc = chat_all(&c);
     dialog_destroy(c.d);
@@ -267,5 +268,6 @@ const struct command cmd_chat = {
         "  zinc chat -m models/zinc-demo.gguf --say 'What is 27 + 48?'\n"
         "  printf 'Hello\\nAnd in French?\\n' | zinc chat -m model.gguf",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = chat_main,
 };

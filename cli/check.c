@@ -81,7 +81,8 @@ static int try_model(bool *opened, bool *too_long, struct err *e)
 
 static int check_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct err e = { 0 };
     struct found f = { 0 };
     char order[600];
@@ -119,5 +120,6 @@ const struct command cmd_check = {
     .about = "Looks at the machine, at every tier and, given a model, at its memory plan; then runs one token. Exit status\n"
              "0 when all is well.",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = check_main,
 };

@@ -117,6 +117,17 @@ int cli_fail(const struct err *e)
     return EXIT_FAILED;
 }
 
+const char *const cli_model_operand[] = { "MODEL", NULL };
+
+int cli_take_model(int argc, char **argv)
+{
+    if (argc > 1 && cli_model.o.path)
+        return usage_error("unexpected argument '%s': -m named the model already", argv[1]);
+    if (argc > 1)
+        cli_model.o.path = argv[1];
+    return 0;
+}
+
 int cli_open_vocab(struct engine **out)
 {
     struct err e = { 0 };

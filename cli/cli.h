@@ -12,7 +12,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 /* The commands, in the order of `zinc help`; cmd_NAME lies in NAME.c (detokenize beside tokenize). */
 #define CLI_COMMANDS(X)                                                                                                \
     X(run) X(chat) X(serve) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(eval) X(validate)   \
-    X(check) X(ladder)
+    X(check) X(ladder) X(completion)
 #define X(name) extern const struct command cmd_##name;
 CLI_COMMANDS(X)
 #undef X
@@ -46,6 +46,10 @@ enum { CLI_MAX_THREADS = 256 }; /* of the cpu tier */
 
 /* One line on stderr, "zinc: message"; returns EXIT_FAILED. */
 int cli_fail(const struct err *e);
+
+/* The operand MODEL, for commands that have it: what -m would have said. */
+extern const char *const cli_model_operand[];
+int cli_take_model(int argc, char **argv);
 
 /* Opens the file, and starts the engine, with a bar for long loads. 0 or an exit status, after a message. */
 int cli_open_vocab(struct engine **out);

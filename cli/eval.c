@@ -236,8 +236,8 @@ static int eval_file(struct eval *v, const char *text, size_t n)
 
 static int run_eval(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     if (!cli_model.o.path)
         return usage_error("eval: which model? -m FILE");
     struct eval *v = calloc(1, sizeof *v);
@@ -302,5 +302,6 @@ const struct command cmd_eval = {
              "  zinc eval -m models/zinc-demo.gguf\n"
              "  zinc eval -m models/zinc-demo.gguf --only recall_2000 --wrong\n",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = run_eval,
 };

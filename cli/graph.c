@@ -39,7 +39,8 @@ static bool parse_layers(const char *text, uint32_t *first, uint32_t *end)
 
 static int graph_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct err e = { 0 };
     if (!cli_model.o.path)
         return usage_error("no model given: -m FILE");
@@ -76,5 +77,6 @@ const struct command cmd_graph = {
              "  zinc graph -m model.gguf --save model.zstream && zinc run -m model.gguf --stream model.zstream ...\n"
              "  zinc graph -m model.gguf --layers 0:14 --plan-only    # what that part of it takes",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = graph_main,
 };

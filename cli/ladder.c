@@ -1,6 +1,7 @@
 /* zinc ladder: brings a tier up, rung by rung. */
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -24,7 +25,7 @@ static struct {
 static const struct opt opts[] = {
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to prove: kfd, cs (default: kfd)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
-    OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: models/zinc-demo.gguf, if there)"),
+    OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: the demo model, models/zinc-demo.gguf or where make install put it)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens of the last rung (default: 64)"),
     OPT("filter", 0, OPT_STR, &args.filter, "PART", "of the op table, only cases with this in their name"),
     OPT_RANGE(1, 1000, "from", 0, OPT_U32, &args.first, "N", "start here; the tier's own rungs are climbed all the same"),
@@ -100,7 +101,16 @@ static void list_line(void *user, const struct ladder_line *l)
 static const char *default_model(void)
 {
     static const char demo[] = "models/zinc-demo.gguf";
-    return access(demo, R_OK) == 0 ? demo : NULL;
+    static char installed[PATH_MAX + 40];
+    if (access(demo, R_OK) == 0)
+        return demo;
+    ssize_t n = readlink("/proc/self/exe", installed, PATH_MAX); /* PREFIX/bin/zinc, PREFIX/share/zinc/zinc-demo.gguf */
+    if (n < 0)
+        return NULL;
+    installed[n] = 0;
+    *strrchr(installed, '/') = 0;
+    strcat(installed, "/../share/zinc/zinc-demo.gguf");
+    return access(installed, R_OK) == 0 ? installed : NULL;
 }
 
 static void report_tier(void *user, const struct tier_look *t)

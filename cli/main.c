@@ -1,12 +1,14 @@
 /* zinc: run a language model from a GGUF file. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/ckd.h"
 #include "base/env.h"
 #include "base/nearest.h"
 #include "base/stdout.h"
 #include "cli/cli.h"
+#include "cli/manual.h"
 
 static const struct command *const commands[] = {
 #define X(name) &cmd_##name,
@@ -23,14 +25,15 @@ static const char *command_name_at(const void *user, size_t i)
 static void print_overview(FILE *f)
 {
     fputs("zinc " ZINC_VERSION ": run a language model from a GGUF file\n\n"
-          "  zinc chat -m MODEL.gguf                    talk to it\n"
-          "  zinc run -m MODEL.gguf --prompt \"...\"      continue a text\n"
-          "  zinc serve -m MODEL.gguf                   serve it: OpenAI's API and a chat page\n"
+          "  zinc chat MODEL.gguf                       talk to it\n"
+          "  zinc run MODEL.gguf \"...\"                  continue a text\n"
+          "  zinc serve MODEL.gguf                      serve it: OpenAI's API and a chat page\n"
           "  zinc check                                 what can run here\n\ncommands:\n", f);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one; options without a command mean run,\n"
-          "but serve with --port N, or with -p N and no option that only run has (zinc -m FILE -p 8080).\n"
+    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one; options or a model without a command mean run,\n"
+          "but serve with --port N, or with -p N and no option that only run has (zinc -m FILE -p 8080);\n"
+          "a model alone, on a terminal, means chat.\n"
           "--version, --help, --help-env (environment variables)\n", f);
 }
 
@@ -53,6 +56,8 @@ static int unknown_command(const char *name)
 static int help(const char *name)
 {
     const struct command *c = name ? find_command(name) : NULL;
+    if (name && strcmp(name, "--man") == 0)
+        return manual_print(stdin, stdout);
     if (name && !c)
         return unknown_command(name);
     if (c)
@@ -104,6 +109,30 @@ static const struct command *command_of_options(int argc, char **argv)
     return port && !run_only ? &cmd_serve : &cmd_run;
 }
 
+/* ---- a model in place of a command ---- */
+
+static bool is_model(const char *s)
+{
+    size_t n = strlen(s);
+    return (n > 5 && strcmp(s + n - 5, ".gguf") == 0) || (strchr(s, '/') && access(s, F_OK) == 0);
+}
+
+/* zinc MODEL on a terminal is a conversation; with a prompt, an option that only run has, or a text on a pipe it is one
+ * answer, and with --port it is served. */
+static const struct command *command_of_model(int argc, char **argv)
+{
+    const struct command *c = command_of_options(argc, argv);
+    if (c != &cmd_run || !isatty(STDIN_FILENO))
+        return c;
+    for (int i = 2; i < argc; i++) {
+        const struct opt *chat = argv[i][0] == '-' && argv[i][1] ? find_option(&cmd_chat, argv[i]) : NULL;
+        if (!chat)
+            return &cmd_run;
+        i += chat->kind != OPT_FLAG && chat->kind != OPT_TRI && !(argv[i][1] == '-' ? strchr(argv[i], '=') != NULL : argv[i][2] != 0);
+    }
+    return &cmd_chat;
+}
+
 static int run_command(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_DFL); /* whose reader is gone ends quietly, as other tools do */
@@ -123,10 +152,15 @@ static int run_command(int argc, char **argv)
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0)
         return help(strcmp(first, "help") == 0 ? argv[2] : NULL);
     env_get(); /* warns about variables that nobody reads */
-    const struct command *c = first[0] == '-' ? command_of_options(argc, argv) : find_command(first);
+    bool named = first[0] != '-';
+    const struct command *c = named ? find_command(first) : command_of_options(argc, argv);
+    if (!c && is_model(first)) {
+        c = command_of_model(argc, argv);
+        named = false;
+    }
     if (!c)
         return unknown_command(first);
-    if (first[0] != '-') {
+    if (named) {
         argv++;
         argc--;
     }

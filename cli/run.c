@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ckd.h"
@@ -246,15 +247,15 @@ static int read_prompt(struct run *r)
     return rc ? cli_fail(&e) : 0;
 }
 
-static void print_stats(const struct run *r, const struct gen_result *g)
+static void print_stats(const struct run *r, const struct gen_result *g, uint32_t seed)
 {
     const struct engine_info *in = engine_info(r->eng);
     double prompt_s = (double)g->prompt_ns * 1e-9, s = (double)g->decode_ns * 1e-9;
     uint32_t n = g->n_decoded, np = g->n_prompt - g->n_reused;
     fprintf(stderr, "prompt tok=%u tps=%.1f ms=%.1f\n", np, prompt_s > 0 ? np / prompt_s : 0, prompt_s * 1e3);
-    fprintf(stderr, "decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s tier=%s%s plan=%s model=%s\n", g->n_tokens,
+    fprintf(stderr, "decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s seed=%u tier=%s%s plan=%s model=%s\n", g->n_tokens,
             s > 0 ? n / s : 0, n ? s * 1e3 / n : 0, s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0, g->fingerprint,
-            gen_reason_json(g->reason), in->tier, in->exact ? ":exact" : "", in->plan, in->label);
+            gen_reason_json(g->reason), seed, in->tier, in->exact ? ":exact" : "", in->plan, in->label);
 }
 
 static void print_json(const struct run *r, const struct gen_result *g, uint32_t seed)
@@ -331,16 +332,26 @@ static int answer(struct run *r)
     if (finish_output(r, &e))
         return cli_fail(&e);
     if (!cli_model.quiet)
-        print_stats(r, &g);
+        print_stats(r, &g, o.sampling.seed);
     return g.reason == GEN_CANCELLED ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+/* Whether somebody put a text there: a pipe or a file, not a terminal or /dev/null. */
+static bool stdin_has_text(void)
+{
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
 static int check_args(void)
 {
+    if (!args.prompt && !args.prompt_file && !args.prompt_tokens && stdin_has_text())
+        args.prompt_file = "-";
     int prompts = !!args.prompt + !!args.prompt_file + !!args.prompt_tokens;
     if (prompts != 1)
         return usage_error(prompts ? "more than one prompt: choose one of --prompt, --prompt-file, --prompt-tokens"
-                                   : "no prompt: --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
+                                   : "no prompt: a text behind the model, --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS, or "
+                                     "a text on standard input");
     for (uint32_t i = 0; i < args.stop.n; i++)
         if (!args.stop.s[i][0])
             return usage_error("--stop '': an empty text would end every answer before it begins");
@@ -354,6 +365,17 @@ static int check_args(void)
     if (args.think >= 0 && !args.chat)
         return usage_error("--%sthink needs --chat", args.think ? "" : "no-");
     return 0;
+}
+
+/* zinc run [MODEL] [PROMPT]: the model, where -m does not name it, then the prompt. */
+static int take_operands(int argc, char **argv)
+{
+    int i = 1;
+    if (i < argc && !cli_model.o.path)
+        cli_model.o.path = argv[i++];
+    if (i < argc && !args.prompt && !args.prompt_file && !args.prompt_tokens)
+        args.prompt = argv[i++];
+    return i < argc ? usage_error("unexpected argument '%s' (zinc run --help)", argv[i]) : 0;
 }
 
 static int run_all(struct run *r)
@@ -382,9 +404,9 @@ static int run_all(struct run *r)
 
 static int run_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
     struct run r = { 0 };
-    int rc = run_all(&r);
+    int rc = take_operands(argc, argv);
+    rc = rc ? rc : run_all(&r);
     session_destroy(r.s);
     engine_close(r.eng);
     if (r.dump)
@@ -403,19 +425,24 @@ static const struct opt_group groups[] = {
     { "sampling", cli_sampling_opts }, { "for engineers", replay_opts }, { 0 },
 };
 
+static const char *const operands[] = { "MODEL", "PROMPT", NULL };
+
 const struct command cmd_run = {
     .name = "run",
     .summary = "continue a text or answer one message",
-    .usage = "-m MODEL.gguf (--prompt TEXT | --prompt-file FILE | --prompt-tokens IDS) [options]",
+    .usage = "MODEL.gguf [PROMPT] [options]",
     .about =
-        "Prints the model's continuation of a prompt as it is generated. The prompt is taken as it is, after the\n"
+        "Prints the model's continuation of a prompt as it is generated. The prompt stands behind the model, in\n"
+        "--prompt, in a file or on standard input. It is taken as it is, after the\n"
         "model's own begin-of-text token; --chat puts it into the model's chat format first. Tokens are sampled at a\n"
         "temperature of 0.8 unless the model's file says otherwise; --temp 0 always takes the most likely one.\n"
         "Standard output holds the text only; the speed and a fingerprint of the last logits go to stderr.\n"
         "\n"
-        "  zinc run -m qwen3-8b-q4_k_m.gguf --chat --prompt \"What is a noble gas?\"\n"
+        "  zinc run qwen3-8b-q4_k_m.gguf --chat \"What is a noble gas?\"\n"
+        "  git diff | zinc run -m qwen3-8b-q4_k_m.gguf --system \"Summarise this change.\"\n"
         "  zinc run -m base.gguf --prompt \"Once upon a time\" -n 200 --seed 1\n"
         "  zinc run -m any.gguf --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens --tier cpu:exact",
     .groups = groups,
+    .operands = operands,
     .main = run_main,
 };

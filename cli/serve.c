@@ -192,7 +192,8 @@ static int serve_all(struct engine **eng, struct server **s)
 
 static int serve_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct engine *eng = NULL;
     struct server *s = NULL;
     int rc = serve_all(&eng, &s);
@@ -223,7 +224,9 @@ const struct command cmd_serve = {
         "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}], \"stream\": true}'\n"
         "\n"
-        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers and a proxy.",
+        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers and a proxy\n"
+        "(make install puts them below share/doc/zinc).",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = serve_main,
 };

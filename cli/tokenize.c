@@ -77,7 +77,8 @@ static int tokenize_all(struct engine *eng, const char *text, size_t n, struct e
 
 static int tokenize_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct engine *eng;
     struct err e = { 0 };
     int rc = cli_open_vocab(&eng);
@@ -120,7 +121,8 @@ static int detokenize(const struct engine *eng, const char *in)
 
 static int detokenize_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct engine *eng;
     struct err e = { 0 };
     char *in = NULL;
@@ -156,6 +158,7 @@ const struct command cmd_tokenize = {
              "\n"
              "  printf 'Hello world' | zinc tokenize -m model.gguf",
     .groups = tokenize_groups,
+    .operands = cli_model_operand,
     .main = tokenize_main,
 };
 
@@ -167,5 +170,6 @@ const struct command cmd_detokenize = {
              "\n"
              "  echo 9906 1917 | zinc detokenize -m model.gguf",
     .groups = detokenize_groups,
+    .operands = cli_model_operand,
     .main = detokenize_main,
 };

@@ -97,7 +97,8 @@ static int read_prompt(int32_t **ids, uint32_t *n)
 
 static int validate_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     struct err e = { 0 };
     struct validate_result r;
     int32_t *ids = NULL;
@@ -150,5 +151,6 @@ const struct command cmd_validate = {
         "\n"
         "  zinc validate -m model.gguf --tier cpu --against cpu:exact -n 64",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = validate_main,
 };

@@ -47,12 +47,18 @@ null="--tier null --temp 0"
 
 # help
 prints '^zinc [0-9]' "$zinc" --version
-prints 'zinc chat -m' "$zinc" --help
+prints 'zinc chat MODEL' "$zinc" --help
 prints 'ZINC_LOG' "$zinc" --help-env
+"$zinc" help --man <doc/zinc.1.in >"$work/zinc.1" || miss "help --man: exit $?"
+grep -n '^@' "$work/zinc.1" && miss "the manual page has lines that nothing was put in for"
+for words in 'zinc ladder' '\\-\\-at\\-least' '\\-\\-report' 'ZINC_CPU_ISA' 'XDG_STATE_HOME'; do
+    grep -q -- "$words" "$work/zinc.1" || miss "the manual page has no $words"
+done
+command -v man >/dev/null && man --warnings -l "$work/zinc.1" 2>&1 >/dev/null | grep . && miss "the manual page: see above"
 commands=$("$zinc" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ "$(wc -w <<<"$commands")" -ge 13 ] || miss "the overview lists too few commands: $commands"
 for c in $commands; do
-    grep -q "^\.B zinc $c$" doc/zinc.1 || miss "doc/zinc.1 has no synopsis of $c"
+    grep -q "^\.B zinc $c$" "$work/zinc.1" || miss "the manual page has no synopsis of $c"
     prints "^usage: zinc $c" "$zinc" help $c
     prints "^usage: zinc $c" "$zinc" $c --help
     "$zinc" help $c | awk 'length > 120 { exit 1 }' || miss "help $c has lines of more than 120 columns"
@@ -76,6 +82,8 @@ expect 2 'no prompt' "$zinc" run -m "$m"
 expect 2 'more than one prompt' "$zinc" run -m "$m" --prompt x --prompt-tokens 1
 expect 2 'no model' "$zinc" run --prompt x
 expect 2 'unexpected argument' "$zinc" run -m "$m" --prompt x y
+expect 2 "did you mean -m $m" "$zinc" bench "$m"
+expect 2 'm named the model already' "$zinc" check -m "$m" "$m"
 expect 2 'needs --chat' "$zinc" run -m "$m" --prompt x --no-think
 expect 2 'choose one of' "$zinc" graph -m "$m" --json --dot
 for range in 2:2 3:1 1: :2 a -1:2 0:1x 0:1:2 "0: 1" '' 99999999999:1; do
@@ -186,6 +194,45 @@ same "$zinc" -m "$m" --prompt-tokens=1,2,3 -n8 --tier=null --temp=0 --print-toke
 same "$zinc" --model "$m" --prompt-tokens '1 2 3' --n 8 --tier null --top-k 1 --seed 3 --print-tokens
 same env ZINC_TIER=null "$zinc" -m "$m" --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens -q
 same "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --chunk 2 --plan replay --kv f32
+same "$zinc" run "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
+same "$zinc" "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
+"$zinc" run -m "$m" --prompt 'Hello there' -n 8 $null --print-tokens >"$work/a" 2>/dev/null
+same "$zinc" run "$m" 'Hello there' -n 8 $null --print-tokens
+same "$zinc" run -m "$m" 'Hello there' -n 8 $null --print-tokens
+same "$zinc" "$m" 'Hello there' -n 8 $null --print-tokens
+printf 'Hello there' | "$zinc" run "$m" -n 8 $null --print-tokens >"$work/b" 2>/dev/null
+cmp -s "$work/a" "$work/b" || miss "a prompt on a pipe"
+printf 'Hello there' | "$zinc" "$m" -n 8 $null --print-tokens >"$work/b" 2>/dev/null
+cmp -s "$work/a" "$work/b" || miss "a prompt on a pipe, and the model alone"
+printf 'Hello\n' | "$zinc" chat "$m" -n 4 $null >"$work/b" 2>"$work/err" || miss "chat MODEL: $(cat "$work/err")"
+prints 'verdict' "$zinc" check "$m" --tier null
+"$zinc" run "$m" x -n 8 --temp 2 --tier null --print-tokens >"$work/a" 2>"$work/err"
+same "$zinc" run "$m" x -n 8 --temp 2 --tier null --print-tokens --seed "$(sed -n 's/.* seed=\([0-9]*\) .*/\1/p' "$work/err")"
+"$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens >"$work/a" 2>"$work/err"
+
+# completion: what a shell offers is what the commands take
+complete_line() # WORD...: what is offered for the last one
+{
+    COMP_WORDS=(zinc "$@")
+    COMP_CWORD=$#
+    _zinc
+    echo "${COMPREPLY[@]-}"
+}
+expect 2 'not one of: bash zsh fish' "$zinc" completion tcsh
+"$zinc" completion bash >"$work/completion" && . "$work/completion" 2>"$work/err" || miss "completion bash: $(cat "$work/err")"
+[ "$(complete_line ladd)" = ladder ] || miss "completion of ladd: $(complete_line ladd)"
+[ "$(complete_line run --prompt-)" = "--prompt-file --prompt-tokens" ] || miss "completion of --prompt-: $(complete_line run --prompt-)"
+[ "$(complete_line run --kv f)" = "f16 f32" ] || miss "completion of --kv f: $(complete_line run --kv f)"
+[ "$(complete_line chat --tier nu)" = null ] || miss "completion of --tier nu: $(complete_line chat --tier nu)"
+[ "$(complete_line run -m "$work/m.g")" = "$m" ] || miss "completion of a file: $(complete_line run -m "$work/m.g")"
+for shell in zsh fish; do
+    "$zinc" completion $shell >"$work/completion.$shell"
+    for c in $commands; do
+        grep -q "$c" "$work/completion.$shell" || miss "completion $shell has no $c"
+    done
+    grep -q 'at-least' "$work/completion.$shell" || miss "completion $shell has no --at-least"
+    ! command -v $shell >/dev/null || $shell -n "$work/completion.$shell" || miss "$shell does not understand its completion"
+done
 [ "$("$zinc" run -q -m "$m" --prompt-tokens 1,2,3 -n 2 $null 2>&1 >/dev/null | wc -c)" -eq 0 ] || miss "-q is not quiet"
 "$zinc" graph -m "$m" --save "$work/s" >"$work/plan" 2>&1 && grep -q '^weights' "$work/plan" || miss "graph --save"
 same "$zinc" run -m "$m" --stream "$work/s" --prompt-tokens 1,2,3 -n 8 $null --print-tokens

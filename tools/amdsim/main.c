@@ -136,13 +136,15 @@ static const char *unknown_fault(void)
 
 static int preload(void)
 {
-    char self[PATH_MAX], lib[PATH_MAX + 32], all[2 * PATH_MAX + 64];
+    char self[PATH_MAX], lib[PATH_MAX + 40], all[2 * PATH_MAX + 80];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
         return usage("its own place is not known: /proc is not mounted", NULL);
     self[n] = 0;
     *strrchr(self, '/') = 0;
     snprintf(lib, sizeof lib, "%s/libamdsim.so", self);
+    if (access(lib, R_OK) != 0) /* installed: bin/amdsim and lib/zinc/libamdsim.so */
+        snprintf(lib, sizeof lib, "%s/../lib/zinc/libamdsim.so", self);
     if (access(lib, R_OK) != 0)
         return usage("not there:", lib);
     const char *before = getenv("LD_PRELOAD");

@@ -1,0 +1,49 @@
+#!/bin/sh
+# tools/install.sh put|remove BUILD PREFIX: the files of an installation, each where its readers look for it (the file
+# system hierarchy of man hier; completions as bash-completion, zsh and fish document their folders).
+set -eu
+what=$1 build=$2 prefix=$3
+
+file() # MODE FROM TO
+{
+    case $what in
+    put) [ -e "$2" ] || return 0; install -D -m "$1" "$2" "$prefix/$3" ;;
+    remove) rm -f "$prefix/$3" ;;
+    esac
+}
+
+for p in zinc mkmodel quantize streamdump streamdiff pm4dump vkstats mmbench grammarbench loadgen amdsim; do
+    file 755 "$build/$p" "bin/$p"
+done
+file 644 "$build/libamdsim.so" lib/zinc/libamdsim.so
+file 644 "$build/zinc.1" share/man/man1/zinc.1
+for d in README.md CONTRIBUTING.md LICENSE doc/*.md doc/*.svg doc/*.png doc/img/*.png share/openapi.json share/zinc.service; do
+    file 644 "$d" "share/doc/zinc/$d"
+done
+file 644 share/zinc.service share/zinc/zinc.service
+file 644 share/openapi.json share/zinc/openapi.json
+file 644 models/zinc-demo.gguf share/zinc/zinc-demo.gguf
+file 644 models/zinc-demo.eval.jsonl share/zinc/zinc-demo.eval.jsonl
+
+completion() # SHELL TO
+{
+    case $what in
+    put)
+        mkdir -p "$prefix/$(dirname "$2")"
+        "$build/zinc" completion "$1" >"$prefix/$2"
+        ;;
+    remove) rm -f "$prefix/$2" ;;
+    esac
+}
+completion bash share/bash-completion/completions/zinc
+completion zsh share/zsh/site-functions/_zinc
+completion fish share/fish/vendor_completions.d/zinc.fish
+
+case $what in
+put) echo "installed below $prefix: bin/zinc and its tools, share/doc/zinc, share/zinc, the manual page and completions" ;;
+remove)
+    for d in share/doc/zinc/doc/img share/doc/zinc/doc share/doc/zinc/share share/doc/zinc share/zinc lib/zinc; do
+        rmdir "$prefix/$d" 2>/dev/null || :
+    done
+    ;;
+esac
