@@ -10,8 +10,7 @@
 #include "base/log.h"
 #include "rt/kfd/priv.h"
 
-/* 1.14: event data with an age, the interface of Linux 6.5. */
-enum { NEED_MAJOR = 1, NEED_MINOR = 14, MAX_NODES = 64 };
+enum { MAX_NODES = 64 };
 
 #define X(name, nr, dir, type) { KFD_REQUEST(dir, nr, struct type), #name },
 static const struct { unsigned long request; const char *name; } requests[] = { KFD_IOCTL_LIST(X) };
@@ -77,10 +76,9 @@ static int check_version(struct kfd_dev *d, struct err *e)
     int rc = kfd_call(d, KFD_IOC_GET_VERSION, &v);
     if (rc)
         return kfd_fail(rc, e, "GET_VERSION on /dev/kfd");
-    if (v.major != NEED_MAJOR || v.minor < NEED_MINOR)
-        return err_set(e, -ENOTSUP, "kfd: this kernel's interface is %u.%u, zinc needs %u.%u (Linux 6.5); %s needs "
-                       "Linux %s or newer", v.major, v.minor, NEED_MAJOR, NEED_MINOR, d->gpu.chip->name,
-                       d->gpu.chip->first_linux);
+    if (v.major != KFD_NEED_MAJOR || v.minor < KFD_NEED_MINOR)
+        return err_set(e, -ENOTSUP, "kfd: this kernel's interface is %u.%u, zinc needs %u.%u; for %s that is Linux %s or newer",
+                       v.major, v.minor, KFD_NEED_MAJOR, KFD_NEED_MINOR, d->gpu.chip->name, d->gpu.chip->first_linux);
     d->version_minor = v.minor;
     return 0;
 }

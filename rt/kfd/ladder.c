@@ -34,7 +34,10 @@ static int open_files(void *state, struct ladder_out *o, struct err *e)
     if (rc)
         return err_set(e, rc, "/dev/kfd opens, but GET_VERSION gives %s", strerror(-rc));
     snprintf(o->found, sizeof o->found, "/dev/kfd speaks version %u.%u of its interface", v.major, v.minor);
-    return v.major == 1 ? 0 : err_set(e, -ENOTSUP, "%s, zinc knows 1.x", o->found);
+    if (v.major != KFD_NEED_MAJOR || v.minor < KFD_NEED_MINOR)
+        return err_set(e, -ENOTSUP, "%s, zinc needs %u.%u (Linux 6.5; for RDNA3.5 and RDNA4 6.12)", o->found, KFD_NEED_MAJOR,
+                       KFD_NEED_MINOR);
+    return 0;
 }
 
 /* Of the kernel's command line what is about the card; the rest is nobody's business. */

@@ -5,6 +5,9 @@
 #include "rt/kfd/ioctl.h"
 #include "rt/kfd/kfd.h"
 
+/* Event data with an age (kfd_event_data), the interface of Linux 6.5: the list of versions in its uapi/linux/kfd_ioctl.h. */
+enum { KFD_NEED_MAJOR = 1, KFD_NEED_MINOR = 14 };
+
 /* A request on /dev/kfd. 0 or a negative errno; -EPERM at once in a child of fork. */
 int kfd_call(struct kfd_dev *d, unsigned long request, void *arg);
 /* e gets "kfd: <what>: <errno's words>"; returns rc. */

@@ -55,7 +55,7 @@ refuses()
 cd "$work" || exit 1 # where the report of the hang goes
 refuses no-kfd "no AMD compute driver"
 refuses eacces "usermod -aG render"
-refuses old-kernel "interface is 1.5, zinc needs 1.14"
+refuses old-kernel "interface is 1.5, zinc needs 1.14; for gfx.* that is Linux 6"
 refuses unsupported-chip "gfx1030 is not one of"
 refuses vm-busy "already in use"
 refuses queue-enomem "no compute queue left"

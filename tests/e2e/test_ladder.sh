@@ -56,6 +56,8 @@ fi
 "$amdsim" --inject no-kfd "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] || miss "no /dev/kfd: exit $rc instead of 11"
+"$amdsim" --inject old-kernel "$zinc" ladder --to 3 >"$work/out" 2>&1
+[ $? -eq 11 ] && grep -q 'speaks version 1.5 .*needs 1.14' "$work/out" || miss "an old kernel: $(cat "$work/out")"
 "$amdsim" --inject eacces "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
@@ -63,7 +65,7 @@ rc=$?
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
 "$zinc" ladder --tier=nope >"$work/out" 2>&1
 rc=$?
-[ $rc -eq 1 ] && grep -q "no tier 'nope'" "$work/out" || miss "an unknown tier: exit $rc: $(cat "$work/out")"
+[ $rc -eq 2 ] && grep -q "no tier 'nope'" "$work/out" || miss "an unknown tier: exit $rc: $(cat "$work/out")"
 "$zinc" ladder --report /nowhere/x --to 1 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 1 ] && grep -q '/nowhere/x: No such file' "$work/out" || miss "a report that cannot be written: exit $rc"

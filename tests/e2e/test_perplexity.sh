@@ -105,7 +105,7 @@ refuses 'at least 8' 1 $p --ctx 4 "$text"
 refuses '/nonexistent/text: No such file' 1 $p /nonexistent/text
 refuses 'directory' 1 $p "$work"
 refuses "'q5_1'" 1 $p --kv q5_1 "$text"
-refuses "'nosuch'" 1 $p --tier nosuch "$text"
+refuses "'nosuch'" 2 $p --tier nosuch "$text"
 refuses 'no text' 2 $p
 refuses 'no model' 2 "$zinc" perplexity "$text"
 refuses "unexpected argument 'b'" 2 $p "$text" b
