@@ -253,8 +253,7 @@ int args_set(const struct opt *table, const char *name, const char *value)
 
 /* ---- help ---- */
 
-/* Prints text in lines of at most 80 columns, continuing at column `indent`. */
-static void print_wrapped(FILE *f, const char *text, size_t column, size_t indent)
+void args_print_wrapped(FILE *f, const char *text, size_t column, size_t indent)
 {
     while (*text) {
         size_t n = strcspn(text, " ");
@@ -296,7 +295,7 @@ static void print_option(FILE *f, const struct opt *o)
     else
         fprintf(f, "%-*s", HELP_COLUMN, head);
     snprintf(text, sizeof text, "%s%s", o->help, args_default(o, def));
-    print_wrapped(f, text, HELP_COLUMN, HELP_COLUMN);
+    args_print_wrapped(f, text, HELP_COLUMN, HELP_COLUMN);
 }
 
 void args_help(FILE *f, const struct command *c)

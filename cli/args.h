@@ -62,6 +62,8 @@ enum { ARGS_RUN = -1 }; /* go on */
  * --help, 2 after a message about the command line. */
 int args_parse(const struct command *c, int *argc, char **argv);
 void args_help(FILE *f, const struct command *c);
+/* Prints text, from `column` on, in lines of at most 80 columns that continue at column `indent`; ends the line. */
+void args_print_wrapped(FILE *f, const char *text, size_t column, size_t indent);
 /* " [0.8]" for options of the sampling chain, whose defaults are in their variables; "" for others, whose help says it. */
 const char *args_default(const struct opt *o, char buf[32]);
 /* Sets the option of a table (ending with name NULL) as --NAME VALUE does. ARGS_RUN, or 2 after a message. */

@@ -115,6 +115,7 @@ static int add_text(struct chat *c, const char *s, size_t n)
 /* -1: no more; 0: read; 1: interrupted. Two interruptions at an empty line end the program. */
 static int read_line(struct chat *c, const char *prompt, char **line, size_t *n)
 {
+    cli_clear_interrupt(); /* one that came when nothing was running */
     enum line_how how = line_read(c->in, prompt, line, n);
     if (how != LINE_INTERRUPTED) {
         c->interruptions = 0;

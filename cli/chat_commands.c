@@ -100,10 +100,10 @@ static enum chat_next run_stats(const struct call *k)
     const struct engine_info *in = engine_info(c->eng);
     double s = (double)c->last.decode_ns * 1e-9, p = (double)c->last.prompt_ns * 1e-9;
     uint32_t n = c->last.n_prompt - c->last.n_reused;
-    fprintf(stderr, "%s on %s, %s: %u turns, %u tokens generated; context %u of %u\n", in->label, in->tier, in->device,
+    cli_say("%s on %s, %s: %u turns, %u tokens generated; context %u of %u", in->label, in->tier, in->device,
             c->n_turns, c->n_generated, session_pos(c->s), in->n_ctx);
     if (c->n_turns)
-        fprintf(stderr, "last answer: generation %.1f tok/s, prompt processing %.1f tok/s, seed %u\n",
+        cli_say("last answer: generation %.1f tok/s, prompt processing %.1f tok/s, seed %u",
                 s > 0 ? c->last.n_decoded / s : 0, p > 0 ? n / p : 0, c->seed);
     return CHAT_GO_ON;
 }

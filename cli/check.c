@@ -1,6 +1,7 @@
 /* zinc check: what can run here, and whether a model fits. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "engine/look.h"
@@ -23,11 +24,16 @@ static void print_tier(void *user, const struct tier_look *t)
     char mem[32];
     bool computes = t->works && !t->dry_run;
     f->n += computes;
-    printf("tier      %-8s %-4s %s%s%s", t->name, t->works ? "yes" : "no", t->device, t->device[0] && t->note[0] ? ": " : "",
-           t->note);
-    if (t->mem_free_bytes)
-        printf(" (%s free)", cli_bytes(t->mem_free_bytes, mem));
-    putchar('\n');
+    char text[600];
+    int n = snprintf(text, sizeof text, "%s%s%s", t->device, t->device[0] && t->note[0] ? ": " : "", t->note);
+    if (t->mem_free_bytes && n > 0 && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, " (%s free)", cli_bytes(t->mem_free_bytes, mem));
+    enum { TEXT_COLUMN = 25 };
+    printf("tier      %-9s %-4s ", t->name, t->works ? "yes" : "no");
+    if (isatty(STDOUT_FILENO)) /* for people; programs get a line each */
+        args_print_wrapped(stdout, text, TEXT_COLUMN, TEXT_COLUMN);
+    else
+        puts(text);
 }
 
 static void print_host(void)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -175,19 +176,31 @@ const char *cli_count(uint64_t n, char buf[32])
     return buf;
 }
 
+void cli_say(const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (isatty(STDERR_FILENO))
+        args_print_wrapped(stderr, text, 0, 0);
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
 void cli_print_header(const struct engine *eng)
 {
     const struct engine_info *in = engine_info(eng);
     char n[32], w[32], kv[32];
     if (cli_model.quiet)
         return;
-    fprintf(stderr, "%s (%s, %s parameters, %s) on %s%s, %s: weights %s, context %u (%s), loaded in %.1f s\n", in->label,
-            in->family, cli_count(in->n_params, n), in->weights, in->tier, in->exact ? ":exact" : "", in->device,
+    cli_say("%s (%s, %s parameters, %s) on %s%s, %s: weights %s, context %u (%s), loaded in %.1f s", in->label, in->family,
+            cli_count(in->n_params, n), in->weights, in->tier, in->exact ? ":exact" : "", in->device,
             cli_bytes(in->weight_bytes, w), in->n_ctx, cli_bytes(in->kv_bytes + in->state_bytes, kv),
             (double)in->load_ns * 1e-9);
     if (in->n_ctx_train && in->n_ctx > in->n_ctx_train)
-        fprintf(stderr, "note: the model was trained for a context of %u; text beyond that is likely to be nonsense\n",
-                in->n_ctx_train);
+        cli_say("note: the model was trained for a context of %u; text beyond that is likely to be nonsense", in->n_ctx_train);
 }
 
 int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n)
@@ -202,10 +215,12 @@ int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n)
     for (const char *p = text + strspn(text, " \t\r\n"); *p; p += strspn(p, " \t\r\n")) {
         if (*n && *p == ',')
             p += 1 + strspn(p + 1, " \t\r\n");
+        if (*n && !*p) /* one comma may end the list, as scripts write it */
+            break;
         char *end;
         errno = 0;
         long id = strtol(p, &end, 10);
-        if (end == p && (!*p || *p == ',')) {
+        if (end == p && *p == ',') {
             free(v);
             return usage_error("an id is missing between commas (in '%.40s%s')", text, strlen(text) > 40 ? "..." : "");
         }

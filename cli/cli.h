@@ -55,10 +55,13 @@ int cli_take_model(int argc, char **argv);
 int cli_open_vocab(struct engine **out);
 int cli_start(struct engine *eng);
 
+/* A line on stderr; on a terminal in lines of 80 columns, broken between words. */
+__attribute__((format(printf, 1, 2))) void cli_say(const char *fmt, ...);
+
 /* The line about model, tier and plan, on stderr, unless quiet. */
 void cli_print_header(const struct engine *eng);
 
-/* "1,2 3" to ids; malloc'ed. 0 or EXIT_USAGE after a message. */
+/* "1,2 3" to ids, a comma behind the last one is fine; malloc'ed. 0 or EXIT_USAGE after a message. */
 int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n);
 
 /* All of a file or, for "-", of standard input; malloc'ed and NUL-terminated. */

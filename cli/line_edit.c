@@ -281,6 +281,7 @@ enum line_how edit_read(struct editor *ed, const char *prompt, char **text, size
     int len = 0;
     ed->prompt = prompt;
     ed->interrupted = false;
+    el_set(ed->el, EL_PREP_TERM, 1); /* before the prompt can be seen: Ctrl-C is a key from here on */
     fputs(PASTE_ON, stderr);
     fflush(stderr);
     const char *s = el_gets(ed->el, &len);

@@ -27,13 +27,14 @@ static void print_overview(FILE *f)
     fputs("zinc " ZINC_VERSION ": run a language model from a GGUF file\n\n"
           "  zinc chat MODEL.gguf                       talk to it\n"
           "  zinc run MODEL.gguf \"...\"                  continue a text\n"
-          "  zinc serve MODEL.gguf                      serve it: OpenAI's API and a chat page\n"
+          "  zinc serve MODEL.gguf                      serve it: OpenAI's API, a chat page\n"
           "  zinc check                                 what can run here\n\ncommands:\n", f);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one; options or a model without a command mean run,\n"
-          "but serve with --port N, or with -p N and no option that only run has (zinc -m FILE -p 8080);\n"
-          "a model alone, on a terminal, means chat.\n"
+    fputs("\nzinc help COMMAND or zinc COMMAND --help explains one. Options or a model\n"
+          "without a command mean run, but serve with --port N, or with -p N and no option\n"
+          "that only run has (zinc -m FILE -p 8080). A model alone, on a terminal, means\n"
+          "chat.\n"
           "--version, --help, --help-env (environment variables)\n", f);
 }
 

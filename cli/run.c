@@ -253,7 +253,7 @@ static void print_stats(const struct run *r, const struct gen_result *g, uint32_
     double prompt_s = (double)g->prompt_ns * 1e-9, s = (double)g->decode_ns * 1e-9;
     uint32_t n = g->n_decoded, np = g->n_prompt - g->n_reused;
     fprintf(stderr, "prompt tok=%u tps=%.1f ms=%.1f\n", np, prompt_s > 0 ? np / prompt_s : 0, prompt_s * 1e3);
-    fprintf(stderr, "decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s seed=%u tier=%s%s plan=%s model=%s\n", g->n_tokens,
+    cli_say("decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s seed=%u tier=%s%s plan=%s model=%s", g->n_tokens,
             s > 0 ? n / s : 0, n ? s * 1e3 / n : 0, s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0, g->fingerprint,
             gen_reason_json(g->reason), seed, in->tier, in->exact ? ":exact" : "", in->plan, in->label);
 }

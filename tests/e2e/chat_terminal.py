@@ -11,6 +11,8 @@ BOUND = int(os.environ.get("BOUND", 120))  # seconds for anything: for what hang
 def miss(what):
     misses.append(what)
     print("MISS:", what)
+    if " no b" in what:  # what never came: nothing behind it can
+        sys.exit(1)
 
 
 class Terminal:

@@ -104,7 +104,7 @@ refuses 'trained for 4096: --ctx 4096 or less' 1 $p --ctx 5000 "$text"
 refuses 'at least 8' 1 $p --ctx 4 "$text"
 refuses '/nonexistent/text: No such file' 1 $p /nonexistent/text
 refuses 'directory' 1 $p "$work"
-refuses "'q5_1'" 1 $p --kv q5_1 "$text"
+refuses "'q5_1'" 2 $p --kv q5_1 "$text"
 refuses "'nosuch'" 2 $p --tier nosuch "$text"
 refuses 'no text' 2 $p
 refuses 'no model' 2 "$zinc" perplexity "$text"

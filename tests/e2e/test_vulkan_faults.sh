@@ -48,7 +48,7 @@ refused()
 refused ZINC_VULKAN_LIB=/nowhere/libvulkan.so "cannot be opened"
 refused VK_DRIVER_FILES=/nowhere/icd.json "no Vulkan"
 "${run[@]}" --device 9 >out 2>err && miss "--device 9: it ran"
-grep -q "no device 9; there are" err || miss "--device 9: $(cat err)"
+grep -q "there is no device 9; here: " err || miss "--device 9: $(cat err)"
 "${run[@]}" --device-name nonesuch >out 2>err && miss "--device-name: it ran"
 grep -q "no device's name contains 'nonesuch'" err || miss "--device-name: $(cat err)"
 "${run[@]}" --device-name LLVM >out 2>err || [ -n "${ZINC_TEST_VULKAN:-}" ] || miss "--device-name LLVM: $(tail -n 1 err)"

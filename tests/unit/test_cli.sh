@@ -55,6 +55,7 @@ for words in 'zinc ladder' '\\-\\-at\\-least' '\\-\\-report' 'ZINC_CPU_ISA' 'XDG
     grep -q -- "$words" "$work/zinc.1" || miss "the manual page has no $words"
 done
 command -v man >/dev/null && man --warnings -l "$work/zinc.1" 2>&1 >/dev/null | grep . && miss "the manual page: see above"
+"$zinc" --help | awk 'length > 80 { exit 1 }' || miss "the overview has lines of more than 80 columns"
 commands=$("$zinc" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ "$(wc -w <<<"$commands")" -ge 13 ] || miss "the overview lists too few commands: $commands"
 for c in $commands; do
@@ -114,7 +115,6 @@ done <<'END'
 --tier|vulkn|did you mean
 --tier|null:quick|'quick'
 --prompt-tokens|1,,2|missing between commas
---prompt-tokens|1,|missing between commas
 --prompt-tokens|,1|missing between commas
 END
 expect 2 'no tier' "$zinc" validate -m "$m" --against nosuch
@@ -191,7 +191,7 @@ same() # COMMAND...
     cmp -s "$work/a" "$work/b" || miss "other tokens: $*"
 }
 same "$zinc" -m "$m" --prompt-tokens=1,2,3 -n8 --tier=null --temp=0 --print-tokens
-same "$zinc" --model "$m" --prompt-tokens '1 2 3' --n 8 --tier null --top-k 1 --seed 3 --print-tokens
+same "$zinc" --model "$m" --prompt-tokens '1, 2 3,' --n 8 --tier null --top-k 1 --seed 3 --print-tokens
 same env ZINC_TIER=null "$zinc" -m "$m" --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens -q
 same "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --chunk 2 --plan replay --kv f32
 same "$zinc" run "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
