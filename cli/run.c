@@ -50,7 +50,7 @@ static const struct opt replay_opts[] = {
     OPT("force", 0, OPT_STR, &args.force, "IDS",
       "go on with these ids whatever the model prefers, and print at each step the id that it would have taken"),
     OPT("force-rows", 0, OPT_U32, &args.force_rows, "N",
-      "ids of --force per step: 1 as in generating, more as in reading a prompt (default: 1)"),
+      "ids of --force per step: 1 as in generation, more as in prompt processing (default: 1)"),
     { 0 },
 };
 

@@ -1,6 +1,6 @@
 /* A round of the scheduler: one token for each running request, and at most one chunk of prompts. Where a tier's streams
  * do the same arithmetic, all of it is one step; else the running ones go through the decode stream, in groups, and the
- * prompts through the prompt stream, so that a row's bits do not depend on its company. */
+ * prompts through the prompt stream, so that results do not depend on the batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
