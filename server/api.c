@@ -117,7 +117,7 @@ void api_answer(struct api_exchange *x, int status)
     out_finish(&x->out);
     x->out.budget = NULL; /* a line is always affordable */
     api_refuse(&p, 429, "overloaded", NULL, "no memory for the answer now (--max-memory)");
-    api_problem_write(&p, &x->out);
+    (x->problem ? x->problem : api_problem_write)(&p, &x->out);
     x->status = p.status;
     x->retry_after = BUSY_RETRY_S;
 }
@@ -128,7 +128,7 @@ void api_fail(struct api_exchange *x, const struct api_problem *p)
     x->sent = 0;
     x->streams = false;
     x->retry_after = p->retry_after;
-    api_problem_write(p, &x->out);
+    (x->problem ? x->problem : api_problem_write)(p, &x->out);
     api_answer(x, p->status);
 }
 
@@ -211,7 +211,7 @@ int api_status(struct api_exchange *x)
 
 const char *api_content_type(struct api_exchange *x)
 {
-    return x->streams ? "text/event-stream" : "application/json";
+    return x->streams ? x->form->stream_type : "application/json";
 }
 
 bool api_streams(struct api_exchange *x)

@@ -64,10 +64,10 @@ static void flush(struct api_choice *c)
 
 static void last(struct api_choice *c)
 {
-    out_text(&c->x->out, ",\"text\":\"\"");
+    api_openai_last(c, ",\"text\":\"\"");
 }
 
-static void whole(struct api_choice *c)
+static void one(struct api_choice *c)
 {
     write_text(c);
     out_text(&c->x->out, ",\"finish_reason\":\"");
@@ -75,13 +75,20 @@ static void whole(struct api_choice *c)
     out_text(&c->x->out, "\"");
 }
 
-static void destroy(struct api_choice *c)
+static void whole(struct api_exchange *x)
+{
+    api_openai_whole(x, one);
+}
+
+static void start(struct api_exchange *x, const struct api_call *c)
 {
     (void)c;
+    api_openai_start(x, "cmpl-", "text_completion");
 }
 
 static const struct api_form form = {
-    "cmpl-", "text_completion", "text_completion", open_choice, NULL, put, close_choice, flush, last, whole, destroy,
+    "text/event-stream", start, open_choice, NULL, put, close_choice, flush, last, api_openai_end, whole,
+    api_openai_broken, NULL, NULL,
 };
 
 /* ---- begin ---- */

@@ -38,36 +38,52 @@ struct api_choice {
     uint32_t index;
     const struct engine_prompt *prompt;
     struct sched_job *job;
-    const char *finish;      /* finish_reason; NULL while it runs           */
+    const char *finish;      /* "stop", "length" or "tool_calls"; NULL while it runs */
     struct api_logprobs logprobs;
-    struct out text;         /* inside of a JSON string: stream: of `part`, since the last event; else all content */
-    /* chat */
+    struct out text;         /* inside of a JSON string: stream: of `part`, since the last event; else all of it */
+    /* chat: api_parts.c */
     struct answer *answer;
-    enum api_part part;
-    struct out reasoning, calls; /* not in streams                          */
+    enum api_part part;      /* what is being said                          */
     uint32_t call;           /* the newest one's index                      */
-    bool opened;             /* form->open was called                       */
-    bool begun;              /* stream: the first event was written         */
     bool cut, said;          /* a call has no end; there is content         */
     bool resuming;           /* what comes was said in the request          */
+    struct out parts[4];     /* the form's own: what was said, as it keeps it */
+    uint32_t n_parts;        /* that began                                  */
+    char *name;              /* of the newest call, as JSON; the form's own */
+    bool opened;             /* form->open was called                       */
+    bool begun;              /* stream: the first event was written         */
     /* when it ended */
     struct gen_result result;
     uint32_t n_reused;
     uint64_t queued_ns, prompt_ns, decode_ns;
 };
 
-/* How an endpoint writes what its choices generate. Functions return 0 or a negative errno. */
+/* How an endpoint writes what its choices generate. Functions return 0 or a negative errno; those marked * may be
+ * NULL. */
 struct api_form {
-    const char *id_prefix, *object, *chunk; /* chunk: "object" in streams   */
+    const char *stream_type; /* of media, of a stream */
+    void (*start)(struct api_exchange *x, const struct api_call *c); /* * before all others: what its texts begin with */
     int (*open)(struct api_choice *c, struct err *e);
-    void (*begin)(struct api_choice *c);    /* stream: the first event; may be NULL */
+    void (*begin)(struct api_choice *c);    /* * stream: the first events */
     /* Text came, by a token or (NULL) at the end. */
     int (*put)(struct api_choice *c, const struct sched_token *t, const char *text, size_t n);
     int (*close)(struct api_choice *c);     /* no more will come: what is held back is put; may change c->finish */
     void (*flush)(struct api_choice *c);    /* stream: what came since the last event, as one                    */
-    void (*last)(struct api_choice *c);     /* stream: inside of the event with finish_reason                    */
-    void (*whole)(struct api_choice *c);    /* the choice in a complete answer                                   */
-    void (*destroy)(struct api_choice *c);
+    void (*last)(struct api_choice *c);     /* stream: the event that tells why the choice ended                 */
+    void (*end)(struct api_exchange *x);    /* stream: after all choices                                         */
+    void (*whole)(struct api_exchange *x);  /* the complete answer                                               */
+    void (*broken)(struct api_exchange *x, const struct api_problem *p); /* stream: an error ends it             */
+    void (*destroy)(struct api_choice *c);  /* * */
+    const struct api_part_form *parts;      /* of chats */
+};
+
+/* How a chat's parts are written (api_parts.c): a part begins, its text comes, it ends; then the next one. The part is
+ * c->part, c->call counts the calls. */
+struct api_part_form {
+    void (*begin)(struct api_choice *c, const char *name);  /* * name: of a call */
+    void (*text)(struct api_choice *c);                     /* stream: c->text, which is never empty, as an event */
+    /* c->text: what no event had: all of it in a whole answer. complete: the call has an end; of other parts true. */
+    void (*end)(struct api_choice *c, bool complete);       /* * */
 };
 
 struct api_exchange {
@@ -86,6 +102,7 @@ struct api_exchange {
     bool pieces;
     /* generation; form NULL: none */
     const struct api_form *form;
+    void (*problem)(const struct api_problem *p, struct out *o); /* the dialect's errors; NULL: OpenAI's */
     struct api_request r;
     struct engine_prompt *prompts;
     uint32_t n_prompts;
@@ -101,6 +118,8 @@ struct api_exchange {
     struct out head;         /* what all events begin with                   */
     uint64_t nonce;          /* in the ids of calls                          */
     struct api_usage usage;
+    uint32_t n_thought;      /* tokens of reasoning, of all choices; when all ended */
+    char id[160];            /* of the call, or made                         */
 };
 
 /* ---- complete answers ---- */
@@ -116,6 +135,8 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
 /* ---- endpoints: each answers, or starts generating ---- */
 
 void api_chat(struct api_exchange *x, const struct api_call *c);
+void api_messages(struct api_exchange *x, const struct api_call *c);
+void api_count_tokens(struct api_exchange *x, const struct api_call *c);
 void api_completion(struct api_exchange *x, const struct api_call *c);
 void api_embeddings(struct api_exchange *x, const struct api_call *c);
 void api_models(struct api_exchange *x, const struct api_call *c);
@@ -133,8 +154,36 @@ void api_run(struct api_exchange *x, const struct api_call *c, const struct api_
 void api_pump(struct api_exchange *x); /* takes what there is */
 void api_run_finish(struct api_exchange *x);
 
+/* ---- chats: what the model says, taken apart (api_parts.c) ---- */
+
+typedef int api_reader(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                       struct api_problem *p);
+/* Reads the request by `read`, makes its prompt and its grammar, and runs; form->parts is asked. */
+void api_converse(struct api_exchange *x, const struct api_call *c, api_reader *read, const struct api_form *form);
+/* The first half of it: 0 with x->prompts, or -EINVAL and the like with *p. */
+int api_converse_prompt(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p);
+/* For forms. */
+int api_parts_open(struct api_choice *c, struct err *e);
+int api_parts_put(struct api_choice *c, const struct sched_token *t, const char *text, size_t n);
+int api_parts_close(struct api_choice *c);
+void api_parts_flush(struct api_choice *c);
+void api_parts_destroy(struct api_choice *c);
+/* "prefix" and 20 digits that no other call of this server has. */
+void api_call_id(const struct api_choice *c, const char *prefix, struct out *o);
+
+/* ---- what OpenAI's chats and completions have in common (api_openai.c) ---- */
+
+/* x->head: what all its texts begin with. */
+void api_openai_start(struct api_exchange *x, const char *prefix, const char *object);
 /* An event with one choice: {"index":i, and then what the caller writes, }. */
 struct out *api_event_begin(struct api_choice *c);
 void api_event_end(struct api_choice *c);
+/* Its last event; `inside` writes what the choice has in it. */
+void api_openai_last(struct api_choice *c, const char *inside);
+void api_openai_end(struct api_exchange *x);
+void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c));
+void api_openai_broken(struct api_exchange *x, const struct api_problem *p);
+/* ,"warnings":[..] where something was passed over in the request. */
+void api_write_warnings(const struct api_exchange *x, struct out *o);
 
 #endif

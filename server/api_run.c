@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -14,75 +13,13 @@
 
 enum { DRAIN_RETRY_S = 5, LEAST_AT_A_TIME = 4 };
 
-/* ---- events ---- */
-
-static void write_head(struct api_exchange *x, const struct api_call *c, const char *object, struct out *o)
-{
-    char nonce[20];
-    snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)x->nonce);
-    out_text(o, "{\"id\":\"");
-    out_text(o, x->form->id_prefix);
-    out_escaped(o, c->id ? c->id : nonce, strlen(c->id ? c->id : nonce));
-    out_text(o, "\",\"object\":\"");
-    out_text(o, object);
-    out_text(o, "\",\"created\":");
-    out_int(o, time(NULL));
-    out_text(o, ",\"model\":");
-    out_string(o, x->api->name, strlen(x->api->name));
-    out_text(o, ",\"system_fingerprint\":");
-    out_string(o, x->api->fingerprint, strlen(x->api->fingerprint));
-    out_text(o, ",\"choices\":[");
-}
-
-struct out *api_event_begin(struct api_choice *c)
-{
-    struct out *o = &c->x->out;
-    out_text(o, "data: ");
-    out_join(o, &c->x->head);
-    out_text(o, "{\"index\":");
-    out_int(o, c->index);
-    return o;
-}
-
-void api_event_end(struct api_choice *c)
-{
-    out_text(&c->x->out, c->x->r.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
-}
-
-static void real_field(struct out *o, const char *name, double v)
-{
-    out_text(o, name);
-    out_real(o, v);
-}
-
-static void int_field(struct out *o, const char *name, uint64_t v)
-{
-    out_text(o, name);
-    out_int(o, (int64_t)v);
-}
-
-/* As llama.cpp's server tells them; the first token belongs to the prompt's time. */
-static void write_timings(struct out *o, const struct api_usage *u)
-{
-    double prompt_ms = (double)u->prompt_ns / 1e6, ms = (double)u->decode_ns / 1e6;
-    uint32_t evaluated = u->prompt_tokens - u->reused_tokens;
-    uint32_t evaluations = u->generated_tokens ? u->generated_tokens - 1 : 0;
-    int_field(o, ",\"timings\":{\"cache_n\":", u->reused_tokens);
-    int_field(o, ",\"prompt_n\":", evaluated);
-    real_field(o, ",\"prompt_ms\":", prompt_ms);
-    real_field(o, ",\"prompt_per_second\":", prompt_ms > 0 ? evaluated / prompt_ms * 1e3 : 0);
-    int_field(o, ",\"predicted_n\":", u->generated_tokens);
-    real_field(o, ",\"predicted_ms\":", ms);
-    real_field(o, ",\"predicted_per_second\":", evaluations && ms > 0 ? evaluations / ms * 1e3 : 0);
-    real_field(o, ",\"queued_ms\":", (double)u->queued_ns / 1e6);
-    out_text(o, "}");
-}
+/* ---- ends ---- */
 
 /* Of all choices; a prompt counts once, however many answers were asked for. */
-static struct api_usage total(const struct api_exchange *x, uint32_t *reasoning)
+static void sum_up(struct api_exchange *x)
 {
-    struct api_usage u = { 0 };
-    *reasoning = 0;
+    struct api_usage u = { .reason = x->usage.reason };
+    x->n_thought = 0;
     for (uint32_t i = 0; i < x->n_choices; i++) {
         const struct api_choice *c = &x->choices[i];
         if (i % x->r.n == 0) {
@@ -93,22 +30,10 @@ static struct api_usage total(const struct api_exchange *x, uint32_t *reasoning)
         u.queued_ns = MAX(u.queued_ns, c->queued_ns);
         u.prompt_ns = MAX(u.prompt_ns, c->prompt_ns);
         u.decode_ns = MAX(u.decode_ns, c->decode_ns);
-        *reasoning += c->result.n_thought;
+        x->n_thought += c->result.n_thought;
     }
-    return u;
+    x->usage = u;
 }
-
-static void write_usage(const struct api_exchange *x, const struct api_usage *u, uint32_t reasoning, struct out *o)
-{
-    int_field(o, ",\"usage\":{\"prompt_tokens\":", u->prompt_tokens);
-    int_field(o, ",\"completion_tokens\":", u->generated_tokens);
-    int_field(o, ",\"total_tokens\":", (uint64_t)u->prompt_tokens + u->generated_tokens);
-    int_field(o, ",\"prompt_tokens_details\":{\"cached_tokens\":", u->reused_tokens);
-    int_field(o, "},\"completion_tokens_details\":{\"reasoning_tokens\":", reasoning);
-    out_text(o, "}}");
-}
-
-/* ---- ends ---- */
 
 static void release_job(struct api_choice *c)
 {
@@ -131,9 +56,7 @@ static void fail(struct api_exchange *x, const struct api_problem *p)
         api_fail(x, p);
         return;
     }
-    out_text(&x->out, "data: ");
-    api_problem_write(p, &x->out);
-    out_text(&x->out, "\n\n");
+    x->form->broken(x, p);
     x->complete = true;
 }
 
@@ -173,73 +96,17 @@ static void finish_choice(struct api_choice *c, const struct sched_out *o)
     c->x->n_ended++;
 }
 
-/* What was passed over in the request. */
-static void write_warnings(const struct api_exchange *x, struct out *o)
-{
-    size_t i;
-    json_t *v;
-    if (!json_array_size(x->warnings))
-        return;
-    out_text(o, ",\"warnings\":[");
-    json_array_foreach(x->warnings, i, v)
-    {
-        out_text(o, i ? "," : "");
-        out_string(o, json_string_value(v), json_string_length(v));
-    }
-    out_text(o, "]");
-}
-
-/* The event that tells why the choice ended, with its own times. */
-static void last_event(struct api_choice *c)
-{
-    struct api_usage u = { .prompt_tokens = c->prompt->n, .reused_tokens = c->n_reused,
-                           .generated_tokens = c->result.n_tokens, .queued_ns = c->queued_ns,
-                           .prompt_ns = c->prompt_ns, .decode_ns = c->decode_ns };
-    struct out *o = api_event_begin(c);
-    c->x->form->last(c);
-    out_text(o, ",\"logprobs\":null,\"finish_reason\":\"");
-    out_text(o, c->finish);
-    out_text(o, "\"}]");
-    if (c->x->r.include_usage)
-        out_text(o, ",\"usage\":null");
-    write_timings(o, &u);
-    write_warnings(c->x, o);
-    out_text(o, "}\n\n");
-}
-
 /* Everything ended well. */
 static void conclude(struct api_exchange *x)
 {
-    uint32_t reasoning;
-    struct api_usage u = total(x, &reasoning);
-    struct out *o = &x->out;
-    u.reason = x->usage.reason;
-    x->usage = u;
+    sum_up(x);
     if (x->streams) {
-        if (x->r.include_usage) {
-            out_text(o, "data: ");
-            out_join(o, &x->head);
-            out_text(o, "]");
-            write_usage(x, &u, reasoning, o);
-            out_text(o, "}\n\n");
-        }
-        out_text(o, "data: [DONE]\n\n");
+        x->form->end(x);
         x->complete = true;
-        return;
+    } else {
+        x->form->whole(x);
+        api_answer(x, 200);
     }
-    out_join(o, &x->head);
-    for (uint32_t i = 0; i < x->n_choices; i++) {
-        out_text(o, i ? ",{\"index\":" : "{\"index\":");
-        out_int(o, i);
-        x->form->whole(&x->choices[i]);
-        out_text(o, "}");
-    }
-    out_text(o, "]");
-    write_usage(x, &u, reasoning, o);
-    write_timings(o, &u);
-    write_warnings(x, o);
-    out_text(o, "}");
-    api_answer(x, 200);
 }
 
 /* ---- submitting ---- */
@@ -391,7 +258,7 @@ static void take(struct api_choice *c)
     if (c->begun)
         x->form->flush(c);
     if (c->begun && c->finish)
-        last_event(c);
+        x->form->last(c);
 }
 
 void api_pump(struct api_exchange *x)
@@ -426,7 +293,12 @@ void api_run(struct api_exchange *x, const struct api_call *call, const struct a
     x->deadline_ns = x->r.timeout_ns ? clock_ns() + x->r.timeout_ns : 0;
     if (sys->getrandom(&x->nonce, sizeof x->nonce, GRND_NONBLOCK) != sizeof x->nonce)
         x->nonce = clock_ns();
-    write_head(x, call, x->r.stream ? form->chunk : form->object, &x->head);
+    if (call->id)
+        snprintf(x->id, sizeof x->id, "%s", call->id);
+    else
+        snprintf(x->id, sizeof x->id, "%016llx", (unsigned long long)x->nonce);
+    if (form->start)
+        form->start(x, call);
     x->n_choices = x->n_prompts * x->r.n;
     x->choices = calloc(x->n_choices, sizeof *x->choices);
     if (!x->choices)
@@ -436,7 +308,9 @@ void api_run(struct api_exchange *x, const struct api_call *call, const struct a
     for (uint32_t i = 0; i < x->n_choices; i++) {
         struct api_choice *c = &x->choices[i];
         *c = (struct api_choice){ .x = x, .index = i, .prompt = &x->prompts[i / x->r.n] };
-        c->text.budget = c->reasoning.budget = c->calls.budget = x->api->o.budget;
+        c->text.budget = x->api->o.budget;
+        for (size_t k = 0; k < ARRAY_LEN(c->parts); k++)
+            c->parts[k].budget = x->api->o.budget;
         x->usage.prompt_tokens += i % x->r.n == 0 ? c->prompt->n : 0;
     }
     if (!rc && !(rc = check_prompts(x, &p)))
@@ -452,7 +326,8 @@ void api_run_finish(struct api_exchange *x)
     release_jobs(x);
     for (uint32_t i = 0; i < x->n_choices; i++) {
         struct api_choice *c = &x->choices[i];
-        x->form->destroy(c);
+        if (x->form->destroy)
+            x->form->destroy(c);
         api_logprobs_finish(&c->logprobs);
         out_finish(&c->text);
     }
