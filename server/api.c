@@ -19,10 +19,16 @@ static const struct endpoint {
     const char *path;
     unsigned methods;
     void (*begin)(struct api_exchange *x, const struct api_call *c);
+    void (*problem)(const struct api_problem *p, struct out *o); /* its errors */
 } endpoints[] = {
-    { V1 "/chat/completions", API_POST, api_chat }, { V1 "/completions", API_POST, api_completion },
-    { V1 "/embeddings", API_POST, api_embeddings }, { V1 "/models", API_GET, api_models },
-    { V1 "/tokenize", API_POST, api_tokenize },     { V1 "/detokenize", API_POST, api_detokenize },
+    { V1 "/chat/completions", API_POST, api_chat, api_problem_write },
+    { V1 "/completions", API_POST, api_completion, api_problem_write },
+    { V1 "/messages", API_POST, api_messages, api_anthropic_problem },
+    { V1 "/messages/count_tokens", API_POST, api_count_tokens, api_anthropic_problem },
+    { V1 "/embeddings", API_POST, api_embeddings, api_problem_write },
+    { V1 "/models", API_GET, api_models, api_problem_write },
+    { V1 "/tokenize", API_POST, api_tokenize, api_problem_write },
+    { V1 "/detokenize", API_POST, api_detokenize, api_problem_write },
 };
 static const char one_model[] = V1 "/models/{id}";
 
@@ -65,6 +71,24 @@ unsigned api_methods(const char *path, const char **label)
     if (label)
         *label = (p ? p->path : one_model) + (has_v1(path) ? 0 : N_V1);
     return p ? p->methods : API_GET;
+}
+
+static void (*problem_of_path(const char *path))(const struct api_problem *p, struct out *o)
+{
+    const struct endpoint *p = path ? find_endpoint(path) : NULL;
+    return p ? p->problem : api_problem_write;
+}
+
+char *api_error_json(const char *path, int status, const char *param, const char *code, const char *message)
+{
+    struct api_problem p;
+    struct out o = { 0 };
+    api_refuse(&p, status, code, param, "%s", message);
+    problem_of_path(path)(&p, &o);
+    out_raw(&o, "", 1);
+    if (o.failed)
+        out_finish(&o);
+    return o.s;
 }
 
 /* Asked by the budget, from any thread. */
@@ -117,7 +141,7 @@ void api_answer(struct api_exchange *x, int status)
     out_finish(&x->out);
     x->out.budget = NULL; /* a line is always affordable */
     api_refuse(&p, 429, "overloaded", NULL, "no memory for the answer now (--max-memory)");
-    (x->problem ? x->problem : api_problem_write)(&p, &x->out);
+    x->problem(&p, &x->out);
     x->status = p.status;
     x->retry_after = BUSY_RETRY_S;
 }
@@ -128,7 +152,7 @@ void api_fail(struct api_exchange *x, const struct api_problem *p)
     x->sent = 0;
     x->streams = false;
     x->retry_after = p->retry_after;
-    (x->problem ? x->problem : api_problem_write)(p, &x->out);
+    x->problem(p, &x->out);
     api_answer(x, p->status);
 }
 
@@ -190,6 +214,7 @@ struct api_exchange *api_begin(struct api *a, const struct api_call *c)
     x->api = a;
     x->out.budget = x->head.budget = a->o.budget;
     x->json_failures = json_failures();
+    x->problem = problem_of_path(c->path);
     if (!take_memory(x, c))
         dispatch(x, c);
     if (x->status / 100 == 4 && json_failures() != x->json_failures) { /* what seemed wrong may have been missing memory */

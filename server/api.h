@@ -75,7 +75,8 @@ struct api_usage {
 struct api_usage api_usage(struct api_exchange *x);
 void api_end(struct api_exchange *x); /* NULL is fine */
 
-/* An error as OpenAI's clients read it: {"error":{"message":..,"type":..,"param":..,"code":..}}, malloc'ed. */
-char *api_error_json(int status, const char *param, const char *code, const char *message);
+/* An error as the clients of this path read it, malloc'ed: OpenAI's {"error":{"message":..,"type":..,"param":..,"code":..}}
+ * where the path (NULL: none) is not one of another API. NULL: out of memory. */
+char *api_error_json(const char *path, int status, const char *param, const char *code, const char *message);
 
 #endif

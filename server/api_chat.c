@@ -58,7 +58,7 @@ static void write_part(struct api_choice *c, struct out *o)
     } else {
         out_text(o, c->part == API_REASONING ? "\"reasoning_content\":\"" : "\"content\":\"");
     }
-    out_join(o, &c->text);
+    api_parts_text(c, o);
     out_text(o, c->part == API_ARGUMENTS ? "\"}}]" : "\"");
 }
 
@@ -82,7 +82,7 @@ static void end_part(struct api_choice *c, bool complete)
     (void)complete;
     if (c->x->r.stream)
         return;
-    out_join(&c->parts[c->part == API_CONTENT ? CONTENT : c->part == API_REASONING ? REASONING : CALLS], &c->text);
+    api_parts_text(c, &c->parts[c->part == API_CONTENT ? CONTENT : c->part == API_REASONING ? REASONING : CALLS]);
     if (c->part == API_ARGUMENTS)
         out_text(&c->parts[CALLS], "\"}}");
 }

@@ -1,6 +1,5 @@
-/* Errors in OpenAI's form. */
+/* Errors in OpenAI's form, and of which kind an error is. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -38,16 +37,6 @@ static void write_error(struct out *o, int status, const char *param, const char
     put_or_null(o, ",\"param\":", param);
     put_or_null(o, ",\"code\":", code);
     out_text(o, "}}");
-}
-
-char *api_error_json(int status, const char *param, const char *code, const char *message)
-{
-    struct out o = { 0 };
-    write_error(&o, status, param, code, message);
-    out_raw(&o, "", 1);
-    if (o.failed)
-        out_finish(&o);
-    return o.s;
 }
 
 void api_problem_write(const struct api_problem *p, struct out *o)

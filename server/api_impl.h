@@ -48,8 +48,8 @@ struct api_choice {
     bool cut, said;          /* a call has no end; there is content         */
     bool resuming;           /* what comes was said in the request          */
     struct out parts[4];     /* the form's own: what was said, as it keeps it */
-    uint32_t n_parts;        /* that began                                  */
-    char *name;              /* of the newest call, as JSON; the form's own */
+    size_t mark;             /* the form's own: where the part began       */
+    uint32_t n_parts;        /* that ended: the index of the one being said */
     bool opened;             /* form->open was called                       */
     bool begun;              /* stream: the first event was written         */
     /* when it ended */
@@ -102,7 +102,7 @@ struct api_exchange {
     bool pieces;
     /* generation; form NULL: none */
     const struct api_form *form;
-    void (*problem)(const struct api_problem *p, struct out *o); /* the dialect's errors; NULL: OpenAI's */
+    void (*problem)(const struct api_problem *p, struct out *o); /* writes errors as the dialect has them */
     struct api_request r;
     struct engine_prompt *prompts;
     uint32_t n_prompts;
@@ -129,6 +129,7 @@ void api_answer(struct api_exchange *x, int status);
 void api_fail(struct api_exchange *x, const struct api_problem *p);
 /* Writes {"error":{..}}. */
 void api_problem_write(const struct api_problem *p, struct out *o);
+void api_anthropic_problem(const struct api_problem *p, struct out *o);
 /* A failure of the engine (or of its text functions) as a problem; `param` may be NULL. */
 void api_problem_of(int rc, const struct err *e, const char *param, struct api_problem *p);
 
@@ -168,6 +169,8 @@ int api_parts_put(struct api_choice *c, const struct sched_token *t, const char 
 int api_parts_close(struct api_choice *c);
 void api_parts_flush(struct api_choice *c);
 void api_parts_destroy(struct api_choice *c);
+/* c->text as the inside of a JSON string: a call's arguments are kept as they are, all else is escaped already. */
+void api_parts_text(const struct api_choice *c, struct out *o);
 /* "prefix" and 20 digits that no other call of this server has. */
 void api_call_id(const struct api_choice *c, const char *prefix, struct out *o);
 

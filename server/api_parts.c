@@ -27,6 +27,7 @@ static void leave(struct api_choice *c, bool complete)
         form->end(c, complete);
     out_clear(&c->text);
     c->part = API_NO_PART;
+    c->n_parts++;
 }
 
 /* Where text of this part goes. */
@@ -38,7 +39,6 @@ static struct out *enter(struct api_choice *c, enum api_part part, const char *n
     c->part = part;
     if (c->x->form->parts->begin)
         c->x->form->parts->begin(c, name);
-    c->n_parts++;
     return &c->text;
 }
 
@@ -79,7 +79,7 @@ static int on_call_arguments(void *user, uint32_t index, const char *json, size_
     struct api_choice *c = user;
     (void)index;
     api_logprobs_drop(&c->logprobs);
-    out_escaped(&c->text, json, n);
+    out_raw(&c->text, json, n);
     return 0;
 }
 
@@ -108,6 +108,15 @@ void api_call_id(const struct api_choice *c, const char *prefix, struct out *o)
 }
 
 /* ---- for forms ---- */
+
+void api_parts_text(const struct api_choice *c, struct out *o)
+{
+    if (c->part == API_ARGUMENTS)
+        out_escaped(o, c->text.s ? c->text.s : "", c->text.n);
+    else
+        out_join(o, &c->text);
+    o->failed |= c->text.failed;
+}
 
 /* The answer begins in the middle: the parser reads how the model came there, with a letter for what was said, since
  * white space at a beginning is not passed on. */
@@ -159,7 +168,6 @@ void api_parts_destroy(struct api_choice *c)
     answer_destroy(c->answer);
     for (size_t i = 0; i < sizeof c->parts / sizeof *c->parts; i++)
         out_finish(&c->parts[i]);
-    free(c->name);
 }
 
 /* ---- begin ---- */

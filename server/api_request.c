@@ -1,6 +1,7 @@
 /* Fields that requests for text have in common: sampling, limits, where an answer ends. */
 #include "server/api_request.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -47,6 +48,34 @@ int api_request_own(struct api_request *r, void *ptr, struct api_problem *p)
     r->owned = list;
     r->owned[r->n_owned++] = ptr;
     return 0;
+}
+
+int api_request_missing(const struct fields *f, const char *name)
+{
+    const char *full = fields_name(f, name);
+    return api_refuse(f->p, 400, "missing_field", full, "'%s' is missing", full);
+}
+
+int api_request_text_add(const struct fields *f, struct tok_buf *b, const char *s, const char *between)
+{
+    if ((b->n && tok_buf_add(b, between, strlen(between))) || tok_buf_add(b, s, strlen(s))) {
+        api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int api_request_text_own(const struct fields *f, struct tok_buf *b, struct api_request *r, const char **out)
+{
+    bool whole = b->n && !tok_buf_add(b, "", 1);
+    if (!b->n)
+        return 0;
+    if (!whole)
+        tok_buf_finish(b);
+    char *s = b->s;
+    *b = (struct tok_buf){ 0 };
+    *out = s;
+    return api_request_own(r, s, f->p);
 }
 
 void api_request_finish(struct api_request *r)
@@ -151,20 +180,20 @@ static int read_sampling(const struct fields *f, const struct api_defaults *d, s
     return 0;
 }
 
-static int read_stop(const struct fields *f, struct api_request *r)
+int api_request_stop(const struct fields *f, const char *name, struct api_request *r)
 {
-    const json_t *v = json_object_get(f->o, "stop"), *item;
+    const json_t *v = json_object_get(f->o, name), *item;
     size_t i;
     if (!v || json_is_null(v))
         return 0;
     if (json_is_array(v) && json_array_size(v) > API_MAX_STOPS)
-        return field_value(f, "stop", "has %zu strings, at most %d can be given", json_array_size(v), API_MAX_STOPS);
+        return field_value(f, name, "has %zu strings, at most %d can be given", json_array_size(v), API_MAX_STOPS);
     for (i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
         item = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(item))
-            return field_type(f, "stop", "a string or an array of strings", item);
+            return field_type(f, name, "a string or an array of strings", item);
         if (json_string_length(item) > API_MAX_STOP_BYTES)
-            return field_value(f, "stop", "has a string of %zu bytes, the longest may have %d",
+            return field_value(f, name, "has a string of %zu bytes, the longest may have %d",
                                json_string_length(item), API_MAX_STOP_BYTES);
         if (json_string_length(item))
             r->stop[r->n_stop++] = json_string_value(item);
@@ -173,27 +202,33 @@ static int read_stop(const struct fields *f, struct api_request *r)
 }
 
 /* -1 asks for no limit, as clients of llama.cpp do. */
-static int read_limit(const struct fields *f, struct api_request *r)
+int api_request_limit(const struct fields *f, const char *name, struct api_request *r)
 {
-    static const char *const names[] = { "n_predict", "max_tokens", "max_completion_tokens" };
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        int64_t v;
-        int rc = field_int(f, names[i], -1, INT32_MAX, &v);
-        if (rc < 0)
-            return rc;
-        if (rc && v == 0)
-            return field_value(f, names[i], "is 0, expected 1 or more");
-        if (rc)
-            r->max_tokens = v < 0 ? 0 : (uint32_t)v;
-    }
+    int64_t v;
+    int rc = field_int(f, name, -1, INT32_MAX, &v);
+    if (rc < 0)
+        return rc;
+    if (rc && v == 0)
+        return field_value(f, name, "is 0, expected 1 or more");
+    if (rc)
+        r->max_tokens = v < 0 ? 0 : (uint32_t)v;
     return 0;
 }
 
-static int read_streaming(const struct fields *f, struct api_request *r)
+static int read_limit(const struct fields *f, struct api_request *r)
+{
+    static const char *const names[] = { "n_predict", "max_tokens", "max_completion_tokens" };
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(names) && !rc; i++)
+        rc = api_request_limit(f, names[i], r);
+    return rc;
+}
+
+static int read_stream_options(const struct fields *f, struct api_request *r)
 {
     const json_t *o;
-    int rc = field_bool(f, "stream", &r->stream);
-    if (rc < 0 || (rc = field_object(f, "stream_options", &o)) != 1)
+    int rc = field_object(f, "stream_options", &o);
+    if (rc != 1)
         return rc;
     if (!r->stream)
         return field_value(f, "stream_options", "needs \"stream\": true");
@@ -201,12 +236,8 @@ static int read_streaming(const struct fields *f, struct api_request *r)
     return field_bool(&options, "include_usage", &r->include_usage);
 }
 
-int api_request_common(const struct api_defaults *d, const struct fields *f, struct api_request *r)
+void api_request_begin(const struct api_defaults *d, struct api_request *r)
 {
-    double seconds;
-    int64_t n = 1, best;
-    const char *model;
-    int rc;
     r->sampling = d->sampling;
     r->max_tokens = d->max_tokens;
     r->timeout_ns = d->timeout_ns;
@@ -214,13 +245,32 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
     r->think_budget = d->think_budget;
     r->n_logprobs = -1;
     r->parallel = true;
+    r->n = 1;
+}
+
+int api_request_sampling(const struct api_defaults *d, const struct fields *f, struct api_request *r)
+{
+    double seconds;
+    const char *model;
+    int rc;
     if ((rc = field_string(f, "model", &model)) < 0 || (rc = read_sampling(f, d, r)) < 0 ||
-        (rc = read_stop(f, r)) < 0 || (rc = read_limit(f, r)) < 0 || (rc = read_streaming(f, r)) < 0 ||
-        (rc = field_bool(f, "ignore_eos", &r->ignore_eos)) < 0 || (rc = field_int(f, "n", 1, d->max_n, &n)) < 0 ||
+        (rc = field_bool(f, "stream", &r->stream)) < 0 || (rc = field_bool(f, "ignore_eos", &r->ignore_eos)) < 0 ||
         (rc = field_real(f, "timeout", 0.001, 1e6, &seconds)) < 0)
         return rc;
     if (rc)
         r->timeout_ns = (uint64_t)(seconds * 1e9);
+    return 0;
+}
+
+int api_request_common(const struct api_defaults *d, const struct fields *f, struct api_request *r)
+{
+    int64_t n = 1, best;
+    int rc;
+    api_request_begin(d, r);
+    if ((rc = api_request_sampling(d, f, r)) < 0 || (rc = api_request_stop(f, "stop", r)) < 0 ||
+        (rc = read_limit(f, r)) < 0 || (rc = read_stream_options(f, r)) < 0 ||
+        (rc = field_int(f, "n", 1, d->max_n, &n)) < 0)
+        return rc;
     r->n = (uint32_t)n;
     if ((rc = field_int(f, "best_of", 1, INT32_MAX, &best)) < 0)
         return rc;

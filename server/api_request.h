@@ -75,6 +75,9 @@ int api_request_chat(const struct api_defaults *d, const char *body, size_t n, s
                      struct api_problem *p);
 int api_request_completion(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                            struct api_problem *p);
+/* Of Anthropic's API: POST /v1/messages, and of it what counts for /v1/messages/count_tokens. */
+int api_request_anthropic(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                          struct api_problem *p);
 void api_request_finish(struct api_request *r);
 
 /* An array of token ids. *ids is malloc'ed. */
@@ -91,5 +94,28 @@ int api_request_guided(const struct fields *f, struct api_request *r); /* guided
 int api_request_unsupported(const struct fields *f, bool chat);
 int api_request_messages(const struct fields *f, struct api_request *r);
 int api_request_tools(const struct fields *f, struct api_request *r);
+/* What holds where the request says nothing. */
+void api_request_begin(const struct api_defaults *d, struct api_request *r);
+/* Sampling, model, timeout, stream: what all dialects have under these names. */
+int api_request_sampling(const struct api_defaults *d, const struct fields *f, struct api_request *r);
+/* Strings that end the answer, under this name. */
+int api_request_stop(const struct fields *f, const char *name, struct api_request *r);
+/* The limit of the answer, under this name. */
+int api_request_limit(const struct fields *f, const char *name, struct api_request *r);
+/* A constraint by JSON schema that the field `param` (static) asked for. */
+int api_request_schema(const struct fields *f, struct api_request *r, const char *param, const json_t *schema);
+int api_request_effort(const struct fields *f, const char *name, struct api_request *r);
+int api_request_missing(const struct fields *f, const char *name);
+
+/* Tools of dialects where a tool is one object with `name`, `description`, `strict` and its schema in the field
+ * `schema`: appended to `list` as OpenAI's chats have it. */
+int api_request_tool_add(const struct fields *f, const char *schema, json_t *list);
+bool api_request_has_tool(const json_t *tools, const char *name);
+/* r->tools, where there are any and r->choice does not forbid them. */
+int api_request_tools_set(const struct fields *f, const json_t *list, struct api_request *r);
+
+/* A text in the making, of parts with an empty line or a line end between them; `own` hands it to the request. */
+int api_request_text_add(const struct fields *f, struct tok_buf *b, const char *s, const char *between);
+int api_request_text_own(const struct fields *f, struct tok_buf *b, struct api_request *r, const char **out);
 
 #endif

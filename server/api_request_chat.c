@@ -6,12 +6,6 @@
 #include "base/json.h"
 #include "server/api_request.h"
 
-static int missing(const struct fields *f, const char *name)
-{
-    const char *full = fields_name(f, name);
-    return api_refuse(f->p, 400, "missing_field", full, "'%s' is missing", full);
-}
-
 /* One part of a content; only text can be read. */
 static int read_part(const struct fields *f, const char **text)
 {
@@ -20,13 +14,13 @@ static int read_part(const struct fields *f, const char **text)
     if ((rc = fields_check(f)) || (rc = field_string(f, "type", &type)) < 0)
         return rc;
     if (!type)
-        return missing(f, "type");
+        return api_request_missing(f, "type");
     if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0)
         return api_refuse(f->p, 400, "unsupported", f->path,
                           "'%s' is of type '%.64s': this server reads text only, no images, audio or files", f->path,
                           type);
     rc = field_string(f, type, text);
-    return rc < 0 ? rc : rc ? 0 : missing(f, type);
+    return rc < 0 ? rc : rc ? 0 : api_request_missing(f, type);
 }
 
 /* The parts' texts, a line each. */
@@ -84,12 +78,12 @@ static int read_call(const struct fields *f, struct api_request *r, struct engin
         return api_refuse(f->p, 400, "unsupported", fields_name(f, "type"),
                           "'%s' is '%.64s': only calls of type function are supported", fields_name(f, "type"), type);
     if (!rc)
-        return missing(f, "function");
+        return api_request_missing(f, "function");
     struct fields function = fields_at(o, f->p, "%.70s.function", f->path);
     if ((rc = field_string(&function, "name", &out->name)) < 0)
         return rc;
     if (!rc || !*out->name)
-        return missing(&function, "name");
+        return api_request_missing(&function, "name");
     arguments = json_object_get(o, "arguments");
     if (json_is_object(arguments)) {
         char *text = json_write(arguments, JSON_COMPACT);
@@ -131,7 +125,7 @@ static int read_message(const struct fields *f, struct api_request *r, struct en
     if ((rc = fields_check(f)) || (rc = field_string(f, "role", &m->role)) < 0)
         return rc;
     if (!rc)
-        return missing(f, "role");
+        return api_request_missing(f, "role");
     while (i < ARRAY_LEN(roles) && strcmp(roles[i], m->role) != 0)
         i++;
     if (i == ARRAY_LEN(roles))
@@ -143,7 +137,7 @@ static int read_message(const struct fields *f, struct api_request *r, struct en
                       (rc = field_string(f, "reasoning_content", &m->reasoning)) < 0))
         return rc;
     if (!assistant && !json_object_get(f->o, "content"))
-        return missing(f, "content");
+        return api_request_missing(f, "content");
     if (strcmp(m->role, "tool") != 0)
         return 0;
     rc = field_string(f, "name", &m->name);
@@ -183,7 +177,7 @@ static int read_think(const struct fields *f, const char *name, struct api_reque
 
 /* OpenAI's levels. Formats have three (gpt-oss), two or none: a level turns reasoning on where it can be turned, and
  * beyond the highest or below the lowest it is that. `minimal` leaves it to the model whether to reason at all. */
-static int read_effort(const struct fields *f, const char *name, struct api_request *r)
+int api_request_effort(const struct fields *f, const char *name, struct api_request *r)
 {
     static const struct {
         const char *name, *effort;
@@ -223,7 +217,7 @@ static int read_reasoning_object(const struct fields *f, struct api_request *r)
     if (rc != 1)
         return rc;
     struct fields in = fields_at(o, f->p, "reasoning");
-    if ((rc = read_effort(&in, "effort", r)) < 0 || (rc = read_budget(&in, "max_tokens", r)) < 0 ||
+    if ((rc = api_request_effort(&in, "effort", r)) < 0 || (rc = read_budget(&in, "max_tokens", r)) < 0 ||
         (rc = read_think(&in, "enabled", r)) < 0 || (rc = field_bool(&in, "exclude", &exclude)) < 0)
         return rc;
     if (exclude)
@@ -241,8 +235,8 @@ static int read_reasoning(const struct fields *f, struct api_request *r)
     if (rc < 0)
         return rc;
     struct fields kwargs = fields_at(o, f->p, "chat_template_kwargs");
-    if ((rc = read_effort(&kwargs, "reasoning_effort", r)) < 0 || (rc = read_reasoning_object(f, r)) < 0 ||
-        (rc = read_effort(f, "reasoning_effort", r)) < 0 ||
+    if ((rc = api_request_effort(&kwargs, "reasoning_effort", r)) < 0 || (rc = read_reasoning_object(f, r)) < 0 ||
+        (rc = api_request_effort(f, "reasoning_effort", r)) < 0 ||
         (rc = read_think(&kwargs, "thinking", r)) || (rc = read_think(&kwargs, "enable_thinking", r)) ||
         (rc = read_think(f, "enable_thinking", r)))
         return rc;

@@ -17,7 +17,7 @@ static int want(const struct fields *f, struct api_request *r, const char *param
     return 0;
 }
 
-static int want_schema(const struct fields *f, struct api_request *r, const char *param, const json_t *schema)
+int api_request_schema(const struct fields *f, struct api_request *r, const char *param, const json_t *schema)
 {
     char *text = json_write(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     int rc = api_request_own(r, text, f->p);
@@ -39,7 +39,7 @@ static int read_schema_format(const struct fields *f, const struct fields *forma
     if (!rc)
         return api_refuse(f->p, 400, "missing_field", "response_format",
                           "'response_format' of type json_schema has no 'json_schema.schema'");
-    return want_schema(f, r, "response_format", schema);
+    return api_request_schema(f, r, "response_format", schema);
 }
 
 static int read_response_format(const struct fields *f, struct api_request *r)
@@ -62,7 +62,7 @@ static int read_response_format(const struct fields *f, struct api_request *r)
         return field_value(&format, "type", "is '%.64s', expected text, json_object or json_schema", type);
     if ((rc = field_object(&format, "schema", &schema)) < 0)
         return rc;
-    return rc ? want_schema(f, r, "response_format", schema)
+    return rc ? api_request_schema(f, r, "response_format", schema)
               : want(f, r, "response_format", ANSWER_JSON_OBJECT, NULL);
 }
 
@@ -73,7 +73,7 @@ int api_request_format(const struct fields *f, struct api_request *r)
     int rc = read_response_format(f, r);
     if (rc < 0 || (rc = field_object(f, "json_schema", &schema)) < 0)
         return rc;
-    if (rc && (rc = want_schema(f, r, "json_schema", schema)) < 0)
+    if (rc && (rc = api_request_schema(f, r, "json_schema", schema)) < 0)
         return rc;
     if ((rc = field_string(f, "grammar", &grammar)) < 0)
         return rc;

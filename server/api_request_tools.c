@@ -1,4 +1,5 @@
 /* tools, tool_choice and parallel_tool_calls. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +164,43 @@ static int refuse_functions(const struct fields *f)
                               names[i][1]);
     }
     return 0;
+}
+
+bool api_request_has_tool(const json_t *tools, const char *name)
+{
+    return has_tool(tools, name);
+}
+
+int api_request_tool_add(const struct fields *f, const char *schema, json_t *list)
+{
+    const char *name = NULL, *description = NULL;
+    const json_t *parameters = NULL;
+    bool strict = false;
+    int rc;
+    if ((rc = fields_check(f)) || (rc = field_string(f, "name", &name)) < 0 ||
+        (rc = field_string(f, "description", &description)) < 0 || (rc = field_bool(f, "strict", &strict)) < 0 ||
+        (rc = field_object(f, schema, &parameters)) < 0)
+        return rc;
+    if (!name || !good_name(name))
+        return field_value(f, "name", "must be 1 to %d of the characters a-z A-Z 0-9 _ - . : /", MAX_NAME);
+    if (json_array_size(list) >= MAX_TOOLS)
+        return field_value(f, "name", "is of too many tools, at most %d can be given", MAX_TOOLS);
+    json_t *tool = json_pack("{s:s,s:{s:s,s:s*,s:O*,s:b}}", "type", "function", "function", "name", name, "description",
+                             description, "parameters", parameters, "strict", (int)strict);
+    if (json_array_append_new(list, tool)) {
+        api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int api_request_tools_set(const struct fields *f, const json_t *list, struct api_request *r)
+{
+    if (!json_array_size(list) || r->choice == ANSWER_TOOLS_NONE)
+        return 0;
+    char *text = json_write(list, JSON_COMPACT);
+    r->tools = text;
+    return api_request_own(r, text, f->p);
 }
 
 int api_request_tools(const struct fields *f, struct api_request *r)

@@ -93,9 +93,14 @@ bool auth_required(const struct auth *a)
 
 bool auth_check(const struct auth *a, const char *header, uint64_t *client)
 {
-    struct key given = { 0 };
     const char *s = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : "";
-    s += strspn(s, " ");
+    return auth_check_key(a, s + strspn(s, " "), client);
+}
+
+bool auth_check_key(const struct auth *a, const char *s, uint64_t *client)
+{
+    struct key given = { 0 };
+    s = s ? s : "";
     size_t len = strnlen(s, AUTH_MAX_KEY + 1);
     memcpy(given.text, s, len > AUTH_MAX_KEY ? 0 : len);
     uint32_t found = 0;

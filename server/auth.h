@@ -21,5 +21,7 @@ bool auth_required(const struct auth *a);
 /* Is `header`, the value of Authorization (may be NULL), "Bearer KEY" with one of the keys? *client then gets a number
  * that tells the keys apart and nothing about them. */
 bool auth_check(const struct auth *a, const char *header, uint64_t *client);
+/* The same for a header that is the key itself (x-api-key, as Anthropic's clients send it). */
+bool auth_check_key(const struct auth *a, const char *key, uint64_t *client);
 
 #endif

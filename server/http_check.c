@@ -166,10 +166,11 @@ static void check_key(struct request *r)
     uint64_t key = 0;
     if (!auth_required(r->h->auth))
         return;
-    if (!auth_check(r->h->auth, header(r, "Authorization"), &key))
+    const char *bearer = header(r, "Authorization"), *plain = header(r, "X-Api-Key");
+    if (!auth_check(r->h->auth, bearer, &key) && !auth_check_key(r->h->auth, plain, &key))
         request_refuse(r, 401, "invalid_api_key",
-                       header(r, "Authorization") ? "this API key is not known here"
-                                                  : "an API key is needed: Authorization: Bearer KEY");
+                       bearer || plain ? "this API key is not known here"
+                                       : "an API key is needed: Authorization: Bearer KEY (or X-Api-Key: KEY)");
     r->client = r->owner = key;
 }
 

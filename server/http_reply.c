@@ -122,7 +122,7 @@ static void put_retry(struct request *r, uint32_t seconds)
 
 void reply_wrong(struct conn *c, const struct http_wrong *w)
 {
-    char *text = api_error_json((int)w->status, NULL, "bad_request", w->message);
+    char *text = api_error_json(NULL, (int)w->status, NULL, "bad_request", w->message);
     size_t n = text ? strlen(text) : 0;
     put_first(c, w->status);
     add(c, "Content-Type: application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", n);
@@ -133,7 +133,7 @@ void reply_wrong(struct conn *c, const struct http_wrong *w)
 void reply_refusal(struct request *r)
 {
     unsigned status = r->refused.status;
-    char *text = api_error_json((int)status, NULL, r->refused.code, r->refused.message);
+    char *text = api_error_json(r->path, (int)status, NULL, r->refused.code, r->refused.message);
     begin(r, status);
     put(r, "Allow", r->refused.allow);
     if (status == 401)
@@ -216,7 +216,7 @@ void reply_preflight(struct request *r)
     begin(r, 204);
     put(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
     put(r, "Access-Control-Allow-Headers",
-        asked && strlen(asked) < MOST ? asked : "Authorization, Content-Type, X-Request-Id");
+        asked && strlen(asked) < MOST ? asked : "Authorization, Content-Type, X-Api-Key, X-Request-Id");
     put(r, "Access-Control-Max-Age", "86400");
     whole(r, "", 0, false, NULL);
 }

@@ -19,7 +19,7 @@ static inline struct api_defaults fuzz_defaults(void)
 static inline void check_refused(const struct api_problem *p)
 {
     CHECK(p->status == 400 && p->message[0] && p->code);
-    char *s = api_error_json(p->status, p->param, p->code, p->message);
+    char *s = api_error_json(NULL, p->status, p->param, p->code, p->message);
     json_t *v = s ? json_loads(s, JSON_REJECT_DUPLICATES, NULL) : NULL;
     CHECK(v && json_is_string(json_object_get(json_object_get(v, "error"), "message")));
     json_decref(v);

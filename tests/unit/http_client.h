@@ -99,9 +99,9 @@ struct api_usage api_usage(struct api_exchange *x)
     (void)x;
     return (struct api_usage){ .reason = "stop" };
 }
-char *api_error_json(int status, const char *param, const char *code, const char *message)
+char *api_error_json(const char *path, int status, const char *param, const char *code, const char *message)
 {
-    (void)param;
+    (void)path, (void)param;
     char *s = malloc(1024);
     snprintf(s, 1024, "{\"error\":{\"message\":\"%s\",\"code\":\"%s\",\"status\":%d}}", message, code ? code : "", status);
     return s;

@@ -532,7 +532,7 @@ END_TEST
 
 START_TEST(errors_as_json)
 {
-    char *s = api_error_json(401, "p\"", "c", "bad \xff key");
+    char *s = api_error_json(NULL, 401, "p\"", "c", "bad \xff key");
     json_t *v = json_loads(s, 0, NULL);
     ck_assert_str_eq(str_at(v, "error.message"), "bad \xef\xbf\xbd key");
     ck_assert_str_eq(str_at(v, "error.type"), "authentication_error");

@@ -27,6 +27,8 @@ START_TEST(only_the_keys_open)
     ck_assert_uint_ne(one, two);
     static const char *const wrong[] = { "", "Bearer", "Bearer ", "Bearer sk-on", "Bearer sk-onee", "Bearer sk-one ",
                                          "sk-one", "Basic sk-one", "Bearer Sk-one", "Bearer sk-onesk-one" };
+    ck_assert(auth_check_key(a, "sk-two", &none) && none == two);
+    ck_assert(!auth_check_key(a, "Bearer sk-two", &none) && !auth_check_key(a, "", &none) && !auth_check_key(a, NULL, &none));
     ck_assert(!auth_check(a, NULL, &none));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_msg(!auth_check(a, wrong[i], &none), "'%s'", wrong[i]);
