@@ -135,7 +135,7 @@ void api_answer(struct api_exchange *x, int status)
 {
     x->status = status;
     x->complete = true;
-    if (!x->out.failed)
+    if (!x->out.failed || x->trickles)
         return;
     struct api_problem p;
     out_finish(&x->out);
@@ -241,7 +241,7 @@ const char *api_content_type(struct api_exchange *x)
 
 bool api_streams(struct api_exchange *x)
 {
-    return x->streams || x->more;
+    return x->streams || x->more || x->trickles;
 }
 
 size_t api_length(struct api_exchange *x)
@@ -266,10 +266,15 @@ ssize_t api_read(struct api_exchange *x, char *buf, size_t cap)
     }
     size_t n = MIN(cap, x->out.n - x->sent);
     if (n == 0)
-        return !x->complete ? 0 : x->out.failed ? API_CUT : API_END;
+        return !x->complete ? 0 : x->out.failed || x->cut ? API_CUT : API_END;
     memcpy(buf, x->out.s + x->sent, n);
     x->sent += n;
     return (ssize_t)n;
+}
+
+bool api_keep_alive(struct api_exchange *x, uint64_t quiet_ns)
+{
+    return x->form && !x->complete && x->sent == x->out.n && api_run_sign(x, quiet_ns);
 }
 
 struct api_usage api_usage(struct api_exchange *x)

@@ -63,6 +63,10 @@ int api_status(struct api_exchange *x);               /* HTTP status; 0: not kno
 const char *api_content_type(struct api_exchange *x);
 bool api_streams(struct api_exchange *x);             /* what follows is made while it is read              */
 size_t api_length(struct api_exchange *x);            /* bytes still to be read; of no meaning in streams   */
+/* Nothing was sent for quiet_ns, and there is nothing to read: true if there is now, or if the status is known now, for
+ * no other reason than that the client should not give up. Streams then begin, or have a comment or an event that says
+ * nothing; a whole answer begins with blanks, and if it fails later it says why and breaks off. */
+bool api_keep_alive(struct api_exchange *x, uint64_t quiet_ns);
 uint32_t api_retry_after(struct api_exchange *x);     /* seconds, with status 429 and 503; 0: none           */
 enum { API_END = -1, API_CUT = -2 };                  /* CUT: it breaks off, there was no memory for more   */
 ssize_t api_read(struct api_exchange *x, char *buf, size_t cap);

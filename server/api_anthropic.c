@@ -224,7 +224,7 @@ static void broken(struct api_exchange *x, const struct api_problem *p)
 static const struct api_part_form parts = { begin_part, text, end_part };
 static const struct api_form form = {
     "text/event-stream", NULL, api_parts_open, begin, api_parts_put, api_parts_close, api_parts_flush, last, end, whole,
-    broken, api_parts_destroy, &parts,
+    broken, ping, api_parts_destroy, &parts,
 };
 
 void api_messages(struct api_exchange *x, const struct api_call *c)

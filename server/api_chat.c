@@ -135,7 +135,7 @@ static void whole(struct api_exchange *x)
 static const struct api_part_form parts = { begin_part, text, end_part };
 static const struct api_form form = {
     "text/event-stream", start, api_parts_open, begin, api_parts_put, api_parts_close, api_parts_flush, last,
-    api_openai_end, whole, api_openai_broken, api_parts_destroy, &parts,
+    api_openai_end, whole, api_openai_broken, api_openai_ping, api_parts_destroy, &parts,
 };
 
 void api_chat(struct api_exchange *x, const struct api_call *c)

@@ -88,7 +88,7 @@ static void start(struct api_exchange *x, const struct api_call *c)
 
 static const struct api_form form = {
     "text/event-stream", start, open_choice, NULL, put, close_choice, flush, last, api_openai_end, whole,
-    api_openai_broken, NULL, NULL,
+    api_openai_broken, api_openai_ping, NULL, NULL,
 };
 
 /* ---- begin ---- */

@@ -45,6 +45,7 @@ struct api_choice {
     struct answer *answer;
     enum api_part part;      /* what is being said                          */
     uint32_t call;           /* the newest one's index                      */
+    uint32_t n_evaluated;    /* of the prompt, so far                       */
     bool cut, said;          /* a call has no end; there is content         */
     bool resuming;           /* what comes was said in the request          */
     struct out parts[4];     /* the form's own: what was said, as it keeps it */
@@ -54,7 +55,7 @@ struct api_choice {
     bool begun;              /* stream: the first event was written         */
     /* when it ended */
     struct gen_result result;
-    uint32_t n_reused;
+    uint32_t n_reused;       /* known before it ends                        */
     uint64_t queued_ns, prompt_ns, decode_ns;
 };
 
@@ -73,6 +74,7 @@ struct api_form {
     void (*end)(struct api_exchange *x);    /* stream: after all choices                                         */
     void (*whole)(struct api_exchange *x);  /* the complete answer                                               */
     void (*broken)(struct api_exchange *x, const struct api_problem *p); /* stream: an error ends it             */
+    void (*ping)(struct api_exchange *x);   /* stream: nothing came for a while                                  */
     void (*destroy)(struct api_choice *c);  /* * */
     const struct api_part_form *parts;      /* of chats */
 };
@@ -92,6 +94,8 @@ struct api_exchange {
     int status;
     uint32_t retry_after;
     bool streams, complete;  /* complete: after `out` nothing comes          */
+    bool trickles;           /* a whole answer whose head went before it was there */
+    bool cut;                /* and then it failed: it breaks off after `out` */
     struct out out;          /* what is to be read, from `sent` on           */
     size_t sent;
     uint64_t held;           /* taken from the budget: the parsed request    */
@@ -111,8 +115,9 @@ struct api_exchange {
     struct api_choice *choices;
     uint32_t n_choices, n_ended;
     uint32_t n_live;         /* choices that have a job                      */
+    bool started;            /* one of them has had a slot                   */
     struct gen_opts base;    /* what their jobs have in common               */
-    uint64_t client, owner, deadline_ns;
+    uint64_t client, owner, began_ns, deadline_ns;
     void (*wake)(void *user);
     void *user;
     struct out head;         /* what all events begin with                   */
@@ -153,6 +158,8 @@ void api_detokenize(struct api_exchange *x, const struct api_call *c);
 void api_run(struct api_exchange *x, const struct api_call *c, const struct api_form *form,
              const struct gen_opts *base);
 void api_pump(struct api_exchange *x); /* takes what there is */
+/* For api_keep_alive: writes a sign of life where it is time for one. */
+bool api_run_sign(struct api_exchange *x, uint64_t quiet_ns);
 void api_run_finish(struct api_exchange *x);
 
 /* ---- chats: what the model says, taken apart (api_parts.c) ---- */
@@ -185,6 +192,7 @@ void api_event_end(struct api_choice *c);
 void api_openai_last(struct api_choice *c, const char *inside);
 void api_openai_end(struct api_exchange *x);
 void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c));
+void api_openai_ping(struct api_exchange *x);
 void api_openai_broken(struct api_exchange *x, const struct api_problem *p);
 /* ,"warnings":[..] where something was passed over in the request. */
 void api_write_warnings(const struct api_exchange *x, struct out *o);

@@ -269,6 +269,7 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
     api_request_begin(d, r);
     if ((rc = api_request_sampling(d, f, r)) < 0 || (rc = api_request_stop(f, "stop", r)) < 0 ||
         (rc = read_limit(f, r)) < 0 || (rc = read_stream_options(f, r)) < 0 ||
+        (rc = field_bool(f, "return_progress", &r->progress)) < 0 ||
         (rc = field_int(f, "n", 1, d->max_n, &n)) < 0)
         return rc;
     r->n = (uint32_t)n;

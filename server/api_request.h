@@ -48,6 +48,7 @@ struct api_request {
     int32_t n_logprobs;     /* as in sched_request                */
     uint64_t timeout_ns;
     bool ignore_eos, stream, include_usage;
+    bool progress;          /* of the prompt, in a stream          */
 
     enum answer_format format;
     const char *schema;       /* as in answer_rules                 */

@@ -12,6 +12,9 @@
 #include "server/sys.h"
 
 enum { DRAIN_RETRY_S = 5, LEAST_AT_A_TIME = 4 };
+#define SIGN_NS         2000000000ull  /* clients hear something every 3 seconds, as far as the network goes */
+#define WHOLE_SIGN_NS   20000000000ull
+#define WAITING_SIGN_NS 60000000000ull
 
 /* ---- ends ---- */
 
@@ -56,7 +59,11 @@ static void fail(struct api_exchange *x, const struct api_problem *p)
         api_fail(x, p);
         return;
     }
-    x->form->broken(x, p);
+    x->cut = x->trickles;
+    if (x->cut)
+        x->problem(p, &x->out);
+    else
+        x->form->broken(x, p);
     x->complete = true;
 }
 
@@ -120,6 +127,7 @@ static struct sched_request request_of(const struct api_choice *c)
         .n_boundary = c->prompt->n_boundary, .gen = x->base, .grammar = x->grammar, .n_logprobs = r->n_logprobs,
         .deadline_ns = x->deadline_ns, .client = x->client, .owner = x->owner, .wake = x->wake, .user = x->user,
     };
+    q.tell_start = r->stream;
     q.gen.sampling = r->sampling;
     q.gen.sampling.seed += c->index % r->n;
     if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
@@ -239,7 +247,10 @@ static void take(struct api_choice *c)
         fail_job(x, &o);
         return;
     }
-    if (x->r.stream && !c->begun && (o.n_tokens || o.end == SCHED_OK))
+    c->n_evaluated = o.n_evaluated;
+    c->n_reused = o.n_reused;
+    x->started |= o.started;
+    if (x->r.stream && !c->begun && (o.started || o.n_tokens || o.end == SCHED_OK))
         begin_stream(c);
     int rc = put_all(c, &o);
     if (!rc && o.end == SCHED_OK) {
@@ -277,6 +288,28 @@ void api_pump(struct api_exchange *x)
     }
 }
 
+/* ---- signs of life ---- */
+
+/* Before anything runs, a status tells most: so long a stream waits with its head, and a whole answer for longer. */
+bool api_run_sign(struct api_exchange *x, uint64_t quiet_ns)
+{
+    struct api_choice *c = &x->choices[0];
+    if (x->r.stream ? quiet_ns < SIGN_NS : quiet_ns < (x->started ? WHOLE_SIGN_NS : WAITING_SIGN_NS))
+        return false;
+    if (!x->r.stream) {
+        x->trickles = true;
+        x->status = 200;
+        out_text(&x->out, "\n"); /* JSON may begin with white space (RFC 8259, 2) */
+    } else if (!x->status) {
+        begin_stream(c);
+    } else {
+        api_pump(x); /* for how far it is, and maybe there is more to say than that */
+        if (x->sent == x->out.n && !x->complete)
+            x->form->ping(x);
+    }
+    return true;
+}
+
 /* ---- begin and end ---- */
 
 void api_run(struct api_exchange *x, const struct api_call *call, const struct api_form *form,
@@ -290,6 +323,7 @@ void api_run(struct api_exchange *x, const struct api_call *call, const struct a
     x->owner = call->owner;
     x->wake = call->wake;
     x->user = call->user;
+    x->began_ns = clock_ns();
     x->deadline_ns = x->r.timeout_ns ? clock_ns() + x->r.timeout_ns : 0;
     if (sys->getrandom(&x->nonce, sizeof x->nonce, GRND_NONBLOCK) != sizeof x->nonce)
         x->nonce = clock_ns();

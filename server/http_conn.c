@@ -254,7 +254,7 @@ static enum step more_of_answer(struct conn *c)
         if (n == 0)
             break;
         if (n == API_CUT)
-            return CLOSE;
+            return c->n_out ? GO_ON : CLOSE; /* what was said before is still sent */
         c->from_api = n > 0;
         if (c->chunked && n > 0) {
             for (int i = 0; i < 4; i++)
@@ -383,6 +383,13 @@ void conn_step(struct conn *c, uint32_t events)
         s = CLOSE;
     if (s == CLOSE)
         conn_close(c);
+}
+
+void conn_keep_alive(struct conn *c, uint64_t now)
+{
+    bool waits = c->phase == CONN_ANSWER && c->r && !c->blocked && c->at_out == c->n_out && !c->n_mem;
+    if (waits && request_keep_alive(c->r, now - MIN(now, c->moved_ns)))
+        conn_step(c, 0);
 }
 
 bool conn_is_late(const struct conn *c, uint64_t now)

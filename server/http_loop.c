@@ -284,6 +284,8 @@ static void sweep(struct loop *l, bool all)
         next = TAILQ_NEXT(c, of_loop);
         if (!c->dead && (all || conn_is_late(c, now)))
             conn_close(c);
+        else if (!c->dead)
+            conn_keep_alive(c, now);
     }
 }
 

@@ -158,6 +158,8 @@ void conn_close(struct conn *c);
 /* ---- http_conn.c: what happens on a connection. It may be gone afterwards ---- */
 
 void conn_step(struct conn *c, uint32_t events);
+/* If its client was told nothing for long, it is told something. It may be gone afterwards. */
+void conn_keep_alive(struct conn *c, uint64_t now);
 /* It did not do in time what its phase allows. */
 bool conn_is_late(const struct conn *c, uint64_t now);
 void conn_finish(struct conn *c);            /* frees its buffers */
@@ -172,6 +174,8 @@ bool request_body(struct request *r, const char *data, size_t n);
 void request_answer(struct request *r);
 /* More of the API's answer to buf: bytes; 0: none now; API_END, API_CUT. */
 ssize_t request_read(struct request *r, char *buf, size_t cap);
+/* Nothing went to the client for quiet_ns: is there something now, for no other reason? */
+bool request_keep_alive(struct request *r, uint64_t quiet_ns);
 void request_wake(void *user);               /* struct request; from any thread: look at it again */
 void request_end(struct request *r, bool cut); /* logs and frees */
 /* Is a thread of the pool at it? Then request_end must wait for the wake that follows. */

@@ -76,6 +76,11 @@ ssize_t request_read(struct request *r, char *buf, size_t cap)
     return n;
 }
 
+bool request_keep_alive(struct request *r, uint64_t quiet_ns)
+{
+    return r->begun && !request_is_beginning(r) && r->x && api_keep_alive(r->x, quiet_ns);
+}
+
 void request_begin(struct request *r)
 {
     bool head = strcmp(r->method, "HEAD") == 0;

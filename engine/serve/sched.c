@@ -393,7 +393,9 @@ static void admit(struct sched *s)
             sched_end_job(s, j, SCHED_FAILED, &e);
             continue;
         }
-        j->n_reused = j->session->pos;
+        atomic_store(&j->n_reused, j->session->pos);
+        atomic_store(&j->n_evaluated, j->session->pos);
+        atomic_store(&j->started, true);
         j->state = JOB_PROMPT;
         s->run[s->n_run++] = j;
         pthread_mutex_lock(&s->lock);
@@ -403,6 +405,8 @@ static void admit(struct sched *s)
             sched_end_job(s, j, SCHED_FAILED, &e);
         else
             sched_prepare_mask(s, j);
+        if (!rc && j->tell_start)
+            sched_notify(j);
     }
 }
 
@@ -675,6 +679,7 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     j->client = r->client;
     j->owner = r->owner;
     j->goes_on = r->goes_on;
+    j->tell_start = r->tell_start;
     j->wake = r->wake;
     j->user = r->user;
     j->came_ns = clock_ns();
@@ -749,14 +754,16 @@ void sched_take(struct sched_job *j, struct sched_out *out)
                                .n_text = j->taken.n_text,
                                .tokens = j->taken.tok,
                                .n_tokens = j->taken.n_tok,
-                               .end = j->end };
+                               .end = j->end,
+                               .started = atomic_load(&j->started),
+                               .n_evaluated = atomic_load(&j->n_evaluated),
+                               .n_reused = atomic_load(&j->n_reused) };
     if (j->taken.n_text)
         j->taken.text[j->taken.n_text] = 0;
     if (j->end != SCHED_RUNNING) {
         out->result = j->result;
         out->err = j->err;
         out->retry_s = j->retry_s;
-        out->n_reused = j->n_reused;
         uint64_t began = j->began_ns ? j->began_ns : j->ended_ns, first = j->first_ns ? j->first_ns : j->ended_ns;
         out->queued_ns = began - j->came_ns;
         out->prompt_ns = first - began;

@@ -50,6 +50,7 @@ struct sched_request {
     /* A further part of something that was accepted before, of which nothing runs or waits just now: it is not refused
      * for a full queue, nor because the scheduler is draining. */
     bool goes_on;
+    bool tell_start;         /* wakes also when its prompt begins to be evaluated                            */
     /* There is something to take, or the request ended. Called on the scheduler's thread, again only after a take that
      * emptied the job; must not block. */
     void (*wake)(void *user);
@@ -79,10 +80,12 @@ struct sched_out {
     const struct sched_token *tokens;
     uint32_t n_tokens;
     enum sched_end end;      /* SCHED_RUNNING: more will come                                                */
+    bool started;            /* it has a slot, or had one                                                    */
+    uint32_t n_evaluated;    /* of the prompt so far, what was reused included                               */
     struct gen_result result; /* when it ended                                                              */
     struct err err;          /* all others but SCHED_CANCELLED and SCHED_SHUTDOWN: the line to show          */
     uint32_t retry_s;        /* SCHED_REFUSED: a guess at when to come again                                 */
-    uint32_t n_reused;       /* prompt tokens that were not evaluated                                       */
+    uint32_t n_reused;       /* prompt tokens that were not evaluated; from `started` on                     */
     uint64_t queued_ns, prompt_ns, decode_ns; /* waiting, until the first token, from there on              */
 };
 

@@ -40,11 +40,13 @@ struct sched_job {
     int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
     struct grammar_task *mask;   /* its next mask is being made elsewhere; NULL: it is there  */
     uint64_t mask_steps;         /* of its grammar, so far                                    */
-    uint32_t n_reused;
     uint64_t came_ns, began_ns, first_ns;
     bool news;                   /* something was made since the last wake                    */
     /* Shared with the taker. */
     atomic_bool cancel;
+    atomic_bool started;         /* from then on n_reused stays                               */
+    atomic_uint n_reused, n_evaluated; /* of the prompt                                       */
+    bool tell_start;
     pthread_mutex_t lock;
     struct job_out made, taken;  /* `taken` is the taker's                                    */
     bool woken, paused;          /* woken: and not yet taken                                  */

@@ -85,6 +85,8 @@ static void advance(struct batch *b)
         struct session *se = p->job->session;
         memcpy(se->tok + se->pos, p->tok, p->n * sizeof *p->tok);
         se->pos += p->n;
+        if (p->prompt)
+            atomic_store(&p->job->n_evaluated, se->pos);
         kvpool_extend(b->s->pool, se, !p->prompt);
     }
 }

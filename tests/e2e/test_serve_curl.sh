@@ -53,7 +53,7 @@ whole=$(text "$work/body")
 ask 200 /v1/chat/completions -N -d "{$hello,\"stream\":true}" && header 'content-type: text/event-stream' && header 'cache-control: no-cache'
 [ "$(text "$work/body")" = "$whole" ] || miss "the stream says '$(text "$work/body")' instead of '$whole'"
 [ "$(tail -c 16 "$work/body" | tr -d '\n')" = 'data: [DONE]' ] || miss "the stream ends with $(tail -c 60 "$work/body")"
-grep -v '^data: ' "$work/body" | grep -q . && miss "lines that are not data: $(grep -v '^data: ' "$work/body" | grep -m 1 .)"
+grep -Ev '^(data)?: ' "$work/body" | grep -q . && miss "lines that are not data: $(grep -Ev '^(data)?: ' "$work/body" | grep -m 1 .)"
 # the role, text, the end and [DONE]; text that waits while others work goes out together
 [ "$(grep -c '^data: ' "$work/body")" -ge 4 ] || miss "the stream has $(grep -c '^data: ' "$work/body") pieces"
 ask 200 /v1/chat/completions -H 'Transfer-Encoding: chunked' -d "{$hello}"

@@ -27,6 +27,7 @@ struct api_exchange {
     char *text;
     size_t n, at;
     bool stream, silent;
+    bool patient, signs; /* "patient": said when a sign of life is asked for, and the rest when it is again */
 };
 
 static _Atomic uint32_t api_calls, api_live;
@@ -47,9 +48,14 @@ struct api_exchange *api_begin(struct api *a, const struct api_call *c)
     struct api_exchange *x = calloc(1, sizeof *x);
     x->text = malloc(c->n_body + 1);
     memcpy(x->text, c->body, c->n_body);
+    x->text[c->n_body] = 0;
     x->n = c->n_body;
     x->stream = strncmp(c->body, "stream", 6) == 0;
     x->silent = strncmp(c->body, "silent", 6) == 0;
+    if ((x->patient = strncmp(c->body, "patient", 7) == 0)) {
+        x->stream = true;
+        x->n = 0;
+    }
     if (memmem(c->body, c->n_body, ", hold", 6)) {
         api_begins++;
         while (api_hold)
@@ -62,14 +68,14 @@ struct api_exchange *api_begin(struct api *a, const struct api_call *c)
 }
 int api_status(struct api_exchange *x)
 {
-    return x->silent ? 0 : 200;
+    return x->silent || (x->patient && !x->n) ? 0 : 200;
 }
 ssize_t api_read(struct api_exchange *x, char *buf, size_t cap)
 {
     size_t n = MIN(cap, x->n - x->at);
     memcpy(buf, x->text + x->at, n);
     x->at += n;
-    return n ? (ssize_t)n : API_END;
+    return n ? (ssize_t)n : x->patient && !x->signs ? 0 : API_END;
 }
 void api_end(struct api_exchange *x)
 {
@@ -88,6 +94,15 @@ const char *api_content_type(struct api_exchange *x)
 bool api_streams(struct api_exchange *x)
 {
     return x->stream;
+}
+bool api_keep_alive(struct api_exchange *x, uint64_t quiet_ns)
+{
+    if (!x->patient)
+        return false;
+    ck_assert_uint_lt(quiet_ns, 1000000000000);
+    x->signs = x->n > 0;
+    x->n = x->signs ? strlen(x->text) : 7;
+    return true;
 }
 uint32_t api_retry_after(struct api_exchange *x)
 {

@@ -25,7 +25,7 @@ START_TEST(a_message)
     ck_assert(json_is_null(at(v, "stop_sequence")));
     ck_assert_int_eq(int_at(v, "usage.output_tokens"), 11);
     ck_assert_int_gt(int_at(v, "usage.input_tokens"), 0);
-    ck_assert_int_eq(int_at(v, "usage.cache_read_input_tokens"), 0);
+    ck_assert_int_eq(int_at(v, "usage.cache_read_input_tokens"), 2);
     json_decref(v);
     ck_assert_uint_eq(script.gen.n_max, 50);
     ck_assert_int_eq(script.gen.think, 0); /* nobody asked for it */

@@ -363,6 +363,98 @@ START_TEST(an_exchange_left_in_the_middle)
 }
 END_TEST
 
+/* ---- signs of life ---- */
+
+#define SECOND 1000000000ull
+
+static struct api_exchange *held(const char *text, struct wait *w)
+{
+    char *body = quoted(text);
+    struct api_call c = { .method = "POST", .path = CHAT, .body = body, .n_body = strlen(body), .id = "req-1",
+                          .wake = wait_wake, .user = w };
+    script.hold = true;
+    struct api_exchange *x = api_begin(b.api, &c);
+    free(body);
+    return x;
+}
+
+static const char *next(struct api_exchange *x)
+{
+    static char buf[4096];
+    ssize_t n = api_read(x, buf, sizeof buf - 1);
+    buf[n > 0 ? n : 0] = 0;
+    return buf;
+}
+
+/* The head and the first event come with the slot, a comment where nothing else does, and not where all was just said. */
+START_TEST(a_stream_lives_while_the_prompt_is_read)
+{
+    struct wait w = WAIT_INIT;
+    say("Hello");
+    struct api_exchange *x = held("{" HELLO ",'stream':true}", &w);
+    ck_assert_int_eq(api_status(x), 0);
+    ck_assert(!api_keep_alive(x, SECOND));
+    script.started = true;
+    ck_assert_int_eq(api_status(x), 200);
+    ck_assert_ptr_nonnull(strstr(next(x), "\"role\":\"assistant\""));
+    ck_assert(!api_keep_alive(x, SECOND));
+    ck_assert_str_eq(next(x), "");
+    ck_assert(api_keep_alive(x, 3 * SECOND));
+    const char *said = next(x);
+    ck_assert_msg(strncmp(said, ": prompt 3/", 11) == 0 && strstr(said, "reused 2\n\n"), "%s", said);
+    script.hold = false;
+    ck_assert_ptr_nonnull(strstr(next(x), "\"content\":\""));
+    api_end(x);
+    say("Hello");
+    x = held("{" HELLO ",'stream':true,'return_progress':true}", &w);
+    ck_assert(api_keep_alive(x, 3 * SECOND)); /* waits in the queue: it begins all the same */
+    ck_assert_int_eq(api_status(x), 200);
+    next(x);
+    ck_assert(api_keep_alive(x, 3 * SECOND));
+    json_t *v = json_loads(next(x) + 6, 0, NULL);
+    ck_assert_int_eq(int_at(v, "prompt_progress.processed"), 3);
+    ck_assert_int_eq(int_at(v, "prompt_progress.cache"), 2);
+    json_decref(v);
+    api_end(x);
+}
+END_TEST
+
+START_TEST(a_whole_answer_lives_while_it_is_made)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        struct wait w = WAIT_INIT;
+        say("Hello");
+        struct api_exchange *x = held("{" HELLO "}", &w);
+        script.started = true;
+        ck_assert_int_eq(api_status(x), 0);
+        ck_assert(!api_keep_alive(x, 3 * SECOND));
+        ck_assert(api_keep_alive(x, 30 * SECOND));
+        ck_assert_int_eq(api_status(x), 200);
+        ck_assert(api_streams(x));
+        ck_assert_str_eq(api_content_type(x), "application/json");
+        ck_assert_str_eq(next(x), "\n");
+        ck_assert_str_eq(next(x), "");
+        ck_assert(api_keep_alive(x, 30 * SECOND));
+        script.hold = false;
+        script.end = fails ? SCHED_FAILED : SCHED_OK;
+        char all[8192] = "";
+        ssize_t n;
+        size_t len = 0;
+        while ((n = api_read(x, all + len, sizeof all - len - 1)) >= 0)
+            len += (size_t)n;
+        json_t *v = json_loads(all, 0, NULL);
+        ck_assert_msg(v != NULL, "%s", all);
+        ck_assert_int_eq(n, fails ? API_CUT : API_END);
+        if (fails)
+            ck_assert_str_eq(str_at(v, "error.code"), "engine_failed");
+        else
+            ck_assert_str_eq(str_at(v, "choices.0.message.content"), "Hello");
+        json_decref(v);
+        api_end(x);
+    }
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -384,6 +476,8 @@ int main(void)
     tcase_add_loop_test(t, refusals_have_a_status, 0, (int)ARRAY_LEN(refusals));
     tcase_add_test(t, answers_follow_when_the_queue_is_full);
     tcase_add_test(t, an_exchange_left_in_the_middle);
+    tcase_add_test(t, a_stream_lives_while_the_prompt_is_read);
+    tcase_add_test(t, a_whole_answer_lives_while_it_is_made);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -161,6 +161,11 @@ bool api_streams(struct api_exchange *x)
 {
     return x->stream;
 }
+bool api_keep_alive(struct api_exchange *x, uint64_t quiet_ns)
+{
+    (void)x, (void)quiet_ns;
+    return false;
+}
 uint32_t api_retry_after(struct api_exchange *x)
 {
     (void)x;

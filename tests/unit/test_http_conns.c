@@ -200,9 +200,25 @@ START_TEST(heavy_beginnings_take_turns)
 }
 END_TEST
 
+/* Nothing wakes the connection: that its client has heard nothing does. */
+START_TEST(who_waits_for_an_answer_hears_of_it)
+{
+    char *head, *body;
+    server_start(OVER_TCP, (struct server_opts){ .threads = 1 });
+    struct client *c = client_open(1);
+    client_send(c, ASK("13\r\n\r\npatient again"), strlen(ASK("13\r\n\r\npatient again")), SIZE_MAX);
+    ck_assert_int_eq(client_answer(c, &head, &body), 200);
+    ck_assert_str_eq(body, "0007\r\npatient\r\n0006\r\n again\r\n0\r\n\r\n");
+    free(head);
+    free(body);
+    client_close(c);
+    server_finish();
+}
+END_TEST
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     return RUN_TESTS("http_conns", many_that_wait_make_room, the_oldest_goes_first, who_waits_for_an_answer_keeps_it,
-                     a_unix_socket_too, slow_ones_are_ended, heavy_beginnings_take_turns);
+                     a_unix_socket_too, slow_ones_are_ended, who_waits_for_an_answer_hears_of_it, heavy_beginnings_take_turns);
 }
