@@ -9,8 +9,7 @@
 #include "base/json.h"
 #include "server/api_impl.h"
 
-enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1,
-       PROMPT_BYTES = 16 /* for each byte of a request: its prompt, as text and as tokens of one byte */ };
+enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1 };
 
 /* The endpoints. What follows V1 is a path as well. */
 #define V1 "/v1"
@@ -25,6 +24,7 @@ static const struct endpoint {
     { V1 "/completions", API_POST, api_completion, api_problem_write },
     { V1 "/messages", API_POST, api_messages, api_anthropic_problem },
     { V1 "/messages/count_tokens", API_POST, api_count_tokens, api_anthropic_problem },
+    { V1 "/responses", API_POST, api_responses, api_problem_write },
     { V1 "/embeddings", API_POST, api_embeddings, api_problem_write },
     { V1 "/models", API_GET, api_models, api_problem_write },
     { V1 "/tokenize", API_POST, api_tokenize, api_problem_write },
@@ -94,7 +94,9 @@ char *api_error_json(const char *path, int status, const char *param, const char
 /* Asked by the budget, from any thread. */
 static void relieve(void *user, uint64_t n)
 {
-    api_grammars_drop(user, n);
+    uint64_t freed = api_grammars_drop(user, n);
+    if (freed < n)
+        api_store_drop(user, n - freed);
 }
 
 int api_create(const struct api_opts *o, struct api **out, struct err *e)
@@ -126,6 +128,7 @@ void api_destroy(struct api *a)
         return;
     budget_on_pressure(a->o.budget, NULL, NULL);
     api_grammars_finish(a);
+    api_store_finish(a);
     pthread_mutex_destroy(&a->lock);
     free(a->name);
     free(a);
@@ -182,7 +185,7 @@ static void dispatch(struct api_exchange *x, const struct api_call *c)
 /* What the request will hold is taken before any of it is parsed. */
 static int take_memory(struct api_exchange *x, const struct api_call *c)
 {
-    uint64_t n = c->n_body ? budget_of_json(c->body, c->n_body) + PROMPT_BYTES * (uint64_t)c->n_body : 0;
+    uint64_t n = c->n_body ? budget_of_json(c->body, c->n_body) + API_PROMPT_BYTES * (uint64_t)c->n_body : 0;
     int rc = budget_take(x->api->o.budget, n);
     struct api_problem p;
     if (!rc) {

@@ -19,6 +19,8 @@ struct api {
     char fingerprint[64];    /* system_fingerprint                          */
     int64_t created;
     pthread_mutex_t lock;    /* of what follows                             */
+    struct api_stored *stored;    /* the newest first                */
+    uint64_t stored_bytes;
     struct api_grammar *grammars; /* in use, or kept: the newest first      */
 };
 
@@ -29,6 +31,16 @@ void api_grammar_done(struct api *a, struct grammar *g); /* NULL is fine */
 /* Gives up those that nobody uses until `bytes` are free; returns how many were freed. */
 uint64_t api_grammars_drop(struct api *a, uint64_t bytes);
 void api_grammars_finish(struct api *a);
+
+/* For each byte of a request: its prompt, as text and as tokens of one byte. */
+enum { API_PROMPT_BYTES = 16 };
+
+/* Responses that others go on from (api_store.c): kept as far as there is room. `text`: a JSON array of items. */
+void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text);
+/* For api_defaults.previous; user: an exchange, whose owner it must be, and which holds what the items weigh. */
+json_t *api_stored_items(void *user, const char *id);
+uint64_t api_store_drop(struct api *a, uint64_t bytes); /* returns how many were freed */
+void api_store_finish(struct api *a);
 
 enum api_part { API_NO_PART, API_CONTENT, API_REASONING, API_ARGUMENTS };
 
@@ -121,6 +133,7 @@ struct api_exchange {
     void (*wake)(void *user);
     void *user;
     struct out head;         /* what all events begin with                   */
+    uint32_t sequence;       /* of events, the form's own                    */
     uint64_t nonce;          /* in the ids of calls                          */
     struct api_usage usage;
     uint32_t n_thought;      /* tokens of reasoning, of all choices; when all ended */
@@ -142,6 +155,7 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
 
 void api_chat(struct api_exchange *x, const struct api_call *c);
 void api_messages(struct api_exchange *x, const struct api_call *c);
+void api_responses(struct api_exchange *x, const struct api_call *c);
 void api_count_tokens(struct api_exchange *x, const struct api_call *c);
 void api_completion(struct api_exchange *x, const struct api_call *c);
 void api_embeddings(struct api_exchange *x, const struct api_call *c);
@@ -192,6 +206,8 @@ void api_event_end(struct api_choice *c);
 void api_openai_last(struct api_choice *c, const char *inside);
 void api_openai_end(struct api_exchange *x);
 void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c));
+/* Progress as a comment, which parsers of event streams pass over. */
+void api_comment(struct api_exchange *x);
 void api_openai_ping(struct api_exchange *x);
 void api_openai_broken(struct api_exchange *x, const struct api_problem *p);
 /* ,"warnings":[..] where something was passed over in the request. */

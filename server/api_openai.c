@@ -143,26 +143,11 @@ void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c))
     out_text(o, "}");
 }
 
-/* A comment, which parsers of event streams pass over (html.spec.whatwg.org, 9.2.6); with `return_progress` a chunk with
- * the progress as llama.cpp's server tells it (tools/server/README.md there). */
-void api_openai_ping(struct api_exchange *x)
+/* html.spec.whatwg.org, 9.2.6 */
+void api_comment(struct api_exchange *x)
 {
     const struct api_choice *c = &x->choices[0];
     struct out *o = &x->out;
-    if (x->r.progress) {
-        o = api_event_begin(&x->choices[0]);
-        out_text(o, x->r.n_messages ? ",\"delta\":{}" : ",\"text\":\"\"");
-        out_text(o, ",\"logprobs\":null,\"finish_reason\":null}],\"prompt_progress\":{\"total\":");
-        out_int(o, c->prompt->n);
-        out_text(o, ",\"cache\":");
-        out_int(o, c->n_reused);
-        out_text(o, ",\"processed\":");
-        out_int(o, c->n_evaluated);
-        out_text(o, ",\"time_ms\":");
-        out_int(o, (int64_t)((clock_ns() - x->began_ns) / 1000000));
-        out_text(o, "}}\n\n");
-        return;
-    }
     out_text(o, ": prompt ");
     out_int(o, c->n_evaluated);
     out_text(o, "/");
@@ -170,6 +155,27 @@ void api_openai_ping(struct api_exchange *x)
     out_text(o, " tokens, reused ");
     out_int(o, c->n_reused);
     out_text(o, "\n\n");
+}
+
+/* With `return_progress` a chunk with the progress as llama.cpp's server tells it (tools/server/README.md there). */
+void api_openai_ping(struct api_exchange *x)
+{
+    const struct api_choice *c = &x->choices[0];
+    if (!x->r.progress) {
+        api_comment(x);
+        return;
+    }
+    struct out *o = api_event_begin(&x->choices[0]);
+    out_text(o, x->r.n_messages ? ",\"delta\":{}" : ",\"text\":\"\"");
+    out_text(o, ",\"logprobs\":null,\"finish_reason\":null}],\"prompt_progress\":{\"total\":");
+    out_int(o, c->prompt->n);
+    out_text(o, ",\"cache\":");
+    out_int(o, c->n_reused);
+    out_text(o, ",\"processed\":");
+    out_int(o, c->n_evaluated);
+    out_text(o, ",\"time_ms\":");
+    out_int(o, (int64_t)((clock_ns() - x->began_ns) / 1000000));
+    out_text(o, "}}\n\n");
 }
 
 void api_openai_broken(struct api_exchange *x, const struct api_problem *p)

@@ -198,6 +198,8 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
                                   .strict = r->strict, .warnings = x->warnings = json_array() };
     struct tok_buf text = { 0 };
     struct err e = { 0 };
+    if (r->warnings)
+        json_array_extend(x->warnings, r->warnings);
     int rc = answer_grammar(engine_chat_template(x->api->o.eng), &rules, &text, &e);
     if (!rc && text.n)
         rc = api_grammar(x->api, text.s, text.n, &x->grammar, &e);
@@ -209,7 +211,11 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
 
 int api_converse_prompt(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p)
 {
-    int rc = read(&x->api->defaults, c->body, c->n_body, &x->r, p);
+    struct api_defaults d = x->api->defaults;
+    d.previous = api_stored_items;
+    d.user = x;
+    x->owner = c->owner;
+    int rc = read(&d, c->body, c->n_body, &x->r, p);
     return rc ? rc : make_prompt(x, p);
 }
 

@@ -87,6 +87,8 @@ void api_request_finish(struct api_request *r)
         free(r->prompts[i].ids);
     free(r->prompts);
     json_decref(r->body);
+    json_decref(r->items);
+    json_decref(r->warnings);
     *r = (struct api_request){ 0 };
 }
 

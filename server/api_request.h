@@ -17,6 +17,9 @@ struct api_defaults {
     uint32_t max_tokens;
     uint64_t timeout_ns;
     uint32_t max_n, n_vocab;
+    /* The items of an earlier response, a new array; NULL: there is none, or it is gone. May be NULL. */
+    json_t *(*previous)(void *user, const char *id);
+    void *user;
 };
 
 enum {
@@ -66,6 +69,10 @@ struct api_request {
     int32_t think_budget;
     const char *effort;
 
+    json_t *items;          /* responses: all that went before the answer */
+    bool store;
+    json_t *warnings;       /* lines for the client; NULL: none */
+
     struct api_prompt *prompts; /* completions */
     uint32_t n_prompts;
     bool echo;
@@ -78,6 +85,8 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
                            struct api_problem *p);
 /* Of Anthropic's API: POST /v1/messages, and of it what counts for /v1/messages/count_tokens. */
 int api_request_anthropic(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                          struct api_problem *p);
+int api_request_responses(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                           struct api_problem *p);
 void api_request_finish(struct api_request *r);
 

@@ -168,7 +168,7 @@ static int refuse_functions(const struct fields *f)
 
 bool api_request_has_tool(const json_t *tools, const char *name)
 {
-    return has_tool(tools, name);
+    return name && has_tool(tools, name);
 }
 
 int api_request_tool_add(const struct fields *f, const char *schema, json_t *list)

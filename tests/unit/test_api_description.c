@@ -215,6 +215,65 @@ START_TEST(fields_of_a_completion)
 }
 END_TEST
 
+typedef int reader(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                   struct api_problem *p);
+
+/* Whole requests, which together have every object that there is. */
+static void fields_of_dialect(reader *read, const char *schema, const char *const *samples, size_t n)
+{
+    struct api_defaults d = { .think = -1, .think_budget = -1, .max_n = 8, .n_vocab = 1000,
+                              .sampling = sampler_defaults() };
+    json_t *told = json_object(), *seen = json_object();
+    described(json_object_get(schemas, schema), "", told);
+    for (size_t i = 0; i < n; i++) {
+        struct api_request r;
+        char *text = quoted(samples[i]);
+        count_lookups();
+        int rc = read(&d, text, strlen(text), &r, &problem);
+        counting = false;
+        ck_assert_msg(rc == 0, "%s: %s", samples[i], problem.message);
+        read_from(r.body, "", seen);
+        api_request_finish(&r);
+        free(text);
+    }
+    no_more(seen, told, "share/openapi.json does not describe");
+    no_more(told, seen, "the server does not read");
+    json_decref(told);
+    json_decref(seen);
+}
+
+START_TEST(fields_of_messages)
+{
+    static const char *const samples[] = {
+        "{'system':[{'type':'text','text':'a'},{'type':'document','source':{'type':'text','data':'b'}}],'messages':["
+        "{'role':'user','content':[{'type':'text','text':'a'},{'type':'document','source':{'type':'text','data':'b'}}]},"
+        "{'role':'assistant','content':[{'type':'thinking','thinking':'a'},{'type':'tool_use','id':'1','name':'f','input':{}}]},"
+        "{'role':'user','content':[{'type':'tool_result','tool_use_id':'1','content':[{'type':'text','text':'a'},"
+        "{'type':'document','source':{'type':'text','data':'b'}}]}]}],"
+        "'tools':[{'name':'f','input_schema':{}}],'tool_choice':{'type':'tool','name':'f'},'thinking':{'type':'enabled'},"
+        "'output_config':{'format':{'type':'json_schema','schema':{}}}}",
+        "{'messages':[{'role':'user','content':'a'}],'output_format':{'type':'json_schema','schema':{}}}",
+    };
+    fields_of_dialect(api_request_anthropic, "MessagesRequest", samples, ARRAY_LEN(samples));
+}
+END_TEST
+
+START_TEST(fields_of_responses)
+{
+    static const char *const samples[] = {
+        "{'input':[{'role':'user','content':[{'type':'input_text','text':'a'},{'type':'refusal','refusal':'b'}]},"
+        "{'type':'reasoning','content':[{'type':'reasoning_text','text':'a'},{'type':'refusal','refusal':'b'}]},"
+        "{'type':'reasoning','summary':[{'type':'summary_text','text':'a'},{'type':'refusal','refusal':'b'}]},"
+        "{'type':'function_call','call_id':'1','name':'f','arguments':'{}'},"
+        "{'type':'function_call_output','call_id':'1','output':[{'type':'input_text','text':'a'},{'type':'refusal','refusal':'b'}]}],"
+        "'tools':[{'type':'function','name':'f','parameters':{}}],'tool_choice':{'type':'function','name':'f'},"
+        "'reasoning':{},'text':{'format':{'type':'json_schema','schema':{}}}}",
+        "{'input':'a','tools':[{'type':'function','name':'f'}],'tool_choice':{'type':'allowed_tools','tools':[{'name':'f'}]}}",
+    };
+    fields_of_dialect(api_request_responses, "ResponsesRequest", samples, ARRAY_LEN(samples));
+}
+END_TEST
+
 /* These are read where a model is; their objects are flat. */
 START_TEST(fields_of_the_others)
 {
@@ -387,7 +446,8 @@ int main(void)
         return 1;
     }
     schemas = json_object_get(json_object_get(description, "components"), "schemas");
-    int rc = RUN_TESTS("api_description", routes, fields_of_a_chat, fields_of_a_completion, fields_of_the_others,
+    int rc = RUN_TESTS("api_description", routes, fields_of_a_chat, fields_of_a_completion, fields_of_messages,
+                       fields_of_responses, fields_of_the_others,
                        limits_are_those_of_the_server, values_that_ask_for_nothing, it_is_of_this_version);
     json_decref(looked);
     json_decref(description);
