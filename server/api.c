@@ -11,7 +11,7 @@
 
 enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1 };
 
-/* The endpoints. What follows V1 is a path as well. */
+/* The endpoints. What follows V1 is a path as well; those without it are there under this name alone. */
 #define V1 "/v1"
 enum { N_V1 = sizeof V1 - 1 };
 static const struct endpoint {
@@ -26,6 +26,14 @@ static const struct endpoint {
     { V1 "/messages/count_tokens", API_POST, api_count_tokens, api_anthropic_problem },
     { V1 "/responses", API_POST, api_responses, api_problem_write },
     { V1 "/embeddings", API_POST, api_embeddings, api_problem_write },
+    { "/api/chat", API_POST, api_ollama_chat, api_ollama_problem },
+    { "/api/generate", API_POST, api_ollama_generate, api_ollama_problem },
+    { "/api/tags", API_GET, api_ollama_tags, api_ollama_problem },
+    { "/api/ps", API_GET, api_ollama_ps, api_ollama_problem },
+    { "/api/version", API_GET, api_ollama_version, api_ollama_problem },
+    { "/api/show", API_POST, api_ollama_show, api_ollama_problem },
+    { "/api/embed", API_POST, api_ollama_embed, api_ollama_problem },
+    { "/api/embeddings", API_POST, api_ollama_embed, api_ollama_problem },
     { V1 "/models", API_GET, api_models, api_problem_write },
     { V1 "/tokenize", API_POST, api_tokenize, api_problem_write },
     { V1 "/detokenize", API_POST, api_detokenize, api_problem_write },
@@ -44,16 +52,17 @@ static const char *plain_path(const char *path)
 
 static const struct endpoint *find_endpoint(const char *path)
 {
-    for (size_t i = 0; i < ARRAY_LEN(endpoints); i++)
-        if (strcmp(plain_path(path), endpoints[i].path + N_V1) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(endpoints); i++) {
+        const char *p = endpoints[i].path;
+        if (strcmp(path, p) == 0 || (has_v1(p) && strcmp(path, p + N_V1) == 0))
             return &endpoints[i];
+    }
     return NULL;
 }
 
 const char *api_endpoint(size_t i)
 {
-    const char *path = i < ARRAY_LEN(endpoints) ? endpoints[i].path : i == ARRAY_LEN(endpoints) ? one_model : NULL;
-    return path ? path + N_V1 : NULL;
+    return i < ARRAY_LEN(endpoints) ? endpoints[i].path : i == ARRAY_LEN(endpoints) ? one_model : NULL;
 }
 
 /* The id in /models/{id}, which may hold slashes; NULL: another path. */
@@ -69,7 +78,9 @@ unsigned api_methods(const char *path, const char **label)
     if (!p && !model_in(path))
         return 0;
     if (label)
-        *label = (p ? p->path : one_model) + (has_v1(path) ? 0 : N_V1);
+        *label = !p                                   ? one_model + (has_v1(path) ? 0 : N_V1)
+                 : has_v1(p->path) && !has_v1(path) ? p->path + N_V1
+                                                    : p->path;
     return p ? p->methods : API_GET;
 }
 
@@ -113,6 +124,7 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
         .sampling = o->sampling, .think = o->think, .think_budget = o->think_budget, .max_tokens = o->max_tokens,
         .timeout_ns = o->timeout_ns, .max_n = o->max_n ? o->max_n : DEFAULT_MAX_N, .n_vocab = in->n_vocab,
     };
+    a->has_tools = api_has_tools(o->eng);
     engine_sampling_defaults(o->eng, &a->defaults.sampling);
     snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s", ZINC_VERSION, in->tier ? in->tier : "none");
     pthread_mutex_init(&a->lock, NULL);

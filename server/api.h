@@ -53,7 +53,7 @@ struct api_call {
  * metrics have it, one of a set that no client can make larger. */
 enum { API_GET = 1, API_POST = 2 };
 unsigned api_methods(const char *path, const char **label);
-/* The endpoints: number i as it is called below /v1, NULL behind the last. Each is there without /v1 too. */
+/* The endpoints: the path of number i, NULL behind the last. Those below /v1 are there without /v1 too. */
 const char *api_endpoint(size_t i);
 
 /* NULL: out of memory. */

@@ -235,7 +235,7 @@ void api_messages(struct api_exchange *x, const struct api_call *c)
 void api_count_tokens(struct api_exchange *x, const struct api_call *c)
 {
     struct api_problem p;
-    if (api_converse_prompt(x, c, api_request_anthropic, &p)) {
+    if (api_converse_read(x, c, api_request_anthropic, &p) || api_converse_prompt(x, &p)) {
         api_fail(x, &p);
         return;
     }

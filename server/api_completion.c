@@ -93,7 +93,7 @@ static const struct api_form form = {
 
 /* ---- begin ---- */
 
-static int make_prompt(const struct engine *eng, const struct api_prompt *p, struct engine_prompt *out, struct err *e)
+int api_plain_prompt(const struct engine *eng, const struct api_prompt *p, struct engine_prompt *out, struct err *e)
 {
     if (p->text)
         return engine_encode(eng, p->text, p->n_text, ENGINE_ADD_SPECIAL | ENGINE_PARSE_SPECIAL, &out->ids, &out->n, e);
@@ -112,7 +112,7 @@ static int make_prompts(struct api_exchange *x, struct api_problem *p)
         return api_refuse(p, 503, "out_of_memory", NULL, "out of memory for the request");
     x->n_prompts = x->r.n_prompts;
     for (uint32_t i = 0; i < x->n_prompts; i++) {
-        int rc = make_prompt(x->api->o.eng, &x->r.prompts[i], &x->prompts[i], &e);
+        int rc = api_plain_prompt(x->api->o.eng, &x->r.prompts[i], &x->prompts[i], &e);
         if (rc) {
             api_problem_of(rc, &e, "prompt", p);
             return rc;

@@ -18,6 +18,7 @@ struct api {
     char *name;              /* of the model, in answers                    */
     char fingerprint[64];    /* system_fingerprint                          */
     int64_t created;
+    bool has_tools;          /* the chat format has calls                   */
     pthread_mutex_t lock;    /* of what follows                             */
     struct api_stored *stored;    /* the newest first                */
     uint64_t stored_bytes;
@@ -61,6 +62,7 @@ struct api_choice {
     bool cut, said;          /* a call has no end; there is content         */
     bool resuming;           /* what comes was said in the request          */
     struct out parts[4];     /* the form's own: what was said, as it keeps it */
+    struct out args;         /* the form's own: of a call in the making    */
     size_t mark;             /* the form's own: where the part began       */
     uint32_t n_parts;        /* that ended: the index of the one being said */
     bool opened;             /* form->open was called                       */
@@ -133,6 +135,7 @@ struct api_exchange {
     void (*wake)(void *user);
     void *user;
     struct out head;         /* what all events begin with                   */
+    bool generates;          /* Ollama: it is /api/generate                  */
     uint32_t sequence;       /* of events, the form's own                    */
     uint64_t nonce;          /* in the ids of calls                          */
     struct api_usage usage;
@@ -147,6 +150,7 @@ void api_answer(struct api_exchange *x, int status);
 void api_fail(struct api_exchange *x, const struct api_problem *p);
 /* Writes {"error":{..}}. */
 void api_problem_write(const struct api_problem *p, struct out *o);
+void api_ollama_problem(const struct api_problem *p, struct out *o);
 void api_anthropic_problem(const struct api_problem *p, struct out *o);
 /* A failure of the engine (or of its text functions) as a problem; `param` may be NULL. */
 void api_problem_of(int rc, const struct err *e, const char *param, struct api_problem *p);
@@ -155,6 +159,13 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
 
 void api_chat(struct api_exchange *x, const struct api_call *c);
 void api_messages(struct api_exchange *x, const struct api_call *c);
+void api_ollama_chat(struct api_exchange *x, const struct api_call *c);
+void api_ollama_generate(struct api_exchange *x, const struct api_call *c);
+void api_ollama_tags(struct api_exchange *x, const struct api_call *c);
+void api_ollama_ps(struct api_exchange *x, const struct api_call *c);
+void api_ollama_version(struct api_exchange *x, const struct api_call *c);
+void api_ollama_show(struct api_exchange *x, const struct api_call *c);
+void api_ollama_embed(struct api_exchange *x, const struct api_call *c);
 void api_responses(struct api_exchange *x, const struct api_call *c);
 void api_count_tokens(struct api_exchange *x, const struct api_call *c);
 void api_completion(struct api_exchange *x, const struct api_call *c);
@@ -163,6 +174,12 @@ void api_models(struct api_exchange *x, const struct api_call *c);
 void api_model(struct api_exchange *x, const char *id);
 void api_tokenize(struct api_exchange *x, const struct api_call *c);
 void api_detokenize(struct api_exchange *x, const struct api_call *c);
+
+/* Answers with what `fn` writes for this body. */
+void api_answer_with(struct api_exchange *x, const struct api_call *c,
+                     int (*fn)(struct api_exchange *x, const json_t *body, struct api_problem *p));
+/* Text or ids as they stand, as a prompt. */
+int api_plain_prompt(const struct engine *eng, const struct api_prompt *p, struct engine_prompt *out, struct err *e);
 
 /* ---- generation ---- */
 
@@ -182,8 +199,13 @@ typedef int api_reader(const struct api_defaults *d, const char *body, size_t n,
                        struct api_problem *p);
 /* Reads the request by `read`, makes its prompt and its grammar, and runs; form->parts is asked. */
 void api_converse(struct api_exchange *x, const struct api_call *c, api_reader *read, const struct api_form *form);
-/* The first half of it: 0 with x->prompts, or -EINVAL and the like with *p. */
-int api_converse_prompt(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p);
+/* In steps: x->r, then x->prompts, each 0 or -EINVAL and the like with *p; then all that is left, which answers. A request
+ * with a prompt in the place of messages is continued as it stands: all of it is content. */
+int api_converse_read(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p);
+int api_converse_prompt(struct api_exchange *x, struct api_problem *p);
+void api_converse_on(struct api_exchange *x, const struct api_call *c, const struct api_form *form);
+/* Has the chat format calls of tools? */
+bool api_has_tools(const struct engine *eng);
 /* For forms. */
 int api_parts_open(struct api_choice *c, struct err *e);
 int api_parts_put(struct api_choice *c, const struct sched_token *t, const char *text, size_t n);

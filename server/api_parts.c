@@ -143,6 +143,8 @@ int api_parts_open(struct api_choice *c, struct err *e)
     struct answer_opts o = { .think = r->think, .tools = r->tools,
                              .forced_call = r->choice == ANSWER_TOOLS_REQUIRED || r->choice == ANSWER_TOOLS_NAMED };
     api_logprobs_init(&c->logprobs, eng, r->n_logprobs, false);
+    if (r->n_prompts)
+        return 0;
     int rc = answer_create(engine_chat_template(eng), &o, &sink, c, &c->answer, e);
     return rc || !r->continue_final ? rc : resume(c, e);
 }
@@ -151,13 +153,17 @@ int api_parts_put(struct api_choice *c, const struct sched_token *t, const char 
 {
     if (t)
         api_logprobs_token(&c->logprobs, t);
+    if (!c->answer)
+        return n ? on_text(c, text, n) : 0;
     return n ? answer_put(c->answer, text, n) : 0;
 }
 
 int api_parts_close(struct api_choice *c)
 {
-    int rc = answer_end(c->answer);
+    int rc = c->answer ? answer_end(c->answer) : 0;
     leave(c, true);
+    if (!c->answer)
+        return rc;
     if (answer_n_calls(c->answer) && !c->cut && strcmp(c->finish, "stop") == 0)
         c->finish = "tool_calls"; /* all of them can be run */
     return rc;
@@ -168,6 +174,7 @@ void api_parts_destroy(struct api_choice *c)
     answer_destroy(c->answer);
     for (size_t i = 0; i < sizeof c->parts / sizeof *c->parts; i++)
         out_finish(&c->parts[i]);
+    out_finish(&c->args);
 }
 
 /* ---- begin ---- */
@@ -181,12 +188,13 @@ static int make_prompt(struct api_exchange *x, struct api_problem *p)
     x->prompts = calloc(1, sizeof *x->prompts);
     if (!x->prompts)
         return api_refuse(p, 503, "out_of_memory", NULL, "out of memory for the request");
-    int rc = engine_chat_prompt(x->api->o.eng, r->messages, r->n_messages, &o, x->prompts, &e);
+    int rc = r->n_prompts ? api_plain_prompt(x->api->o.eng, &r->prompts[0], x->prompts, &e)
+                          : engine_chat_prompt(x->api->o.eng, r->messages, r->n_messages, &o, x->prompts, &e);
     if (!rc) {
         x->n_prompts = 1;
         return 0;
     }
-    api_problem_of(rc, &e, rc == -ENOTSUP ? "tools" : "messages", p);
+    api_problem_of(rc, &e, r->n_prompts ? "prompt" : rc == -ENOTSUP ? "tools" : "messages", p);
     return rc;
 }
 
@@ -209,25 +217,50 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
     return rc;
 }
 
-int api_converse_prompt(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p)
+int api_converse_read(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p)
 {
     struct api_defaults d = x->api->defaults;
     d.previous = api_stored_items;
     d.user = x;
     x->owner = c->owner;
-    int rc = read(&d, c->body, c->n_body, &x->r, p);
-    return rc ? rc : make_prompt(x, p);
+    return read(&d, c->body, c->n_body, &x->r, p);
+}
+
+int api_converse_prompt(struct api_exchange *x, struct api_problem *p)
+{
+    return make_prompt(x, p);
+}
+
+void api_converse_on(struct api_exchange *x, const struct api_call *c, const struct api_form *form)
+{
+    struct api_problem p;
+    bool chat = !x->r.n_prompts;
+    if (make_prompt(x, &p) || (chat && make_grammar(x, &p))) {
+        api_fail(x, &p);
+        return;
+    }
+    bool thinks = chat && !x->r.continue_final; /* else that is over */
+    struct gen_opts gen = { .show_special = chat, .chat = thinks ? engine_chat_template(x->api->o.eng) : NULL,
+                            .think = x->r.think, .think_budget = chat ? x->r.think_budget : -1 };
+    api_run(x, c, form, &gen);
 }
 
 void api_converse(struct api_exchange *x, const struct api_call *c, api_reader *read, const struct api_form *form)
 {
     struct api_problem p;
-    if (api_converse_prompt(x, c, read, &p) || make_grammar(x, &p)) {
+    if (api_converse_read(x, c, read, &p))
         api_fail(x, &p);
-        return;
-    }
-    bool thinks = !x->r.continue_final; /* else that is over */
-    struct gen_opts gen = { .show_special = true, .chat = thinks ? engine_chat_template(x->api->o.eng) : NULL,
-                            .think = x->r.think, .think_budget = x->r.think_budget };
-    api_run(x, c, form, &gen);
+    else
+        api_converse_on(x, c, form);
+}
+
+/* What a grammar for a call can be made of, the format has. */
+bool api_has_tools(const struct engine *eng)
+{
+    struct answer_rules rules = { .think = -1, .choice = ANSWER_TOOLS_REQUIRED,
+                                  .tools = "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]" };
+    struct tok_buf text = { 0 };
+    bool has = answer_grammar(engine_chat_template(eng), &rules, &text, NULL) == 0;
+    tok_buf_finish(&text);
+    return has;
 }

@@ -88,6 +88,10 @@ int api_request_anthropic(const struct api_defaults *d, const char *body, size_t
                           struct api_problem *p);
 int api_request_responses(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                           struct api_problem *p);
+int api_request_ollama_chat(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                            struct api_problem *p);
+int api_request_ollama_generate(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                                struct api_problem *p);
 void api_request_finish(struct api_request *r);
 
 /* An array of token ids. *ids is malloc'ed. */
@@ -102,6 +106,7 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
 int api_request_format(const struct fields *f, struct api_request *r); /* response_format, json_schema, grammar  */
 int api_request_guided(const struct fields *f, struct api_request *r); /* guided_json, structured_outputs, ...   */
 int api_request_unsupported(const struct fields *f, bool chat);
+int api_request_calls(const struct fields *f, struct api_request *r, struct engine_message *m); /* tool_calls */
 int api_request_messages(const struct fields *f, struct api_request *r);
 int api_request_tools(const struct fields *f, struct api_request *r);
 /* What holds where the request says nothing. */

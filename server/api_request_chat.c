@@ -96,7 +96,7 @@ static int read_call(const struct fields *f, struct api_request *r, struct engin
     return rc < 0 ? rc : 0;
 }
 
-static int read_calls(const struct fields *f, struct api_request *r, struct engine_message *m)
+int api_request_calls(const struct fields *f, struct api_request *r, struct engine_message *m)
 {
     const json_t *array;
     int rc = field_array(f, "tool_calls", &array);
@@ -133,7 +133,7 @@ static int read_message(const struct fields *f, struct api_request *r, struct en
     if ((rc = read_content(f, r, &m->text)) < 0)
         return rc;
     bool assistant = strcmp(m->role, "assistant") == 0;
-    if (assistant && ((rc = read_calls(f, r, m)) < 0 || (rc = field_string(f, "reasoning", &m->reasoning)) < 0 ||
+    if (assistant && ((rc = api_request_calls(f, r, m)) < 0 || (rc = field_string(f, "reasoning", &m->reasoning)) < 0 ||
                       (rc = field_string(f, "reasoning_content", &m->reasoning)) < 0))
         return rc;
     if (!assistant && !json_object_get(f->o, "content"))

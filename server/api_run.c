@@ -342,7 +342,7 @@ void api_run(struct api_exchange *x, const struct api_call *call, const struct a
     for (uint32_t i = 0; i < x->n_choices; i++) {
         struct api_choice *c = &x->choices[i];
         *c = (struct api_choice){ .x = x, .index = i, .prompt = &x->prompts[i / x->r.n] };
-        c->text.budget = x->api->o.budget;
+        c->text.budget = c->args.budget = x->api->o.budget;
         for (size_t k = 0; k < ARRAY_LEN(c->parts); k++)
             c->parts[k].budget = x->api->o.budget;
         x->usage.prompt_tokens += i % x->r.n == 0 ? c->prompt->n : 0;

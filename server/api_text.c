@@ -205,8 +205,8 @@ static int detokenize(struct api_exchange *x, const json_t *body, struct api_pro
     return 0;
 }
 
-static void answer_with(struct api_exchange *x, const struct api_call *c,
-                        int (*fn)(struct api_exchange *x, const json_t *body, struct api_problem *p))
+void api_answer_with(struct api_exchange *x, const struct api_call *c,
+                     int (*fn)(struct api_exchange *x, const json_t *body, struct api_problem *p))
 {
     struct api_problem p;
     json_t *body = api_parse(c->body, c->n_body, &p);
@@ -219,10 +219,10 @@ static void answer_with(struct api_exchange *x, const struct api_call *c,
 
 void api_tokenize(struct api_exchange *x, const struct api_call *c)
 {
-    answer_with(x, c, tokenize);
+    api_answer_with(x, c, tokenize);
 }
 
 void api_detokenize(struct api_exchange *x, const struct api_call *c)
 {
-    answer_with(x, c, detokenize);
+    api_answer_with(x, c, detokenize);
 }

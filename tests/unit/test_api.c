@@ -38,6 +38,26 @@ START_TEST(models)
 }
 END_TEST
 
+START_TEST(models_as_ollama_tells_them)
+{
+    json_t *v = call_json(&b, "GET", "/api/tags", "", 200), *show;
+    char body[256];
+    const char *name = str_at(v, "models.0.name");
+    ck_assert_uint_eq(json_array_size(at(v, "models")), 1);
+    ck_assert_uint_eq(strlen(str_at(v, "models.0.digest")), 64);
+    ck_assert_str_eq(str_at(v, "models.0.details.family"), "qwen35moe");
+    snprintf(body, sizeof body, "{'model':'%s:latest'}", name);
+    show = call_json(&b, "POST", "/api/show", body, 200);
+    json_t *info = at(show, "model_info");
+    ck_assert_str_eq(json_string_value(json_object_get(info, "general.architecture")), "qwen35moe");
+    ck_assert(json_is_integer(json_object_get(info, "qwen35moe.context_length")));
+    ck_assert_str_eq(str_at(show, "capabilities.1"), "tools");
+    ck_assert_str_eq(str_at(show, "capabilities.2"), "thinking");
+    json_decref(show);
+    json_decref(v);
+}
+END_TEST
+
 START_TEST(paths_and_methods)
 {
     ck_assert_uint_eq(api_methods("/v1/chat/completions", NULL), API_POST);
@@ -551,6 +571,7 @@ int main(void)
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 600);
     tcase_add_test(t, models);
+    tcase_add_test(t, models_as_ollama_tells_them);
     tcase_add_test(t, paths_and_methods);
     tcase_add_test(t, tokens_and_text);
     tcase_add_test(t, a_chat);

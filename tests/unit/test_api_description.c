@@ -274,12 +274,28 @@ START_TEST(fields_of_responses)
 }
 END_TEST
 
+START_TEST(fields_of_ollama)
+{
+    static const char *const chats[] = {
+        "{'messages':[{'role':'user','content':'a'},{'role':'assistant','content':'b','thinking':'c','tool_calls':["
+        "{'function':{'name':'f','arguments':{}}}]},{'role':'tool','content':'a','tool_name':'f'}],'options':{'temperature':0},"
+        TOOLS ",'tool_choice':{'type':'function','function':{'name':'f'}}}",
+        "{'messages':[]," TOOLS ",'tool_choice':{'type':'allowed_tools','tools':[" F "]}}",
+        "{'messages':[]," TOOLS ",'tool_choice':{'type':'allowed_tools','allowed_tools':{'tools':[" F "]}}}",
+    };
+    static const char *const prompts[] = { "{'prompt':'a','options':{'temperature':0}}" };
+    fields_of_dialect(api_request_ollama_chat, "OllamaChatRequest", chats, ARRAY_LEN(chats));
+    fields_of_dialect(api_request_ollama_generate, "OllamaGenerateRequest", prompts, ARRAY_LEN(prompts));
+}
+END_TEST
+
 /* These are read where a model is; their objects are flat. */
 START_TEST(fields_of_the_others)
 {
     static const struct {
         const char *path, *body, *schema;
     } list[] = { { "/v1/tokenize", "{'content':'a'}", "TokenizeRequest" },
+                 { "/api/show", "{'model':'zinc-demo'}", "OllamaShowRequest" },
                  { "/v1/detokenize", "{'tokens':[1]}", "DetokenizeRequest" } };
     struct api_bench b = { 0 };
     bench_open(&b, DEMO, "null", 1, NULL, NULL);
@@ -415,8 +431,8 @@ START_TEST(routes)
     for (size_t i = 0; (path = http_own_path(i)); i++)
         json_object_set_new(all, path, json_integer(API_GET));
     for (size_t i = 0; (path = api_endpoint(i)); i++)
-        for (int below = 0; below < 2; below++) {
-            snprintf(name, sizeof name, "%s%s", below ? "/v1" : "", path);
+        for (int without = 0; without < 2; without++) {
+            snprintf(name, sizeof name, "%s", path + (without && strncmp(path, "/v1/", 4) == 0 ? 3 : 0));
             json_object_set_new(all, name, json_integer(api_methods(name, NULL)));
         }
     json_object_foreach(all, path, v)
@@ -447,7 +463,7 @@ int main(void)
     }
     schemas = json_object_get(json_object_get(description, "components"), "schemas");
     int rc = RUN_TESTS("api_description", routes, fields_of_a_chat, fields_of_a_completion, fields_of_messages,
-                       fields_of_responses, fields_of_the_others,
+                       fields_of_responses, fields_of_ollama, fields_of_the_others,
                        limits_are_those_of_the_server, values_that_ask_for_nothing, it_is_of_this_version);
     json_decref(looked);
     json_decref(description);
