@@ -41,6 +41,25 @@ static const struct seed {
       "{'prompt':[1,2,3,4],'max_tokens':3,'min_p':0.05,'repeat_penalty':1.1,'n':2}" },
     { "POST", "/v1/completions",
       "{'prompt':['a','b'],'max_tokens':2,'stream':true,'grammar':'root ::= [a-z]+'}" },
+    { "POST", "/v1/messages",
+      "{'max_tokens':4,'system':[{'type':'text','text':'x-a-billing-header: b'},{'type':'text','text':'short'}],'messages':["
+      "{'role':'user','content':'hi'},{'role':'assistant','content':[{'type':'thinking','thinking':'hm'},"
+      "{'type':'tool_use','id':'t','name':'f','input':{'a':1}}]},{'role':'user','content':[{'type':'tool_result',"
+      "'tool_use_id':'t','content':'2'}]}],'tools':[{'name':'f','input_schema':{'type':'object'}}],'stop_sequences':['x'],"
+      "'thinking':{'type':'enabled','budget_tokens':2},'stream':true}" },
+    { "POST", "/v1/messages/count_tokens", "{'system':'s','messages':[{'role':'user','content':[{'type':'text','text':'hi'}]}]}" },
+    { "POST", "/v1/responses",
+      "{'input':[{'role':'user','content':[{'type':'input_text','text':'hi'}]},{'type':'function_call','call_id':'c','name':'f',"
+      "'arguments':'{}'},{'type':'function_call_output','call_id':'c','output':'2'}],'instructions':'short','max_output_tokens':4,"
+      "'tools':[{'type':'function','name':'f','parameters':{'type':'object'}}],'tool_choice':'auto','stream':true}" },
+    { "POST", "/v1/responses",
+      "{'input':'hi','max_output_tokens':3,'previous_response_id':'resp_0','text':{'format':{'type':'json_object'}}}" },
+    { "POST", "/api/chat",
+      "{'model':'m','messages':[{'role':'user','content':'hi'},{'role':'assistant','tool_calls':[{'function':{'name':'f',"
+      "'arguments':{}}}]},{'role':'tool','tool_name':'f','content':'2'}],'options':{'num_predict':3,'seed':7},'think':false}" },
+    { "POST", "/api/generate", "{'prompt':'hi','raw':true,'options':{'num_predict':3,'stop':['x']},'stream':false}" },
+    { "POST", "/api/show", "{'model':'m'}" },
+    { "GET", "/api/tags", NULL },
     { "POST", "/v1/embeddings", "{'input':'hi'}" },
     { "POST", "/tokenize", "{'content':'h\xc3\xa9llo <|im_start|>','add_special':true,'with_pieces':true}" },
     { "POST", "/detokenize", "{'tokens':[1,2,3]}" },
