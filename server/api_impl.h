@@ -159,6 +159,9 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
 
 void api_chat(struct api_exchange *x, const struct api_call *c);
 void api_messages(struct api_exchange *x, const struct api_call *c);
+void api_props(struct api_exchange *x, const struct api_call *c);
+void api_slots(struct api_exchange *x, const struct api_call *c);
+void api_apply_template(struct api_exchange *x, const struct api_call *c);
 void api_ollama_chat(struct api_exchange *x, const struct api_call *c);
 void api_ollama_generate(struct api_exchange *x, const struct api_call *c);
 void api_ollama_tags(struct api_exchange *x, const struct api_call *c);

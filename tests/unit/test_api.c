@@ -58,6 +58,28 @@ START_TEST(models_as_ollama_tells_them)
 }
 END_TEST
 
+START_TEST(what_clients_of_llama_ask)
+{
+    json_t *v = call_json(&b, "GET", "/props", "", 200);
+    ck_assert_int_eq(int_at(v, "default_generation_settings.n_ctx"), 1024);
+    ck_assert(json_is_number(at(v, "default_generation_settings.params.temperature")));
+    ck_assert_int_eq(int_at(v, "total_slots"), 2);
+    ck_assert(json_is_false(at(v, "modalities.vision")));
+    ck_assert_uint_gt(strlen(str_at(v, "model_path")), 0);
+    json_decref(v);
+    v = call_json(&b, "GET", "/slots", "", 200);
+    ck_assert_uint_eq(json_array_size(v), 2);
+    ck_assert_int_eq(int_at(v, "1.id"), 1);
+    ck_assert(json_is_false(at(v, "0.is_processing")));
+    json_decref(v);
+    v = call_json(&b, "POST", "/apply-template", "{" HELLO ",'enable_thinking':false}", 200);
+    const char *prompt = str_at(v, "prompt");
+    ck_assert_ptr_nonnull(strstr(prompt, "<|im_start|>user\nHello! Who are you?<|im_end|>\n<|im_start|>assistant\n"));
+    json_decref(v);
+    json_decref(call_json(&b, "POST", "/apply-template", "{'messages':[]}", 400));
+}
+END_TEST
+
 START_TEST(paths_and_methods)
 {
     ck_assert_uint_eq(api_methods("/v1/chat/completions", NULL), API_POST);
@@ -572,6 +594,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_test(t, models);
     tcase_add_test(t, models_as_ollama_tells_them);
+    tcase_add_test(t, what_clients_of_llama_ask);
     tcase_add_test(t, paths_and_methods);
     tcase_add_test(t, tokens_and_text);
     tcase_add_test(t, a_chat);
