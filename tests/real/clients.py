@@ -2,7 +2,6 @@
 and has --slots 2 --queue 2 --max-body 1, OPEN_URL asks for no key. A line for each check; exit 1 where one missed.
 
     openai       models, chats, streams, forms of answers, tools, errors by class, time and leaving, the async client
-    anthropic    has no endpoint here yet: it must say so, and not look as if it worked
     litellm      provider openai/ with api_base: chat, stream, tools, errors
     langchain    ChatOpenAI: invoke, stream, batch, bind_tools, with_structured_output
 """
@@ -20,7 +19,6 @@ import urllib.request
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_TELEMETRY="False", LANGSMITH_TRACING="false",
                   LANGCHAIN_TRACING_V2="false", OPENAI_API_KEY="not-this-one", NO_PROXY="*")
 
-import anthropic
 import litellm
 import openai
 import pydantic
@@ -365,18 +363,6 @@ def openai_without_keys():
     c = openai.OpenAI(base_url=OPEN_URL + "/v1", api_key="sk-any", max_retries=0)
     model = c.models.list().data[0].id
     assert c.chat.completions.create(**dict(plain, model=model)).choices[0].message.content
-
-
-# ---- anthropic ----
-
-@test
-def anthropic_is_told():
-    c = anthropic.Anthropic(base_url=URL, api_key=KEY, max_retries=0)
-    ask = dict(model=MODEL, max_tokens=8, messages=hello[1:])
-    count = lambda: c.messages.count_tokens(model=MODEL, messages=hello[1:])
-    for f in lambda: c.messages.create(**ask), lambda: c.messages.create(**ask, stream=True), count:
-        e = fails(anthropic.NotFoundError, 404, f)
-        assert "nothing is at /v1/messages" in str(e), e
 
 
 # ---- litellm ----

