@@ -28,6 +28,7 @@ static const struct endpoint {
     { V1 "/embeddings", API_POST, api_embeddings, api_problem_write },
     { "/props", API_GET, api_props, api_problem_write },
     { "/slots", API_GET, api_slots, api_problem_write },
+    { "/infill", API_POST, api_infill, api_problem_write },
     { "/apply-template", API_POST, api_apply_template, api_problem_write },
     { "/api/chat", API_POST, api_ollama_chat, api_ollama_problem },
     { "/api/generate", API_POST, api_ollama_generate, api_ollama_problem },
@@ -128,6 +129,7 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
         .timeout_ns = o->timeout_ns, .max_n = o->max_n ? o->max_n : DEFAULT_MAX_N, .n_vocab = in->n_vocab,
     };
     a->has_tools = api_has_tools(o->eng);
+    a->can_infill = api_can_infill(o->eng);
     engine_sampling_defaults(o->eng, &a->defaults.sampling);
     snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s", ZINC_VERSION, in->tier ? in->tier : "none");
     pthread_mutex_init(&a->lock, NULL);

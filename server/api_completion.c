@@ -112,9 +112,11 @@ static int make_prompts(struct api_exchange *x, struct api_problem *p)
         return api_refuse(p, 503, "out_of_memory", NULL, "out of memory for the request");
     x->n_prompts = x->r.n_prompts;
     for (uint32_t i = 0; i < x->n_prompts; i++) {
-        int rc = api_plain_prompt(x->api->o.eng, &x->r.prompts[i], &x->prompts[i], &e);
+        const struct api_prompt *q = &x->r.prompts[i];
+        int rc = x->r.suffix ? api_infill_prompt(x->api->o.eng, &x->r, q->text, &x->prompts[i], &e)
+                             : api_plain_prompt(x->api->o.eng, q, &x->prompts[i], &e);
         if (rc) {
-            api_problem_of(rc, &e, "prompt", p);
+            api_problem_of(rc, &e, rc == -ENOTSUP ? "suffix" : "prompt", p);
             return rc;
         }
         if (!x->prompts[i].n)

@@ -18,7 +18,7 @@ struct api {
     char *name;              /* of the model, in answers                    */
     char fingerprint[64];    /* system_fingerprint                          */
     int64_t created;
-    bool has_tools;          /* the chat format has calls                   */
+    bool has_tools, can_infill; /* the chat format has calls; the vocabulary has tokens for a middle */
     pthread_mutex_t lock;    /* of what follows                             */
     struct api_stored *stored;    /* the newest first                */
     uint64_t stored_bytes;
@@ -159,6 +159,7 @@ void api_problem_of(int rc, const struct err *e, const char *param, struct api_p
 
 void api_chat(struct api_exchange *x, const struct api_call *c);
 void api_messages(struct api_exchange *x, const struct api_call *c);
+void api_infill(struct api_exchange *x, const struct api_call *c);
 void api_props(struct api_exchange *x, const struct api_call *c);
 void api_slots(struct api_exchange *x, const struct api_call *c);
 void api_apply_template(struct api_exchange *x, const struct api_call *c);
@@ -181,6 +182,10 @@ void api_detokenize(struct api_exchange *x, const struct api_call *c);
 /* Answers with what `fn` writes for this body. */
 void api_answer_with(struct api_exchange *x, const struct api_call *c,
                      int (*fn)(struct api_exchange *x, const json_t *body, struct api_problem *p));
+/* The prompt for what stands between `before` and r->suffix. -ENOTSUP: the vocabulary has no tokens for it. */
+int api_infill_prompt(const struct engine *eng, const struct api_request *r, const char *before, struct engine_prompt *p,
+                      struct err *e);
+bool api_can_infill(const struct engine *eng);
 /* Text or ids as they stand, as a prompt. */
 int api_plain_prompt(const struct engine *eng, const struct api_prompt *p, struct engine_prompt *out, struct err *e);
 
@@ -233,6 +238,8 @@ void api_openai_end(struct api_exchange *x);
 void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c));
 /* Progress as a comment, which parsers of event streams pass over. */
 void api_comment(struct api_exchange *x);
+/* ,"timings":{..} as llama.cpp's server tells them; the first token belongs to the prompt's time. */
+void api_write_timings(struct out *o, const struct api_usage *u);
 void api_openai_ping(struct api_exchange *x);
 void api_openai_broken(struct api_exchange *x, const struct api_problem *p);
 /* ,"warnings":[..] where something was passed over in the request. */

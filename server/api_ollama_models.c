@@ -155,6 +155,7 @@ static int show(struct api_exchange *x, const json_t *body, struct api_problem *
     put_info(a, o);
     put_time(o, ",\"modified_at\":", a->created);
     out_text(o, ",\"capabilities\":[\"completion\"");
+    out_text(o, a->can_infill ? ",\"insert\"" : "");
     out_text(o, a->has_tools ? ",\"tools\"" : "");
     out_text(o, answer_think_end(engine_chat_template(a->o.eng)) ? ",\"thinking\"" : "");
     out_text(o, "]}");

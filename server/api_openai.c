@@ -51,8 +51,7 @@ static void int_field(struct out *o, const char *name, uint64_t v)
     out_int(o, (int64_t)v);
 }
 
-/* As llama.cpp's server tells them; the first token belongs to the prompt's time. */
-static void write_timings(struct out *o, const struct api_usage *u)
+void api_write_timings(struct out *o, const struct api_usage *u)
 {
     double prompt_ms = (double)u->prompt_ns / 1e6, ms = (double)u->decode_ns / 1e6;
     uint32_t evaluated = u->prompt_tokens - u->reused_tokens;
@@ -108,7 +107,7 @@ void api_openai_last(struct api_choice *c, const char *inside)
     out_text(o, "\"}]");
     if (c->x->r.include_usage)
         out_text(o, ",\"usage\":null");
-    write_timings(o, &u);
+    api_write_timings(o, &u);
     api_write_warnings(c->x, o);
     out_text(o, "}\n\n");
 }
@@ -138,7 +137,7 @@ void api_openai_whole(struct api_exchange *x, void (*one)(struct api_choice *c))
     }
     out_text(o, "]");
     write_usage(x, o);
-    write_timings(o, &x->usage);
+    api_write_timings(o, &x->usage);
     api_write_warnings(x, o);
     out_text(o, "}");
 }

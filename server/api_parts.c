@@ -188,13 +188,14 @@ static int make_prompt(struct api_exchange *x, struct api_problem *p)
     x->prompts = calloc(1, sizeof *x->prompts);
     if (!x->prompts)
         return api_refuse(p, 503, "out_of_memory", NULL, "out of memory for the request");
-    int rc = r->n_prompts ? api_plain_prompt(x->api->o.eng, &r->prompts[0], x->prompts, &e)
-                          : engine_chat_prompt(x->api->o.eng, r->messages, r->n_messages, &o, x->prompts, &e);
+    int rc = r->suffix      ? api_infill_prompt(x->api->o.eng, r, r->prompts[0].text, x->prompts, &e)
+             : r->n_prompts ? api_plain_prompt(x->api->o.eng, &r->prompts[0], x->prompts, &e)
+                            : engine_chat_prompt(x->api->o.eng, r->messages, r->n_messages, &o, x->prompts, &e);
     if (!rc) {
         x->n_prompts = 1;
         return 0;
     }
-    api_problem_of(rc, &e, r->n_prompts ? "prompt" : rc == -ENOTSUP ? "tools" : "messages", p);
+    api_problem_of(rc, &e, r->suffix ? r->middle ? "input_suffix" : "suffix" : r->n_prompts ? "prompt" : rc == -ENOTSUP ? "tools" : "messages", p);
     return rc;
 }
 

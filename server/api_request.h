@@ -24,10 +24,16 @@ struct api_defaults {
 
 enum {
     API_MAX_STOPS = 16, API_MAX_STOP_BYTES = 1024, API_MAX_BIASES = 4096, API_MAX_PROMPTS = 32,
+    API_MAX_EXTRA = 1024,                                       /* of /infill                                 */
     API_MAX_MESSAGES = 8192, API_MAX_CALLS = 256,               /* calls: of one message                      */
     API_MAX_CHOICES = 1024, API_MAX_CHOICE_BYTES = 64 << 10,    /* of guided_choice                           */
     API_MAX_REGEX_BYTES = 4 << 10,                              /* of guided_regex                            */
     API_MAX_LAST_N = 1 << 20,                                   /* repeat_last_n, dry_penalty_last_n: tokens  */
+};
+
+/* A file of the project, beside the one that is written. */
+struct api_extra {
+    const char *name, *text;
 };
 
 /* A prompt of /v1/completions. */
@@ -76,6 +82,10 @@ struct api_request {
     struct api_prompt *prompts; /* completions */
     uint32_t n_prompts;
     bool echo;
+    const char *suffix;     /* what follows the answer, which stands between the prompt and it; NULL: nothing does */
+    struct api_extra *extra; /* infill */
+    uint32_t n_extra;
+    const char *middle;     /* infill: how the answer begins, NULL: nobody says */
 };
 
 /* 0, or -EINVAL with *p. Either way api_request_finish frees what *r holds. */
@@ -88,6 +98,8 @@ int api_request_anthropic(const struct api_defaults *d, const char *body, size_t
                           struct api_problem *p);
 int api_request_responses(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                           struct api_problem *p);
+int api_request_infill(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                       struct api_problem *p);
 int api_request_ollama_chat(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                             struct api_problem *p);
 int api_request_ollama_generate(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,

@@ -67,6 +67,20 @@ static int read_prompts(const struct fields *f, uint32_t n_vocab, struct api_req
     return 0;
 }
 
+/* OpenAI's `suffix`: what follows the answer. */
+static int read_suffix(const struct fields *f, struct api_request *r)
+{
+    const char *s = "";
+    int rc = field_string(f, "suffix", &s);
+    if (rc < 0 || !*s)
+        return rc < 0 ? rc : 0;
+    r->suffix = s;
+    for (uint32_t i = 0; i < r->n_prompts; i++)
+        if (!r->prompts[i].text)
+            return field_value(f, "suffix", "needs a 'prompt' that is text, not token ids");
+    return r->echo ? field_value(f, "suffix", "cannot be given together with 'echo'") : 0;
+}
+
 int api_request_completion(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                            struct api_problem *p)
 {
@@ -82,6 +96,8 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
         return rc;
     if (rc)
         r->n_logprobs = (int32_t)logprobs;
+    if ((rc = read_suffix(&f, r)) < 0)
+        return rc;
     if (r->echo && r->n_logprobs >= 0)
         return api_refuse(p, 400, "unsupported", "echo", "'echo' with 'logprobs' is not supported");
     return 0;

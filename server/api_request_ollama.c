@@ -142,7 +142,7 @@ int api_request_ollama_chat(const struct api_defaults *d, const char *body, size
 static int take_raw(const struct fields *f, const char *prompt, struct api_request *r)
 {
     if (r->format_param)
-        return api_refuse(f->p, 400, "unsupported", "raw", "'raw' is not supported together with 'format'");
+        return api_refuse(f->p, 400, "unsupported", r->suffix ? "suffix" : "raw", "'%s' is not supported together with 'format'", r->suffix ? "suffix" : "raw");
     if (!(r->prompts = calloc(1, sizeof *r->prompts))) {
         api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
         return -ENOMEM;
@@ -169,11 +169,11 @@ int api_request_ollama_generate(const struct api_defaults *d, const char *body, 
     if (*template)
         return api_refuse(p, 400, "unsupported", "template",
                           "'template' is not supported: conversations are written in the model's own format, or use 'raw'");
-    if (*suffix)
-        return api_refuse(p, 400, "unsupported", "suffix", "'suffix' is not supported: text is only continued");
-    if (!*prompt) /* nothing to do */
+    if (!*prompt && !*suffix) /* nothing to do */
         return 0;
-    if (raw)
+    if (*suffix)
+        r->suffix = suffix;
+    if (raw || *suffix)
         return take_raw(&f, prompt, r);
     r->messages = calloc(2, sizeof *r->messages);
     if ((rc = api_request_own(r, r->messages, p)))

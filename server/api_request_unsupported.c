@@ -23,7 +23,6 @@ static const struct unsupported {
     { "modalities", { "[\"text\"]", "[]" }, CHAT, "answers are text" },
     { "web_search_options", { NULL }, CHAT, "nothing is searched here" },
     { "verbosity", { "\"medium\"" }, CHAT, "say in a message how long the answer is to be" },
-    { "suffix", { "\"\"" }, TEXT, "text is only continued" },
     /* llama.cpp's server */
     { "n_probs", { "0" }, BOTH, "'logprobs' and 'top_logprobs' tell probabilities" },
     { "mirostat", { "0" }, BOTH, "other steps of sampling are there" },

@@ -38,7 +38,8 @@ NEEDS = {
 MEANING = {
     "messages", "prompt", "grammar", "json_schema", "response_format", "guided_json", "guided_choice", "guided_regex",
     "guided_grammar", "structured_outputs", "logit_bias", "tools", "tool_choice", "timeout", "best_of", "tokens",
-    "continue_final_message", "add_generation_prompt",
+    "continue_final_message", "add_generation_prompt", "suffix", "input_suffix", "previous_response_id", "format",
+    "input", "text", "output_config", "output_format", "options", "model", "name",
 }
 
 
@@ -114,7 +115,7 @@ def server_takes_what_is_described(ctx, response, case):
     positive = case.meta is not None and case.meta.generation.mode.is_positive
     with open(SEEN, "a") as f:
         print(json.dumps([case.method, case.path, positive, response.status_code, sorted(body)]), file=f)
-    if not positive or case.path == "/v1/embeddings":
+    if not positive or case.path in ("/v1/embeddings", "/api/embed", "/api/embeddings"):
         return None
     # what a body says of these is the caller's default, and right
     default = GOOD.get(case.path, {})

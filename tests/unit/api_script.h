@@ -29,6 +29,8 @@ static struct {
     uint32_t silent;         /* tokens after the text that have none                    */
     uint32_t live, submitted, n_going_on;
     struct gen_opts gen;     /* of the newest request                                   */
+    int32_t prompt[256];     /* [n_prompt] its beginning                                */
+    uint32_t n_prompt;
 } script;
 
 static struct engine *eng;
@@ -46,6 +48,8 @@ int sched_submit(struct sched *s, const struct sched_request *r, struct sched_jo
     j->text = script.text;
     j->r = *r;
     script.gen = r->gen;
+    script.n_prompt = MIN(r->n_prompt, (uint32_t)ARRAY_LEN(script.prompt));
+    memcpy(script.prompt, r->prompt, script.n_prompt * sizeof *r->prompt);
     script.live++;
     script.n_going_on += r->goes_on;
     *out = j;

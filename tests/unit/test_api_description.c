@@ -289,6 +289,13 @@ START_TEST(fields_of_ollama)
 }
 END_TEST
 
+START_TEST(fields_of_infill)
+{
+    static const char *const samples[] = { "{'input_prefix':'a','input_suffix':'b','input_extra':[{'filename':'c','text':'d'}]}" };
+    fields_of_dialect(api_request_infill, "InfillRequest", samples, ARRAY_LEN(samples));
+}
+END_TEST
+
 /* These are read where a model is; their objects are flat. */
 START_TEST(fields_of_the_others)
 {
@@ -463,7 +470,7 @@ int main(void)
     }
     schemas = json_object_get(json_object_get(description, "components"), "schemas");
     int rc = RUN_TESTS("api_description", routes, fields_of_a_chat, fields_of_a_completion, fields_of_messages,
-                       fields_of_responses, fields_of_ollama, fields_of_the_others,
+                       fields_of_responses, fields_of_ollama, fields_of_infill, fields_of_the_others,
                        limits_are_those_of_the_server, values_that_ask_for_nothing, it_is_of_this_version);
     json_decref(looked);
     json_decref(description);

@@ -58,6 +58,9 @@ static const struct seed {
       "{'model':'m','messages':[{'role':'user','content':'hi'},{'role':'assistant','tool_calls':[{'function':{'name':'f',"
       "'arguments':{}}}]},{'role':'tool','tool_name':'f','content':'2'}],'options':{'num_predict':3,'seed':7},'think':false}" },
     { "POST", "/api/generate", "{'prompt':'hi','raw':true,'options':{'num_predict':3,'stop':['x']},'stream':false}" },
+    { "POST", "/infill", "{'input_prefix':'int f(','input_suffix':') {}','input_extra':[{'filename':'a','text':'b'}],'n_predict':3}" },
+    { "POST", "/apply-template", "{'messages':[{'role':'user','content':'hi'}]}" },
+    { "GET", "/props", NULL },
     { "POST", "/api/show", "{'model':'m'}" },
     { "GET", "/api/tags", NULL },
     { "POST", "/v1/embeddings", "{'input':'hi'}" },
