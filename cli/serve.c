@@ -209,11 +209,12 @@ static const struct opt_group groups[] = {
 
 const struct command cmd_serve = {
     .name = "serve",
-    .summary = "serve a model over HTTP: OpenAI's API and a chat page",
+    .summary = "serve a model over HTTP: the APIs of OpenAI, Anthropic and Ollama, and a chat page",
     .usage = "-m MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
     .about =
-        "Answers requests in OpenAI's form at http://127.0.0.1:8080/v1, several at the same time, and shows a chat\n"
-        "page at http://127.0.0.1:8080/. Other machines can reach it only with --host. Each request is told in one\n"
+        "Answers requests in the forms of OpenAI (chats, responses, completions) and Anthropic (messages) at\n"
+        "http://127.0.0.1:8080/v1 and of Ollama at /api, several at the same time, and shows a chat page at\n"
+        "http://127.0.0.1:8080/. Other machines can reach it only with --host. Each request is told in one\n"
         "line on stderr when it ends (--quiet: none); /health and /metrics are for machines. SIGTERM lets running\n"
         "answers end and exits with 0; a second one ends at once. Options without a command mean serve when --port\n"
         "is among them, or -p with a number and no option that only zinc run has.\n"

@@ -39,7 +39,7 @@ MEANING = {
     "messages", "prompt", "grammar", "json_schema", "response_format", "guided_json", "guided_choice", "guided_regex",
     "guided_grammar", "structured_outputs", "logit_bias", "tools", "tool_choice", "timeout", "best_of", "tokens",
     "continue_final_message", "add_generation_prompt", "suffix", "input_suffix", "previous_response_id", "format",
-    "input", "text", "output_config", "output_format", "options", "model", "name",
+    "input", "text", "output_config", "output_format", "options",
 }
 
 
@@ -121,7 +121,9 @@ def server_takes_what_is_described(ctx, response, case):
     default = GOOD.get(case.path, {})
     if any(n in MEANING and body[n] != default.get(n) and body[n] not in ([WEATHER], None) for n in body):
         return None
-    if case.path == "/v1/models/{id}" and response.status_code == 404:
+    if case.path in ("/v1/models/{id}", "/api/show") and response.status_code == 404:
+        return None
+    if response.status_code == 400 and "\\u0000" in json.dumps(body): # no text that a model reads has that character
         return None
     told = response.text[:300]
     assert response.status_code == 200, f"{response.status_code} to a body that is as described: {told}"
