@@ -29,8 +29,9 @@ static uint64_t keep(struct api *a, uint32_t most, uint64_t bytes)
 {
     uint64_t freed = 0, sum = 0;
     uint32_t n = 0;
+    bool full = false; /* then all that is older goes too */
     for (struct api_stored **at = &a->stored, *s; (s = *at);) {
-        if (n == most || sum + weight(s) > bytes) {
+        if ((full = full || n == most || sum + weight(s) > bytes)) {
             *at = s->next;
             freed += weight(s);
             budget_give(a->o.budget, weight(s));

@@ -101,10 +101,11 @@ bool request_is_beginning(struct request *r)
     return is;
 }
 
-/* Words that make a request work for more than its bytes: grammars are compiled, schemas are read. */
+/* Words that make a request work for more than its bytes: grammars are compiled, schemas are read, and what was said
+ * before. */
 static bool is_heavy(const struct request *r)
 {
-    static const char *const words[] = { "grammar", "schema", "tools", "response_format", "functions", "guided_",
+    static const char *const words[] = { "grammar", "schema", "tools", "format", "previous_response", "functions", "guided_",
                                          "structured_outputs", "\\u00" /* any of them may be written so */ };
     if (r->n_body > LARGE_BODY)
         return true;
