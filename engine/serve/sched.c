@@ -401,12 +401,13 @@ static void admit(struct sched *s)
         pthread_mutex_lock(&s->lock);
         s->st.reused_tokens += j->n_reused;
         pthread_mutex_unlock(&s->lock);
-        if ((rc = gen_begin(j->gen, &e)))
+        if ((rc = gen_begin(j->gen, &e))) {
             sched_end_job(s, j, SCHED_FAILED, &e);
-        else
-            sched_prepare_mask(s, j);
-        if (!rc && j->tell_start)
+            continue;
+        }
+        if (j->tell_start)
             sched_notify(j);
+        sched_prepare_mask(s, j); /* which may be its end */
     }
 }
 

@@ -276,6 +276,51 @@ START_TEST(a_running_request_ends_at_its_deadline)
 }
 END_TEST
 
+/* As `wake`, and the scheduler goes on when the first one was seen. */
+static bool start_seen;
+
+static void wake_and_wait(void *user)
+{
+    struct ask *a = user;
+    wake(user);
+    pthread_mutex_lock(&a->lock);
+    while (!start_seen)
+        pthread_cond_wait(&a->cond, &a->lock);
+    pthread_mutex_unlock(&a->lock);
+}
+
+START_TEST(who_asks_is_told_that_it_starts)
+{
+    struct rig r = rig("null", 1, 4, 64);
+    struct ask a, quiet;
+    start_seen = false;
+    ask_init(&a, words, 8, 3);
+    a.r.tell_start = true;
+    a.r.wake = wake_and_wait;
+    submit(r.s, &a);
+    sleep_until_woken(&a);
+    take(&a);
+    ck_assert(a.last.started);
+    ck_assert_int_eq(a.last.end, SCHED_RUNNING);
+    ck_assert_uint_eq(a.last.n_tokens, 0);
+    ck_assert_uint_eq(a.last.n_evaluated, 0);
+    pthread_mutex_lock(&a.lock);
+    start_seen = true;
+    pthread_cond_signal(&a.cond);
+    pthread_mutex_unlock(&a.lock);
+    await_end(&a);
+    ck_assert_uint_eq(a.last.n_evaluated, 8);
+    ck_assert_uint_eq(a.n_tok, 3);
+    ask_init(&quiet, words, 8, 3);
+    submit(r.s, &quiet);
+    sleep_until_woken(&quiet);
+    take(&quiet);
+    ck_assert_uint_gt(quiet.n_tok, 0); /* woken by what it made alone */
+    await_end(&quiet);
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(a_full_queue_refuses_and_says_when_to_come_again)
 {
     struct rig r = rig("null", 1, 2, 64);
@@ -698,6 +743,7 @@ int main(void)
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own,
                      cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,
+                     who_asks_is_told_that_it_starts,
                      a_full_queue_refuses_and_says_when_to_come_again, requests_that_cannot_be_are_refused,
                      the_context_ends_a_request, clients_take_turns,
                      a_full_queue_makes_room_for_who_has_less, a_client_that_ignores_refusals_keeps_nobody_out,
