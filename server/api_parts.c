@@ -195,7 +195,8 @@ static int make_prompt(struct api_exchange *x, struct api_problem *p)
         x->n_prompts = 1;
         return 0;
     }
-    api_problem_of(rc, &e, r->suffix ? r->middle ? "input_suffix" : "suffix" : r->n_prompts ? "prompt" : rc == -ENOTSUP ? "tools" : "messages", p);
+    const char *chat = rc == -ENOTSUP ? "tools" : r->items ? "input" : "messages";
+    api_problem_of(rc, &e, r->suffix ? "suffix" : r->n_prompts ? "prompt" : chat, p);
     return rc;
 }
 

@@ -141,8 +141,9 @@ int api_request_ollama_chat(const struct api_defaults *d, const char *body, size
 /* The prompt as it stands. */
 static int take_raw(const struct fields *f, const char *prompt, struct api_request *r)
 {
+    const char *by = r->suffix ? "suffix" : "raw";
     if (r->format_param)
-        return api_refuse(f->p, 400, "unsupported", r->suffix ? "suffix" : "raw", "'%s' is not supported together with 'format'", r->suffix ? "suffix" : "raw");
+        return api_refuse(f->p, 400, "unsupported", by, "'%s' is not supported together with 'format'", by);
     if (!(r->prompts = calloc(1, sizeof *r->prompts))) {
         api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
         return -ENOMEM;

@@ -6,7 +6,9 @@
 #define CHAT     "/api/chat"
 #define GENERATE "/api/generate"
 #define HELLO    "'model':'m','messages':[{'role':'user','content':'hi'}]"
-#define TOOLS    "'tools':[{'type':'function','function':{'name':'weather','parameters':{'type':'object'}}},{'type':'function','function':{'name':'time'}}]"
+#define TOOLS                                                                                                          \
+    "'tools':[{'type':'function','function':{'name':'weather','parameters':{'type':'object'}}},"                       \
+    "{'type':'function','function':{'name':'time'}}]"
 
 static const char *const thought_and_calls =
     "<think>\nHm.\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par\\\"is\"}}\n"
