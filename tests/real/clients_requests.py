@@ -28,7 +28,7 @@ def follows(value, schema, what):
 
 
 def events(text):
-    found = text.split("\n\n")
+    found = [e for e in text.split("\n\n") if not e.startswith(":")] # comments tell that the prompt is being read
     assert found[-1] == "" and found[-2] == "data: [DONE]", f"the stream ends with {text[-80:]!r}"
     assert all(e.startswith("data: ") for e in found[:-1])
     return [json.loads(e[6:]) for e in found[:-2]]
