@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.." || exit 1
 rules='
 base:
 kernels:
-model:    base kernels
+jinja:    base
+model:    base kernels jinja/jinja.h
 graph:    base kernels model
 rt:       base kernels graph/stream.h
 rt/pm4:   base
