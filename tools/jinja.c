@@ -80,6 +80,7 @@ static int answer_lines(void)
             out = json_pack("{s:s, s:b}", "error", "the output is not UTF-8", "raised", 0);
         char *s = json_write(out, JSON_COMPACT);
         puts(s ? s : "{}");
+        fflush(stdout);
         free(s);
         json_decref(out);
         json_decref(in);
