@@ -122,7 +122,7 @@ int engine_chat_prompt(const struct engine *eng, const struct engine_message *m,
     if (rc)
         return rc;
     rc = render(eng, m, n_messages, or_default(o), &text, &plain, e);
-    bool bos = chat_format_info(eng->chat.format)->begins_with_bos && !tok_add_bos(eng->tok) && tok_bos(eng->tok) >= 0;
+    bool bos = chat_template_info(&eng->chat)->begins_with_bos && !tok_add_bos(eng->tok) && tok_bos(eng->tok) >= 0;
     if (!rc && bos && tok_ids_push(&v, tok_bos(eng->tok)))
         rc = err_set(e, -ENOMEM, "engine: out of memory");
     if (!rc)
@@ -162,7 +162,7 @@ const struct chat_template *engine_chat_template(const struct engine *eng)
 const char *engine_chat_format(const struct engine *eng, bool *guessed)
 {
     *guessed = eng->chat.guessed;
-    return chat_format_info(eng->chat.format)->name;
+    return chat_template_info(&eng->chat)->name;
 }
 
 const char *engine_chat_resume(const struct engine *eng, int think)
@@ -170,5 +170,5 @@ const char *engine_chat_resume(const struct engine *eng, int think)
     struct chat_opts o = options(&(struct engine_chat_opts){ .think = think });
     if (eng->chat.format == CHAT_GPT_OSS)
         return "<|channel|>final<|message|>";
-    return chat_prompt_opens_thinking(&eng->chat, &o) ? chat_format_info(eng->chat.format)->think_end : "";
+    return chat_prompt_opens_thinking(&eng->chat, &o) ? chat_template_info(&eng->chat)->think_end : "";
 }

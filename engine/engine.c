@@ -97,6 +97,39 @@ static void name_model(struct engine *eng, const char *path)
     eng->info.weights = eng->weights_name;
 }
 
+static void token_text(const struct engine *eng, int32_t id, struct tok_buf *out)
+{
+    if (eng->tok && id >= 0 && tok_piece(eng->tok, id, TOK_SHOW_SPECIAL, out, NULL))
+        out->n = 0;
+    if (tok_buf_add(out, "", 1))
+        out->n = 0;
+}
+
+/* A template with other marks than the known formats is interpreted; where that cannot be, the guess stays. */
+static void open_chat_template(struct engine *eng)
+{
+    static const char key[] = "tokenizer.chat_template";
+    struct gguf_str text = { "", 0 };
+    struct tok_buf bos = { 0 }, eos = { 0 };
+    struct err e = { 0 };
+    chat_template_detect(eng->gguf, &eng->chat);
+    gguf_get_str(eng->gguf, key, &text, NULL);
+    if (!eng->chat.guessed || !text.len)
+        return;
+    token_text(eng, eng->tok ? tok_bos(eng->tok) : -1, &bos);
+    token_text(eng, eng->tok ? tok_eos(eng->tok) : -1, &eos);
+    if (chat_file_open(text.s, text.len, bos.n ? bos.s : "", eos.n ? eos.s : "", eng->tok && tok_add_bos(eng->tok),
+                       &eng->chat_file, &e)) {
+        log_warn(ENGINE, "%s: %s: %s; conversations are written in the %s format instead", gguf_path(eng->gguf), key, e.msg,
+                 chat_format_info(eng->chat.format)->name);
+    } else {
+        eng->chat.file = eng->chat_file;
+        eng->chat.guessed = false;
+    }
+    tok_buf_finish(&bos);
+    tok_buf_finish(&eos);
+}
+
 static int open_file(struct engine *eng, const char *path, struct err *e)
 {
     if (!path)
@@ -105,9 +138,9 @@ static int open_file(struct engine *eng, const char *path, struct err *e)
     if (rc)
         return rc;
     name_model(eng, path);
-    chat_template_detect(eng->gguf, &eng->chat);
     if (tok_create(eng->gguf, &eng->tok, &eng->tok_err))
         log_info(ENGINE, "no text: %s", eng->tok_err.msg);
+    open_chat_template(eng);
     eng->info.has_vocab = eng->tok != NULL;
     return 0;
 }
@@ -364,6 +397,7 @@ void engine_close(struct engine *eng)
     tok_destroy(eng->tok);
     model_free(eng->model);
     vocab_index_destroy(eng->vocab);
+    chat_file_close(eng->chat_file);
     gguf_close(eng->gguf);
     pthread_mutex_destroy(&eng->vocab_lock);
     free(eng);

@@ -23,6 +23,7 @@ struct engine_plan {
 struct engine {
     struct gguf *gguf;
     struct chat_template chat;
+    struct chat_file *chat_file; /* the file's own template where it is none of the known ones, or NULL */
     struct model *model;      /* NULL: opened for its vocabulary only           */
     struct tok *tok;          /* NULL: none, see tok_err                        */
     struct err tok_err;

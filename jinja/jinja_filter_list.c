@@ -1,6 +1,12 @@
 /* Filters over lists and dicts, and `default`; finding a filter. */
 #include "jinja/jinja_impl.h"
 
+/* For map, select and their kin, which take whatever is false for nothing. */
+static struct jlist *items_if_true(struct jinja_ctx *c, struct jval v)
+{
+    return jval_truth(v) ? jval_items(c, v) : jlist_new(c, 0, J_KIND_LIST);
+}
+
 static struct jlist *items_of(struct jinja_ctx *c, struct jval v)
 {
     struct jlist *l = jval_items(c, v);
@@ -258,7 +264,7 @@ static const struct jstr *first_str(struct jinja_ctx *c, const struct jargs *a, 
 
 static struct jval f_map(struct jinja_ctx *c, struct jval v, struct jargs *a)
 {
-    struct jlist *from = items_of(c, v), *l = jlist_new(c, from->n, J_KIND_ITER);
+    struct jlist *from = items_if_true(c, v), *l = jlist_new(c, from->n, J_KIND_ITER);
     if (!a->n && jargs_has(a, UINT32_MAX, "attribute")) {
         struct jval attr = jargs_get(c, a, UINT32_MAX, "attribute", jval_none());
         struct jval other = jargs_get(c, a, UINT32_MAX, "default", jval_undefined(NULL, J_UNDEFINED));
@@ -284,7 +290,7 @@ static struct jval f_map(struct jinja_ctx *c, struct jval v, struct jargs *a)
 /* Those for which the test says `want`; by_attr: of an attribute, whose name comes first. No test: truth. */
 static struct jval choose(struct jinja_ctx *c, struct jval v, struct jargs *a, bool by_attr, bool want)
 {
-    struct jlist *from = items_of(c, v), *l = jlist_new(c, 0, J_KIND_ITER);
+    struct jlist *from = items_if_true(c, v), *l = jlist_new(c, 0, J_KIND_ITER);
     struct jval attr = jval_none();
     struct jargs r = *a;
     if (by_attr) {

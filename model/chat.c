@@ -35,6 +35,11 @@ const struct chat_info *chat_format_info(enum chat_format f)
     return &infos[f];
 }
 
+const struct chat_info *chat_template_info(const struct chat_template *tpl)
+{
+    return tpl->file ? chat_file_info(tpl->file) : &infos[tpl->format];
+}
+
 bool chat_format_find(const char *name, enum chat_format *out)
 {
     for (int f = 0; f < CHAT_FORMAT_COUNT; f++) {
@@ -176,6 +181,11 @@ static void put(struct chat_out *o, const char *s, size_t n)
 void chat_put(struct chat_out *o, const char *s)
 {
     put(o, s, strlen(s));
+}
+
+void chat_putn(struct chat_out *o, const char *s, size_t n)
+{
+    put(o, s, n);
 }
 
 void chat_textn(struct chat_out *o, const char *s, size_t n)
@@ -365,6 +375,8 @@ static bool thinks(const struct chat_template *tpl, const struct chat_opts *opts
 
 bool chat_prompt_opens_thinking(const struct chat_template *tpl, const struct chat_opts *opts)
 {
+    if (tpl->file)
+        return opts->add_generation_prompt && chat_file_opens_thinking(tpl->file, opts->thinking);
     return opts->add_generation_prompt &&
            (tpl->format == CHAT_QWEN3_THINKING || (tpl->format == CHAT_QWEN35 && thinks(tpl, opts)));
 }
@@ -386,8 +398,9 @@ static void take_closing(struct chat_out *o, enum chat_format f)
     chat_cut(o, o->b->n - n);
 }
 
-static void check(struct chat_out *o, enum chat_format f)
+static void check(struct chat_out *o, const struct chat_template *tpl)
 {
+    const struct chat_info *in = chat_template_info(tpl);
     const struct chat_msg *last = o->n ? &o->msg[o->n - 1] : NULL;
     if (o->n == 0)
         chat_fail(o, "a conversation without messages");
@@ -395,8 +408,8 @@ static void check(struct chat_out *o, enum chat_format f)
         chat_fail(o, "the last message cannot be continued and a new one begun");
     else if (o->opts->continue_final && (!chat_role_is(last, "assistant") || last->n_calls))
         chat_fail(o, "to be continued, the last message must be the assistant's and have no tool calls");
-    else if (!tools_read(o) && o->tools && infos[f].calls == CHAT_CALL_NONE)
-        o->rc = err_set(o->e, -ENOTSUP, "chat: the %s format has no way to offer tools", infos[f].name);
+    else if (!tools_read(o) && o->tools && (tpl->file ? !chat_file_takes_tools(tpl->file) : in->calls == CHAT_CALL_NONE))
+        o->rc = err_set(o->e, -ENOTSUP, "chat: the %s format has no way to offer tools", in->name);
 }
 
 static void render(struct chat_out *o, enum chat_format f)
@@ -424,8 +437,10 @@ int chat_render_marked(const struct chat_template *tpl, const struct chat_msg *m
     struct chat_out o = {.b = out, .plain = plain, .e = e, .msg = msg, .n = n, .opts = opts,
                          .default_system = tpl->default_system, .think = thinks(tpl, opts)};
 
-    check(&o, tpl->format);
-    if (!o.rc && !chat_order(&o, tpl->format))
+    check(&o, tpl);
+    if (!o.rc && tpl->file)
+        chat_file_render(&o, tpl->file);
+    else if (!o.rc && !chat_order(&o, chat_format_places(tpl->format)))
         render(&o, tpl->format);
     json_decref(o.tools);
     free(o.ordered);

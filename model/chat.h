@@ -1,8 +1,8 @@
 /* model/chat.h
- * Conversations to prompts. Each supported model family has its chat format written in C; the file's Jinja text
- * (tokenizer.chat_template) is not interpreted, only searched for the marks that tell the formats apart. The text
- * made here equals what the family's official template renders (the instruction sentences around tools are part of
- * the format: models were trained on them byte for byte).
+ * Conversations to prompts. The model families that zinc knows best have their chat format written in C; the file's Jinja
+ * text (tokenizer.chat_template) is searched for the marks that tell the formats apart. The text made here equals what the
+ * family's official template renders (the instruction sentences around tools are part of the format: models were trained
+ * on them byte for byte). A template with other marks is interpreted (chat_file_open).
  *
  *     struct chat_template tpl;
  *     chat_template_detect(g, &tpl);
@@ -52,6 +52,7 @@ struct chat_template {
     bool guessed;       /* the file has no template, or one that is not known: worth a warning    */
     char default_system[512]; /* ChatML: what the template says where a conversation begins without a system
                                  message, as SmolLM2's and Qwen2.5's do; "": nothing                      */
+    const struct chat_file *file; /* renders instead of the format; NULL: none. Not owned         */
 };
 
 /* Never fails; without any mark the format is CHATML, guessed. */
@@ -101,7 +102,7 @@ enum { CHAT_MAX_BYTES = 32 << 20 };
 /* Appends the prompt to *out. Messages may come in any order: several system messages, late ones, results without calls
  * and the like are put where the format has a place for them (chat_order.c). -EINVAL: a conversation that the format
  * cannot express (no user message where it needs one, tools that are not JSON), with the reason; -ENOTSUP: tools for a format that
- * has none (LLAMA3, GEMMA3); -E2BIG: more than CHAT_MAX_BYTES; -ENOMEM. On failure *out may have grown. */
+ * has none (LLAMA3, GEMMA3, a template that does not speak of them); -E2BIG: more than CHAT_MAX_BYTES; -ENOMEM. On failure *out may have grown. */
 int chat_render(const struct chat_template *tpl, const struct chat_msg *msg, size_t n,
                 const struct chat_opts *opts, struct tok_buf *out, struct err *e);
 
@@ -132,6 +133,18 @@ struct chat_info {
     const char *call_begin, *call_end; /* NULL: none                                                       */
 };
 const struct chat_info *chat_format_info(enum chat_format f);
+const struct chat_info *chat_template_info(const struct chat_template *tpl); /* of the file's own template, if it has one */
+
+/* ---- a template that is none of the known ones ---- */
+
+/* The file's own template, parsed, and tried out with short conversations: what it has a place for, whether it takes the
+ * arguments of calls as objects, how calls and reasoning look. bos, eos: the tokens' texts, "" where there is none;
+ * adds_bos: the tokenizer adds BOS, so that one which the template writes is left out. -EINVAL: no template, or one that
+ * does not render the simplest conversation, with the reason; -E2BIG, -ENOMEM. */
+struct chat_file;
+int chat_file_open(const char *text, size_t n, const char *bos, const char *eos, bool adds_bos, struct chat_file **out,
+                   struct err *e);
+void chat_file_close(struct chat_file *f); /* NULL is fine */
 
 /* Whether the prompt that chat_render makes ends inside the reasoning, so that the output begins with it and
  * think_begin will not appear. */

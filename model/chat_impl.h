@@ -27,6 +27,7 @@ struct chat_out {
  * written out: literals of these files and nothing else. Whatever anybody says, in messages, names, tools or
  * arguments, goes through chat_text or one of the functions below, and stays text there. */
 void chat_put(struct chat_out *o, const char *s);
+void chat_putn(struct chat_out *o, const char *s, size_t n);
 void chat_text(struct chat_out *o, const char *s); /* NULL is "" */
 void chat_textn(struct chat_out *o, const char *s, size_t n);
 void chat_cut(struct chat_out *o, size_t n); /* takes back what was put behind byte n */
@@ -77,9 +78,24 @@ void chat_put_arguments(struct chat_out *o, const struct chat_call *c);
 /* tool.function, or the tool itself when it has no such wrapper. */
 const json_t *chat_function(const json_t *tool);
 
-/* Puts o->msg into an order that the format has (chat_order.c). 0 or -ENOMEM; o->ordered and o->texts are to be freed
- * either way. */
-int chat_order(struct chat_out *o, enum chat_format f);
+/* What a format has a place for. */
+struct chat_places {
+    bool first_system, late_system; /* system messages: at the beginning, later                     */
+    bool same_role;                 /* messages of one role behind each other                       */
+    bool results, lone_results;     /* results of tools: behind their calls, without a call         */
+    bool calls;                     /* calls of tools                                               */
+};
+struct chat_places chat_format_places(enum chat_format f);
+
+/* Puts o->msg into an order that there is a place for (chat_order.c). 0 or -ENOMEM; o->ordered and o->texts are to be
+ * freed either way. */
+int chat_order(struct chat_out *o, struct chat_places has);
+
+/* What the file's own template makes of the conversation (chat_file.c); o->tools are read. */
+void chat_file_render(struct chat_out *o, const struct chat_file *f);
+const struct chat_info *chat_file_info(const struct chat_file *f);
+bool chat_file_opens_thinking(const struct chat_file *f, enum chat_thinking t);
+bool chat_file_takes_tools(const struct chat_file *f);
 
 /* The formats. */
 void chat_render_chatml(struct chat_out *o, enum chat_format f);

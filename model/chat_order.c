@@ -22,13 +22,18 @@ static enum role role_of(const struct chat_msg *m)
                                           : OTHER;
 }
 
-static bool has_system_turns(enum chat_format f)
+struct chat_places chat_format_places(enum chat_format f)
 {
-    return f != CHAT_QWEN35 && f != CHAT_GEMMA3;
+    return (struct chat_places){ .first_system = true,
+                                 .late_system = f != CHAT_QWEN35 && f != CHAT_GEMMA3,
+                                 .same_role = f != CHAT_GEMMA3,
+                                 .results = f != CHAT_GEMMA3,
+                                 .lone_results = f != CHAT_GEMMA4,
+                                 .calls = chat_format_info(f)->calls != CHAT_CALL_NONE };
 }
 
 struct order {
-    enum chat_format f;
+    struct chat_places has;
     const struct chat_msg *in;
     size_t n_in;
     bool *orphan; /* [n_in] a result, and no call stands before it and the results around it */
@@ -42,9 +47,9 @@ static enum role becomes(const struct order *w, size_t i)
 {
     const struct chat_msg *m = &w->in[i];
     enum role r = role_of(m);
-    if (r == SYSTEM && i > 0 && !has_system_turns(w->f))
+    if (r == SYSTEM && !(i > 0 ? w->has.late_system : w->has.first_system))
         return USER;
-    if (chat_role_is(m, "tool") && (w->f == CHAT_GEMMA3 || (w->f == CHAT_GEMMA4 && w->orphan[i])))
+    if (chat_role_is(m, "tool") && (!w->has.results || (!w->has.lone_results && w->orphan[i])))
         return USER;
     return r;
 }
@@ -59,12 +64,12 @@ static size_t group_end(const struct order *w, size_t i)
             end++;
         return end;
     }
-    if (w->f == CHAT_GEMMA3) {
+    if (!w->has.same_role) {
         while (end < w->n_in && r != OTHER && becomes(w, end) == r)
             end++;
         return end;
     }
-    if (has_system_turns(w->f) || r != USER)
+    if (w->has.late_system || r != USER)
         return end;
     while (end < w->n_in && role_of(&w->in[end - 1]) == SYSTEM && becomes(w, end) == USER)
         end++;
@@ -112,7 +117,7 @@ static struct chat_msg join(struct order *w, size_t i, size_t end)
     static const char *const names[] = { [SYSTEM] = "system", [USER] = "user", [ASSISTANT] = "assistant" };
     enum role r = becomes(w, i);
     struct chat_msg m = w->in[i];
-    bool calls = chat_format_info(w->f)->calls == CHAT_CALL_NONE && m.n_calls;
+    bool calls = !w->has.calls && m.n_calls;
     if (r != OTHER && (r != role_of(&m) || end > i + 1))
         m.role = names[r];
     if (end == i + 1 && !calls)
@@ -124,7 +129,7 @@ static struct chat_msg join(struct order *w, size_t i, size_t end)
         if (w->at > from && (!none || part->n_calls))
             add(w, "\n\n");
         add(w, part->content);
-        if (chat_format_info(w->f)->calls == CHAT_CALL_NONE)
+        if (!w->has.calls)
             add_calls(w, part, !none);
     }
     m.content = w->text + from;
@@ -142,9 +147,9 @@ static void find_orphans(struct order *w)
     }
 }
 
-int chat_order(struct chat_out *o, enum chat_format f)
+int chat_order(struct chat_out *o, struct chat_places has)
 {
-    struct order w = { .f = f, .in = o->msg, .n_in = o->n };
+    struct order w = { .has = has, .in = o->msg, .n_in = o->n };
     size_t n = 0;
     w.out = calloc(o->n, sizeof *w.out);
     w.text = malloc(text_bytes(&w));

@@ -29,7 +29,7 @@ int answer_create(const struct chat_template *chat, const struct answer_opts *o,
     struct answer *a = calloc(1, sizeof *a);
     if (!a)
         return err_set(e, -ENOMEM, "engine: out of memory for an answer");
-    a->in = chat_format_info(chat->format);
+    a->in = chat_template_info(chat);
     a->sink = *sink;
     a->user = user;
     a->forced = o->forced_call;
@@ -556,6 +556,8 @@ int answer_call_value(struct answer *a, const char *s, size_t n, unsigned types)
 /* The text that ends the reasoning as the format's template writes it. */
 const char *answer_think_end(const struct chat_template *chat)
 {
+    if (chat->file)
+        return chat_template_info(chat)->think_end ? "\n</think>\n\n" : NULL;
     switch (chat->format) {
     case CHAT_QWEN3:
     case CHAT_QWEN3_THINKING:

@@ -279,8 +279,11 @@ int answer_grammar(const struct chat_template *chat, const struct answer_rules *
 {
     json_t *tools = NULL;
     unsigned failures = json_failures();
-    const struct chat_info *in = chat_format_info(chat->format);
-    int rc = read_tools(r, in, &tools, e);
+    const struct chat_info *in = chat_template_info(chat);
+    struct answer_rules own = *r;
+    if (chat->file && in->calls == CHAT_CALL_NONE && r->choice < ANSWER_TOOLS_REQUIRED)
+        own.choice = ANSWER_TOOLS_NONE; /* they are offered, but how a call looks is not known: it comes as text */
+    int rc = read_tools(&own, in, &tools, e);
     if (!rc && (tools || r->format != ANSWER_ANY)) {
         struct whole w = {
             .o = { out, 0, e }, .r = r, .in = in, .calls = tools, .text = r->choice < ANSWER_TOOLS_REQUIRED
