@@ -246,6 +246,8 @@ static void try_places(struct trial *t, struct chat_file *f)
     f->has.late_system = f->has.first_system && says_both(t);
     try(t, (struct chat_msg[]){ user, other }, 2, NULL, &asks);
     f->has.same_role = says_both(t);
+    try(t, (struct chat_msg[]){ { .role = "assistant", .content = needle[1] }, user }, 2, NULL, &asks);
+    f->has.answer_first = says_both(t);
     try(t, (struct chat_msg[]){ ask, calls, result }, 3, NULL, &asks);
     if (!says_both(t)) {
         f->argument_text = true;

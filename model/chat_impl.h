@@ -82,6 +82,7 @@ const json_t *chat_function(const json_t *tool);
 struct chat_places {
     bool first_system, late_system; /* system messages: at the beginning, later                     */
     bool same_role;                 /* messages of one role behind each other                       */
+    bool answer_first;              /* the assistant, or an answer that nobody asked for, may begin */
     bool results, lone_results;     /* results of tools: behind their calls, without a call         */
     bool calls;                     /* calls of tools                                               */
 };

@@ -6,7 +6,8 @@
  *     next user message, or end the one before when none follows.
  *   - Gemma 3 wants user and model in turns: messages of one role in a row become one.
  *   - A tool's result that no call stands before is something that the user says, in formats that know results by their
- *     calls only (Gemma 4) or not at all (Gemma 3). Formats without calls get those of the history as JSON. */
+ *     calls only (Gemma 4) or not at all (Gemma 3). Formats without calls get those of the history as JSON.
+ *   - Where the user has to begin and the assistant does, the user says an empty message first (files' own templates). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct chat_places chat_format_places(enum chat_format f)
     return (struct chat_places){ .first_system = true,
                                  .late_system = f != CHAT_QWEN35 && f != CHAT_GEMMA3,
                                  .same_role = f != CHAT_GEMMA3,
+                                 .answer_first = true,
                                  .results = f != CHAT_GEMMA3,
                                  .lone_results = f != CHAT_GEMMA4,
                                  .calls = chat_format_info(f)->calls != CHAT_CALL_NONE };
@@ -151,7 +153,7 @@ int chat_order(struct chat_out *o, struct chat_places has)
 {
     struct order w = { .has = has, .in = o->msg, .n_in = o->n };
     size_t n = 0;
-    w.out = calloc(o->n, sizeof *w.out);
+    w.out = calloc(o->n + 1, sizeof *w.out);
     w.text = malloc(text_bytes(&w));
     w.orphan = calloc(o->n, sizeof *w.orphan);
     o->ordered = w.out;
@@ -163,6 +165,8 @@ int chat_order(struct chat_out *o, struct chat_places has)
     find_orphans(&w);
     for (size_t i = 0, end; i < o->n; i = end) {
         end = group_end(&w, i);
+        if (!has.answer_first && becomes(&w, i) == ASSISTANT && (n == 0 || (n == 1 && role_of(&w.out[0]) == SYSTEM)))
+            w.out[n++] = (struct chat_msg){ .role = "user", .content = "" };
         w.out[n++] = join(&w, i, end);
     }
     free(w.orphan);

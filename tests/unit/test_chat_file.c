@@ -81,6 +81,7 @@ START_TEST(every_message_finds_a_place)
     expect(in_turns, "uasu", "[INST] u0 [/INST]a1</s>[INST] s2\n\nu3 [/INST]");
     expect(in_turns, "uuau", "[INST] u0\n\nu1 [/INST]a2</s>[INST] u3 [/INST]");
     expect(in_turns, "ucta", "[INST] u0 [/INST]c1\n{\"name\": \"now\", \"arguments\": {\"a\": 1}}</s>[INST] t2 [/INST]a3</s>");
+    expect(in_turns, "au", "[INST]  [/INST]a0</s>[INST] u1 [/INST]");
     expect(parts_only, "su", "user:s0\n\nu1;");
     expect(parts_only, "usas", "user:u0\n\ns1;assistant:a2;user:s3;");
 }
