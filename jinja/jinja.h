@@ -41,7 +41,7 @@ struct jinja_opts {
     const char *const *roles; /* NULL-terminated, may be NULL: a member "role" of `data` with one of these values is the
                                  template's own: some templates write <|user|> as '<|' + role + '|>'                     */
     const struct tm *now;     /* what strftime_now tells; NULL: the local time                                           */
-    uint64_t max_steps;       /* expressions and statements, and one for every 64 bytes that are moved; 0: 50 million    */
+    uint64_t max_steps;       /* expressions and statements, and one for every 64 bytes that are moved; 0: 20 million    */
     size_t max_memory;        /* bytes, of everything that is made while rendering; 0: 512 MiB                           */
     size_t max_output;        /* bytes; 0: 32 MiB                                                                        */
 };

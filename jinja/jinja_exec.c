@@ -336,7 +336,7 @@ int jinja_render(const struct jinja *t, const struct jinja_opts *o, jinja_put pu
     c->opts = o;
     c->out = &out;
     c->line = 1;
-    c->max_steps = o->max_steps ? o->max_steps : 50000000;
+    c->max_steps = o->max_steps ? o->max_steps : 20000000;
     c->max_memory = o->max_memory ? o->max_memory : (size_t)512 << 20;
     if (setjmp(c->fail) == 0) {
         c->scope = jscope_push(c, NULL);
