@@ -19,10 +19,13 @@ struct jval jinja_getattr(struct jinja_ctx *c, struct jval obj, const struct jst
         if (jstr_is(name, "name"))
             return jval_str(jstr_lit(c, "macro"));
         break;
+    case J_CYCLER:
+        if (jstr_is(name, "current"))
+            return obj.cycler->items->v[obj.cycler->at];
+        /* fall through */
     case J_STR:
     case J_LIST:
     case J_DICT:
-    case J_CYCLER:
         if (jmethod_find(obj, name, &m.method)) {
             m.self = jinja_alloc(c, sizeof *m.self);
             *m.self = obj;

@@ -17,7 +17,7 @@
     X(J_LIST, reverse) X(J_LIST, copy) X(J_LIST, clear) X(J_LIST, remove) X(J_LIST, sort)                              \
     X(J_DICT, items) X(J_DICT, keys) X(J_DICT, values) X(J_DICT, get) X(J_DICT, update) X(J_DICT, pop)                 \
     X(J_DICT, setdefault) X(J_DICT, copy) X(J_DICT, clear) X(J_DICT, fromkeys) X(J_DICT, popitem)                      \
-    X(J_LOOP, cycle) X(J_LOOP, changed) X(J_CYCLER, next) X(J_CYCLER, reset) X(J_CYCLER, current)
+    X(J_LOOP, cycle) X(J_LOOP, changed) X(J_CYCLER, next) X(J_CYCLER, reset)
 
 enum jmethod {
 #define X(type, name) type##_##name,

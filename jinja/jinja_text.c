@@ -54,8 +54,7 @@ static void split_space(struct jinja_ctx *c, struct jlist *l, const struct jstr 
             continue;
         }
         if (max >= 0 && l->n >= (uint64_t)max) {
-            struct jstr *rest = jstr_sub(c, s, from, s->n);
-            jlist_push(c, l, jval_str(jinja_strip(c, rest, jval_none(), false, true)));
+            jlist_push(c, l, jval_str(jstr_sub(c, s, from, s->n)));
             return;
         }
         while (at < s->n && !jinja_space(jstr_char(s, at, &k)))
@@ -79,8 +78,8 @@ static void split_space_right(struct jinja_ctx *c, struct jlist *l, const struct
     split_space(c, all, s, -1);
     uint32_t first = max >= 0 && all->n > (uint64_t)max ? all->n - (uint32_t)max : 0;
     if (first) { /* what lies before the last `max` stays one */
-        const struct jstr *begin = all->v[0].s, *end = all->v[first - 1].s;
-        jlist_push(c, l, jval_str(jstr_sub(c, s, (size_t)(begin->s - s->s), (size_t)(end->s + end->n - s->s))));
+        const struct jstr *end = all->v[first - 1].s;
+        jlist_push(c, l, jval_str(jstr_sub(c, s, 0, (size_t)(end->s + end->n - s->s))));
     }
     for (uint32_t i = first; i < all->n; i++)
         jlist_push(c, l, all->v[i]);

@@ -41,20 +41,15 @@ static int put(void *user, const char *s, size_t n, bool data)
     return rc ? rc : add(t, s, n);
 }
 
-static int render(const char *text, size_t n, const json_t *own, const json_t *data, struct text *to, struct err *e)
+static int render(const struct jinja *t, const json_t *own, const json_t *data, struct text *to, struct err *e)
 {
     static const struct tm now = { .tm_year = 125, .tm_mon = 7, .tm_mday = 1, .tm_wday = 5, .tm_yday = 212 };
     static const char *const roles[] = { "system", "user", "assistant", "tool", "developer", NULL };
     struct jinja_opts o = { .own = own, .data = data, .roles = roles, .now = &now };
-    struct jinja *t;
-    int rc = jinja_parse(text, n, &t, e);
+    int rc = jinja_render(t, &o, put, to, e);
     if (rc)
         return rc;
-    rc = jinja_render(t, &o, put, to, e);
-    if (!rc)
-        rc = to->marks && to->in_data ? add(to, "⟧", 3) : add(to, "", 0);
-    jinja_free(t);
-    return rc;
+    return to->marks && to->in_data ? add(to, "⟧", 3) : add(to, "", 0);
 }
 
 static int answer_lines(void)
@@ -62,6 +57,8 @@ static int answer_lines(void)
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
+    json_t *last = NULL; /* the text of t */
+    struct jinja *t = NULL;
     while ((n = getline(&line, &cap, stdin)) > 0) {
         json_t *in = json_read(line, (size_t)n, JSON_ALLOW_NUL, NULL, NULL), *template = json_object_get(in, "template");
         struct text to = { .marks = json_is_true(json_object_get(in, "marks")) };
@@ -69,11 +66,20 @@ static int answer_lines(void)
         if (!json_is_string(template)) {
             fprintf(stderr, "jinja: a line is an object with a string 'template', not %.100s\n", line);
             json_decref(in);
+            json_decref(last);
+            jinja_free(t);
             free(line);
             return 1;
         }
-        int rc = render(json_string_value(template), json_string_length(template), json_object_get(in, "own"),
-                        json_object_get(in, "data"), &to, &e);
+        int rc = 0;
+        if (!t || !json_equal(last, template)) {
+            jinja_free(t);
+            json_decref(last);
+            last = json_incref(template);
+            rc = jinja_parse(json_string_value(template), json_string_length(template), &t, &e);
+        }
+        if (!rc)
+            rc = render(t, json_object_get(in, "own"), json_object_get(in, "data"), &to, &e);
         json_t *out = rc ? json_pack("{s:s, s:b}", "error", e.msg, "raised", rc == -EPERM)
                          : json_pack("{s:s%}", "text", to.s, to.n);
         if (!out) /* not UTF-8 */
@@ -86,6 +92,8 @@ static int answer_lines(void)
         json_decref(in);
         free(to.s);
     }
+    json_decref(last);
+    jinja_free(t);
     free(line);
     return 0;
 }
@@ -121,8 +129,13 @@ static int render_file(const char *path, const char *context, bool marks, int ti
     } else if (json) {
         uint64_t from = clock_ns();
         for (int i = 0; i < times; i++) {
+            struct jinja *t;
             to.n = 0;
-            if ((rc = render(text, n, NULL, data, &to, &e)))
+            if ((rc = jinja_parse(text, n, &t, &e)))
+                break;
+            rc = render(t, NULL, data, &to, &e);
+            jinja_free(t);
+            if (rc)
                 break;
         }
         if (rc)
