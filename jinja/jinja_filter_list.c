@@ -249,7 +249,7 @@ static struct jargs rest(const struct jargs *a, uint32_t skip)
 {
     struct jargs r = *a;
     skip = MIN(skip, a->n);
-    r.v += skip;
+    r.v = skip ? r.v + skip : r.v;
     r.n -= skip;
     r.used = 0;
     return r;

@@ -96,7 +96,7 @@ struct jdict *jdict_new(struct jinja_ctx *c, uint32_t cap)
     struct jdict *d = jinja_alloc(c, sizeof *d);
     d->cap = cap;
     d->k = cap ? (struct jval *)jinja_alloc_bytes(c, 2 * cap * sizeof *d->k) : NULL;
-    d->v = d->k + cap;
+    d->v = cap ? d->k + cap : NULL;
     return d;
 }
 
