@@ -97,37 +97,53 @@ static void name_model(struct engine *eng, const char *path)
     eng->info.weights = eng->weights_name;
 }
 
-static void token_text(const struct engine *eng, int32_t id, struct tok_buf *out)
+/* Appends the token's text and a NUL. */
+static int token_text(const struct engine *eng, int32_t id, struct tok_buf *out, struct err *e)
 {
-    if (eng->tok && id >= 0 && tok_piece(eng->tok, id, TOK_SHOW_SPECIAL, out, NULL))
-        out->n = 0;
-    if (tok_buf_add(out, "", 1))
-        out->n = 0;
+    int rc = eng->tok && id >= 0 ? tok_piece(eng->tok, id, TOK_SHOW_SPECIAL, out, e) : 0;
+    return rc == 0 && tok_buf_add(out, "", 1) ? err_set(e, -ENOMEM, "engine: out of memory") : rc;
 }
 
-/* A template with other marks than the known formats is interpreted; where that cannot be, the guess stays. */
-static void open_chat_template(struct engine *eng)
+static bool is_chatml(enum chat_format f)
+{
+    return f == CHAT_CHATML || f == CHAT_QWEN3 || f == CHAT_QWEN3_THINKING || f == CHAT_QWEN3_CODER || f == CHAT_QWEN35;
+}
+
+/* A template with other marks than the known formats is interpreted, and so is one that has ChatML's and says something
+ * else; where that cannot be, the format that was detected stays. */
+static int open_chat_template(struct engine *eng, struct err *e)
 {
     static const char key[] = "tokenizer.chat_template";
     struct gguf_str text = { "", 0 };
     struct tok_buf bos = { 0 }, eos = { 0 };
-    struct err e = { 0 };
+    struct err why = { 0 };
+    bool replaces = false;
     chat_template_detect(eng->gguf, &eng->chat);
     gguf_get_str(eng->gguf, key, &text, NULL);
-    if (!eng->chat.guessed || !text.len)
-        return;
-    token_text(eng, eng->tok ? tok_bos(eng->tok) : -1, &bos);
-    token_text(eng, eng->tok ? tok_eos(eng->tok) : -1, &eos);
-    if (chat_file_open(text.s, text.len, bos.n ? bos.s : "", eos.n ? eos.s : "", eng->tok && tok_add_bos(eng->tok),
-                       &eng->chat_file, &e)) {
-        log_warn(ENGINE, "%s: %s: %s; conversations are written in the %s format instead", gguf_path(eng->gguf), key, e.msg,
-                 chat_format_info(eng->chat.format)->name);
-    } else {
-        eng->chat.file = eng->chat_file;
-        eng->chat.guessed = false;
+    if (!text.len || !(eng->chat.guessed || is_chatml(eng->chat.format)))
+        return 0;
+    int rc = token_text(eng, eng->tok ? tok_bos(eng->tok) : -1, &bos, e);
+    if (!rc)
+        rc = token_text(eng, eng->tok ? tok_eos(eng->tok) : -1, &eos, e);
+    if (!rc) {
+        rc = chat_file_open(text.s, text.len, bos.s, eos.s, eng->tok && tok_add_bos(eng->tok), &eng->chat_file, &why);
+        if (!rc && !(replaces = eng->chat.guessed))
+            rc = chat_file_replaces(eng->chat_file, &eng->chat, &replaces, &why);
+        if (rc == -ENOMEM) {
+            err_set(e, rc, "%s", why.msg);
+        } else if (rc) {
+            if (eng->chat.guessed)
+                log_warn(ENGINE, "%s: %s: %s; conversations are written in the %s format instead", gguf_path(eng->gguf), key,
+                         why.msg, chat_format_info(eng->chat.format)->name);
+            rc = 0;
+        } else if (replaces) {
+            eng->chat.file = eng->chat_file;
+            eng->chat.guessed = false;
+        }
     }
     tok_buf_finish(&bos);
     tok_buf_finish(&eos);
+    return rc;
 }
 
 static int open_file(struct engine *eng, const char *path, struct err *e)
@@ -140,9 +156,8 @@ static int open_file(struct engine *eng, const char *path, struct err *e)
     name_model(eng, path);
     if (tok_create(eng->gguf, &eng->tok, &eng->tok_err))
         log_info(ENGINE, "no text: %s", eng->tok_err.msg);
-    open_chat_template(eng);
     eng->info.has_vocab = eng->tok != NULL;
-    return 0;
+    return open_chat_template(eng, e);
 }
 
 static void describe_model(struct engine *eng)

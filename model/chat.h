@@ -146,6 +146,11 @@ int chat_file_open(const char *text, size_t n, const char *bos, const char *eos,
                    struct err *e);
 void chat_file_close(struct chat_file *f); /* NULL is fine */
 
+/* Many templates have ChatML's marks and are none of the formats with them: other first words, thoughts that always begin.
+ * *replaces: the template renders a plain conversation in another way than the format that was detected, or one with tools
+ * whose calls can be read. One that does not speak of tools replaces no format: those can offer them. 0 or -ENOMEM. */
+int chat_file_replaces(const struct chat_file *f, const struct chat_template *detected, bool *replaces, struct err *e);
+
 /* Whether the prompt that chat_render makes ends inside the reasoning, so that the output begins with it and
  * think_begin will not appear. */
 bool chat_prompt_opens_thinking(const struct chat_template *tpl, const struct chat_opts *opts);

@@ -207,6 +207,7 @@ struct trial {
     struct tok_buf text;
     int rc;
     struct err e;
+    bool no_memory; /* in any of them: what was found says nothing then */
 };
 
 /* Renders; the text is in t->text. */
@@ -214,9 +215,11 @@ static void try(struct trial *t, const struct chat_msg *m, size_t n, const char 
 {
     struct chat_out o = { .b = &t->text, .e = &t->e, .msg = m, .n = n, .opts = opts };
     t->text.n = 0;
+    bool no_memory = false;
     if (tools)
-        o.tools = json_read(tools, strlen(tools), 0, NULL, NULL);
-    t->rc = run(&o, t->f, &t->e);
+        o.tools = json_read(tools, strlen(tools), 0, NULL, &no_memory);
+    t->rc = no_memory ? -ENOMEM : run(&o, t->f, &t->e);
+    t->no_memory |= t->rc == -ENOMEM;
     json_decref(o.tools);
 }
 
@@ -306,8 +309,8 @@ static void try_thinking(struct trial *t, struct chat_file *f, const char *text,
         try(t, &ask, 1, NULL, &(struct chat_opts){ .thinking = (enum chat_thinking)i, .add_generation_prompt = true });
         struct chat_span s = chat_trim((struct chat_span){ t->text.s, t->rc ? 0 : t->text.n });
         f->opens_thinking[i] = s.n >= 7 && memcmp(s.s + s.n - 7, "<think>", 7) == 0;
-        if (!t->rc)
-            tok_buf_add(&by[i], t->text.s, t->text.n);
+        if (!t->rc && tok_buf_add(&by[i], t->text.s, t->text.n))
+            t->no_memory = true;
     }
     f->info.can_toggle = by[1].n != by[2].n || (by[1].n && memcmp(by[1].s, by[2].s, by[1].n) != 0);
     for (int i = 0; i < 3; i++)
@@ -325,7 +328,7 @@ static int try_out(struct chat_file *f, const char *text, size_t n, struct err *
     }
     int rc = 0;
     if (!says(&t, needle[0]))
-        rc = err_set(e, t.rc == -ENOMEM ? -ENOMEM : -EINVAL, "chat: the file's template does not say what the user said%s%s",
+        rc = err_set(e, -EINVAL, "chat: the file's template does not say what the user said%s%s",
                      t.rc ? ": " : "", t.rc ? t.e.msg : "");
     if (!rc) {
         try_places(&t, f);
@@ -333,7 +336,39 @@ static int try_out(struct chat_file *f, const char *text, size_t n, struct err *
         try_thinking(&t, f, text, n);
     }
     tok_buf_finish(&t.text);
-    return rc;
+    return t.no_memory ? err_set(e, -ENOMEM, "chat: out of memory for the file's template") : rc;
+}
+
+/* *differs: by the template and by the detected format it is not the same. 0 or -ENOMEM. */
+static int compare(const struct chat_file *f, const struct chat_template *detected, const struct chat_msg *m, size_t n,
+                   const struct chat_opts *opts, bool *differ)
+{
+    struct chat_template own = { .file = f };
+    struct tok_buf a = { 0 }, b = { 0 };
+    int rc_a = chat_render(&own, m, n, opts, &a, NULL), rc_b = chat_render(detected, m, n, opts, &b, NULL);
+    *differ |= rc_a || rc_b || a.n != b.n || (a.n && memcmp(a.s, b.s, a.n) != 0);
+    tok_buf_finish(&a);
+    tok_buf_finish(&b);
+    return rc_a == -ENOMEM || rc_b == -ENOMEM ? -ENOMEM : 0;
+}
+
+int chat_file_replaces(const struct chat_file *f, const struct chat_template *detected, bool *replaces, struct err *e)
+{
+    const struct chat_msg m[] = { { .role = "system", .content = "Be brief." }, { .role = "user", .content = "Hello" },
+                                  { .role = "assistant", .content = "Hi." }, { .role = "user", .content = "And now?" } };
+    const struct chat_opts tools = { .add_generation_prompt = true,
+                                     .tools = "[{\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": "
+                                              "\"The time\", \"parameters\": {\"type\": \"object\", \"properties\": {\"zone\": "
+                                              "{\"type\": \"string\"}}}}}]" };
+    *replaces = false;
+    if (!f->tools)
+        return 0;
+    int rc = compare(f, detected, m, 4, &asks, replaces);
+    if (!rc)
+        rc = compare(f, detected, m + 1, 1, &asks, replaces);
+    if (!rc && f->info.calls != CHAT_CALL_NONE)
+        rc = compare(f, detected, m, 2, &tools, replaces);
+    return rc ? err_set(e, rc, "chat: out of memory for the file's template") : 0;
 }
 
 int chat_file_open(const char *text, size_t n, const char *bos, const char *eos, bool adds_bos, struct chat_file **out,
