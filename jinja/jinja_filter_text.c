@@ -193,8 +193,9 @@ static struct jval f_urlencode(struct jinja_ctx *c, struct jval v, struct jargs 
 /* A str as Python's int() and float() read it; false: it is none. */
 static bool parse_number(struct jinja_ctx *c, const struct jstr *s, int base, int64_t *i, double *f)
 {
-    char *z = jstr_z(c, jinja_strip(c, s, jval_none(), true, true)), *end;
-    if (!*z || strchr(z, '_') || (f && strpbrk(z, "xXpP")))
+    s = jinja_strip(c, s, jval_none(), true, true);
+    char *z = jstr_z(c, s), *end;
+    if (!s->n || strlen(z) != s->n || strchr(z, '_') || (f && strpbrk(z, "xXpP")) || base < 0 || base == 1 || base > 36)
         return false;
     errno = 0;
     if (i)
@@ -214,7 +215,7 @@ static struct jval f_int(struct jinja_ctx *c, struct jval v, struct jargs *a)
         jval_undefined_fail(c, v);
     if (jval_as_int(v, &i))
         return jval_int(i);
-    if (v.t == J_STR && parse_number(c, v.s, (int)base, &i, NULL))
+    if (v.t == J_STR && base <= 36 && parse_number(c, v.s, (int)MAX(base, -1), &i, NULL))
         return jval_int(i);
     if (!(v.t == J_FLOAT || (v.t == J_STR && parse_number(c, v.s, 10, NULL, &f))))
         return otherwise;
