@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "engine/chat_text.h"
 #include "engine/engine.h"
+#include "model/gguf_write.h"
 #include "tests/unit/tiny_model.h"
 
 static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"now\",\"description\":\"The time\"}}]";
@@ -179,6 +181,55 @@ START_TEST(refusals_have_reasons)
 }
 END_TEST
 
+/* A file that has this template and nothing else. */
+static struct engine *with_template(const char *text)
+{
+    char path[] = "/tmp/zinc-chat-XXXXXX";
+    struct gguf_writer *w;
+    struct engine *eng;
+    struct err e = { 0 };
+    int fd = mkstemp(path);
+    ck_assert(fd >= 0 && close(fd) == 0 && gguf_writer_create(path, &w, NULL) == 0);
+    gguf_put_str(w, "general.architecture", "llama");
+    gguf_put_str(w, "tokenizer.chat_template", text);
+    ck_assert(gguf_writer_begin(w, NULL) == 0 && gguf_writer_finish(w, NULL) == 0);
+    gguf_writer_destroy(w);
+    ck_assert_msg(engine_open_vocab(path, &eng, &e) == 0, "%s", e.msg);
+    unlink(path);
+    return eng;
+}
+
+#define CHATML(more)                                                                                                   \
+    "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}"                                             \
+    "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}" more                             \
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
+START_TEST(a_template_that_no_format_has_is_interpreted)
+{
+    static const struct {
+        const char *text, *name;
+        bool guessed;
+    } cases[] = { { "{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %}", "the file's own template", false },
+                  { "{% for m in messages %}{{ m.content }}", "chatml", true },
+                  { CHATML(""), "chatml", false },
+                  { CHATML("Answer me."), "the file's own template", false },
+                  { CHATML("{% broken"), "chatml", false } };
+    struct engine *eng = with_template(cases[_i].text);
+    struct tok_buf out = { 0 };
+    struct tok_spans spans = { 0 };
+    bool guessed;
+    ck_assert_str_eq(engine_chat_format(eng, &guessed), cases[_i].name);
+    ck_assert(guessed == cases[_i].guessed);
+    ck_assert_int_eq(engine_chat_text(eng, plain, 1, -1, &out, &spans, NULL), 0);
+    ck_assert_uint_ge(spans.n, 1);
+    struct tok_span last = spans.s[spans.n - 1];
+    ck_assert(last.len == 3 && memcmp(out.s + last.off, "One", 3) == 0);
+    tok_buf_finish(&out);
+    tok_spans_finish(&spans);
+    engine_close(eng);
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -186,6 +237,7 @@ int main(void)
     TCase *t = tcase_create("engine_chat");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, boundaries_are_where_messages_begin, 0, 5);
+    tcase_add_loop_test(t, a_template_that_no_format_has_is_interpreted, 0, 5);
     tcase_add_loop_test(t, calls_and_results_are_in_the_prompt, 0, 3);
     tcase_add_loop_test(t, marks_in_what_is_said_stay_text, 0, 7);
     tcase_add_test(t, effort_is_one_of_three);
