@@ -127,7 +127,8 @@ struct jval jinja_slice(struct jinja_ctx *c, struct jval obj, struct jval from, 
 
 /* ---- arithmetic ---- */
 
-static __attribute__((cold, noreturn)) void no_operation(struct jinja_ctx *c, const char *op, struct jval a, struct jval b)
+static __attribute__((cold, noreturn)) void no_operation(struct jinja_ctx *c, const char *op, struct jval a,
+                                                          struct jval b)
 {
     if (a.t == J_UNDEFINED || b.t == J_UNDEFINED)
         jval_undefined_fail(c, a.t == J_UNDEFINED ? a : b);

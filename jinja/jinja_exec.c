@@ -204,7 +204,8 @@ static uint32_t bind_params(struct jinja_ctx *c, const struct jmacro *m, struct 
 static void bind_rest(struct jinja_ctx *c, const struct jmacro *m, struct jscope *s, struct jargs *a, uint32_t n)
 {
     if (m->node->op & JM_CALLER)
-        jscope_set(c, s, c->t->caller, jargs_get(c, a, UINT32_MAX, "caller", jval_undefined(&c->t->caller->str, J_UNDEFINED)));
+        jscope_set(c, s, c->t->caller,
+                   jargs_get(c, a, UINT32_MAX, "caller", jval_undefined(&c->t->caller->str, J_UNDEFINED)));
     if (m->node->op & JM_VARARGS) {
         struct jlist *rest = jlist_new(c, 0, J_KIND_TUPLE);
         for (uint32_t i = n; i < a->n; i++)

@@ -195,7 +195,8 @@ static bool parse_number(struct jinja_ctx *c, const struct jstr *s, int base, in
 {
     s = jinja_strip(c, s, jval_none(), true, true);
     char *z = jstr_z(c, s), *end;
-    if (!s->n || strlen(z) != s->n || strchr(z, '_') || (f && strpbrk(z, "xXpP")) || base < 0 || base == 1 || base > 36)
+    if (!s->n || strlen(z) != s->n || strchr(z, '_') || (f && strpbrk(z, "xXpP")) || base < 0 || base == 1 ||
+        base > 36)
         return false;
     errno = 0;
     if (i)

@@ -1,5 +1,5 @@
-/* '%s' % args and '{}'.format(args): the conversions that text needs (Python's library reference, "printf-style String
- * Formatting" and "Format String Syntax"). */
+/* '%s' % args and '{}'.format(args): the conversions that text needs (Python's library reference, "printf-style
+ * String Formatting" and "Format String Syntax"). */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* jinja/jinja_impl.h: inside the interpreter; for this folder only.
  *
- * Memory comes from an arena that ends with the template or with the rendering; nothing in it is freed by itself. What
- * fails leaves by jinja_fail, a jump to where the public function began. */
+ * Memory comes from an arena that ends with the template or with the rendering; nothing in it is freed by itself.
+ * What fails leaves by jinja_fail, a jump to where the public function began. */
 #ifndef ZINC_JINJA_JINJA_IMPL_H
 #define ZINC_JINJA_JINJA_IMPL_H
 
@@ -35,7 +35,8 @@ struct jinja_ctx {
 
 enum { JINJA_MAX_DEPTH = 600, JINJA_MAX_MACROS = 100 };
 
-__attribute__((cold, noreturn, format(printf, 3, 4))) void jinja_fail(struct jinja_ctx *c, int rc, const char *fmt, ...);
+__attribute__((cold, noreturn, format(printf, 3, 4))) void jinja_fail(struct jinja_ctx *c, int rc, const char *fmt,
+                                                                      ...);
 __attribute__((malloc)) void *jinja_alloc(struct jinja_ctx *c, size_t n); /* zeroed, aligned to 16 */
 char *jinja_alloc_bytes(struct jinja_ctx *c, size_t n);                   /* neither */
 void jinja_release(struct jinja_ctx *c);
@@ -75,7 +76,7 @@ size_t jstr_offset(const struct jstr *s, size_t from, size_t n_chars);    /* of 
 uint32_t jstr_char(const struct jstr *s, size_t at, size_t *n);           /* code point; *n: its bytes */
 const char *jstr_find(const struct jstr *s, size_t from, const struct jstr *what);
 char *jstr_z(struct jinja_ctx *c, const struct jstr *s);                  /* terminated */
-bool jinja_space(uint32_t cp);                                            /* Python's str.isspace, for one character */
+bool jinja_space(uint32_t cp); /* Python's str.isspace, for one character */
 
 /* A string that is being made. */
 struct jout {
@@ -99,8 +100,8 @@ static inline enum jorigin jstr_origin_at(const struct jstr *s, size_t at)
 /* ---- values ---- */
 
 enum jtype {
-    J_UNDEFINED, J_NONE, J_BOOL, J_INT, J_FLOAT, J_STR, J_LIST, J_DICT, J_NAMESPACE, J_MACRO, J_FUNCTION, J_METHOD, J_LOOP,
-    J_CYCLER, J_JOINER,
+    J_UNDEFINED, J_NONE, J_BOOL, J_INT, J_FLOAT, J_STR, J_LIST, J_DICT, J_NAMESPACE, J_MACRO, J_FUNCTION, J_METHOD,
+    J_LOOP, J_CYCLER, J_JOINER,
 };
 
 struct jval {
@@ -231,13 +232,13 @@ struct jval jmacro_call(struct jinja_ctx *c, struct jmacro *m, struct jargs *a);
 /* What methods and filters share. */
 struct jval jinja_split(struct jinja_ctx *c, const struct jstr *s, const struct jstr *sep, int64_t max, bool from_right);
 const struct jstr *jinja_strip(struct jinja_ctx *c, const struct jstr *s, struct jval chars, bool left, bool right);
-const struct jstr *jinja_replace(struct jinja_ctx *c, const struct jstr *s, const struct jstr *old, const struct jstr *by,
-                                 int64_t max);
+const struct jstr *jinja_replace(struct jinja_ctx *c, const struct jstr *s, const struct jstr *old,
+                                 const struct jstr *by, int64_t max);
 enum jcase { J_UPPER, J_LOWER, J_TITLE, J_CAPITALIZE, J_TITLE_FILTER, J_SWAP };
 const struct jstr *jinja_case(struct jinja_ctx *c, const struct jstr *s, enum jcase how);
 const struct jstr *jinja_escape(struct jinja_ctx *c, const struct jstr *s);
 const struct jstr *jinja_percent(struct jinja_ctx *c, const struct jstr *format, struct jval args); /* '%s' % args */
-const struct jstr *jinja_format(struct jinja_ctx *c, const struct jstr *format, struct jargs *a);   /* '{}'.format() */
+const struct jstr *jinja_format(struct jinja_ctx *c, const struct jstr *format, struct jargs *a); /* '{}'.format() */
 struct jval jinja_tojson(struct jinja_ctx *c, struct jval v, struct jargs *a);
 struct jval jinja_binary(struct jinja_ctx *c, int op, struct jval a, struct jval b);
 struct jval jinja_attr_path(struct jinja_ctx *c, struct jval v, struct jval path); /* map(attribute='a.b.0') */
@@ -248,12 +249,12 @@ struct jval jinja_fold(struct jinja_ctx *c, struct jval v); /* strings in lower 
 
 enum jnode_kind {
     /* expressions */
-    JN_CONST, JN_NAME, JN_LIST, JN_TUPLE, JN_DICT, JN_ATTR, JN_ITEM, JN_SLICE, JN_CALL, JN_FILTER, JN_TEST, JN_NOT, JN_NEG,
-    JN_POS, JN_AND, JN_OR, JN_BINARY, JN_CONCAT, JN_COMPARE, JN_COND,
+    JN_CONST, JN_NAME, JN_LIST, JN_TUPLE, JN_DICT, JN_ATTR, JN_ITEM, JN_SLICE, JN_CALL, JN_FILTER, JN_TEST, JN_NOT,
+    JN_NEG, JN_POS, JN_AND, JN_OR, JN_BINARY, JN_CONCAT, JN_COMPARE, JN_COND,
     JN_ARG, /* of a call or a list: a the value; op: 0 plain, 1 by name, 2 *, 3 ** */
     /* statements */
-    JS_TEXT, JS_PRINT, JS_IF, JS_FOR, JS_SET, JS_SET_BLOCK, JS_MACRO, JS_CALL, JS_FILTER, JS_WITH, JS_BREAK, JS_CONTINUE,
-    JS_SCOPE,
+    JS_TEXT, JS_PRINT, JS_IF, JS_FOR, JS_SET, JS_SET_BLOCK, JS_MACRO, JS_CALL, JS_FILTER, JS_WITH, JS_BREAK,
+    JS_CONTINUE, JS_SCOPE,
 };
 
 struct jname; /* an interned name */
@@ -289,7 +290,8 @@ struct jinja {
 /* ---- tokens ---- */
 
 enum jtoken_kind {
-    JT_TEXT, JT_VAR_BEGIN, JT_VAR_END, JT_BLOCK_BEGIN, JT_BLOCK_END, JT_NAME, JT_STRING, JT_INT, JT_FLOAT, JT_OP, JT_END,
+    JT_TEXT, JT_VAR_BEGIN, JT_VAR_END, JT_BLOCK_BEGIN, JT_BLOCK_END, JT_NAME, JT_STRING, JT_INT, JT_FLOAT, JT_OP,
+    JT_END,
 };
 enum jop {
     JO_ADD = 1, JO_SUB, JO_DIV, JO_FLOORDIV, JO_MUL, JO_MOD, JO_POW, JO_TILDE, JO_LBRACKET, JO_RBRACKET, JO_LPAREN,

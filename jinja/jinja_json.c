@@ -1,4 +1,5 @@
-/* tojson as transformers has it: Python's json.dumps without ASCII escapes and HTML escapes, by default with ", " and ": ". */
+/* tojson as transformers has it: Python's json.dumps without ASCII escapes and HTML escapes, by default with ", "
+ * and ": ". */
 #include <math.h>
 #include <stdio.h>
 
@@ -42,7 +43,8 @@ static void string(struct dump *d, const struct jstr *s)
         if (p)
             snprintf(esc, sizeof esc, "\\%c", *p);
         else if (cp >= 0x10000 && d->ascii)
-            snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + ((cp - 0x10000) & 0x3ff));
+            snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
+                     0xdc00 + ((cp - 0x10000) & 0x3ff));
         else if (cp < 0x20 || (cp >= 0x7f && d->ascii && cp != 0x7f))
             snprintf(esc, sizeof esc, "\\u%04x", cp);
         else

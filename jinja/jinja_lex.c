@@ -1,7 +1,7 @@
-/* A template's text as tokens, with Jinja's rules for white space (templates documentation, "Whitespace Control"; the
- * lexer of Jinja 3.1 for their exact reach): line ends become \n, one at the end of the text is dropped, a tag that is
- * first in its line takes the white space before it (lstrip_blocks), a block's or comment's end takes one line end behind
- * it (trim_blocks), - takes all white space on its side and + keeps it. */
+/* A template's text as tokens, with Jinja's rules for white space (templates documentation, "Whitespace Control";
+ * the lexer of Jinja 3.1 for their exact reach): line ends become \n, one at the end of the text is dropped, a tag
+ * that is first in its line takes the white space before it (lstrip_blocks), a block's or comment's end takes one
+ * line end behind it (trim_blocks), - takes all white space on its side and + keeps it. */
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -246,7 +246,8 @@ static void number(struct lexer *l)
         if (base == 10 && ch == '.' && !real && i + 1 < l->n && is_digit(l->s[i + 1])) {
             real = digit = true;
         } else if (base == 10 && (ch | 32) == 'e' && i + 1 < l->n &&
-                   (is_digit(l->s[i + 1]) || ((l->s[i + 1] == '+' || l->s[i + 1] == '-') && i + 2 < l->n && is_digit(l->s[i + 2])))) {
+                   (is_digit(l->s[i + 1]) ||
+                    ((l->s[i + 1] == '+' || l->s[i + 1] == '-') && i + 2 < l->n && is_digit(l->s[i + 2])))) {
             real = true;
             text[n++] = 'e';
             if (!is_digit(l->s[i + 1]) && n < sizeof text - 1)
@@ -313,7 +314,8 @@ static void inside(struct lexer *l, const char *close, bool trims)
         if (l->at >= l->n)
             jinja_fail(l->c, -EINVAL, "a tag has no end; close it with %s", close);
         char ch = l->s[l->at], sign = 0;
-        if (!l->n_open && (ch == '-' || (ch == '+' && trims)) && l->n - l->at >= 3 && memcmp(l->s + l->at + 1, close, 2) == 0)
+        if (!l->n_open && (ch == '-' || (ch == '+' && trims)) && l->n - l->at >= 3 &&
+            memcmp(l->s + l->at + 1, close, 2) == 0)
             sign = ch;
         if (!l->n_open && (sign || here(l, close))) {
             add(l, trims ? JT_BLOCK_END : JT_VAR_END, close, 2);

@@ -1,5 +1,5 @@
-/* Methods of str, list and dict, by Python's names, and of loop and cycler. What Python has and is not here has a name, so
- * that it is refused when it is called and hides no key of a dict. */
+/* Methods of str, list and dict, by Python's names, and of loop and cycler. What Python has and is not here has a
+ * name, so that it is refused when it is called and hides no key of a dict. */
 #include "jinja/jinja_impl.h"
 
 /* X(type, name) */
@@ -69,7 +69,7 @@ static bool ends_or_begins(struct jinja_ctx *c, const struct jstr *s, struct jva
 {
     if (with.t == J_LIST && with.l->kind == J_KIND_TUPLE) {
         for (uint32_t i = 0; i < with.l->n; i++)
-            if (ends_or_begins(c, s, want_str(c, with.l->v[i], what)->n ? with.l->v[i] : jval_str(jstr_lit(c, "")), end, what))
+            if (ends_or_begins(c, s, jval_str(want_str(c, with.l->v[i], what)), end, what))
                 return true;
         return false;
     }

@@ -339,8 +339,10 @@ static struct jnode *parse_statement(struct jparser *p)
 static bool ends_block(const struct jparser *p)
 {
     const struct jtoken *t = p->at + 1;
-    return t->kind == JT_NAME && ((t->n > 3 && memcmp(t->s, "end", 3) == 0) || (t->n == 4 && memcmp(t->s, "else", 4) == 0) ||
-                                  (t->n == 4 && memcmp(t->s, "elif", 4) == 0));
+    if (t->kind != JT_NAME)
+        return false;
+    return (t->n > 3 && memcmp(t->s, "end", 3) == 0) ||
+           (t->n == 4 && (memcmp(t->s, "else", 4) == 0 || memcmp(t->s, "elif", 4) == 0));
 }
 
 /* Statements up to the end, or to a tag that ends a block, behind whose opening bytes it stands then. */

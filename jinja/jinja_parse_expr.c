@@ -1,5 +1,5 @@
-/* Expressions: the precedences of Jinja 3.1's parser, loosest first: if/else, or, and, not, comparisons, + -, ~, * / // %,
- * **, unary + -, then . [] () and filters and tests. */
+/* Expressions: the precedences of Jinja 3.1's parser, loosest first: if/else, or, and, not, comparisons, + -, ~, *
+ * / // %, **, unary + -, then . [] () and filters and tests. */
 #include "jinja/jinja_impl.h"
 
 static struct jnode *parse_or(struct jparser *p);

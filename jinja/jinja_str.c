@@ -4,7 +4,8 @@
 
 #include "jinja/jinja_impl.h"
 
-/* Room where strings grow at the end. Bytes that a string has are never changed: whose end is `used` may go on there. */
+/* Room where strings grow at the end. Bytes that a string has are never changed: whose end is `used` may go on
+ * there. */
 struct jbuf {
     char *s;
     uint8_t *mask;
@@ -142,7 +143,8 @@ static struct jbuf *buf_new(struct jinja_ctx *c, size_t cap)
     return b;
 }
 
-static void buf_add(struct jinja_ctx *c, struct jbuf *b, const char *s, size_t n, const uint8_t *mask, enum jorigin origin)
+static void buf_add(struct jinja_ctx *c, struct jbuf *b, const char *s, size_t n, const uint8_t *mask,
+                    enum jorigin origin)
 {
     jinja_step(c, n / 64);
     if (!n)

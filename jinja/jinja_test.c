@@ -55,8 +55,10 @@ static bool same(struct jval a, struct jval b)
 {
     if (a.t != b.t)
         return false;
-    return a.t == J_BOOL ? a.b == b.b : a.t == J_NONE || (a.t == J_INT && a.i == b.i) || (a.t >= J_STR && a.m == b.m) ||
-                                            (a.t == J_STR && jstr_eq(a.s, b.s));
+    if (a.t == J_BOOL)
+        return a.b == b.b;
+    return a.t == J_NONE || (a.t == J_INT && a.i == b.i) || (a.t >= J_STR && a.m == b.m) ||
+           (a.t == J_STR && jstr_eq(a.s, b.s));
 }
 
 TEST(defined, v.t != J_UNDEFINED)

@@ -120,8 +120,8 @@ struct jval jinja_split(struct jinja_ctx *c, const struct jstr *s, const struct 
     return jval_list(l);
 }
 
-const struct jstr *jinja_replace(struct jinja_ctx *c, const struct jstr *s, const struct jstr *old, const struct jstr *by,
-                                 int64_t max)
+const struct jstr *jinja_replace(struct jinja_ctx *c, const struct jstr *s, const struct jstr *old,
+                                 const struct jstr *by, int64_t max)
 {
     struct jout o = jout_begin();
     size_t at = 0;
@@ -155,8 +155,8 @@ static bool is_letter(uint32_t cp)
     return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LT;
 }
 
-/* Where jinja's title filter begins a word: behind white space and -([{< (its documentation names no more than that words
- * begin in upper case; the set is that of Jinja 3.1). */
+/* Where jinja's title filter begins a word: behind white space and -([{< (its documentation names no more than that
+ * words begin in upper case; the set is that of Jinja 3.1). */
 static bool begins_word(uint32_t before)
 {
     return jinja_space(before) || (before < 0x80 && before && strchr("-([{<", (int)before));
@@ -181,7 +181,7 @@ const struct jstr *jinja_case(struct jinja_ctx *c, const struct jstr *s, enum jc
         if (up && cp == 0xdf) /* the one letter of Latin that is two in upper case */
             jout_add(c, &o, how == J_UPPER ? "SS" : "Ss", 2, jstr_origin_at(s, i));
         else
-            jout_cp(c, &o, (uint32_t)(up ? utf8proc_toupper((utf8proc_int32_t)cp) : utf8proc_tolower((utf8proc_int32_t)cp)),
+            jout_cp(c, &o, up ? (uint32_t)utf8proc_toupper((int32_t)cp) : (uint32_t)utf8proc_tolower((int32_t)cp),
                     jstr_origin_at(s, i));
     }
     return jout_end(c, &o);
@@ -195,7 +195,12 @@ const struct jstr *jinja_escape(struct jinja_ctx *c, const struct jstr *s)
     jinja_step(c, s->n);
     for (size_t i = 0; i < s->n; i++) {
         char ch = s->s[i];
-        const char *e = ch == '&' ? "&amp;" : ch == '<' ? "&lt;" : ch == '>' ? "&gt;" : ch == '"' ? "&#34;" : ch == '\'' ? "&#39;" : NULL;
+        const char *e = ch == '&'    ? "&amp;"
+                        : ch == '<'  ? "&lt;"
+                        : ch == '>'  ? "&gt;"
+                        : ch == '"'  ? "&#34;"
+                        : ch == '\'' ? "&#39;"
+                                     : NULL;
         jout_add(c, &o, e ? e : s->s + i, e ? strlen(e) : 1, jstr_origin_at(s, i));
     }
     struct jstr *r = jout_end(c, &o);

@@ -67,7 +67,9 @@ static json_t *calls_json(struct chat_out *o, const struct chat_file *f, const s
         json_object_set_new(call, "id", text_json(c->id ? c->id : id));
         json_object_set_new(call, "type", json_string("function"));
         json_object_set_new(function, "name", text_json(c->name));
-        json_object_set_new(function, "arguments", args ? args : text_json(c->arguments && *c->arguments ? c->arguments : "{}"));
+        if (!args)
+            args = text_json(c->arguments && *c->arguments ? c->arguments : "{}");
+        json_object_set_new(function, "arguments", args);
         json_object_set_new(call, "function", function);
         json_array_append_new(list, call);
     }
@@ -237,11 +239,14 @@ static const struct chat_opts asks = { .add_generation_prompt = true };
 
 static void try_places(struct trial *t, struct chat_file *f)
 {
-    const struct chat_msg user = { .role = "user", .content = needle[0] }, other = { .role = "user", .content = needle[1] };
-    const struct chat_msg system = { .role = "system", .content = needle[1] }, answer = { .role = "assistant", .content = "A" };
+    const struct chat_msg user = { .role = "user", .content = needle[0] };
+    const struct chat_msg other = { .role = "user", .content = needle[1] };
+    const struct chat_msg system = { .role = "system", .content = needle[1] };
+    const struct chat_msg answer = { .role = "assistant", .content = "A" };
     const struct chat_call call = { "call00000", "weather", "{\"city\": \"Zeroth-needle\"}" };
     const struct chat_msg calls = { .role = "assistant", .calls = &call, .n_calls = 1 };
-    const struct chat_msg result = { .role = "tool", .content = needle[1], .name = "weather", .tool_call_id = "call00000" };
+    const struct chat_msg result = { .role = "tool", .content = needle[1], .name = "weather",
+                                     .tool_call_id = "call00000" };
     const struct chat_msg ask = { .role = "user", .content = "Q" };
     try(t, (struct chat_msg[]){ system, user }, 2, NULL, &asks);
     f->has.first_system = says_both(t);
@@ -271,7 +276,8 @@ static void try_calls(struct trial *t, struct chat_file *f)
 {
     static const char begin[] = "<tool_call>", end[] = "</tool_call>";
     const struct chat_call call = { "call00000", "weather", "{\"city\": \"Zeroth-needle\"}" };
-    const struct chat_msg m[] = { { .role = "user", .content = "Q" }, { .role = "assistant", .calls = &call, .n_calls = 1 } };
+    const struct chat_msg m[] = { { .role = "user", .content = "Q" },
+                                  { .role = "assistant", .calls = &call, .n_calls = 1 } };
     if (!f->has.calls)
         return;
     try(t, m, 2, NULL, &(struct chat_opts){ 0 });
@@ -377,7 +383,9 @@ int chat_file_open(const char *text, size_t n, const char *bos, const char *eos,
     struct chat_file *f = calloc(1, sizeof *f);
     if (!f)
         return err_set(e, -ENOMEM, "chat: out of memory");
-    *f = (struct chat_file){ .adds_bos = adds_bos, .info = { .name = "the file's own template" }, .reasoning_key = "reasoning_content" };
+    *f = (struct chat_file){ .adds_bos = adds_bos,
+                             .info = { .name = "the file's own template" },
+                             .reasoning_key = "reasoning_content" };
     snprintf(f->bos, sizeof f->bos, "%s", strlen(bos) < sizeof f->bos ? bos : "");
     int rc = jinja_parse(text, n, &f->template, e);
     if (!rc && !(f->own = json_pack("{s:s, s:s}", "bos_token", bos, "eos_token", eos)))

@@ -1,7 +1,8 @@
-/* Renders chat templates: build/jinja TEMPLATE CONTEXT.json prints what TEMPLATE makes of the object in CONTEXT.json
- * (messages, tools, add_generation_prompt, ..); --marks shows what came from the context between ⟦ and ⟧; --time N renders
- * N times and tells the time of one. build/jinja --lines reads a line {"template": text, "own": {..}, "data": {..}} after
- * the other and answers each with {"text": ..} or {"error": .., "raised": bool}: for tests that compare. */
+/* Renders chat templates: build/jinja TEMPLATE CONTEXT.json prints what TEMPLATE makes of the object in
+ * CONTEXT.json (messages, tools, add_generation_prompt, ..); --marks shows what came from the context between ⟦ and
+ * ⟧; --time N renders N times and tells the time of one. build/jinja --lines reads a line {"template": text, "own":
+ * {..}, "data": {..}} after the other and answers each with {"text": ..} or {"error": .., "raised": bool}: for
+ * tests that compare. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

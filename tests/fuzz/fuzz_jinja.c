@@ -1,8 +1,8 @@
 /* Fuzzes the interpreter of templates: the input is a template, and behind a line == perhaps JSON variables.
  *
- * What must hold: nothing crashes, limits are kept, an error has a line of text, and what came in as data is never put out
- * as the template's own. For that every string of the variables d and messages holds a character of the private use area,
- * and inputs that can write it themselves are left out.
+ * What must hold: nothing crashes, limits are kept, an error has a line of text, and what came in as data is never
+ * put out as the template's own. For that every string of the variables d and messages holds a character of the
+ * private use area, and inputs that can write it themselves are left out.
  *
  * fixed runs: 20000 */
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The file's own template: conversations of every order find a place in it, what is said stays text, calls and reasoning
- * are known by how it writes them, and it renders what the formats written in C render. Templates of released models are
- * looked for in ../shared/templates or $ZINC_SHARED/templates. */
+/* The file's own template: conversations of every order find a place in it, what is said stays text, calls and
+ * reasoning are known by how it writes them, and it renders what the formats written in C render. Templates of
+ * released models are looked for in ../shared/templates or $ZINC_SHARED/templates. */
 #include <dirent.h>
 
 #include "base/json.h"

@@ -1,5 +1,6 @@
-/* The interpreter by itself: which bytes are the template's own, what errors say, and that templates which loop, double or
- * recurse end in an error within their limits. What the language means is compared with jinja2 (test_jinja_peer.sh). */
+/* The interpreter by itself: which bytes are the template's own, what errors say, and that templates which loop,
+ * double or recurse end in an error within their limits. What the language means is compared with jinja2
+ * (test_jinja_peer.sh). */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
