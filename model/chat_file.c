@@ -154,15 +154,19 @@ static void drop_bos(struct chat_out *o, const struct chat_file *f, size_t from)
         tok_spans_skip(o->plain, n);
 }
 
-/* Ends behind the last message's text, which is to be continued. */
+/* Ends behind the last message's text, which is to be continued: where somebody last says it, as the marks that follow may
+ * have its letters too. */
 static void cut_behind(struct chat_out *o, size_t from, const char *content)
 {
-    struct chat_span text = chat_trim(chat_span(content)), all = { o->b->s + from, o->b->n - from };
-    for (size_t i = text.n && all.n >= text.n ? all.n - text.n + 1 : 0; i-- > 0;) {
-        if (memcmp(all.s + i, text.s, text.n) != 0)
-            continue;
-        chat_cut(o, from + i + text.n);
-        return;
+    struct chat_span text = chat_trim(chat_span(content));
+    for (size_t k = text.n ? o->plain->n : 0; k-- > 0 && o->plain->s[k].off >= from;) {
+        struct tok_span t = o->plain->s[k];
+        for (size_t i = t.len >= text.n ? t.len - text.n + 1 : 0; i-- > 0;) {
+            if (memcmp(o->b->s + t.off + i, text.s, text.n) != 0)
+                continue;
+            chat_cut(o, t.off + i + text.n);
+            return;
+        }
     }
 }
 
@@ -170,7 +174,10 @@ static int render_placed(struct chat_out *o, const struct chat_file *f, struct c
 {
     const struct chat_msg *msg = o->msg;
     size_t n = o->n, from = o->b->n;
+    struct tok_spans own = { 0 }, *plain = o->plain;
     int rc = chat_order(o, has);
+    if (!plain)
+        o->plain = &own;
     if (!rc)
         rc = run(o, f, e);
     if (!rc && o->opts->continue_final)
@@ -181,6 +188,8 @@ static int render_placed(struct chat_out *o, const struct chat_file *f, struct c
         chat_cut(o, from);
     o->msg = msg;
     o->n = n;
+    o->plain = plain;
+    tok_spans_finish(&own);
     free(o->ordered);
     free(o->texts);
     o->ordered = NULL;

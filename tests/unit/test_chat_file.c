@@ -40,7 +40,8 @@ static struct chat_file *opened(const char *text, const char *bos, bool adds_bos
 }
 
 /* In its own buffer, NUL-terminated; plain may be NULL. */
-static char *rendered(const struct chat_file *f, const struct chat_msg *m, size_t n, struct chat_opts o, struct tok_spans *plain)
+static char *rendered(const struct chat_file *f, const struct chat_msg *m, size_t n, struct chat_opts o,
+                      struct tok_spans *plain)
 {
     struct chat_template tpl = { .file = f };
     struct tok_buf out = { 0 };
@@ -92,7 +93,8 @@ START_TEST(bos_comes_once)
     const struct chat_msg m = { .role = "user", .content = "<s>x" };
     struct chat_file *adds = opened(free_roles, "<s>", true), *not = opened(free_roles, "<s>", false);
     struct tok_spans plain = { 0 };
-    char *a = rendered(adds, &m, 1, (struct chat_opts){ 0 }, &plain), *b = rendered(not, &m, 1, (struct chat_opts){ 0 }, NULL);
+    char *a = rendered(adds, &m, 1, (struct chat_opts){ 0 }, &plain);
+    char *b = rendered(not, &m, 1, (struct chat_opts){ 0 }, NULL);
     ck_assert_str_eq(a, "<|user|><s>x<|end|>\n");
     ck_assert_str_eq(b, "<s><|user|><s>x<|end|>\n");
     ck_assert(plain.n == 1 && plain.s[0].off == 8 && plain.s[0].len == 4);
@@ -139,6 +141,10 @@ START_TEST(the_last_message_is_left_open)
     struct chat_file *f = opened(free_roles, "", false);
     char *s = rendered(f, m, 2, (struct chat_opts){ .continue_final = true }, NULL);
     ck_assert_str_eq(s, "<|user|>half<|end|>\n<|assistant|>half");
+    free(s);
+    const struct chat_msg n[] = { { .role = "user", .content = "half" }, { .role = "assistant", .content = "n" } };
+    s = rendered(f, n, 2, (struct chat_opts){ .continue_final = true }, NULL);
+    ck_assert_str_eq(s, "<|user|>half<|end|>\n<|assistant|>n"); /* and not <|end */
     free(s);
     chat_file_close(f);
 }
