@@ -199,7 +199,8 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
                        "without --layers)", o->stream_path, h->layers_before, h->n_layer - h->layers_behind, h->n_layer);
     }
     uint32_t slots = o->n_slots ? o->n_slots : 1, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
-    uint32_t decode = eng->model->n_expert ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
+    bool few = eng->model->n_expert && (!eng->tier->info.expert_slots || slots < eng->tier->info.expert_slots);
+    uint32_t decode = few ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
     struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
                              .n_slots = slots,
                              .row_cap = decode,

@@ -2,6 +2,7 @@
  * f32 rows for the plain kernel. A work-group takes one position. */
 #include "kernels/hw/tile.h"
 #include "kernels/klaunch.h"
+#include "kernels/wlane.h"
 #include "kernels/xquant.h"
 
 /* The row that position p takes; ~0: none. */
@@ -81,6 +82,50 @@ KD_KERNEL(k_act_bf16, kl_act)
 }
 
 #if !defined(__AMDGCN__) /* as kernels/rows.c */
+/* Four elements of a row, normed but for the factor 1 / rms. */
+KD_FN kd_f32x4 act_quad(KD_GLOBAL const float *x, KD_GLOBAL const float *w, uint32_t i, bool norm)
+{
+    kd_f32x4 v = ((KD_GLOBAL const kd_f32x4 *)x)[i];
+    return norm ? v * ((KD_GLOBAL const kd_f32x4 *)w)[i] : v;
+}
+
+/* Tiles of f16 in the order of kernels/wlane.h. The row is multiplied by the power of two that brings its largest magnitude
+ * to 512 .. 1024, so that nothing overflows; behind the tiles stands the reciprocal, by which products are multiplied. */
+KD_KERNEL(k_act_lanes, kl_act)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t p = kd_group_x(), row = act_row(&a, p);
+    if (row == ~0u)
+        return;
+    bool norm = a.norm != 0;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx, *w = KD_PTR(const float, a.norm);
+    float most = 0.0f, r = norm ? act_rms(&a, x, KD_SHARED_AT(float, 0)) : 1.0f;
+    for (uint32_t i = kd_tid(); i < a.n_in / 4; i += kd_group_size()) {
+        kd_f32x4 v = act_quad(x, w, i, norm);
+        KD_UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            most = v[k] > most ? v[k] : -v[k] > most ? -v[k] : most;
+    }
+    uint32_t e = f32_bits(kd_group_max(most, KD_SHARED_AT(float, 0)) * r) >> 23;
+    e = kd_min_u32(e < 36 ? 36 : e, 250); /* a row of zeros, or with an infinity */
+    float up = f32_from_bits((263 - e) << 23), down = f32_from_bits((e - 9) << 23);
+    for (uint32_t i = kd_tid(); i < a.n_in / 4; i += kd_group_size()) {
+        kd_f32x4 v = act_quad(x, w, i, norm);
+        uint32_t at = wl_x(i % 16 * 4) * 2; /* elements 0 and 2; 1 and 3 lie 16 bytes behind */
+        KD_GLOBAL uint8_t *chunk = KD_PTR(uint8_t, a.out) + ((uint64_t)(i / 16) * a.xrows + p) * 128;
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++) {
+            float v0 = norm ? v[k] * r : v[k], v1 = norm ? v[k + 2] * r : v[k + 2];
+            uint32_t piece = (at / 16 + k) ^ p % 8;
+            *(KD_GLOBAL uint32_t *)(chunk + piece * 16 + at % 16) =
+                f16_from_f32(v0 * up) | (uint32_t)f16_from_f32(v1 * up) << 16;
+        }
+    }
+    if (kd_tid() == 0)
+        KD_PTR(float, a.out + 2ull * a.n_in * a.xrows)[p] = down;
+}
+
 /* Four neighbouring lanes own a block of 32, eight elements each. */
 KD_KERNEL(k_act_q8, kl_act)
 {

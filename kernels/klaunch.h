@@ -6,7 +6,8 @@
  * Three classes of kernels, chosen by a stream's row capacity, never by a step's rows, so that a row's result does not
  * depend on what shares its step:
  *   decode   up to KL_DECODE_ROWS rows; products by int8 dot products as kargs.h says
- *   rows     up to KL_ROWS_MAX, where a target has matrix instructions for signed bytes: the same products on them
+ *   rows     up to KL_ROWS_MAX, where a target has matrix instructions for signed bytes: the same products on them; on
+ *            sm_90a products of block types in f16
  *   prompt   more; products of block types on matrix units, with bf16 weights and activations and f32 sums */
 #ifndef ZINC_KERNELS_KLAUNCH_H
 #define ZINC_KERNELS_KLAUNCH_H
@@ -87,7 +88,7 @@ enum { LADDER_IDS_THREADS = 64, LADDER_SHARED_THREADS = 256 };
  * Here: weight rows of a tile; rows behind xrows that tiles may read; shared memory of the stages of gemm_wgmma. */
 enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
 
-/* out = x', normed where norm is given; act_bf16 makes tiles, act_f32 rows of n_in, act_q8 codes. Grid x: positions. map (optional):
+/* out = x', normed where norm is given; act_bf16 and act_lanes make tiles, act_f32 rows of n_in, act_q8 codes. Grid x: positions. map (optional):
  * position p takes row map[p] / div, none where map[p] is ~0; without map p is the row. */
 #define KL_ACT(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, out, 1, W)           \
@@ -95,15 +96,16 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     F(uint32_t, div, 1, N) F(float, eps, 1, E)
 
 /* y_i = w_i x', finished as MATMUL says; pair: y0 = act(w0 x' + b0, w1 x' + b1). x: tiles, or f32 rows ldx apart for
- * gemm_f32. Experts: tiles (optional) lists n_slots times {expert, first position, positions <= 128, 0}; expert e's
+ * gemm_f32. Experts: tiles (optional) lists n_slots times {expert, first position, positions, 0}; expert e's
  * matrices start e * stride_i bytes after w_i, its bias e * n_out_i after b_i; position p's results go to row map[p]. */
 #define KL_GEMM(F)                                                                                                     \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, resid, 1, R) F(gpu_va, scale, 1, R) F(gpu_va, tiles, 1, R)      \
-    F(gpu_va, map, 1, R) F(gpu_va, y, 4, W) F(gpu_va, w, 4, T) F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N)            \
-    F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N) F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N)                   \
-    F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)                      \
-    F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N)                 \
-    F(float, softcap, 1, E)
+    F(gpu_va, map, 1, R) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(gpu_va, y, 4, W) F(gpu_va, w, 4, T)         \
+    F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N) F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N)                      \
+    F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N)                     \
+    F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N)                    \
+    F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N) F(uint32_t, parts, 1, N) F(float, softcap, 1, E)                 \
+    F(uint32_t, pad, 1, N)
 
 /* ---- products of 9 to 64 rows ----
  * x as codes, blocks of 32 with amax / 127 as their scale: int8 [n_in / 32][xrows][32]; then f32 [n_in / 32][xrows][2], the
@@ -119,11 +121,18 @@ static inline struct rows_x rows_x(uint32_t n_in, uint32_t xrows)
     return (struct rows_x){ cells * 32, cells * 40, cells * 48 };
 }
 
+/* The same on wgmma: x as tiles of f16 whose chunks are permuted (kernels/wlane.h), and behind them f32 [xrows], factors of
+ * the rows' products. k is cut into `parts`, multiples of KL_ROWS_K; part: f32 [tiles, parts, N / 2, threads], N the
+ * kernel's rows at most; counters: u32 [tiles, warps] that are 0. Here: warps; k of a stage of shared memory; stages. */
+enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 5 };
+#define KL_ROWS_HALF_SHARED(n) (KL_ROWS_STAGES * (2 * KL_ROWS_K * (n) + 16) + 128)
+
 /* Pairs by expert: order[p] = row * k + choice, ~0 in gaps; positions of an expert start at a multiple of 8. tiles as
- * in KL_GEMM, unused slots with 0 positions. Grid x: experts. */
+ * in KL_GEMM, of up to `slot` positions, unused ones with 0 positions. Grid x: experts. */
 #define KL_MOE_SORT(F)                                                                                                 \
     F(gpu_va, step, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, order, 1, W) F(gpu_va, tiles, 1, W)                           \
-    F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, n_pos, 1, N) F(uint32_t, n_slots, 1, N)
+    F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, n_pos, 1, N) F(uint32_t, n_slots, 1, N)               \
+    F(uint32_t, slot, 1, N) F(uint32_t, pad, 1, N)
 
 /* MOE_DOWN's weighted sum over o f32 [rows, k, n_out]; grid x: rows. ROUTER's choice from its logits; share_l f32
  * [rows]: the shared expert's gate before the sigmoid; grid x: groups of 4 rows. */

@@ -13,7 +13,7 @@ KD_FN uint32_t sort_id(const kl_moe_sort *a, uint32_t pair)
 /* Where things of an expert begin when `less` pairs come before: counts of the earlier ones are not needed, as each
  * expert's share is rounded up by itself and then never runs into the next. */
 KD_FN uint32_t sort_pos(uint32_t less, uint32_t expert) { return (less + 7 * expert + 7) / 8 * 8; }
-KD_FN uint32_t sort_slot(uint32_t less, uint32_t expert) { return less / KL_TILE_ROWS + expert; }
+KD_FN uint32_t sort_slot(const kl_moe_sort *a, uint32_t less, uint32_t expert) { return less / a->slot + expert; }
 
 /* The positions of one expert, in ascending order of pairs, the gap behind them, and its tiles; the last expert also
  * marks what is left over. A work-item has a run of pairs. */
@@ -43,10 +43,10 @@ KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_
             order[p0 + before++] = i;
     for (uint32_t p = p0 + count + kd_tid(); p < p1; p += kd_group_size())
         order[p] = ~0u;
-    uint32_t t0 = sort_slot(less, e), t1 = last ? a->n_slots : sort_slot(less + count, e + 1);
+    uint32_t t0 = sort_slot(a, less, e), t1 = last ? a->n_slots : sort_slot(a, less + count, e + 1);
     for (uint32_t t = t0 + kd_tid(); t < t1; t += kd_group_size()) {
-        uint32_t done = (t - t0) * KL_TILE_ROWS;
-        uint32_t n = done < count ? kd_min_u32(count - done, KL_TILE_ROWS) : 0;
+        uint32_t done = (t - t0) * a->slot;
+        uint32_t n = done < count ? kd_min_u32(count - done, a->slot) : 0;
         KD_PTR(kd_u32x4, a->tiles)[t] = (kd_u32x4){ e, p0 + done, n, 0 };
     }
 }

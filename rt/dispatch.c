@@ -364,7 +364,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
             dispatch_gdn(d, args);
         break;
     case CMD_ROUTER:
-        if (!many || !dispatch_many_router(d, args))
+        if (!d->prompt || !dispatch_many_router(d, args))
             decode_router(d, args);
         break;
     case CMD_MOE_UP:

@@ -71,15 +71,17 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
                         : dim == 256 ? K_attn_group_h256
                                      : K_attn_group_h512;
     bool fits = dim == 64 || dim == 128 || dim == 256 || dim == 512;
+    if (!d->rows && !d->prompt && dim < 256) /* few small heads: reading the cache once more costs less than the merge */
+        return false;
     if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || !fits)
         return false;
     uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    k.chunk_min = AG_POS;
+    k.chunk_min = d->rows ? 2 * AG_POS : AG_POS;
     k.splits = 1;
-    if (!d->prompt && seen > AG_POS) {
-        k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / AG_POS + 2);
+    if (!d->prompt && seen > k.chunk_min) {
+        k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
     }

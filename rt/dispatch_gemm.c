@@ -38,9 +38,10 @@ uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types)
 kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
 {
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * k;
-    kl_moe_sort s = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k };
+    kl_moe_sort s = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k,
+                      .slot = d->rows ? KL_ROWS_FEW : KL_TILE_ROWS }; /* most experts have few rows */
     s.n_pos = (pairs + 7 * n_expert + 7) / 8 * 8;
-    s.n_slots = g->n_slots = pairs / KL_TILE_ROWS + n_expert;
+    s.n_slots = g->n_slots = pairs / s.slot + n_expert;
     s.order = g->map = dispatch_temp(d, 4ull * s.n_pos);
     s.tiles = g->tiles = dispatch_temp(d, 16ull * s.n_slots);
     return s;

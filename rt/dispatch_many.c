@@ -30,10 +30,13 @@ static uint32_t div_up(uint32_t a, uint32_t b)
 #define BIT(t) (1ull << QT_##t)
 static const struct {
     uint64_t types;
-    uint16_t wgmma, portable, few, rows;
+    uint16_t prompt[2], few[2], rows[2]; /* portable, or of mma8; on wgmma */
 } sets[] = {
-#define QTYPE_BLOCK(NAME, name, set, ...) { BIT(NAME), K_gemm_wgmma_##set, K_gemm_##set, K_rows_##set##_n16, K_rows_##set##_n64 },
-#define QTYPE_PAIR(set, A, B)             { BIT(A) | BIT(B), K_gemm_wgmma_##set, K_gemm_##set, K_rows_##set##_n16, K_rows_##set##_n64 },
+#define SET(types, set)                                                                                                \
+    { types, { K_gemm_##set, K_gemm_wgmma_##set }, { K_rows_##set##_n16, K_rows_half_##set##_n16 },                   \
+      { K_rows_##set##_n64, K_rows_half_##set##_n64 } },
+#define QTYPE_BLOCK(NAME, name, set, ...) SET(BIT(NAME), set)
+#define QTYPE_PAIR(set, A, B)             SET(BIT(A) | BIT(B), set)
 #include "kernels/qtypes.def"
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
@@ -43,21 +46,25 @@ static const uint64_t floats = 0
 #include "kernels/qtypes.def"
     ;
 
+/* Does x become codes, and not tiles? */
+static bool codes(const struct dispatcher *d)
+{
+    return d->rows && !d->t->wgmma;
+}
+
 /* A kernel for all of these types; KERNEL_COUNT: none. */
 static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, bool few)
 {
     for (uint32_t i = 0; i < N_SETS; i++)
         if (!(types & ~sets[i].types))
-            return d->rows       ? (few ? sets[i].few : sets[i].rows)
-                   : d->t->wgmma ? sets[i].wgmma
-                                 : sets[i].portable;
+            return (d->rows ? few ? sets[i].few : sets[i].rows : sets[i].prompt)[d->t->wgmma];
     return KERNEL_COUNT;
 }
 
 /* Planes that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
 static bool can_tile(const struct dispatcher *d, uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && n_in % (d->rows ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    return planes_of(type).n && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {
@@ -72,8 +79,8 @@ static void add_tiles(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t pos
     if (d->rows) { /* tiles read whole groups of rows */
         uint32_t few = KL_ROWS_FEW, dense = positions <= few ? few : KL_ROWS_MAX;
         g->xrows = act.xrows = g->tiles ? div_up(positions, 8) * 8 + few : dense;
-        g->x = act.out = dispatch_temp(d, rows_x(act.n_in, act.xrows).end);
-        dispatch_add(d, K_act_q8, positions, 1, 1, SMALL_SHARED, &act);
+        g->x = act.out = dispatch_temp(d, codes(d) ? rows_x(act.n_in, act.xrows).end : (2ull * act.n_in + 4) * act.xrows);
+        dispatch_add(d, codes(d) ? K_act_q8 : K_act_lanes, positions, 1, 1, SMALL_SHARED, &act);
         return;
     }
     g->xrows = act.xrows = div_up(positions, 8) * 8;
@@ -89,8 +96,35 @@ static uint32_t gemm_tiles(const kl_gemm *g, uint32_t cols)
     return t;
 }
 
+/* Into how many parts k is cut, so that tiles of 128 weight rows by parts keep the machine busy: of the shapes alone, as
+ * the order of a sum is. A part costs its length and, about, as much as half a block of 256 to begin; to add parts up
+ * costs one more. */
+static uint32_t rows_parts(uint32_t tiles, uint32_t n_in)
+{
+    enum { CORES = 132 };
+    uint32_t blocks = div_up(n_in, KL_ROWS_K), best = 1, least = ~0u;
+    for (uint32_t parts = 1; parts <= blocks; parts++) {
+        uint32_t len = div_up(blocks, parts), cost = div_up(tiles * parts, CORES) * (2 * len + 1) + (parts > 1 ? 2 : 0);
+        if (div_up(blocks, len) == parts && cost < least) /* no empty part */
+            best = parts, least = cost;
+    }
+    return best;
+}
+
+static void add_rows_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bool few)
+{
+    uint32_t tiles = gemm_tiles(g, KL_TILE_ROWS), n = few ? KL_ROWS_FEW : KL_ROWS_MAX, items;
+    g->parts = g->tiles ? 1 : rows_parts(tiles, g->n_in);
+    items = tiles * (g->tiles ? g->n_slots : g->parts);
+    if (g->parts > 1) {
+        g->part = dispatch_temp(d, 4ull * tiles * g->parts * (n / 2) * KL_ROWS_HALF_WARPS * 32);
+        g->counters = dispatch_counters(d, tiles * KL_ROWS_HALF_WARPS);
+    }
+    dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_ROWS_HALF_SHARED(n), g);
+}
+
 /* positions: of a step; with a list of tiles its slots count. */
-static void add_gemm(struct dispatcher *d, const kl_gemm *g, uint32_t positions)
+static void add_gemm(struct dispatcher *d, kl_gemm *g, uint32_t positions)
 {
     uint64_t types = 0;
     for (uint32_t m = 0; m < g->n_mats; m++)
@@ -99,7 +133,9 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, uint32_t positions)
     enum kernel_id k = set_kernel(d, types, few);
     uint32_t tiles = gemm_tiles(g, d->rows ? KL_ROWS_M : KL_TILE_ROWS);
     CHECK(k != KERNEL_COUNT);
-    if (d->rows)
+    if (d->rows && d->t->wgmma)
+        add_rows_half(d, k, g, few);
+    else if (d->rows)
         dispatch_add(d, k, tiles, g->tiles ? g->n_slots : 1, 1, ROWS_SHARED * (few ? KL_ROWS_FEW : KL_ROWS_MAX), g);
     else if (d->t->wgmma)
         dispatch_add(d, k, MIN(d->t->n_cores, tiles * (g->tiles ? g->n_slots : div_up(positions, 32))), 1, 1,

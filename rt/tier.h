@@ -36,6 +36,7 @@ struct tier_info {
     uint64_t mem_bytes, mem_free_bytes; /* 0: unknown                                               */
     bool by_capacity;        /* streams for few rows and for many differ in arithmetic, not only in speed */
     uint32_t decode_rows;    /* rows that streams for decoding may have, 0: 8 (kernels/klaunch.h, "rows")    */
+    uint32_t expert_slots;   /* models with experts: so many sessions pay for more than 8 rows, 0: never     */
     uint32_t chunk;          /* rows of a prompt's step that suit it, 0: any                        */
     bool software;           /* a device made of the host's processor: auto passes it over          */
     bool kv_planes;          /* a KV cache of q8_0 is codes, then scales (kernels/kv.h), not blocks */

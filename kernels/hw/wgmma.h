@@ -1,6 +1,6 @@
 /* kernels/hw/wgmma.h
  * Hopper's asynchronous machinery, sm_90a: barriers in shared memory, bulk copies that complete on them, and matrix
- * products of a warpgroup (four warps). Only gemm_wgmma.c includes it. Source: the PTX ISA manual.
+ * products of a warpgroup (four warps). Source: the PTX ISA manual.
  *
  *   bar_init(b, n)             n arrivals (and the bytes expected) complete a phase; phases alternate between 0 and 1
  *   bar_init_done()            by the thread that initialised, before the work-group's barrier
@@ -14,6 +14,7 @@
  *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0
  *                              starts from zero. d[4 j + 2 h + c] is row 16 warp + lane / 4 + 8 h, column
  *                              8 j + lane % 4 * 2 + c
+ *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
  *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0 */
 #ifndef ZINC_KERNELS_HW_WGMMA_H
 #define ZINC_KERNELS_HW_WGMMA_H
@@ -55,6 +56,10 @@ KD_FN void bulk_copy(KD_SHARED void *dst, KD_GLOBAL const void *src, uint32_t n,
                      :
                      : "r"(wg_addr(dst)), "l"(src), "r"(n), "r"(wg_addr(b))
                      : "memory");
+}
+KD_FN void bulk_prefetch(KD_GLOBAL const void *p, uint32_t n)
+{
+    __asm__ volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(p), "r"(n) : "memory");
 }
 KD_FN void async_fence(void) { __asm__ volatile("fence.proxy.async;" : : : "memory"); }
 
