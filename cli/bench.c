@@ -9,7 +9,7 @@
 #include "cli/bench.h"
 
 static struct {
-    const char *p, *n, *d, *report;
+    const char *p, *n, *d, *report, *streams;
     uint32_t reps;
     bool startup, json, no_roof, profile;
 } args = { .reps = 3 };
@@ -18,6 +18,7 @@ static const struct opt opts[] = {
     OPT("prompt", 'p', OPT_STR, &args.p, "N,..", "prompt lengths to evaluate (default: 512; 0: none)"),
     OPT("generate", 'n', OPT_STR, &args.n, "N,..", "numbers of tokens to generate (default: 128; 0: none)"),
     OPT("depth", 'd', OPT_STR, &args.d, "N,..", "generate after so many tokens of context (default: 0)"),
+    OPT("streams", 0, OPT_STR, &args.streams, "N,..", "instead, so many answers at the same time, each with -p and -n tokens"),
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
     OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token; vulkan: without its cache of kernels, and with it"),
     OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "where the time goes, by kernel; launches then run one by one, slower"),
@@ -289,10 +290,50 @@ static int bench_all(struct bench *b)
     return args.report ? bench_report(b, args.report) : EXIT_OK;
 }
 
+/* One number for each stream, not a list. */
+static int parse_one(const char *flag, const char *text, uint32_t *v)
+{
+    uint32_t list[BENCH_ROWS], n;
+    int rc = parse_list(flag, text, list, &n);
+    if (rc == ARGS_RUN && (n != 1 || !list[0]))
+        return usage_error("%s %s: with --streams, expected one number of at least 1", flag, text);
+    *v = list[0];
+    return rc;
+}
+
+static int all_streams(void)
+{
+    enum { ROUND = 64 };
+    struct bench_streams o = { .reps = args.reps, .json = args.json };
+    uint32_t slots = 0;
+    int rc;
+    if (args.d || args.startup || args.profile || args.report)
+        return usage_error("--streams goes with -p, -n, -r and --json only: not with -d, --startup, --profile, --report");
+    if ((rc = parse_list("--streams", args.streams, o.count, &o.n_counts)) != ARGS_RUN ||
+        (rc = parse_one("-p", args.p ? args.p : "512", &o.p)) != ARGS_RUN ||
+        (rc = parse_one("-n", args.n ? args.n : "128", &o.n)) != ARGS_RUN)
+        return rc;
+    if (o.reps < 1 || o.reps > BENCH_REPS)
+        return usage_error("-r: expected 1 to %d repetitions", BENCH_REPS);
+    for (uint32_t i = 0; i < o.n_counts; i++) {
+        if (o.count[i] < 1 || o.count[i] > BENCH_STREAMS)
+            return usage_error("--streams %s: expected 1 to %d streams, not %u", args.streams, BENCH_STREAMS, o.count[i]);
+        slots = MAX(slots, o.count[i]);
+    }
+    if (cli_model.o.n_ctx && cli_model.o.n_ctx < o.p + o.n)
+        return usage_error("--ctx %u: these measurements need %u", cli_model.o.n_ctx, o.p + o.n);
+    if (!cli_model.o.n_ctx)
+        cli_model.o.n_ctx = (o.p + o.n + ROUND - 1) / ROUND * ROUND;
+    cli_model.o.n_slots = cli_model.o.score_rows = slots;
+    return bench_streams(&o);
+}
+
 static int bench_main(int argc, char **argv)
 {
     (void)argc, (void)argv;
     static struct bench b;
+    if (args.streams)
+        return all_streams();
     int rc = bench_all(&b);
     roof_destroy(b.roof);
     bench_close(&b);
@@ -315,7 +356,13 @@ const struct command cmd_bench = {
         "and where the tier can tell it (cpu) their share of what its products give out of caches. Roofs are measured in\n"
         "between. The tokens are any tokens; sampling is not part of it.\n"
         "\n"
+        "--streams measures answers made at the same time, as zinc serve makes them but without HTTP: N requests arrive\n"
+        "at once, are chosen greedily and do not end early. Told are generated tokens per second of all of them, from the\n"
+        "start to the last token; the same while all of them generate (from the last first token to the first last one);\n"
+        "and percentiles, over streams and repetitions, of the time to the first token and of that between two tokens.\n"
+        "\n"
         "  zinc bench -m model.gguf -p 512 -n 128 -d 0,4096\n"
+        "  zinc bench -m model.gguf --streams 1,8,32,64 -p 512 -n 128\n"
         "  zinc bench -m model.gguf --tier vulkan --report card.json    one file to send to somebody without such a card",
     .groups = groups,
     .main = bench_main,

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "engine/roof.h"
 
-enum { BENCH_ROWS = 64, BENCH_REPS = 100, BENCH_KERNELS = 128 };
+enum { BENCH_ROWS = 64, BENCH_REPS = 100, BENCH_KERNELS = 128, BENCH_STREAMS = 256 };
 
 struct bench_kernel {
     const char *name;
@@ -68,5 +68,14 @@ json_t *bench_json(const struct bench *b);
 /* cli/bench_report.c: profiles the rows, checks the tier against the cpu tier, and writes all that somebody far away would
  * ask for into one file. 0 or an exit status, after a message. */
 int bench_report(struct bench *b, const char *path);
+
+/* cli/bench_streams.c: `count` greedy streams at the same time, one count after the other, all of a repetition arriving
+ * at once. cli_model.o must have slots and context for them. 0 or an exit status, after a message. */
+struct bench_streams {
+    uint32_t count[BENCH_ROWS], n_counts; /* each 1 to BENCH_STREAMS                       */
+    uint32_t p, n, reps;                  /* tokens of a prompt, and to generate; all >= 1 */
+    bool json;
+};
+int bench_streams(const struct bench_streams *o);
 
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# zinc bench --report: one file that is JSON with all its parts, and a message where it cannot be written.
+# zinc bench --report: one file that is JSON with all its parts, and a message where it cannot be written. --streams: all
+# values for each number of streams.
 . tests/e2e/lib.sh
 make_model qwen3 Q8_0 "$work/m.gguf" || finish
 bench() { "$zinc" bench -m "$work/m.gguf" --tier cpu -p 16 -n 4 -r 1 --no-roof "$@" 2>"$work/log"; }
@@ -29,4 +30,15 @@ grep -oE '[0-9.]+ % of the compute' "$work/out" | awk '$1 > 100 { exit 1 }' || m
 bench --json >"$work/j.json"
 sed -n '/"test": "pp16"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' && miss "--json: a prompt with a share of the memory roof"
 sed -n '/"test": "tg4"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' || miss "--json: no share of the memory roof"
+# answers at the same time: slots for the most of them, all values of each number, in order of magnitude
+"$zinc" bench -m "$work/m.gguf" --tier cpu --streams 1,5 -p 20 -n 12 -r 2 --json >"$work/j.json" 2>"$work/log" ||
+    miss "bench --streams: $(tail -n 1 "$work/log")"
+grep -q '"slots": 5,' "$work/j.json" && grep -q '"context": 64,' "$work/j.json" || miss "--streams: $(head -n 12 "$work/j.json")"
+[ "$(grep -oE '"streams": [0-9]+' "$work/j.json" | tr -dc '0-9\n' | paste -sd,)" = 1,5 ] || miss "--streams 1,5: $(cat "$work/j.json")"
+[ "$(grep -cE '"(first_token_ms|between_tokens_ms)": \{' "$work/j.json")" = 4 ] || miss "--streams: no times: $(cat "$work/j.json")"
+awk '/"p50"/ { a = $2 + 0 } /"p95"/ { b = $2 + 0 } /"p99"/ { c = $2 + 0; n++; if (!(a > 0 && a <= b && b <= c)) bad = 1 }
+     /"tps"/ { whole = $2 + 0; if (!(whole > 0)) bad = 1 } END { exit bad || n != 4 }' "$work/j.json" ||
+    miss "--streams: values that cannot be: $(cat "$work/j.json")"
+"$zinc" bench -m "$work/m.gguf" --tier cpu --streams 3 -p 8 -n 6 -r 1 >"$work/out" 2>"$work/log" || miss "bench --streams: $(tail -n 1 "$work/log")"
+grep -q '^ *3 streams .* tok/s .*decode.*first token p50 .*between tokens p50 .* ms$' "$work/out" || miss "--streams: $(cat "$work/out")"
 finish

@@ -138,6 +138,16 @@ ZINC_VULKAN_WITHOUT=dot4,coopmatt|is not a list of coopmat,coopmat-attn,dot4,bar
 ZINC_NOSUCH=1|unknown environment variable ZINC_NOSUCH
 END
 
+for n in 1,x '' 1,,2 -1; do
+    expect 2 'not a list of numbers' "$zinc" bench -m "$m" "--streams=$n"
+done
+expect 2 'expected 1 to 256 streams, not 0' "$zinc" bench -m "$m" --streams 4,0
+expect 2 'expected 1 to 256 streams, not 257' "$zinc" bench -m "$m" --streams 257
+expect 2 'expected one number' "$zinc" bench -m "$m" --streams 2 -p 1,2
+expect 2 'expected one number' "$zinc" bench -m "$m" --streams 2 -n 0
+expect 2 'not with -d' "$zinc" bench -m "$m" --streams 2 -d 0
+expect 2 'these measurements need 640' "$zinc" bench -m "$m" --streams 2 --ctx 639
+expect 1 'no such file\|No such file' "$zinc" bench -m "$work/none.gguf" --streams 2
 expect 2 'ID=NUMBER' "$zinc" run -m "$m" --prompt x --tier null --logit-bias 5
 
 # failures: status 1, one line, before anything is generated
