@@ -10,6 +10,7 @@
 #include "engine/grammar/grammar_pool.h"
 #include "engine/priv.h"
 #include "engine/serve/sched.h"
+#include "engine/serve/step_cost.h"
 
 enum job_state { JOB_WAITING, JOB_PROMPT, JOB_RUNNING, JOB_ENDED };
 
@@ -81,7 +82,7 @@ struct sched {
     int32_t *chosen;             /* [out capacity]                                            */
     struct part *part;           /* [n_slots] of the step in the making                       */
     struct sched_job **order;    /* [n_slots] for sorting                                     */
-    double prompt_row_ns;        /* what a row of a prompt takes, a running mean; 0: unknown  */
+    struct step_cost cost;       /* of steps with prompts                                     */
     uint64_t global_turn;
     uint64_t rest_ns;            /* without requests for so long, the tier rests; 0: never    */
     bool rested;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/serve/sched_impl.h"
 
-/* While others are waiting for their next token, a chunk of prompts should not take longer than this. */
+/* While others are waiting for their next token, a step with prompts should not take longer than this. */
 #define STALL_NS 50e6
 enum { LEAST_CHUNK = 16 };
 
@@ -72,9 +72,10 @@ static void learn_speed(struct batch *b, uint64_t ns)
 {
     if (b->n_prompt_rows < LEAST_CHUNK)
         return;
-    double row = (double)ns / b->n_rows;
-    b->s->prompt_row_ns = b->s->prompt_row_ns > 0 ? 0.8 * b->s->prompt_row_ns + 0.2 * row : row;
-    kvpool_set_token_ns(b->s->pool, b->s->prompt_row_ns);
+    struct step_cost *c = &b->s->cost;
+    uint32_t most = b->s->eng->prefill.s->h.row_cap;
+    step_cost_learn(c, b->n_rows, (double)MAX(ns, 1u));
+    kvpool_set_token_ns(b->s->pool, step_cost_ns(c, most) / most);
 }
 
 /* What was evaluated belongs to the sessions now. */
@@ -183,12 +184,8 @@ static int by_length(const void *a, const void *b)
 /* Rows of prompts that this round may evaluate. */
 static uint32_t chunk_for(const struct batch *b, bool others)
 {
-    const struct sched *s = b->s;
-    uint32_t cap = s->eng->prefill.s->h.row_cap;
-    if (!others || s->prompt_row_ns <= 0)
-        return cap;
-    double fits = STALL_NS / s->prompt_row_ns;
-    return fits >= cap ? cap : fits < LEAST_CHUNK ? MIN((uint32_t)LEAST_CHUNK, cap) : (uint32_t)fits;
+    uint32_t cap = b->s->eng->prefill.s->h.row_cap;
+    return others ? step_cost_chunk(&b->s->cost, STALL_NS, b->n_rows, LEAST_CHUNK, cap) : cap;
 }
 
 /* In turns the oldest prompts and the shortest ones come first: a long prompt gets on, and short ones need not wait for
