@@ -201,9 +201,9 @@ int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float 
 int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
                       int32_t *next, struct err *e);
 
-/* The first output's logits of the engine's newest evaluation, f32 [n_vocab], though nobody asked for them then. They
- * are valid until the next evaluation. */
-int engine_last_logits(struct engine *eng, const float **logits, struct err *e);
+/* The i-th output's logits of the engine's newest evaluation, f32 [n_vocab], though nobody asked for them then. They
+ * are valid until the next call or evaluation. */
+int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e);
 
 /* As session_eval, and calls fn for every token in order with its logits, valid during the call. fn returns 0 or a
  * negative errno, which ends the evaluation. */

@@ -365,6 +365,11 @@ bool gen_device(const struct gen *g, ka_sample *how)
     return sampler_device(g->sampler, how) && g->on_device && !g->o.grammar;
 }
 
+bool gen_refuses(const struct gen *g, int32_t chosen)
+{
+    return g->r.reason == GEN_RUNNING && sampler_refuses(g->sampler, chosen);
+}
+
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e)
 {
     if (g->r.reason != GEN_RUNNING)
@@ -393,9 +398,13 @@ static int evaluate(struct session *s, const struct gen *g, const int32_t *tok, 
                      : session_eval(s, tok, n, &o->logits, e);
 }
 
-static int choose_next(struct gen *g, const struct outcome *o, int32_t *id, struct err *e)
+static int choose_next(struct session *s, struct gen *g, const struct outcome *o, int32_t *id, struct err *e)
 {
-    return o->chosen ? gen_next_chosen(g, o->next, o->logits, id, e) : gen_next(g, o->logits, id, e);
+    const float *logits = o->logits;
+    if (o->chosen && !gen_refuses(g, o->next))
+        return gen_next_chosen(g, o->next, logits, id, e);
+    int rc = logits ? 0 : engine_last_logits(s->eng, 0, &logits, e);
+    return rc ? rc : gen_next(g, logits, id, e);
 }
 
 static int look_at_cancel(void *user)
@@ -411,7 +420,7 @@ static int prepare_and_choose(struct session *s, struct gen *g, const struct out
     int rc = gen_prepare(g, &l, true, e);
     if (rc == -ECANCELED)
         return gen_end(g, GEN_CANCELLED, e);
-    return rc ? rc : choose_next(g, o, id, e);
+    return rc ? rc : choose_next(s, g, o, id, e);
 }
 
 /* The token loop: choose, evaluate, until an end. *o: of the prompt. */
@@ -443,7 +452,7 @@ static int decode(struct session *s, struct gen *g, struct outcome *o, struct er
     if (g->r.reason == GEN_RUNNING)
         g->r.reason = GEN_FAILED;
     if (rc >= 0 && !o->logits)
-        rc = engine_last_logits(eng, &o->logits, e);
+        rc = engine_last_logits(eng, 0, &o->logits, e);
     if (rc >= 0)
         g->r.fingerprint = engine_fingerprint(eng, o->logits);
     return rc;

@@ -87,8 +87,10 @@ void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
  * allows only what logit_bias forbids. */
 int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);
 /* May session_eval_next choose the token after the next evaluation, and how? Then gen_next_chosen takes what it chose
- * (-1: nothing) in the place of gen_next; logits may be NULL. */
+ * (-1: nothing) in the place of gen_next; logits may be NULL. What gen_refuses, a suppressed token, is for gen_next to
+ * choose after all (engine_last_logits has the logits). */
 bool gen_device(const struct gen *g, ka_sample *how);
+bool gen_refuses(const struct gen *g, int32_t chosen);
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e);
 
 /* Ends the answer from outside: what was held back as the possible start of a stop string is printed. */

@@ -251,14 +251,14 @@ int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const k
     return engine_read_next(s->eng, p, 1, next, e);
 }
 
-int engine_last_logits(struct engine *eng, const float **logits, struct err *e)
+int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e)
 {
     const struct stream_head *h = &eng->last_plan->s->h;
     uint64_t bytes = (uint64_t)h->n_vocab * sizeof(float);
     if (!eng->logits && !(eng->logits = malloc(bytes)))
         return err_set(e, -ENOMEM, "engine: out of memory for %u logits", h->n_vocab);
     *logits = eng->logits;
-    return tier_read(eng->tier, ARENA_IO, h->logits_off, eng->logits, bytes, e);
+    return tier_read(eng->tier, ARENA_IO, h->logits_off + i * bytes, eng->logits, bytes, e);
 }
 
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e)

@@ -425,7 +425,18 @@ bool sampler_device(const struct sampler *s, ka_sample *a)
 {
     bool greedy = s->p.temp <= 0 && s->p.dynatemp_range <= 0;
     *a = device_args(s);
-    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && !s->p.n_bias && !s->penalty_n && !s->dry_n;
+    bool as_they_are = true;
+    for (uint32_t i = 0; i < s->p.n_bias && as_they_are; i++)
+        as_they_are = greedy && s->bias[i].bias == -INFINITY;
+    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && as_they_are && !s->penalty_n && !s->dry_n;
+}
+
+bool sampler_refuses(const struct sampler *s, int32_t id)
+{
+    for (uint32_t i = 0; i < s->p.n_bias; i++)
+        if (s->bias[i].id == id && s->bias[i].bias == -INFINITY)
+            return true;
+    return false;
 }
 
 void sampler_chose(struct sampler *s, int32_t id)

@@ -7,7 +7,7 @@
  *
  * With rng "counter" the chain is what ka_sample (kernels/kargs.h) can say: top-k (at most KA_SAMPLE_MAX), top-p,
  * min-p and the draw at a temperature, computed by kernels/sample.h. A device draws the same tokens by itself, where
- * nothing changes the logits first (sampler_device).
+ * nothing changes the logits first but suppressed tokens of a greedy choice (sampler_device).
  *
  *     struct sampler_params p = sampler_defaults();
  *     sampler_create(&p, n_vocab, n_ctx, NULL, &s, &e);
@@ -127,8 +127,10 @@ void sampler_set_mask(struct sampler *s, const uint64_t *mask);
 int32_t sampler_choose(struct sampler *s, const float *logits);
 
 /* Can a device make the next choice from the logits as they are? Then *a tells it how, and sampler_chose says what it
- * chose, in the place of sampler_choose. */
+ * chose, in the place of sampler_choose. A greedy device does not know which tokens are suppressed: what sampler_refuses
+ * is not to be taken; sampler_choose has to make that choice. */
 bool sampler_device(const struct sampler *s, ka_sample *a);
+bool sampler_refuses(const struct sampler *s, int32_t id);
 void sampler_chose(struct sampler *s, int32_t id);
 
 /* Tells the penalties and DRY that the sequence grew by `id`. */

@@ -54,8 +54,11 @@ static void choose(struct batch *b, const struct part *p, uint32_t i_out, const 
     struct sched_job *j = p->job;
     struct err e = { 0 };
     const float *row = logits ? logits + (size_t)i_out * b->s->eng->info.n_vocab : NULL;
-    int rc = p->on_device ? gen_next_chosen(j->gen, b->s->chosen[i_out], row, &j->pending, &e)
-                          : gen_next(j->gen, row, &j->pending, &e);
+    bool on_device = p->on_device && !gen_refuses(j->gen, b->s->chosen[i_out]);
+    int rc = on_device || row ? 0 : engine_last_logits(b->s->eng, i_out, &row, &e);
+    if (!rc)
+        rc = on_device ? gen_next_chosen(j->gen, b->s->chosen[i_out], row, &j->pending, &e)
+                       : gen_next(j->gen, row, &j->pending, &e);
     if (!j->first_ns)
         j->first_ns = clock_ns();
     j->news = true;

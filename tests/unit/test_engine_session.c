@@ -247,7 +247,7 @@ START_TEST(the_tier_chooses_the_next_token)
     ck_assert_int_eq(session_eval_next(s, &to_0, 1, NULL, &logits, &next, &e), 0);
     ck_assert_int_eq(next, 0);
     const float *kept = NULL;
-    ck_assert_int_eq(engine_last_logits(eng, &kept, &e), 0);
+    ck_assert_int_eq(engine_last_logits(eng, 0, &kept, &e), 0);
     ck_assert_mem_eq(kept, logits, engine_info(eng)->n_vocab * sizeof *kept);
     ck_assert_int_eq(session_eval_next(s, some, 0, NULL, NULL, &next, &e), -EINVAL);
     session_destroy(s);

@@ -227,6 +227,38 @@ static void rig_end(struct rig *r)
 
 static const int32_t words[] = { 5, 6, 7, 8, 9, 10, 11, 12 };
 
+/* Suppressed tokens: a device does not know of them, so what it chose may have to be chosen again, from its logits. A bias
+ * of 0 changes nothing, but makes the host choose every token. */
+START_TEST(suppressed_tokens_are_never_chosen)
+{
+    struct rig r = rig("cpu", 3, 4, 0);
+    struct engine *one = open_engine(r.path, "cpu", 1);
+    static struct alone free_of, by_host, by_device;
+    static struct ask ask[3];
+    for (int i = 0; i < 3; i++) {
+        ask_init(&ask[i], words + i, 5, 12);
+        ask[i].r.gen.sampling.temp = 0;
+        ask[i].r.gen.ignore_eos = true;
+        generate_alone(one, &ask[i].r, &free_of);
+        ck_assert_uint_eq(free_of.n, 12);
+        struct logit_bias bias[3] = { { free_of.tok[0], -INFINITY }, { free_of.tok[5], -INFINITY }, { 1, 0.0f } };
+        ask[i].r.gen.sampling.bias = bias;
+        ask[i].r.gen.sampling.n_bias = 3;
+        generate_alone(one, &ask[i].r, &by_host);
+        ask[i].r.gen.sampling.n_bias = 2;
+        generate_alone(one, &ask[i].r, &by_device);
+        ck_assert_int_ne(by_host.tok[0], free_of.tok[0]);
+        ck_assert_mem_eq(by_host.tok, by_device.tok, sizeof by_host.tok[0] * 12);
+        submit(r.s, &ask[i]);
+        await_end(&ask[i]);
+        ck_assert_uint_eq(ask[i].n_tok, 12);
+        ck_assert_mem_eq(by_host.tok, ask[i].tok, sizeof by_host.tok[0] * 12);
+    }
+    engine_close(one);
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(cancelled_and_expired_requests_keep_what_they_made)
 {
     struct rig r = rig("cpu", 1, 4, 0);
@@ -741,7 +773,7 @@ int main(void)
     tiny_model_or_skip();
     return RUN_TESTS("sched", a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
-                     so_it_does_where_prompts_have_a_stream_of_their_own,
+                     so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
                      cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,
                      who_asks_is_told_that_it_starts,
                      a_full_queue_refuses_and_says_when_to_come_again, requests_that_cannot_be_are_refused,
