@@ -209,7 +209,7 @@ static const struct opt_group groups[] = {
 
 const struct command cmd_serve = {
     .name = "serve",
-    .summary = "serve a model over HTTP: the APIs of OpenAI, Anthropic and Ollama, and a chat page",
+    .summary = "serve over HTTP: OpenAI, Anthropic and Ollama APIs, a chat page",
     .usage = "-m MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
     .about =
         "Answers requests in the forms of OpenAI (chats, responses, completions) and Anthropic (messages) at\n"

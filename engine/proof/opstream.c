@@ -351,24 +351,27 @@ int ops_finish(struct ops *o, struct err *e)
 
 /* ---- runs ---- */
 
-/* What no row has stored must not matter: NaN. Old positions: f16 from 0.125 to 1, of both signs. */
-static void fill_cache(const struct ops *o, uint8_t *mem, uint64_t bytes)
+/* What no row has stored must not matter: NaN. Old positions: f16 from 0.125 to 1, of both signs. groups: K of the cpu tier,
+ * 16 positions beside each other (oracle/ops_impl.h). */
+static void fill_cache(const struct ops *o, bool groups, uint8_t *mem, uint64_t bytes)
 {
-    uint64_t per_head = (uint64_t)o->s.h.n_ctx * o->old_dim;
+    uint64_t dim = o->old_dim, per_head = o->s.h.n_ctx * dim;
     for (uint64_t k = 0; k < bytes; k += 2)
         memcpy(mem + k, o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff", 2);
     for (uint64_t k = 0; k < bytes / 2 && o->old; k++) {
         uint32_t r = (uint32_t)k * 2654435761u;
         uint16_t x = (uint16_t)(0x3000 + (r >> 13) % 0xc00 + (r >> 31 << 15));
-        if (k % per_head < (uint64_t)o->old * o->old_dim)
-            memcpy(mem + 2 * k, &x, 2);
+        uint64_t in = k % per_head, at = groups ? in / (16 * dim) * 16 * dim + in % dim * 16 + in / dim % 16 : in;
+        if (in < o->old * dim)
+            memcpy(mem + 2 * (k - in + at), &x, 2);
     }
 }
 
-static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct err *e)
+static int fill_arena(struct tier *t, const struct ops *o, bool exact, enum arena a, struct err *e)
 {
     uint64_t n = o->s.h.arena_bytes[a];
     uint8_t *mem = malloc(n ? n : 1);
+    bool cpu = strcmp(tier_name(t), tier_reference()) == 0 && !exact;
     CHECK(mem);
     memset(mem, GUARD_BYTE, n);
     for (uint32_t i = 0; i < o->s.h.n_bufs; i++) {
@@ -376,7 +379,7 @@ static int fill_arena(struct tier *t, const struct ops *o, enum arena a, struct 
         if (b->arena != a)
             continue;
         if (a == ARENA_KV)
-            fill_cache(o, mem + b->off, b->bytes);
+            fill_cache(o, cpu && strcmp(stream_str(&o->s, b->name), "kc") == 0, mem + b->off, b->bytes);
         else
             memset(mem + b->off, a == ARENA_STATE ? 0x7f : 0, b->bytes);
     }
@@ -441,7 +444,7 @@ static int open_tier(struct ops *o, const struct ops_how *how, bool check, struc
         (rc = tier_alloc(x->t, o->s.h.arena_bytes, e)) || (rc = tier_prepare(x->t, &o->s, PLAN_AUTO, &x->p, e)))
         return rc;
     for (int a = ARENA_KV; a < ARENA_COUNT; a++)
-        if ((rc = fill_arena(x->t, o, a, e)))
+        if ((rc = fill_arena(x->t, o, how->exact, a, e)))
             return rc;
     return 0;
 }

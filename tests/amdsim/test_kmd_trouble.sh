@@ -47,7 +47,7 @@ check "no command" "$("$amdsim" 2>/dev/null; echo $?)" 2
 check "unknown card" "$("$amdsim" --gpu gfx900 true 2>/dev/null; echo $?)" 2
 check "unknown option" "$("$amdsim" --fast true 2>/dev/null; echo $?)" 2
 check "unknown program" "$("$amdsim" /no/such/program 2>/dev/null; echo $?)" 127
-check "unknown trouble is told" "$("$amdsim" --inject rain "$c" open 2>&1 | grep -c "'rain' is not known")" 1
+check "unknown trouble is told" "$("$amdsim" --inject rain "$c" open 2>&1 | grep -c 'nothing to inject that is called rain')" 1
 check "--list" "$("$amdsim" --list | wc -l)" 8
 sh -c '"$1" sh -c "cat /sys/class/kfd/kfd/topology/generation_id >/dev/null; kill -9 \$\$"' - "$amdsim" 2>/dev/null
 "$amdsim" cat /sys/class/kfd/kfd/topology/generation_id >/dev/null

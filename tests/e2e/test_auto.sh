@@ -14,7 +14,7 @@ start()
 {
     ZINC_LOG=info "$amdsim" --gpu gfx1201 "$@" "$zinc" run -m "$work/m.gguf" --tier auto --prompt-tokens 1,2 -n 1 --ctx 64 \
         --temp 0 --print-tokens >"$work/out" 2>"$work/err" || miss "start $*: $(tail -n 1 "$work/err")"
-    grep -oh 'end=[a-z]* tier=[a-z]*' "$work/out" "$work/err" | head -n 1 | sed 's/.*=//'
+    grep -oh ' end=[a-z]* .*tier=[a-z]*' "$work/out" "$work/err" | head -n 1 | sed 's/.*=//'
 }
 said() { grep -q -- "$2" "$work/err" || miss "$1: no '$2' in: $(grep -v tok "$work/err" | head -n 12)"; } # WHAT WORDS
 silent() { grep -q -- "$2" "$work/err" && miss "$1: '$2' in: $(grep -- "$2" "$work/err")"; }
