@@ -440,7 +440,10 @@ int chat_render_marked(const struct chat_template *tpl, const struct chat_msg *m
     check(&o, tpl);
     if (!o.rc && tpl->file)
         chat_file_render(&o, tpl->file);
-    else if (!o.rc && !chat_order(&o, chat_format_places(tpl->format)))
+    bool too_much = o.rc == -E2BIG && tpl->file && (!o.tools || chat_file_info(tpl->file)->calls == infos[tpl->format].calls);
+    if (too_much) /* tools nested deeper than a template's macros get, say: the format that is next to it has no such limit */
+        o.rc = 0;
+    if (!o.rc && (!tpl->file || too_much) && !chat_order(&o, chat_format_places(tpl->format)))
         render(&o, tpl->format);
     json_decref(o.tools);
     free(o.ordered);

@@ -167,6 +167,40 @@ END_TEST
 
 /* ---- marks ---- */
 
+/* A template that goes through a tool's schema by a macro that calls itself, and a schema too deep for it. */
+START_TEST(what_is_too_much_for_a_template_is_said_in_the_format_next_to_it)
+{
+    static const char recursive[] =
+        "{% macro type(p) %}{% if p.items %}list[{{ type(p['items']) }}]{% else %}any{% endif %}{% endmacro %}"
+        "{% if tools %}<tools>{% for t in tools %}{{ t.function.name }}: {{ type(t.function.parameters) }}{% endfor %}</tools>{% endif %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% for c in m.tool_calls %}<tool_call>\n{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}"
+        "\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}";
+    enum { DEEP = 150 };
+    static char tools[64 * DEEP];
+    const struct chat_msg m = { .role = "user", .content = "hello" };
+    struct chat_file *f = opened(recursive, "", false);
+    struct chat_template tpl = { .file = f, .format = CHAT_QWEN3 };
+    for (int deep = 1; deep <= DEEP; deep += DEEP - 1) {
+        char *at = tools + sprintf(tools, "[{\"type\":\"function\",\"function\":{\"name\":\"now\",\"parameters\":");
+        for (int i = 0; i < deep; i++)
+            at += sprintf(at, "{\"items\":");
+        at += sprintf(at, "{}");
+        memset(at, '}', (size_t)deep);
+        strcpy(at + deep, "}}]");
+        struct tok_buf out = { 0 };
+        struct err e = { 0 };
+        const struct chat_opts o = { .tools = tools };
+        ck_assert_msg(chat_render(&tpl, &m, 1, &o, &out, &e) == 0, "%s", e.msg);
+        ck_assert_int_eq(tok_buf_add(&out, "", 1), 0);
+        ck_assert_msg((strstr(out.s, "list[any]") != NULL) == (deep == 1), "%d deep: %.200s", deep, out.s);
+        ck_assert_ptr_nonnull(strstr(out.s, "<|im_start|>user\nhello<|im_end|>"));
+        tok_buf_finish(&out);
+    }
+    chat_file_close(f);
+}
+END_TEST
+
 START_TEST(what_is_said_has_no_marks)
 {
     struct made *m = made_bpe("qwen2");
@@ -317,6 +351,7 @@ int main(void)
     tcase_add_test(tc, calls_and_reasoning_are_known_by_their_form);
     tcase_add_test(tc, the_last_message_is_left_open);
     tcase_add_loop_test(tc, what_is_no_template_is_refused, 0, 4);
+    tcase_add_test(tc, what_is_too_much_for_a_template_is_said_in_the_format_next_to_it);
     tcase_add_test(tc, what_is_said_has_no_marks);
     tcase_add_test(tc, released_templates_take_every_conversation);
     suite_add_tcase(s, tc);
