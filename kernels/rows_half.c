@@ -9,7 +9,7 @@
  * time, in each of its parts; then the parts in ascending order, added by the warp that is the last of them to arrive. */
 #if defined(KD_SM90)
 #include "kernels/gemm_out.h"
-#include "kernels/hw/half2.h"
+#include "kernels/hw/mma.h"
 #include "kernels/hw/wgmma.h"
 #include "kernels/qset.h"
 #include "kernels/wlane.h"
@@ -182,12 +182,16 @@ KD_FN void multiply(uint32_t width, float *d, const uint32_t *w, KD_SHARED const
     KD_UNROLL
     for (uint32_t h = 0; h < 2; h++) {
         uint32_t at = row + ((4 * h + l / 8) ^ l % 8) * 16;
+        kd_frag step[2];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            step[i / 4].r[i % 4] = w[8 * h + i];
         KD_UNROLL
         for (uint32_t n = 0; n < width / 8; n++) {
             uint32_t b[4];
             kd_ldmatrix(b, x + n * 1024 + at);
-            h2_mma_16x8(d + 4 * n, w + 8 * h, b[0], b[1]);
-            h2_mma_16x8(d + 4 * n, w + 8 * h + 4, b[2], b[3]);
+            kd_mma_half(d + 4 * n, step[0], b[0], b[1]);
+            kd_mma_half(d + 4 * n, step[1], b[2], b[3]);
         }
     }
 }

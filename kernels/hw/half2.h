@@ -44,13 +44,4 @@ KD_FN uint32_t h2_from(float lo, float hi)
     return d;
 }
 
-/* D[16, 8] += A[16, 16] B[8, 16]^T of a warp; the lanes' shares as kernels/hw/tile.h's matrix instruction has them. */
-KD_FN void h2_mma_16x8(float *d, const uint32_t *a, uint32_t b0, uint32_t b1)
-{
-    __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 #endif
