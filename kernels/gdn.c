@@ -144,12 +144,18 @@ KD_FN struct row_input row_load(const kl_gdn *a, uint32_t r, uint32_t h, uint32_
     return in;
 }
 
-KD_FN uint32_t next_of_slot(gpu_va step, uint32_t r, uint32_t n_rows, uint32_t slot)
+/* The first row of the slot from `from` on, n_rows: none. By a whole warp. */
+KD_FN uint32_t row_of_slot(gpu_va step, uint32_t from, uint32_t n_rows, uint32_t slot)
 {
-    do
-        r++;
-    while (r < n_rows && kd_row(step, r)->slot != slot);
-    return r;
+    for (; from < n_rows; from += KD_WARP) {
+        uint32_t i = from + kd_lane(), at = i < n_rows && kd_row(step, i)->slot == slot ? i : n_rows;
+        KD_UNROLL
+        for (uint32_t m = 1; m < KD_WARP; m *= 2)
+            at = kd_min_u32(at, kd_shfl_xor_u32(at, m));
+        if (at < n_rows)
+            return at;
+    }
+    return n_rows;
 }
 
 /* The value row i of the lane, and its first key there. */
@@ -261,7 +267,7 @@ KD_FN void ring_store_late(const kl_gdn *a, uint32_t r0, uint32_t n_rows, uint32
         return;
     uint32_t ch = hk * GDN_DIM + 4 * kd_lane();
     KD_GLOBAL float *ring = gdn_slot(a->conv, a->conv_slot_bytes, slot) + ch;
-    for (uint32_t r = r0; r < n_rows; r = next_of_slot(a->step, r, n_rows, slot)) {
+    for (uint32_t r = r0; r < n_rows; r = row_of_slot(a->step, r + 1, n_rows, slot)) {
         KD_GLOBAL const float *x = KD_PTR(const float, a->qkv) + (uint64_t)r * n + ch;
         KD_GLOBAL float *to = ring + (uint64_t)(kd_row(a->step, r)->pos % GDN_TAPS) * n;
         *(KD_GLOBAL kd_f32x4 *)to = *(KD_GLOBAL const kd_f32x4 *)x;
@@ -279,15 +285,6 @@ KD_FN void ring_turn(kd_f32x2 x[GDN_TAPS], const kd_f32x2 entry[GDN_TAPS], uint3
         for (uint32_t i = 0; i < GDN_TAPS; i++)
             x[b] = pos >= b && (pos - b) % GDN_TAPS == i ? entry[i] : x[b];
     }
-}
-
-/* Whether row r is the first of its slot. */
-KD_FN int is_first_row(gpu_va step, uint32_t r, uint32_t slot)
-{
-    uint32_t i = 0;
-    while (kd_row(step, i)->slot != slot)
-        i++;
-    return i == r;
 }
 
 /* grid x: v-heads, y: rows; the first row of each slot does all rows of it. counters (steps of several rows): u32
@@ -311,7 +308,7 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
         if (r0)
             return;
         slot = 0;
-    } else if (r0 >= n_rows || !is_first_row(a.step, r0, slot)) {
+    } else if (r0 >= n_rows || row_of_slot(a.step, 0, n_rows, slot) != r0) {
         return;
     }
     struct row_input in = row_load(&a, r0, h, ch);
@@ -331,7 +328,7 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
     int writes_ring = w / 2 == 2 || (w < 4 && !a.counters && gdn_is_first(a.heads, a.n_k, a.n_v, h));
 
     for (uint32_t r = r0, next; r < n_rows; r = next) {
-        next = next_of_slot(a.step, r, n_rows, slot);
+        next = row_of_slot(a.step, r + 1, n_rows, slot);
         x[0] = in.x;
         if (w < H_GATES) {
             if (writes_ring)

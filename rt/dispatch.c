@@ -245,9 +245,11 @@ static void decode_router(struct dispatcher *d, const ka_router *a)
     kl_router k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert);
+    uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
+    if (rows > KL_DECODE_ROWS) /* of a row; each norms it again */
+        groups = MIN(groups, div_up(4 * d->t->n_cores, rows));
     k.counters = dispatch_counters(d, rows);
-    dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router,
-                 MIN(router_units(a->n_expert), d->t->n_cores), rows, 1, shared, &k);
+    dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router, groups, rows, 1, shared, &k);
 }
 
 static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
