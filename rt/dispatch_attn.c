@@ -78,7 +78,7 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    k.chunk_min = d->rows ? 2 * AG_POS : AG_POS;
+    k.chunk_min = d->rows ? AG_POS * MAX(2u, MIN(2 * a->n_kv, 16u)) : AG_POS; /* many rows keep the machine busy uncut */
     k.splits = 1;
     if (!d->prompt && seen > k.chunk_min) {
         k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
