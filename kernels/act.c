@@ -82,11 +82,34 @@ KD_KERNEL(k_act_bf16, kl_act)
 }
 
 #if !defined(__AMDGCN__) /* as kernels/rows.c */
-/* Four elements of a row, normed but for the factor 1 / rms. */
-KD_FN kd_f32x4 act_quad(KD_GLOBAL const float *x, KD_GLOBAL const float *w, uint32_t i, bool norm)
+enum { ACT_KEPT = 6 }; /* quads of a row that a work-item keeps in registers */
+
+/* Four elements of a row, normed but for the factor 1 / rms, and what they add to the row's squares and its largest
+ * magnitude. */
+KD_FN kd_f32x4 act_quad(KD_GLOBAL const float *x, KD_GLOBAL const float *w, uint32_t i, float *sum, float *most)
 {
     kd_f32x4 v = ((KD_GLOBAL const kd_f32x4 *)x)[i];
-    return norm ? v * ((KD_GLOBAL const kd_f32x4 *)w)[i] : v;
+    KD_UNROLL
+    for (uint32_t k = 0; k < 4; k++)
+        *sum = k_fma(v[k], v[k], *sum);
+    v = w ? v * ((KD_GLOBAL const kd_f32x4 *)w)[i] : v;
+    KD_UNROLL
+    for (uint32_t k = 0; k < 4; k++)
+        *most = v[k] > *most ? v[k] : -v[k] > *most ? -v[k] : *most;
+    return v;
+}
+
+/* Quad i, times r and then `up`, into position p's place. */
+KD_FN void act_lanes_store(const kl_act *a, uint32_t p, uint32_t i, kd_f32x4 v, float r, float up)
+{
+    uint32_t at = wl_x(i % 16 * 4) * 2; /* elements 0 and 2; 1 and 3 lie 16 bytes behind */
+    KD_GLOBAL uint8_t *chunk = KD_PTR(uint8_t, a->out) + ((uint64_t)(i / 16) * a->xrows + p) * 128;
+    KD_UNROLL
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t piece = (at / 16 + k) ^ p % 8;
+        *(KD_GLOBAL uint32_t *)(chunk + piece * 16 + at % 16) =
+            f16_from_f32(v[k] * r * up) | (uint32_t)f16_from_f32(v[k + 2] * r * up) << 16;
+    }
 }
 
 /* Tiles of f16 in the order of kernels/wlane.h. The row is multiplied by the power of two that brings its largest magnitude
@@ -95,34 +118,29 @@ KD_KERNEL(k_act_lanes, kl_act)
 {
     kd_wait_inputs();
     kd_let_next_start();
-    uint32_t p = kd_group_x(), row = act_row(&a, p);
+    uint32_t p = kd_group_x(), row = act_row(&a, p), quads = a.n_in / 4, i = kd_tid();
     if (row == ~0u)
         return;
-    bool norm = a.norm != 0;
     KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx, *w = KD_PTR(const float, a.norm);
-    float most = 0.0f, r = norm ? act_rms(&a, x, KD_SHARED_AT(float, 0)) : 1.0f;
-    for (uint32_t i = kd_tid(); i < a.n_in / 4; i += kd_group_size()) {
-        kd_f32x4 v = act_quad(x, w, i, norm);
-        KD_UNROLL
-        for (uint32_t k = 0; k < 4; k++)
-            most = v[k] > most ? v[k] : -v[k] > most ? -v[k] : most;
-    }
+    float most = 0.0f, sum = 0.0f, unused = 0.0f;
+    kd_f32x4 v[ACT_KEPT];
+    KD_UNROLL
+    for (uint32_t k = 0; k < ACT_KEPT; k++)
+        if (i + k * kd_group_size() < quads)
+            v[k] = act_quad(x, w, i + k * kd_group_size(), &sum, &most);
+    for (uint32_t j = i + ACT_KEPT * kd_group_size(); j < quads; j += kd_group_size())
+        act_quad(x, w, j, &sum, &most);
+    float r = a.norm ? 1.0f / kd_sqrt(kd_group_sum(sum, KD_SHARED_AT(float, 0)) / (float)a.n_in + a.eps) : 1.0f;
     uint32_t e = f32_bits(kd_group_max(most, KD_SHARED_AT(float, 0)) * r) >> 23;
     e = kd_min_u32(e < 36 ? 36 : e, 250); /* a row of zeros, or with an infinity */
     float up = f32_from_bits((263 - e) << 23), down = f32_from_bits((e - 9) << 23);
-    for (uint32_t i = kd_tid(); i < a.n_in / 4; i += kd_group_size()) {
-        kd_f32x4 v = act_quad(x, w, i, norm);
-        uint32_t at = wl_x(i % 16 * 4) * 2; /* elements 0 and 2; 1 and 3 lie 16 bytes behind */
-        KD_GLOBAL uint8_t *chunk = KD_PTR(uint8_t, a.out) + ((uint64_t)(i / 16) * a.xrows + p) * 128;
-        KD_UNROLL
-        for (uint32_t k = 0; k < 2; k++) {
-            float v0 = norm ? v[k] * r : v[k], v1 = norm ? v[k + 2] * r : v[k + 2];
-            uint32_t piece = (at / 16 + k) ^ p % 8;
-            *(KD_GLOBAL uint32_t *)(chunk + piece * 16 + at % 16) =
-                f16_from_f32(v0 * up) | (uint32_t)f16_from_f32(v1 * up) << 16;
-        }
-    }
-    if (kd_tid() == 0)
+    KD_UNROLL
+    for (uint32_t k = 0; k < ACT_KEPT; k++)
+        if (i + k * kd_group_size() < quads)
+            act_lanes_store(&a, p, i + k * kd_group_size(), v[k], r, up);
+    for (uint32_t j = i + ACT_KEPT * kd_group_size(); j < quads; j += kd_group_size())
+        act_lanes_store(&a, p, j, act_quad(x, w, j, &unused, &unused), r, up);
+    if (i == 0)
         KD_PTR(float, a.out + 2ull * a.n_in * a.xrows)[p] = down;
 }
 

@@ -19,28 +19,30 @@ struct gemm_item {
 /* Output columns of a tile. */
 KD_FN uint32_t gemm_tile_cols(const kl_gemm *a) { return a->pair ? KL_TILE_ROWS / 2 : KL_TILE_ROWS; }
 
-/* Tiles over all matrices. */
-KD_FN uint32_t gemm_tiles(const kl_gemm *a)
+/* Runs of `by` tiles of a matrix, over all matrices; a matrix's last run may have fewer. */
+KD_FN uint32_t gemm_tiles_by(const kl_gemm *a, uint32_t by)
 {
-    uint32_t cols = gemm_tile_cols(a), t = kd_div_up(a->n_out[0], cols);
+    uint32_t cols = gemm_tile_cols(a) * by, t = kd_div_up(a->n_out[0], cols);
     for (uint32_t m = 1; m < a->n_mats && !a->pair; m++)
         t += kd_div_up(a->n_out[m], cols);
     return t;
 }
+KD_FN uint32_t gemm_tiles(const kl_gemm *a) { return gemm_tiles_by(a, 1); }
 
-/* Tile t of all of them into mat and tile. */
-KD_FN void gemm_find_tile(const kl_gemm *a, uint32_t t, struct gemm_item *it)
+/* Run t of all of them into mat and tile, its first. */
+KD_FN void gemm_find_tiles(const kl_gemm *a, uint32_t by, uint32_t t, struct gemm_item *it)
 {
     uint32_t m = 0;
     for (; !a->pair && m + 1 < a->n_mats; m++) {
-        uint32_t n = kd_div_up(a->n_out[m], KL_TILE_ROWS);
+        uint32_t n = kd_div_up(a->n_out[m], KL_TILE_ROWS * by);
         if (t < n)
             break;
         t -= n;
     }
     it->mat = m;
-    it->tile = t;
+    it->tile = t * by;
 }
+KD_FN void gemm_find_tile(const kl_gemm *a, uint32_t t, struct gemm_item *it) { gemm_find_tiles(a, 1, t, it); }
 
 /* Slot s of the experts' list; false: an empty one. */
 KD_FN bool gemm_find_slot(const kl_gemm *a, uint32_t s, struct gemm_item *it)

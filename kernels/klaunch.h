@@ -104,8 +104,8 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N) F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N)                      \
     F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N)                     \
     F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N)                    \
-    F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N) F(uint32_t, parts, 1, N) F(float, softcap, 1, E)                 \
-    F(uint32_t, pad, 1, N)
+    F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N) F(uint32_t, parts, 1, N) F(uint32_t, by, 1, N)                   \
+    F(float, softcap, 1, E)
 
 /* ---- products of 9 to 64 rows ----
  * x as codes, blocks of 32 with amax / 127 as their scale: int8 [n_in / 32][xrows][32]; then f32 [n_in / 32][xrows][2], the
@@ -121,11 +121,16 @@ static inline struct rows_x rows_x(uint32_t n_in, uint32_t xrows)
     return (struct rows_x){ cells * 32, cells * 40, cells * 48 };
 }
 
-/* The same on wgmma: x as tiles of f16 whose chunks are permuted (kernels/wlane.h), and behind them f32 [xrows], factors of
- * the rows' products. k is cut into `parts`, multiples of KL_ROWS_K; part: f32 [tiles, parts, N / 2, threads], N the
- * kernel's rows at most; counters: u32 [tiles, warps] that are 0. Here: warps; k of a stage of shared memory; stages. */
-enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 5 };
-#define KL_ROWS_HALF_SHARED(n) (KL_ROWS_STAGES * (2 * KL_ROWS_K * (n) + 16) + 128)
+/* The same on sm_90a: x as tiles of f16 whose chunks are permuted (kernels/wlane.h), and behind them f32 [xrows], factors of
+ * the rows' products. An item has `by` tiles of a matrix, up to KL_ROWS_HALF_TILES(n), n the kernel's rows at most. k is cut
+ * into `parts`, multiples of KL_ROWS_K; part: f32 [items, parts, tiles of an item at most, n / 2, 32 warps]; counters: u32
+ * [items, warps] that are 0. Here: warps, beside one that fetches x; stages of x in shared memory, and k of one; bytes of a
+ * warp's ring of weights, for each tile. */
+enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING = 10240 };
+#define KL_ROWS_HALF_TILES(n)  ((n) > KL_ROWS_FEW ? 2u : 1u)
+#define KL_ROWS_STAGE_K(n)     ((n) > KL_ROWS_FEW ? 128u : 256u)
+#define KL_ROWS_HALF_SHARED(n)                                                                                         \
+    (KL_ROWS_HALF_WARPS * KL_ROWS_HALF_TILES(n) * KL_ROWS_RING + KL_ROWS_STAGES * (2 * KL_ROWS_STAGE_K(n) * (n) + 16))
 
 /* Pairs by expert: order[p] = row * k + choice, ~0 in gaps; positions of an expert start at a multiple of 8. tiles as
  * in KL_GEMM, of up to `slot` positions, unused ones with 0 positions. Grid x: experts. */

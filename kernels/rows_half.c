@@ -1,9 +1,8 @@
-/* kernels/rows_half.c: products of 1 to 64 rows in f16 on Hopper, sm_90a only. A work item is a tile of 128 weight rows, of
- * one part of k, by up to 64 positions; persistent work-groups take items in turn. A warp multiplies 16 weight rows: a lane
- * loads its share of the weights straight into registers (kernels/wlane.h), a unit ahead, and dequantises a chunk into
- * those that the matrix instruction takes. One of the lanes also keeps a ring of stages in shared memory filled with
- * the positions' tiles, AHEAD stages before their time; a stage has a pair of barriers. Each warp asks for the next item's
- * weights when it is done with the present one's, so that they come from the level-2 cache.
+/* kernels/rows_half.c: products of 1 to 64 rows in f16 on Hopper, sm_90a only. A work item is one or two tiles of 128 weight
+ * rows, of one part of k, by up to 64 positions; persistent work-groups take items in turn. A warp multiplies 16 weight rows
+ * of each tile. Its weights come through a ring of its own in shared memory (kernels/wlane.h), some units ahead and across
+ * items, and are opened into the registers that the matrix instruction takes. One more warp keeps a ring of stages filled
+ * with the positions' tiles; a stage has a pair of barriers.
  *
  * The order of a sum (doc/arithmetic.md) depends on the shapes of the command alone: along k in ascending order, 16 at a
  * time, in each of its parts; then the parts in ascending order, added by the warp that is the last of them to arrive. */
@@ -17,9 +16,12 @@
 enum {
     WARPS = KL_ROWS_HALF_WARPS,
     STAGES = KL_ROWS_STAGES,
-    AHEAD = 3,                     /* stages that are on their way */
-    DEPTH = KL_ROWS_K / WT_K       /* chunks of a stage            */
+    UNITS = 4                      /* of a warp's ring, at most */
 };
+
+/* Tiles of an item at most, of a kernel for so many positions at most; chunks of a stage. */
+KD_FN uint32_t tiles_of(uint32_t most) { return KL_ROWS_HALF_TILES(most); }
+KD_FN uint32_t depth_of(uint32_t most) { return KL_ROWS_STAGE_K(most) / WT_K; }
 
 struct ring {
     uint32_t at, phase;
@@ -31,15 +33,28 @@ KD_FN void ring_next(struct ring *r)
         r->phase ^= 1;
     }
 }
-/* Most: positions of the widest tile of this kernel. */
-KD_FN KD_SHARED uint8_t *stage(uint32_t most, uint32_t at) { return KD_SHARED_AT(uint8_t, at * most * DEPTH * 128); }
-KD_FN wg_bar *bar_full(uint32_t most, uint32_t at) { return KD_SHARED_AT(uint64_t, STAGES * most * DEPTH * 128) + at; }
+
+/* ---- shared memory: the warps' rings, the stages, their barriers ---- */
+
+KD_FN KD_SHARED uint8_t *warp_ring(uint32_t most)
+{
+    return KD_SHARED_AT(uint8_t, kd_warp() * tiles_of(most) * KL_ROWS_RING);
+}
+KD_FN uint32_t stages_at(uint32_t most) { return WARPS * tiles_of(most) * KL_ROWS_RING; }
+KD_FN KD_SHARED uint8_t *stage(uint32_t most, uint32_t at)
+{
+    return KD_SHARED_AT(uint8_t, stages_at(most) + at * most * depth_of(most) * 128);
+}
+KD_FN wg_bar *bar_full(uint32_t most, uint32_t at)
+{
+    return KD_SHARED_AT(uint64_t, stages_at(most) + STAGES * most * depth_of(most) * 128) + at;
+}
 KD_FN wg_bar *bar_empty(uint32_t most, uint32_t at) { return bar_full(most, at) + STAGES; }
 
 /* ---- items ---- */
 
 struct work {
-    uint32_t i, items, tiles; /* this item, of how many; tiles of weights */
+    uint32_t i, items, tiles; /* this item, of how many; items of a part, or of a slot */
     uint32_t rows;            /* positions; of a list: unused            */
     uint32_t part;
     struct gemm_item it;
@@ -51,7 +66,7 @@ KD_FN void next_item(const kl_gemm *a, struct work *w, uint32_t i)
 {
     for (; i < w->items; i += kd_groups_x()) {
         w->it.n = w->rows;
-        gemm_find_tile(a, a->tiles ? i % w->tiles : i / a->parts, &w->it);
+        gemm_find_tiles(a, a->by, a->tiles ? i % w->tiles : i / a->parts, &w->it);
         w->part = a->tiles ? 0 : i % a->parts;
         if (!a->tiles || gemm_find_slot(a, i / w->tiles, &w->it))
             break;
@@ -61,7 +76,7 @@ KD_FN void next_item(const kl_gemm *a, struct work *w, uint32_t i)
 
 KD_FN struct work first_item(const kl_gemm *a)
 {
-    struct work w = { .tiles = gemm_tiles(a) };
+    struct work w = { .tiles = gemm_tiles_by(a, a->by) };
     w.items = w.tiles * (a->tiles ? a->n_slots : a->parts);
     next_item(a, &w, kd_group_x());
     return w;
@@ -74,257 +89,308 @@ KD_FN void find_rows(const kl_gemm *a, struct work *w)
         w->rows = w->it.n = kd_step_rows(a->step, a->rows);
 }
 
+/* Has an item a k-th tile? */
+KD_FN bool has_tile(const kl_gemm *a, uint32_t k) { return k == 0 || a->by > 1; }
+
 /* Positions that are multiplied: the kernel's most, or half of them where that is enough. */
 KD_FN uint32_t width_of(uint32_t most, uint32_t n) { return n <= most / 2 ? most / 2 : most; }
 
-/* Chunks of a part; parts are whole multiples of 256 elements long but for the last. */
+/* The first unit of a part, and the chunks of a unit. */
 KD_FN uint32_t part_first(const kl_gemm *a, uint32_t part)
 {
-    uint32_t blocks = kd_div_up(a->n_in, KL_ROWS_K);
-    return kd_min_u32(part * kd_div_up(blocks, a->parts) * DEPTH, a->n_in / WT_K);
+    uint32_t units = kd_div_up(a->n_in, WL_UNIT);
+    return kd_min_u32(part * kd_div_up(units, a->parts), units);
+}
+KD_FN uint32_t unit_chunks(const kl_gemm *a, uint32_t u)
+{
+    return kd_min_u32(WL_CHUNKS, a->n_in / WT_K - u * WL_CHUNKS);
 }
 
 /* ---- positions ---- */
 
-/* The lane that feeds the ring: how far it is. */
-struct feeder {
-    struct work w;
-    struct ring r;
-    uint32_t c, end;
-};
-
-KD_FN KD_SHARED struct feeder *the_feeder(uint32_t most)
+/* A stage: n chunks of the item's positions from c on. Without a list they are one run of bytes, all that x has. */
+KD_FN void feed_stage(uint32_t most, const kl_gemm *a, const struct gemm_item *it, uint32_t c, uint32_t n, uint32_t at)
 {
-    return KD_SHARED_AT(struct feeder, STAGES * (most * DEPTH * 128 + 16));
-}
-
-/* One stage: chunks of the item's positions. Without a list they are one run of bytes, all that x has. */
-KD_FN void feed(uint32_t most, const kl_gemm *a)
-{
-    KD_SHARED struct feeder *f = the_feeder(most);
-    if (f->w.i >= f->w.items)
-        return;
-    uint32_t at = f->r.at, c = f->c, n = kd_min_u32(DEPTH, f->end - c), bytes = width_of(most, f->w.it.n) * 128;
-    gpu_va x = a->x + ((uint64_t)c * a->xrows + f->w.it.n0) * 128;
-    bar_wait(bar_empty(most, at), f->r.phase ^ 1);
+    uint32_t bytes = width_of(most, it->n) * 128;
+    gpu_va x = a->x + ((uint64_t)c * a->xrows + it->n0) * 128;
     if (a->xrows == most) {
         bar_arrive_bytes(bar_full(most, at), n * most * 128);
         bulk_copy(stage(most, at), KD_PTR(const uint8_t, x), n * most * 128, bar_full(most, at));
-    } else {
-        bar_arrive_bytes(bar_full(most, at), n * bytes);
-        for (uint32_t i = 0; i < n; i++)
-            bulk_copy(stage(most, at) + i * most * 128, KD_PTR(const uint8_t, x + (uint64_t)i * a->xrows * 128), bytes,
-                      bar_full(most, at));
+        return;
     }
-    struct ring r = f->r;
-    ring_next(&r);
-    f->r = r;
-    f->c = c + n;
-    if (c + n == f->end) {
-        struct work w = f->w;
-        next_item(a, &w, w.i + kd_groups_x());
-        f->w = w;
-        f->c = part_first(a, w.part), f->end = part_first(a, w.part + 1);
-    }
+    bar_arrive_bytes(bar_full(most, at), n * bytes);
+    _Pragma("nounroll")
+    for (uint32_t i = 0; i < n; i++)
+        bulk_copy(stage(most, at) + i * most * 128, KD_PTR(const uint8_t, x + (uint64_t)i * a->xrows * 128), bytes,
+                  bar_full(most, at));
 }
 
-KD_FN void first_feeds(uint32_t most, const kl_gemm *a, const struct work *w)
+/* All stages of all items of this work-group, by one lane. */
+KD_FN void feed(uint32_t most, const kl_gemm *a, struct work w)
 {
-    *the_feeder(most) = (struct feeder){ .w = *w, .c = part_first(a, w->part), .end = part_first(a, w->part + 1) };
+    struct ring r = { 0 };
     async_fence(); /* the positions were written by ordinary stores */
-    for (uint32_t i = 0; i < AHEAD; i++)
-        feed(most, a);
+    for (; w.i < w.items; next_item(a, &w, w.i + kd_groups_x())) {
+        uint32_t end = kd_min_u32(part_first(a, w.part + 1) * WL_CHUNKS, a->n_in / WT_K);
+        for (uint32_t c = part_first(a, w.part) * WL_CHUNKS; c < end; c += depth_of(most)) {
+            bar_wait(bar_empty(most, r.at), r.phase ^ 1);
+            feed_stage(most, a, &w.it, c, kd_min_u32(depth_of(most), end - c), r.at);
+            ring_next(&r);
+        }
+    }
 }
 
 /* ---- weights ---- */
 
-/* What this warp will read of the item's weights, into the level-2 cache. */
-KD_FN void prefetch_item(const kl_gemm *a, const struct work *w)
+/* A warp's ring: units are copied `at` a slot each, as far ahead as it has slots; the scales of the newest one are still in
+ * registers. */
+struct supply {
+    struct work w;
+    uint32_t u, end, at;
+    bool on, held;        /* there is more of this type; head is of a unit that was copied */
+    struct wt_src src[2]; /* of row lane / 2 of the item's tiles */
+    struct wl_head head[2];
+};
+
+KD_FN uint32_t slot_bytes(enum qtype t) { return wl_stage_bytes(t) + wl_scale_bytes(t); }
+KD_FN uint32_t slots_of(enum qtype t) { return kd_min_u32(UNITS, KL_ROWS_RING / slot_bytes(t)); }
+KD_FN KD_SHARED uint8_t *slot(enum qtype t, uint32_t most, uint32_t at, uint32_t tile)
 {
-    uint32_t c0 = part_first(a, w->part), c1 = part_first(a, w->part + 1), r = kd_warp() * 16 + kd_lane() % 16;
-    uint32_t mat = gemm_row_mat(a, &w->it, r), n = a->n_out[mat], row = gemm_row_col(a, &w->it, r);
-    QSET_FOR(a->type[mat], {
-        struct planes pl = planes_of((enum qtype)type);
-        struct wt_src s = wt_src((enum qtype)type, a->w[mat] + w->it.expert * a->stride[mat], n, a->n_in,
-                                 kd_min_u32(row, n - 1));
-        uint32_t block = qtype_block((enum qtype)type), b0 = c0 * WT_K / block, b1 = c1 * WT_K / block;
-        KD_UNROLL
-        for (uint32_t f = 0; f < PLANES_MAX; f++) {
-            uint64_t at = (uint64_t)(uintptr_t)s.p[f] + b0 * pl.f[f].len, bytes = (b1 - b0) * pl.f[f].len;
-            if (pl.f[f].len >= 8 && f % 2 == kd_lane() / 16 && row < n && bytes && (at | bytes) % 16 == 0)
-                bulk_prefetch(KD_PTR(const void, at), (uint32_t)bytes);
-        }
-    })
+    return warp_ring(most) + (at * tiles_of(most) + tile) * slot_bytes(t);
+}
+KD_FN KD_SHARED uint32_t *slot_scales(enum qtype t, uint32_t most, uint32_t at, uint32_t tile)
+{
+    return (KD_SHARED uint32_t *)(slot(t, most, at, tile) + wl_stage_bytes(t));
 }
 
-/* Two weight rows of this lane. */
-struct lane_src {
-    struct wt_src row[2];
-};
-KD_FN struct lane_src lane_src(enum qtype type, const kl_gemm *a, const struct work *w)
+KD_FN void supply_item(enum qtype t, uint32_t most, const kl_gemm *a, struct supply *s)
 {
-    struct lane_src s;
     KD_UNROLL
-    for (uint32_t h = 0; h < 2; h++) {
-        uint32_t r = kd_warp() * 16 + kd_lane() / 4 + 8 * h, mat = gemm_row_mat(a, &w->it, r), n = a->n_out[mat];
-        s.row[h] = wt_src(type, a->w[mat] + w->it.expert * a->stride[mat], n, a->n_in,
-                          kd_min_u32(gemm_row_col(a, &w->it, r), n - 1));
+    for (uint32_t k = 0; k < tiles_of(most); k++) {
+        if (!has_tile(a, k))
+            break;
+        uint32_t r = kd_warp() * 16 + kd_lane() / 2, mat = gemm_row_mat(a, &s->w.it, r), n = a->n_out[mat];
+        uint32_t row = gemm_row_col(a, &s->w.it, r) + k * gemm_tile_cols(a);
+        s->src[k] = wt_src(t, a->w[mat] + s->w.it.expert * a->stride[mat], n, a->n_in, kd_min_u32(row, n - 1));
     }
-    return s;
+    s->u = part_first(a, s->w.part);
+    s->end = part_first(a, s->w.part + 1);
+}
+
+/* The next unit of the ring on its way, into the slot of the one that was used up; the one before it gets its scales. */
+KD_FN void supply_next(enum qtype t, uint32_t most, const kl_gemm *a, struct supply *s)
+{
+    uint32_t chunks = a->n_in / WT_K, before = s->at ? s->at - 1 : slots_of(t) - 1;
+    if (s->held)
+        KD_UNROLL
+        for (uint32_t k = 0; k < tiles_of(most); k++)
+            if (has_tile(a, k))
+                wl_store_scales(t, slot_scales(t, most, before, k), &s->head[k]);
+    s->held = s->on;
+    if (s->on) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < tiles_of(most); k++) {
+            if (!has_tile(a, k))
+                break;
+            wl_copy(t, slot(t, most, s->at, k), &s->src[k], s->u, chunks);
+            wl_load_head(t, &s->head[k], &s->src[k], s->u, chunks);
+        }
+        s->at = s->at + 1 == slots_of(t) ? 0 : s->at + 1;
+        if (++s->u == s->end) {
+            next_item(a, &s->w, s->w.i + kd_groups_x());
+            s->on = s->w.i < s->w.items && a->type[s->w.it.mat] == t;
+            if (s->on)
+                supply_item(t, most, a, s);
+        }
+    }
+    kd_copy_commit();
+}
+
+/* Until the oldest unit of those that are under way is there, for all lanes of the warp. */
+KD_FN void supply_wait(enum qtype t)
+{
+    switch (slots_of(t)) {
+    case 2: kd_copy_wait_1(); break;
+    case 3: kd_copy_wait_2(); break;
+    default: kd_copy_wait_3(); break;
+    }
+    kd_warp_sync();
 }
 
 /* ---- products ---- */
 
-/* A chunk: 16 weight rows by `width` positions. x: its tile. */
-KD_FN void multiply(uint32_t width, float *d, const uint32_t *w, KD_SHARED const uint8_t *x)
+/* A chunk: 16 weight rows of each tile by `width` positions. x: its tile. */
+KD_FN void multiply(uint32_t width, uint32_t tiles, float (*d)[32], uint32_t (*w)[16], KD_SHARED const uint8_t *x)
 {
     uint32_t l = kd_lane(), row = l % 8 * 128;
     KD_UNROLL
     for (uint32_t h = 0; h < 2; h++) {
         uint32_t at = row + ((4 * h + l / 8) ^ l % 8) * 16;
-        kd_frag step[2];
+        kd_frag step[2][2];
         KD_UNROLL
-        for (uint32_t i = 0; i < 8; i++)
-            step[i / 4].r[i % 4] = w[8 * h + i];
+        for (uint32_t k = 0; k < tiles; k++)
+            KD_UNROLL
+            for (uint32_t i = 0; i < 8; i++)
+                step[k][i / 4].r[i % 4] = w[k][8 * h + i];
         KD_UNROLL
         for (uint32_t n = 0; n < width / 8; n++) {
             uint32_t b[4];
             kd_ldmatrix(b, x + n * 1024 + at);
-            kd_mma_half(d + 4 * n, step[0], b[0], b[1]);
-            kd_mma_half(d + 4 * n, step[1], b[2], b[3]);
+            KD_UNROLL
+            for (uint32_t k = 0; k < tiles; k++) {
+                kd_mma_half(d[k] + 4 * n, step[k][0], b[0], b[1]);
+                kd_mma_half(d[k] + 4 * n, step[k][1], b[2], b[3]);
+            }
         }
     }
 }
 
-/* The part's sums of this warp to memory, and all of them back if it was the last. */
-KD_FN bool join(uint32_t width, const kl_gemm *a, uint32_t part, uint32_t tile, float *d)
+/* ---- results: d[k][i] of positions that there are, the first half of them or all ---- */
+
+#define ROWS_ALL_OF(most, i) GEMM_ALL_OF for (uint32_t i = 0; i < tiles_of(most) * (most) / 2; i++)
+KD_FN float *result(uint32_t most, float (*d)[32], uint32_t i) { return &d[i / (most / 2)][i % (most / 2)]; }
+KD_FN bool is_there(const kl_gemm *a, uint32_t most, bool wide, uint32_t i)
 {
-    uint32_t n = width / 2, threads = WARPS * KD_WARP;
-    KD_GLOBAL float *p = KD_PTR(float, a->part) + (uint64_t)tile * a->parts * n * threads + kd_tid();
-    GEMM_ALL_OF
-    for (uint32_t i = 0; i < n; i++)
-        p[(part * n + i) * threads] = d[i];
+    return (wide || i % (most / 2) < most / 4) && has_tile(a, i / (most / 2));
+}
+
+/* The part's sums of this warp to memory, and all of them back if it was the last. */
+KD_FN bool join(uint32_t most, bool wide, const kl_gemm *a, uint32_t part, uint32_t item, float (*d)[32])
+{
+    uint32_t threads = WARPS * KD_WARP, far = tiles_of(most) * (most / 2) * threads;
+    KD_GLOBAL float *p = KD_PTR(float, a->part) + (uint64_t)item * a->parts * far + kd_tid();
+    ROWS_ALL_OF(most, i)
+        if (is_there(a, most, wide, i))
+            p[part * far + i * threads] = *result(most, d, i);
     kd_warp_sync();
     uint32_t old = 0;
     if (kd_lane() == 0)
-        old = kd_arrive(KD_PTR(uint32_t, a->counters) + tile * WARPS + kd_warp(), a->parts);
+        old = kd_arrive(KD_PTR(uint32_t, a->counters) + item * WARPS + kd_warp(), a->parts);
     if (kd_shfl_u32(old, 0) != a->parts - 1)
         return false;
-    GEMM_ALL_OF
-    for (uint32_t i = 0; i < n; i++)
-        d[i] = p[i * threads];
+    ROWS_ALL_OF(most, i)
+        if (is_there(a, most, wide, i))
+            *result(most, d, i) = p[i * threads];
+    _Pragma("nounroll")
     for (uint32_t k = 1; k < a->parts; k++)
-        GEMM_ALL_OF
-        for (uint32_t i = 0; i < n; i++)
-            d[i] += p[(k * n + i) * threads];
+        ROWS_ALL_OF(most, i)
+            if (is_there(a, most, wide, i))
+                *result(most, d, i) += p[k * far + i * threads];
     return true;
 }
 
 struct lane {
     struct work w;
     struct ring r;
-    struct lane_src src;
-    struct wl_raw raw[2];
+    struct supply s;
+    uint32_t at; /* the slot of the next unit */
+    bool begun;  /* positions are under way */
 };
 
-/* Chunk c of the unit in l->raw as the instruction takes it. */
-KD_FN void open(enum qtype type, const struct lane *l, uint32_t u, uint32_t c, uint32_t w[16])
+/* Weights of a chunk as the instruction takes them. */
+KD_FN void open(enum qtype type, uint32_t most, uint32_t tiles, uint32_t at, uint32_t c, uint32_t (*w)[16])
 {
     KD_UNROLL
-    for (uint32_t h = 0; h < 2; h++) {
-        uint32_t o[8];
+    for (uint32_t k = 0; k < tiles; k++)
         KD_UNROLL
-        for (uint32_t b = 0; b < 2; b++)
-            wl_open(type, &l->raw[h], u, c, b, o);
-        KD_UNROLL
-        for (uint32_t s = 0; s < 4; s++)
-            w[4 * s + h] = o[2 * s], w[4 * s + 2 + h] = o[2 * s + 1];
+        for (uint32_t h = 0; h < 2; h++) {
+            uint32_t o[8];
+            wl_open(type, slot(type, most, at, k), slot_scales(type, most, at, k), kd_lane() / 4 + 8 * h, c, o);
+            KD_UNROLL
+            for (uint32_t s = 0; s < 4; s++)
+                w[k][4 * s + h] = o[2 * s], w[k][4 * s + 2 + h] = o[2 * s + 1];
+        }
+}
+
+KD_FN void write_out(uint32_t most, const kl_gemm *a, const struct gemm_item *it, float (*d)[32])
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < tiles_of(most); k++) {
+        if (!has_tile(a, k))
+            break;
+        struct gemm_item tile = *it;
+        tile.tile += k;
+        GEMM_ALL_OF
+        for (uint32_t i = 0; i < most / 4; i++) {
+            uint32_t n = i / 2 * 8 + kd_lane() % 4 * 2 + i % 2;
+            float f = n < it->n ? KD_PTR(const float, a->x + 2ull * a->n_in * a->xrows)[it->n0 + n] : 0.0f;
+            d[k][i / 2 * 4 + i % 2] *= f;
+            d[k][i / 2 * 4 + i % 2 + 2] *= f;
+        }
+        gemm_write_out(a, &tile, most, d[k]);
     }
 }
 
-/* The item whose first unit is in l->raw; its successor's is there at the end. Returns whether that is of the type. */
-KD_FN bool take_item(enum qtype type, uint32_t most, uint32_t width, const kl_gemm *a, struct lane *l)
+/* Positions of a stage are there, where chunk c begins one; where it ends one, it is free again. */
+KD_FN void begin_chunk(uint32_t most, struct lane *l, uint32_t c)
 {
-    struct work now = l->w;
-    uint32_t per = wl_unit_chunks(type), chunks = a->n_in / WT_K;
-    uint32_t c = part_first(a, now.part), end = part_first(a, now.part + 1);
-    float d[32] = { 0 };
-    bool more = true;
-    while (c < end) {
-        struct wl_raw head[2];
-        uint32_t u = c / per, after = u + 1, w[16];
-        if (c + per >= end) {
-            next_item(a, &l->w, now.i + kd_groups_x());
-            more = l->w.i < l->w.items && a->type[l->w.it.mat] == type;
-            if (more) {
-                l->src = lane_src(type, a, &l->w);
-                after = part_first(a, l->w.part) / per;
-            } else {
-                after = u;
-            }
-        }
-        KD_UNROLL
-        for (uint32_t h = 0; h < 2; h++)
-            wl_load_head(type, &head[h], &l->src.row[h], after, chunks);
-        KD_UNROLL
-        for (uint32_t i = 0; i < per; i++) {
-            if (c < end) {
-                open(type, l, u, i, w);
-                if (i == 0 && c % DEPTH == 0) {
-                    if (kd_tid() == 0)
-                        feed(most, a);
-                    kd_warp_sync();
-                    bar_wait(bar_full(most, l->r.at), l->r.phase);
-                }
-                multiply(width, d, w, stage(most, l->r.at) + c % DEPTH * most * 128);
-                c++;
-            }
-            KD_UNROLL
-            for (uint32_t h = 0; h < 2; h++)
-                wl_load_codes(type, &l->raw[h], &l->src.row[h], after, i, chunks);
-        }
-        KD_UNROLL
-        for (uint32_t h = 0; h < 2; h++)
-            wl_take_head(&l->raw[h], &head[h]);
-        if (c % DEPTH == 0 || c >= end) {
-            kd_warp_sync();
-            if (kd_lane() == 0)
-                bar_arrive(bar_empty(most, l->r.at));
-            ring_next(&l->r);
-        }
+    if (c % depth_of(most) == 0)
+        bar_wait(bar_full(most, l->r.at), l->r.phase);
+}
+KD_FN void end_chunk(uint32_t most, struct lane *l, uint32_t c, bool last)
+{
+    if (c % depth_of(most) != depth_of(most) - 1 && !last)
+        return;
+    kd_warp_sync();
+    if (kd_lane() == 0)
+        bar_arrive(bar_empty(most, l->r.at));
+    ring_next(&l->r);
+}
+
+/* The unit in the ring's slot l->at: `chunks` chunks. */
+KD_FN void take_unit(enum qtype type, uint32_t most, uint32_t tiles, bool wide, uint32_t chunks, struct lane *l,
+                     float (*d)[32])
+{
+    _Pragma("nounroll")
+    for (uint32_t c = 0; c < chunks; c++) {
+        uint32_t w[2][16];
+        open(type, most, tiles, l->at, c, w);
+        begin_chunk(most, l, c);
+        KD_SHARED const uint8_t *x = stage(most, l->r.at) + c % depth_of(most) * most * 128;
+        if (wide)
+            multiply(most, tiles, d, w, x);
+        else
+            multiply(most / 2, tiles, d, w, x);
+        end_chunk(most, l, c, c + 1 == chunks);
     }
-    if (l->w.i < l->w.items)
-        prefetch_item(a, &l->w);
-    if (a->parts > 1 && !join(width, a, now.part, now.i / a->parts, d))
-        return more;
-    GEMM_ALL_OF
-    for (uint32_t i = 0; i < width / 4; i++) {
-        uint32_t n = i / 2 * 8 + kd_lane() % 4 * 2 + i % 2;
-        float f = n < now.it.n ? KD_PTR(const float, a->x + 2ull * a->n_in * a->xrows)[now.it.n0 + n] : 0.0f;
-        d[i / 2 * 4 + i % 2] *= f;
-        d[i / 2 * 4 + i % 2 + 2] *= f;
+}
+
+/* The item l->w, whose first units are in the ring. */
+KD_FN void take_item(enum qtype type, uint32_t most, const kl_gemm *a, struct lane *l)
+{
+    uint32_t end = part_first(a, l->w.part + 1);
+    bool wide = width_of(most, l->w.it.n) == most;
+    float d[2][32] = { { 0 } };
+    for (uint32_t u = part_first(a, l->w.part); u < end; u++) {
+        supply_wait(type);
+        if (tiles_of(most) == 1 || !has_tile(a, 1))
+            take_unit(type, most, 1, wide, unit_chunks(a, u), l, d);
+        else
+            take_unit(type, most, 2, wide, unit_chunks(a, u), l, d);
+        l->at = l->at + 1 == slots_of(type) ? 0 : l->at + 1;
+        supply_next(type, most, a, &l->s);
     }
-    gemm_write_out(a, &now.it, width < 16 ? 16 : width, d);
-    return more;
+    if (a->parts == 1 || join(most, wide, a, l->w.part, l->w.i / a->parts, d))
+        write_out(most, a, &l->w.it, d);
 }
 
 KD_FN void multiply_type(enum qtype type, uint32_t most, const kl_gemm *a, struct lane *l)
 {
-    l->src = lane_src(type, a, &l->w);
-    KD_UNROLL
-    for (uint32_t h = 0; h < 2; h++)
-        wl_load(type, &l->raw[h], &l->src.row[h], part_first(a, l->w.part) / wl_unit_chunks(type), a->n_in / WT_K);
-    if (!a->tiles && !l->w.rows) { /* the first item */
-        prefetch_item(a, &l->w);
+    l->at = 0;
+    l->s = (struct supply){ .w = l->w, .on = true };
+    supply_item(type, most, a, &l->s);
+    _Pragma("nounroll")
+    for (uint32_t i = 0; i < slots_of(type); i++)
+        supply_next(type, most, a, &l->s);
+    if (!l->begun) { /* weights need not wait for what is before this launch */
+        l->begun = true;
         kd_wait_inputs();
         find_rows(a, &l->w);
-        if (kd_tid() == 0)
-            first_feeds(most, a, &l->w);
     }
-    bool more = true;
-    while (more)
-        more = width_of(most, l->w.it.n) == most ? take_item(type, most, most, a, l)
-                                                 : take_item(type, most, most / 2, a, l);
+    do {
+        take_item(type, most, a, l);
+        next_item(a, &l->w, l->w.i + kd_groups_x());
+    } while (l->w.i < l->w.items && a->type[l->w.it.mat] == type);
 }
 
 KD_FN void rows_main(uint32_t most, const kl_gemm *a)
@@ -340,9 +406,19 @@ KD_FN void rows_main(uint32_t most, const kl_gemm *a)
     kd_barrier();
     if (a->tiles)
         kd_wait_inputs();
-    struct lane l = { .w = first_item(a) };
-    if (a->tiles && kd_tid() == 0)
-        first_feeds(most, a, &l.w);
+    struct lane l = { .w = first_item(a), .begun = a->tiles != 0 };
+    if (kd_warp() >= WARPS) {
+        if (most > KL_ROWS_FEW)
+            wg_registers_less(24);
+        if (!l.begun)
+            kd_wait_inputs();
+        find_rows(a, &l.w);
+        if (kd_tid() == WARPS * KD_WARP)
+            feed(most, a, l.w);
+        return;
+    }
+    if (most > KL_ROWS_FEW)
+        wg_registers_more(240);
     while (l.w.i < l.w.items) {
         if (a->type[l.w.it.mat] == QSET_A)
             multiply_type(QSET_A, most, a, &l);

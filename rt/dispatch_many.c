@@ -96,15 +96,17 @@ static uint32_t gemm_tiles(const kl_gemm *g, uint32_t cols)
     return t;
 }
 
+enum { ROWS_CORES = 132 }; /* an H200's: what decides the order of sums must not depend on the device */
+
 /* Into how many parts k is cut, so that tiles of 128 weight rows by parts keep the machine busy: of the shapes alone, as
- * the order of a sum is. A part costs its length and, about, as much as half a block of 256 to begin; to add parts up
- * costs one more. */
+ * the order of a sum is. In half blocks of 256: a part costs its length and 2 to begin, 4 more to leave its sums for others,
+ * and 2 more to add them up (doc/speed-log.md, "Many streams"). */
 static uint32_t rows_parts(uint32_t tiles, uint32_t n_in)
 {
-    enum { CORES = 132 };
     uint32_t blocks = div_up(n_in, KL_ROWS_K), best = 1, least = ~0u;
     for (uint32_t parts = 1; parts <= blocks; parts++) {
-        uint32_t len = div_up(blocks, parts), cost = div_up(tiles * parts, CORES) * (2 * len + 1) + (parts > 1 ? 2 : 0);
+        uint32_t len = div_up(blocks, parts), join = parts > 1 ? 4 : 0;
+        uint32_t cost = div_up(tiles * parts, ROWS_CORES) * (2 * len + 2 + join) + join / 2;
         if (div_up(blocks, len) == parts && cost < least) /* no empty part */
             best = parts, least = cost;
     }
@@ -113,11 +115,13 @@ static uint32_t rows_parts(uint32_t tiles, uint32_t n_in)
 
 static void add_rows_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bool few)
 {
-    uint32_t tiles = gemm_tiles(g, KL_TILE_ROWS), n = few ? KL_ROWS_FEW : KL_ROWS_MAX, items;
+    uint32_t n = few ? KL_ROWS_FEW : KL_ROWS_MAX, most = KL_ROWS_HALF_TILES(n), tiles = gemm_tiles(g, KL_TILE_ROWS);
     g->parts = g->tiles ? 1 : rows_parts(tiles, g->n_in);
-    items = tiles * (g->tiles ? g->n_slots : g->parts);
+    g->by = tiles * g->parts > ROWS_CORES ? most : 1; /* several tiles share x, where that leaves no core idle */
+    tiles = gemm_tiles(g, KL_TILE_ROWS * g->by);
+    uint32_t items = tiles * (g->tiles ? g->n_slots : g->parts);
     if (g->parts > 1) {
-        g->part = dispatch_temp(d, 4ull * tiles * g->parts * (n / 2) * KL_ROWS_HALF_WARPS * 32);
+        g->part = dispatch_temp(d, 4ull * items * most * (n / 2) * KL_ROWS_HALF_WARPS * 32);
         g->counters = dispatch_counters(d, tiles * KL_ROWS_HALF_WARPS);
     }
     dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_ROWS_HALF_SHARED(n), g);

@@ -293,6 +293,8 @@ KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
 }
 KD_FN void kd_copy_commit(void) { __asm__ volatile("cp.async.commit_group;" : : : "memory"); }
 KD_FN void kd_copy_wait_1(void) { __asm__ volatile("cp.async.wait_group 1;" : : : "memory"); }
+KD_FN void kd_copy_wait_2(void) { __asm__ volatile("cp.async.wait_group 2;" : : : "memory"); }
+KD_FN void kd_copy_wait_3(void) { __asm__ volatile("cp.async.wait_group 3;" : : : "memory"); }
 KD_FN void kd_copy_wait_0(void) { __asm__ volatile("cp.async.wait_group 0;" : : : "memory"); }
 #else
 KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)

@@ -14,6 +14,7 @@
  *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0
  *                              starts from zero. d[4 j + 2 h + c] is row 16 warp + lane / 4 + 8 h, column
  *                              8 j + lane % 4 * 2 + c
+ *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
  *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0 */
 #ifndef ZINC_KERNELS_HW_WGMMA_H
@@ -61,6 +62,8 @@ KD_FN void bulk_prefetch(KD_GLOBAL const void *p, uint32_t n)
 {
     __asm__ volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(p), "r"(n) : "memory");
 }
+#define wg_registers_less(n) __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";")
+#define wg_registers_more(n) __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";")
 KD_FN void async_fence(void) { __asm__ volatile("fence.proxy.async;" : : : "memory"); }
 
 /* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */
