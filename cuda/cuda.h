@@ -71,6 +71,11 @@ static inline struct cuda *cuda_of_replay(const struct replay *r)
 __attribute__((format(printf, 4, 5))) int cuda_fail(const struct cuda *c, cu_result r, struct err *e, const char *fmt,
                                                     ...);
 
+/* `made` is what a call gave that filled device memory from the host's, or with one byte. Such calls return before the device
+ * has done it ("API synchronization behavior" in NVIDIA's CUDA Driver API reference: pageable memory is staged, memset is
+ * asynchronous) and belong to the default stream, for which c->q does not wait: here the host does. */
+cu_result cuda_settle(struct cuda *c, cu_result made);
+
 int cuda_host_alloc(struct cuda *c, struct cuda_host *h, uint64_t bytes, struct err *e);
 void cuda_host_free(struct cuda *c, struct cuda_host *h);
 

@@ -111,7 +111,7 @@ static int alloc_device(struct cuda *c, cu_ptr *p, uint64_t bytes, const char *w
     bytes = MAX(bytes, 256u);
     cu_result r = c->cu->mem_alloc(p, bytes);
     if (!r)
-        r = c->cu->set_bytes(*p, 0, bytes);
+        r = cuda_settle(c, c->cu->set_bytes(*p, 0, bytes));
     return r ? cuda_fail(c, r, e, "%.1f MiB for %s", (double)bytes / 1048576.0, what) : 0;
 }
 
@@ -123,7 +123,7 @@ static int alloc_plan(struct cuda *c, struct cuda_plan *p, const struct stream *
         (rc = cuda_host_alloc(c, &p->ring, (uint64_t)p->r.stride * KL_RING, e)))
         return rc;
     p->r.ring = p->ring.p;
-    cu_result r = s->h.const_bytes ? c->cu->to_device(p->consts, s->consts, s->h.const_bytes) : CU_OK;
+    cu_result r = s->h.const_bytes ? cuda_settle(c, c->cu->to_device(p->consts, s->consts, s->h.const_bytes)) : CU_OK;
     return r ? cuda_fail(c, r, e, "constants") : 0;
 }
 

@@ -23,6 +23,11 @@ int cuda_fail(const struct cuda *c, cu_result r, struct err *e, const char *fmt,
                    what, c->name, free_bytes >> 20, total >> 20);
 }
 
+cu_result cuda_settle(struct cuda *c, cu_result made)
+{
+    return made ? made : c->cu->stream_sync(NULL);
+}
+
 int cuda_host_alloc(struct cuda *c, struct cuda_host *h, uint64_t bytes, struct err *e)
 {
     h->bytes = MAX(bytes, 64u);
@@ -182,7 +187,7 @@ static int add(struct replay *rp, const float a[REPLAY_CHECK_N], float y[REPLAY_
         return rc;
     const struct cuda_api *cu = c->cu;
     cu_result r = cu->mem_alloc(&mem, 4096);
-    if (!r && !(r = cu->to_device(mem, &step, sizeof step)) && !(r = cu->to_device(mem + 1024, a, BYTES))) {
+    if (!r && !(r = cu->to_device(mem, &step, sizeof step)) && !(r = cuda_settle(c, cu->to_device(mem + 1024, a, BYTES)))) {
         kl_add args = { .step = mem, .y = mem + 2048, .a = mem + 1024, .b = mem + 1024, .n = REPLAY_CHECK_N };
         struct cu_launch l = { .grid = { 1, 1, 1 }, .block = { kernel_infos[K_add].threads, 1, 1 }, .stream = c->q };
         void *params[] = { &args };
@@ -205,7 +210,7 @@ static int open_device(struct cuda *c, struct err *e)
         return cuda_fail(c, r, e, "context on %s", c->name);
     if ((r = cu->ctx_set(c->ctx)) || (r = cu->stream_create(&c->q, CU_STREAM_NON_BLOCKING)))
         return cuda_fail(c, r, e, "stream on %s", c->name);
-    if ((r = cu->mem_alloc(&c->seq, 256)) || (r = cu->set_bytes(c->seq, 0, 256)))
+    if ((r = cu->mem_alloc(&c->seq, 256)) || (r = cuda_settle(c, cu->set_bytes(c->seq, 0, 256))))
         return cuda_fail(c, r, e, "step counter");
     size_t free_bytes = 0, total = 0;
     cu->mem_info(&free_bytes, &total);
@@ -229,7 +234,7 @@ static int cuda_alloc(struct tier *t, const uint64_t bytes[ARENA_COUNT], struct 
         uint64_t n = MAX(bytes[a], 256u);
         cu_result r = c->cu->mem_alloc(&c->arena[a], n);
         if (!r)
-            r = c->cu->set_bytes(c->arena[a], 0, n);
+            r = cuda_settle(c, c->cu->set_bytes(c->arena[a], 0, n));
         if (r)
             return cuda_fail(c, r, e, "the %s arena of %llu MiB", names[a], (unsigned long long)(n >> 20));
     }
@@ -262,7 +267,7 @@ static int cuda_write(struct tier *t, enum arena a, uint64_t off, const void *sr
 {
     struct cuda *c = cuda_of(t);
     int rc = finish_steps(c, e);
-    cu_result r = rc || !n ? CU_OK : c->cu->to_device(c->arena[a] + off, src, n);
+    cu_result r = rc || !n ? CU_OK : cuda_settle(c, c->cu->to_device(c->arena[a] + off, src, n));
     return rc ? rc : r ? cuda_fail(c, r, e, "writing %llu bytes", (unsigned long long)n) : 0;
 }
 
@@ -273,7 +278,7 @@ static int move_rows(struct tier *t, enum arena a, const struct tier_rows *r, vo
                    dev = { .kind = CU_MEMORY_DEVICE, .device = c->arena[a] + r->off, .pitch = r->pitch };
     struct cu_copy_2d m = { .src = up ? mem : dev, .dst = up ? dev : mem, .width = r->width, .rows = r->n };
     int rc = finish_steps(c, e);
-    cu_result q = rc ? CU_OK : c->cu->copy_2d(&m);
+    cu_result q = rc ? CU_OK : cuda_settle(c, c->cu->copy_2d(&m));
     return rc ? rc : q ? cuda_fail(c, q, e, "moving %u rows of %llu bytes", r->n, (unsigned long long)r->width) : 0;
 }
 
