@@ -35,6 +35,18 @@ static void head(struct graph *g, gref x)
     graph_argmax(g, y);
 }
 
+/* Vectors of the output rows, or scores of them. */
+static void pooled_head(struct graph *g, gref x)
+{
+    const struct model *m = g->m;
+
+    x = graph_gather(g, x, "last");                                 /* f32 [n_embd], output rows   */
+    gref y = graph_norm(g, x, m->output_norm, "output_norm");       /* f32 [n_embd]                */
+    if (g->o->pooling == POOLING_RANK)
+        y = graph_matmul(g, y, m->cls, m->cls_b, "scores");         /* f32 [n_labels]              */
+    graph_vectors_out(g, y);
+}
+
 void graph_decoder(struct graph *g)
 {
     const struct model *m = g->m;
@@ -57,6 +69,8 @@ void graph_decoder(struct graph *g)
     g->layer = CMD_NO_LAYER;
     if (g->o->end_layer < m->n_layer)
         graph_residual_out(g, x);
+    else if (g->o->pooling != POOLING_NONE)
+        pooled_head(g, x);
     else if (f->head)
         f->head(g, x);
     else

@@ -466,6 +466,15 @@ void graph_argmax(struct graph *g, gref logits)
     op->in[IN_X] = logits;
 }
 
+void graph_vectors_out(struct graph *g, gref x)
+{
+    if (g->rc)
+        return;
+    CHECK(g->vals[x].place == GP_SCRATCH && !g->vals[x].base);
+    g->vals[x].place = GP_VECTORS;
+    new_op(g, G_VECTORS_OUT)->in[IN_X] = x;
+}
+
 gref graph_residual_in(struct graph *g)
 {
     g->layer = g->o->first_layer - 1; /* who made it */

@@ -31,6 +31,7 @@ enum gop_kind {
     G_GATHER,    /* the rows that need logits                                                           */
     G_ARGMAX,    /* next token                                                                          */
     G_RESIDUAL_IN,  /* y = the residual that the layers before have left          no command: a place   */
+    G_VECTORS_OUT,  /* x is what the stream ends with, in place of logits         no command            */
     G_RESIDUAL_OUT, /* x is the residual for the layers behind                    no command            */
 };
 
@@ -60,6 +61,7 @@ struct gop {
 enum gplace {
     GP_SCRATCH,
     GP_LOGITS, /* the IO arena, read by the host */
+    GP_VECTORS, /* the same                     */
     GP_RESIDUAL, /* the IO arena: where the model is cut */
 };
 
@@ -120,6 +122,8 @@ gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids
 gref graph_moe_down(struct graph *g, const struct model_layer *l, gref x, struct groute r, const char *name);
 gref graph_gather(struct graph *g, gref x, const char *name);
 void graph_argmax(struct graph *g, gref logits);
+/* The end of a stream without logits: x, of the output rows. */
+void graph_vectors_out(struct graph *g, gref x);
 /* Of layers first_layer..: what the layer before them has left. */
 gref graph_residual_in(struct graph *g);
 /* Of layers ..end_layer: x of the last. */
@@ -177,8 +181,8 @@ struct gplan {
     uint8_t *consts;
     uint32_t const_bytes, cap_consts;
     uint64_t arena_bytes[ARENA_COUNT];
-    uint32_t buf_step, buf_logits, buf_weight0 /* weight i is buffer buf_weight0 + i */;
-    uint32_t buf_residual_in, buf_residual_out; /* at one place; these and buf_logits UINT32_MAX: not in the stream */
+    uint32_t buf_step, buf_logits, buf_vectors, buf_weight0 /* weight i is buffer buf_weight0 + i */;
+    uint32_t buf_residual_in, buf_residual_out; /* at one place; these, buf_logits and _vectors UINT32_MAX: not in the stream */
     struct glayer_plan {
         uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none                    */
         uint32_t freq_table; /* which of the model's tables of frequencies: the number in inv_freq's name */

@@ -467,6 +467,7 @@ static void emit(struct lower *l, const struct gop *op)
     case G_ROW_SCALE:
     case G_SOFTCAP: CHECK(!"always fused"); break;
     case G_RESIDUAL_IN:
+    case G_VECTORS_OUT:
     case G_RESIDUAL_OUT: break;
     }
 }

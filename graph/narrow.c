@@ -76,8 +76,9 @@ static void rewrite(struct graph *g, const bool *all, gref *narrow)
             continue;
         }
         g->layer = op.layer;
-        bool on_outputs = op.kind == G_ARGMAX || (is_rowwise(&op) && (!all[y] || g->vals[y].rows == ROWS_OUT));
-        if (on_outputs)
+        bool ends = op.kind == G_ARGMAX || op.kind == G_VECTORS_OUT;
+        bool on_outputs = ends || (is_rowwise(&op) && (!all[y] || g->vals[y].rows == ROWS_OUT));
+        if (on_outputs && y)
             g->vals[y].rows = ROWS_OUT;
         for (int j = 0; j < IN_COUNT && on_outputs; j++)
             if (op.in[j])

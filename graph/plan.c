@@ -108,9 +108,15 @@ static void plan_io(struct graph *g, struct gplan *p)
     uint32_t rows = g->o->row_cap, outs = g->o->out_cap, n_vocab = g->m->n_vocab;
     p->buf_step = add_buf(g, p, "step", CMD_NO_LAYER, ARENA_IO, step_bytes(rows, outs), 0);
     plan_residual(g, p);
-    p->buf_logits = UINT32_MAX;
-    if (g->o->end_layer == g->m->n_layer)
+    p->buf_logits = p->buf_vectors = UINT32_MAX;
+    if (g->o->end_layer < g->m->n_layer)
+        return;
+    if (g->o->pooling == POOLING_NONE) {
         p->buf_logits = add_buf(g, p, "logits", CMD_NO_LAYER, ARENA_IO, sat_mul(4ull * n_vocab, outs), n_vocab);
+    } else {
+        uint32_t n = g->o->pooling == POOLING_RANK ? g->m->n_labels : g->m->n_embd;
+        p->buf_vectors = add_buf(g, p, "vectors", CMD_NO_LAYER, ARENA_IO, sat_mul(4ull * n, outs), n);
+    }
 }
 
 static bool same_frequencies(const struct model_layer *la, const struct model_layer *lb)
@@ -377,6 +383,7 @@ static void place_scratch(struct graph *g, struct gplan *p, struct lives *s, uin
                 continue;
             if (val->place != GP_SCRATCH) {
                 val->buf = val->place == GP_LOGITS            ? p->buf_logits
+                           : val->place == GP_VECTORS        ? p->buf_vectors
                            : g->ops[i].kind == G_RESIDUAL_IN ? p->buf_residual_in
                                                               : p->buf_residual_out;
                 continue;

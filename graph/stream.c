@@ -104,6 +104,22 @@ uint64_t stream_residual(const struct stream *s)
     return stream_is_whole(s) ? 0 : align_up(step_bytes(s->h.row_cap, s->h.out_cap), STREAM_ALIGN);
 }
 
+uint64_t stream_vectors(const struct stream *s, uint32_t *n)
+{
+    uint64_t off = align_up(step_bytes(s->h.row_cap, s->h.out_cap), STREAM_ALIGN);
+    if (!stream_is_whole(s) || s->h.logits_off)
+        return 0;
+    for (uint32_t i = 0; i < s->h.n_bufs; i++) {
+        const struct stream_buf *b = &s->bufs[i];
+        if (b->arena != ARENA_IO || b->off != off || strcmp(stream_str(s, b->name), "vectors") != 0)
+            continue;
+        if (n)
+            *n = b->ld;
+        return off;
+    }
+    return 0;
+}
+
 /* ---- patches ---- */
 
 static uint32_t step_word(const struct step *step, enum sym sym, uint32_t i)

@@ -127,7 +127,7 @@ struct stream_head {
     uint32_t n_ctx, n_slots;    /* positions of a slot, sequences                                            */
     uint32_t n_vocab, n_embd, n_layer, kv_type;
     uint64_t arena_bytes[ARENA_COUNT];
-    uint64_t logits_off;        /* f32 [out_cap, n_vocab] in ARENA_IO; 0: no head                            */
+    uint64_t logits_off;        /* f32 [out_cap, n_vocab] in ARENA_IO; 0: none                               */
     uint64_t next_off;          /* i32 [out_cap] in ARENA_IO                                                 */
     uint32_t family;            /* informational: enum model_family of the file it came from                 */
     uint16_t layers_before, layers_behind; /* of the model, that are not in the stream; see below            */
@@ -170,6 +170,11 @@ static inline bool stream_is_whole(const struct stream *s)
 }
 /* Offset of the residual in ARENA_IO; 0: the stream is of a whole model. */
 uint64_t stream_residual(const struct stream *s);
+
+/* A whole stream may end without logits: with f32 [out_cap, n] in ARENA_IO, the final states of the output rows or what a
+ * product makes of them, in a buffer named "vectors" of rows of n. It has no next tokens. Returns the offset, and *n
+ * (may be NULL); 0: there are none. */
+uint64_t stream_vectors(const struct stream *s, uint32_t *n);
 
 /* What a submission says: the values of the symbols. */
 struct step {

@@ -31,7 +31,7 @@ static int check_head(const struct stream_head *h, struct err *e)
     if (h->next_off != step_next_off(h->row_cap, h->out_cap) || step > io)
         return err_set(e, -EINVAL, "stream: a step block of %llu bytes with next at %llu in an io arena of %llu",
                        (unsigned long long)step, (unsigned long long)h->next_off, (unsigned long long)io);
-    if (h->layers_behind && h->logits_off == 0) /* no head */
+    if (h->logits_off == 0) /* no head, or one that makes vectors */
         return 0;
     if (h->logits_off % STREAM_ALIGN != 0 || h->logits_off < step || logits > io || h->logits_off > io - logits)
         return err_set(e, -EINVAL, "stream: logits of %llu bytes at %llu in an io arena of %llu",
@@ -111,6 +111,19 @@ static int check_buf(const struct stream *s, uint32_t i, struct err *e)
     return 0;
 }
 
+/* A whole stream without logits ends with vectors. */
+static int check_vectors(const struct stream *s, struct err *e)
+{
+    uint32_t n = 0;
+    if (s->h.logits_off || !stream_is_whole(s))
+        return 0;
+    uint64_t off = stream_vectors(s, &n), io = s->h.arena_bytes[ARENA_IO], bytes = 4ull * n * s->h.out_cap;
+    if (!off || !n || bytes > io || off > io - bytes)
+        return err_set(e, -EINVAL, "stream: neither logits nor vectors for %u outputs (rows of %u at %llu in an io arena of %llu)",
+                       s->h.out_cap, n, (unsigned long long)off, (unsigned long long)io);
+    return 0;
+}
+
 /* The patch table says the step block's words, each once, in the order of the symbols. */
 static int check_patches(const struct stream *s, struct err *e)
 {
@@ -160,5 +173,5 @@ int verify_tables(const struct stream *s, struct err *e)
     for (uint32_t i = 0; i < s->h.n_bufs; i++)
         if ((rc = check_buf(s, i, e)))
             return rc;
-    return check_patches(s, e);
+    return (rc = check_vectors(s, e)) ? rc : check_patches(s, e);
 }

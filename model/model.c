@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "model/model_read.h"
 
-enum { MAX_EMBD = 1 << 20 };
+enum { MAX_EMBD = 1 << 20, MAX_LABELS = 1 << 16 };
 
 static const char *const family_name[FAMILY_COUNT] = {
 #define X(name, arch) [FAMILY_##name] = arch,
@@ -19,6 +19,12 @@ static const char *const family_name[FAMILY_COUNT] = {
 const char *model_family_name(enum model_family f)
 {
     return (unsigned)f < FAMILY_COUNT ? family_name[f] : "?";
+}
+
+const char *model_pooling_name(enum model_pooling p)
+{
+    static const char *const name[POOLING_COUNT] = {"none", "mean", "cls", "last", "rank"};
+    return (unsigned)p < POOLING_COUNT ? name[p] : "?";
 }
 
 static void read_family(struct reading *r)
@@ -112,6 +118,20 @@ static void read_globals(struct reading *r)
         m->output = m->token_embd;
 }
 
+/* The product that gives a sequence its scores: of Qwen3-Reranker the rows of "yes" and "no" of the output matrix, which
+ * the converter keeps as a matrix of their own (ggml-org/llama.cpp, conversion/qwen.py and pull request 15824). */
+static void read_pooling(struct reading *r)
+{
+    struct model *m = r->m;
+    const struct gguf_tensor *t = gguf_find_tensor(r->g, "cls.output.weight");
+    m->pooling = (enum model_pooling)key_u32(r, "pooling_type", POOLING_NONE, 0, POOLING_COUNT - 1);
+    if (r->rc || m->pooling != POOLING_RANK || !t)
+        return;
+    m->n_labels = t->ne[1] <= MAX_LABELS ? (uint32_t)t->ne[1] : 0;
+    m->cls = read_mat(r, -1, "cls.output.weight", OPTIONAL, m->n_embd, m->n_labels);
+    m->cls_b = read_vec(r, -1, "cls.output.bias", OPTIONAL, m->n_labels);
+}
+
 static void read_layers(struct reading *r)
 {
     if (r->rc)
@@ -175,6 +195,7 @@ int model_read(const struct gguf *g, struct model **out, struct err *e)
         read_sizes(&r);
         read_globals(&r);
         read_layers(&r);
+        read_pooling(&r);
         report_unused(&r);
     }
     free(r.used);

@@ -33,6 +33,17 @@ enum { MODEL_MAX_LAYERS = 512, MODEL_MAX_EXPERTS = 1024 };
 enum rope_kind { ROPE_NORM /* pairs (2i, 2i+1) */, ROPE_NEOX /* pairs (i, i + n_rot/2) */ };
 enum layer_kind { LAYER_ATTN, LAYER_GDN /* gated DeltaNet */ };
 enum ffn_act { ACT_SILU, ACT_GELU_TANH, ACT_SWIGLU_OAI };
+/* What a file is made for beside text: a vector, or scores, for a whole sequence. Values as in `ARCH.pooling_type`
+ * (ggml-org/llama.cpp, include/llama.h, enum llama_pooling_type; ollama/ollama, ml/nn/pooling/pooling.go). */
+enum model_pooling {
+    POOLING_NONE,  /* nothing: the model continues text                              */
+    POOLING_MEAN,  /* the mean of all positions' final states                        */
+    POOLING_CLS,   /* the first position's                                           */
+    POOLING_LAST,  /* the last position's                                            */
+    POOLING_RANK,  /* scores for labels, by a product of its own at the last position */
+    POOLING_COUNT,
+};
+
 enum moe_gating { GATING_SOFTMAX /* softmax over all, top-k, renormalise */, GATING_TOPK_SOFTMAX /* gpt-oss */ };
 
 /* YaRN and linear scaling; the formula: model/rope.h. */
@@ -108,6 +119,10 @@ struct model {
 
     uint32_t n_embd_ple;       /* gemma4: width of the per-layer embeddings; 0: none */
 
+    enum model_pooling pooling; /* what the file says it is made for */
+    const struct gguf_tensor *cls, *cls_b; /* POOLING_RANK: [n_embd, n_labels], [n_labels]; NULL: not in the file */
+    uint32_t n_labels;
+
     const struct gguf_tensor *token_embd, *output_norm, *output /* token_embd when tied */, *rope_freqs;
     /* with n_embd_ple: [n_embd_ple * n_layer, n_vocab], [n_embd, n_embd_ple * n_layer], [n_embd_ple] */
     const struct gguf_tensor *ple_token_embd, *ple_model_proj, *ple_proj_norm;
@@ -120,5 +135,6 @@ int model_read(const struct gguf *g, struct model **out, struct err *e);
 void model_free(struct model *m); /* NULL is fine */
 
 const char *model_family_name(enum model_family f);
+const char *model_pooling_name(enum model_pooling p); /* "none", "mean", "cls", "last", "rank" */
 
 #endif

@@ -117,6 +117,12 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
     f32(&k, "rope.freq_base", p->rope_base);
     u32(&k, "rope.dimension_count", hybrid ? 64 : p->head_dim);
     u32(&k, "vocab_size", p->n_vocab);
+    if (p->pooling != POOLING_NONE)
+        u32(&k, "pooling_type", p->pooling);
+    if (p->pooling == POOLING_RANK) {
+        static const struct gguf_str labels[] = { { "yes", 3 }, { "no", 2 } };
+        gguf_put_arr_str(w, key(&k, "classifier.output_labels"), labels, 2);
+    }
     if (p->n_expert)
         put_experts(&k, p);
     if (hybrid)
@@ -172,7 +178,15 @@ int mk_write_vocab(const struct mk_model *m, bool vocab, struct gguf_writer *w, 
         gguf_put_bool(w, "tokenizer.ggml.add_bos_token", v.add_bos);
         if (v.has_scores)
             gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
-        gguf_put_str(w, "tokenizer.chat_template", chat_template(m->p->family));
+        if (m->p->pooling == POOLING_LAST) /* as Qwen3-Embedding: the vector is that of the end token */
+            gguf_put_bool(w, "tokenizer.ggml.add_eos_token", true);
+        if (m->p->pooling == POOLING_RANK) {
+            static const struct gguf_str names[] = { { "rerank", 6 } };
+            gguf_put_arr_str(w, "tokenizer.chat_templates", names, 1);
+            gguf_put_str(w, "tokenizer.chat_template.rerank", rerank_template);
+        } else {
+            gguf_put_str(w, "tokenizer.chat_template", chat_template(m->p->family));
+        }
     }
     vocab_finish(&v);
     return rc;

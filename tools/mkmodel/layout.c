@@ -214,6 +214,8 @@ static void add_tensors(struct mk_model *m)
         drawn(m, FILL_ROPE_LLAMA3, p->rope_base, 8, p->head_dim / 2, 1, "rope_freqs.weight");
     for (uint32_t il = 0; il < m->n_layer; il++)
         add_layer(m, il);
+    if (p->pooling == POOLING_RANK)
+        drawn(m, FILL_GAUSS, 0, head, d, 2, "cls.output.weight");
 }
 
 uint64_t mk_tensor_bytes(const struct mk_tensor *t)

@@ -20,6 +20,7 @@ struct preset {
     const char *recipe;    /* the default of --type: a recipe, or a type for every matrix                   */
     bool tiny;             /* weights are drawn as floats, then quantised; else random blocks               */
     bool tied;             /* no output.weight                                                              */
+    enum model_pooling pooling; /* what it is made for beside text                                          */
     bool rope_freqs;       /* llama: Llama 3.1's frequency divisors                                         */
     uint32_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_expert, n_used, n_ff_exp, n_ff_shexp;
@@ -76,6 +77,7 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
 /* The vocabulary, n_vocab tokens, and the chat template; or, without `vocab`, only their number. */
 int mk_write_vocab(const struct mk_model *m, bool vocab, struct gguf_writer *w, struct err *e);
 const char *chat_template(enum model_family f);
+extern const char rerank_template[]; /* {query} and {document} are replaced */
 
 /* Writes elements [first, first + n) of the tensor, whole blocks, to `dst`. Threads may fill different ranges. */
 int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first, uint64_t n, void *dst,

@@ -58,6 +58,11 @@ static const char harmony[] =
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}";
 
+const char rerank_template[] =
+    "<|im_start|>system\nThe answer is yes or no.<|im_end|>\n"
+    "<|im_start|>user\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
 const char *chat_template(enum model_family f)
 {
     switch (f) {
