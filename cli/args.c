@@ -1,6 +1,7 @@
 #include "cli/args.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -213,6 +214,8 @@ int args_parse(const struct command *c, int *argc, char **argv)
     int n = 1, max = 0;
     while (c->operands && c->operands[max])
         max++;
+    if (max && strstr(c->operands[max - 1], "..."))
+        max = INT_MAX;
     bool only_operands = false;
     for (int i = 1; i < *argc; i++) {
         char *arg = argv[i];

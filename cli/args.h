@@ -52,7 +52,8 @@ struct command {
     const char *usage;              /* after "zinc NAME "                            */
     const char *about;              /* paragraphs and examples, before the options   */
     const struct opt_group *groups; /* ends with title NULL                          */
-    const char *const *operands;    /* names of positional arguments, ends with NULL; NULL: none */
+    const char *const *operands;    /* names of positional arguments, ends with NULL; the last may be
+                                       "NAME...": any number; NULL: none */
     int (*main)(int argc, char **argv); /* gets what is left after the options       */
 };
 

@@ -183,6 +183,34 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train)
     return n_ctx_train ? MIN(n, n_ctx_train) : n;
 }
 
+static const char *pooling_name(enum model_pooling p)
+{
+    return p == POOLING_NONE ? NULL : model_pooling_name(p);
+}
+
+/* What the model is to do, by the options and by its file. */
+static int choose_pooling(struct engine *eng, const char *wanted, struct err *e)
+{
+    const struct model *m = eng->model;
+    enum model_pooling p = POOLING_NONE;
+    eng->info.made_for = pooling_name(m->pooling);
+    if (wanted && strcmp(wanted, "auto") == 0)
+        p = m->pooling;
+    else if (wanted)
+        while (p < POOLING_COUNT && (p == POOLING_NONE || strcmp(wanted, model_pooling_name(p)) != 0))
+            p++;
+    if (p == POOLING_COUNT)
+        return err_set(e, -EINVAL, "engine: '%s' is no way to pool (auto, mean, cls, last, rank)", wanted);
+    if (p == POOLING_RANK && !m->cls)
+        return err_set(e, -ENOTSUP, "engine: %s: cannot rank: expected pooling_type rank and a tensor cls.output.weight, found %s "
+                       "(take a conversion that was made for ranking)", eng->label,
+                       m->pooling == POOLING_RANK ? "no such tensor" : "a model that is not made for it");
+    eng->pooling = p;
+    eng->info.pooling = pooling_name(p);
+    eng->info.n_vector = p == POOLING_NONE ? 0 : p == POOLING_RANK ? m->n_labels : m->n_embd;
+    return 0;
+}
+
 /* Both streams: for decoding a row for each slot, at least 8 and at most what the tier's kernels for that take; a chunk of
  * rows for prompts. With experts 8: rows that go to experts of their own gain nothing from being together
  * (doc/speed-log.md). */
@@ -192,6 +220,8 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     if (o->stream_path) {
         int rc = stream_load(o->stream_path, &eng->decode.s, e);
         eng->prefill.s = eng->decode.s;
+        if (!rc && stream_vectors(eng->decode.s, NULL))
+            return err_set(e, -ENOTSUP, "engine: %s ends with vectors, a stream with logits is expected", o->stream_path);
         if (rc || stream_is_whole(eng->decode.s))
             return rc;
         const struct stream_head *h = &eng->decode.s->h;
@@ -206,6 +236,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
                              .row_cap = decode,
                              .out_cap = decode,
                              .kv_type = sp->kv,
+                             .pooling = eng->pooling,
                              .no_fuse = sp->no_fuse };
     int rc = graph_compile(eng->model, &go, &eng->decode.s, e);
     if (rc)
@@ -215,11 +246,21 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
     go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
     go.out_cap = MIN(o->score_rows ? o->score_rows : (uint32_t)DEFAULT_OUT, go.row_cap);
+    if (eng->pooling == POOLING_MEAN)
+        go.out_cap = go.row_cap;
     return graph_compile(eng->model, &go, &eng->prefill.s, e);
+}
+
+static uint64_t output_off(const struct stream *s)
+{
+    return s->h.logits_off ? s->h.logits_off : stream_vectors(s, NULL);
 }
 
 static void describe_plan(struct engine *eng)
 {
+    eng->decode.out_off = output_off(eng->decode.s);
+    eng->prefill.out_off = output_off(eng->prefill.s);
+    eng->n_output = eng->pooling == POOLING_NONE ? eng->decode.s->h.n_vocab : eng->info.n_vector;
     const struct stream_head *d = &eng->decode.s->h, *p = &eng->prefill.s->h;
     struct engine_info *in = &eng->info;
     in->n_ctx = d->n_ctx;
@@ -298,7 +339,7 @@ static int alloc_host(struct engine *eng, struct err *e)
     eng->rows = calloc(rows, sizeof *eng->rows);
     eng->out_row = calloc(out, sizeof *eng->out_row);
     if (!mapped)
-        eng->logits = calloc((size_t)out * eng->info.n_vocab, sizeof *eng->logits);
+        eng->logits = calloc((size_t)out * eng->n_output, sizeof *eng->logits);
     if (!eng->slots || !eng->rows || !eng->out_row || (!mapped && !eng->logits))
         return err_set(e, -ENOMEM, "engine: out of memory for %u rows of logits", out);
     return 0;
@@ -346,6 +387,11 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
     if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)))
         return rc;
     describe_model(eng);
+    if ((rc = choose_pooling(eng, o->pooling, e)))
+        return rc;
+    if (!o->pooling && eng->info.made_for)
+        log_warn(ENGINE, "%s: pooling_type %s: made for vectors of whole texts (zinc embed, zinc serve), not for writing",
+                 eng->label, eng->info.made_for);
     rc = start_on_tier(eng, o, &sp, e);
     if ((rc == -ENOMEM || rc == -ENOTSUP || rc == -EIO) && strcmp(sp.tier, "auto") == 0 && eng->tier &&
         !eng->info.is_reference) {

@@ -49,6 +49,8 @@ struct engine_opts {
     uint32_t n_slots;        /* sessions at the same time; 0: 1                                              */
     uint32_t chunk;          /* prompt tokens per step; 0: 512                                               */
     uint32_t score_rows;     /* rows of a step that may return logits, for session_score; 0: 8               */
+    const char *pooling;     /* NULL: the model continues text. "auto": it does what its file says that it is made for;
+                                "mean", "cls", "last", "rank": it gives a vector, or scores, for a whole sequence */
     int threads;             /* cpu: 0: $ZINC_THREADS, else one per core                                     */
     const struct progress *progress; /* loading; must live through engine_open only                          */
 };
@@ -60,6 +62,9 @@ struct engine_info {
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
     const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
     bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */
+    const char *pooling;     /* what it does here: NULL: continues text; else a name as in engine_opts       */
+    const char *made_for;    /* the same by its file; NULL: text, or nothing is said                         */
+    uint32_t n_vector;       /* with pooling: numbers for a sequence                                         */
     bool is_reference, dry_run, compiles; /* the tier: others are compared with it; it computes nothing, logits are
                                              made up; opening it compiles kernels, which are kept            */
     uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
@@ -178,6 +183,17 @@ void engine_sampling_defaults(const struct engine *eng, struct sampler_params *p
  * end a generation. */
 int engine_sampler(const struct engine *eng, const struct sampler_params *p, bool no_eog, struct sampler **out,
                    struct err *e);
+
+/* ---- vectors of whole sequences: engines with pooling (engine/pool.c) ---- */
+
+/* Makes v [n] a vector of length 1; one without any length stays as it is. */
+void engine_normalise(float *v, uint32_t n);
+/* How well a pair fits, 0 to 1, by the numbers v [n_vector] of pooling "rank": the share of the first label (the file's
+ * "yes") in the softmax over all. */
+double engine_rank_score(const float *v, uint32_t n);
+/* A query and a document as the file's template for ranking has them. -ENOTSUP: it has none. */
+int engine_rank_prompt(const struct engine *eng, const char *query, size_t n_query, const char *document, size_t n_document,
+                       struct engine_prompt *out, struct err *e);
 
 /* ---- sessions ---- */
 

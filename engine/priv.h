@@ -17,6 +17,7 @@ struct tok;
 /* A stream and its native form. */
 struct engine_plan {
     struct stream *s;
+    uint64_t out_off;         /* of logits, or vectors, in ARENA_IO */
     struct tier_plan *native;
 };
 
@@ -33,7 +34,9 @@ struct engine {
     struct session **slots;   /* [n_slots]                                      */
     ka_row *rows;             /* [row capacity of the larger stream]            */
     uint32_t *out_row;        /* [out capacity of the larger stream]            */
-    float *logits;            /* f32 [out capacity, n_vocab] when not mappable  */
+    enum model_pooling pooling;
+    uint32_t n_output;        /* numbers of an output row: n_vocab, or n_vector */
+    float *logits;            /* f32 [out capacity, n_output] when not mappable */
     struct engine_info info;
     char label[96], weights_name[16], device[96], why[256];
     bool faulted;
@@ -67,7 +70,7 @@ int engine_check_memory(const struct engine *eng, struct err *e);
 uint64_t host_memory_available(void); /* bytes; 0: unknown */
 
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
- * greedy. *logits: f32 [n_out, n_vocab]. */
+ * greedy. *logits: f32 [n_out, n_output]. */
 int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
                 const float **logits, struct err *e);
 

@@ -128,12 +128,12 @@ int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint
     }
     if (!n_out || !logits)
         return 0;
-    *logits = tier_map(eng->tier, ARENA_IO, p->s->h.logits_off);
+    *logits = tier_map(eng->tier, ARENA_IO, p->out_off);
     if (*logits)
         return 0;
-    uint64_t bytes = (uint64_t)n_out * p->s->h.n_vocab * sizeof(float);
+    uint64_t bytes = (uint64_t)n_out * eng->n_output * sizeof(float);
     *logits = eng->logits;
-    return tier_read(eng->tier, ARENA_IO, p->s->h.logits_off, eng->logits, bytes, e);
+    return tier_read(eng->tier, ARENA_IO, p->out_off, eng->logits, bytes, e);
 }
 
 void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n)

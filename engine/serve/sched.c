@@ -20,6 +20,8 @@ enum { ROUND_MASK_STEPS = 200000, GRAMMAR_STEPS = 500000000 };
 
 static void job_free(struct sched_job *j)
 {
+    free(j->vector);
+    free(j->sum);
     CHECK(!j->gen || !gen_grammar_state(j->gen)); /* it went when the job ended */
     gen_destroy(j->gen);
     free(j->prompt);
@@ -172,7 +174,7 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
 {
     struct err ignored;
     sched_check_owner(s);
-    if (why != SCHED_OK)
+    if (why != SCHED_OK && j->gen)
         gen_end(j->gen, why == SCHED_FAILED || why == SCHED_TOO_COSTLY ? GEN_FAILED : GEN_CANCELLED, &ignored);
     if (j->session) {
         kvpool_release(s->pool, j->session, why != SCHED_FAILED);
@@ -182,7 +184,8 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
                 s->run[i] = s->run[--s->n_run];
     }
     grammar_task_drop(j->mask);
-    gen_end_grammar(j->gen, j->mask);
+    if (j->gen)
+        gen_end_grammar(j->gen, j->mask);
     j->mask = NULL;
     j->state = JOB_ENDED;
     uint64_t now = clock_ns();
@@ -208,7 +211,8 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&j->lock);
     j->end = why;
-    j->result = *gen_result(j->gen);
+    if (j->gen)
+        j->result = *gen_result(j->gen);
     if (e)
         j->err = *e;
     j->ended_ns = now;
@@ -393,6 +397,8 @@ static void admit(struct sched *s)
             sched_end_job(s, j, SCHED_FAILED, &e);
             continue;
         }
+        if (j->pool)
+            sched_pool_begin(s, j);
         atomic_store(&j->n_reused, j->session->pos);
         atomic_store(&j->n_evaluated, j->session->pos);
         atomic_store(&j->started, true);
@@ -401,7 +407,7 @@ static void admit(struct sched *s)
         pthread_mutex_lock(&s->lock);
         s->st.reused_tokens += j->n_reused;
         pthread_mutex_unlock(&s->lock);
-        if ((rc = gen_begin(j->gen, &e))) {
+        if (j->gen && (rc = gen_begin(j->gen, &e))) {
             sched_end_job(s, j, SCHED_FAILED, &e);
             continue;
         }
@@ -422,6 +428,8 @@ void sched_prepare_mask(struct sched *s, struct sched_job *j)
 {
     struct err e = { 0 };
     sched_check_owner(s);
+    if (!j->gen)
+        return;
     struct grammar_limit l = { .steps = s->mask_left };
     int rc = s->mask_left ? gen_prepare(j->gen, &l, false, &e) : gen_grammar_state(j->gen) ? -EAGAIN : 0;
     s->mask_left -= MIN(l.used, s->mask_left);
@@ -652,6 +660,12 @@ int sched_check(const struct sched *s, const struct sched_request *r, struct err
 {
     const struct engine_info *in = &s->eng->info;
     CHECK(r->n_logprobs <= SCHED_MAX_LOGPROBS);
+    if (!r->pool && in->pooling)
+        return err_set(e, -ENOTSUP, "this server makes vectors of texts (pooling %s) and writes none: %s", in->pooling,
+                       strcmp(in->pooling, "rank") == 0 ? "see /v1/rerank" : "see /v1/embeddings");
+    if (r->pool && !in->pooling)
+        return err_set(e, -ENOTSUP, "'%s' is made for writing text: its file has no pooling_type (--pooling last makes vectors "
+                       "all the same)", in->label);
     if (!r->n_prompt)
         return err_set(e, -EINVAL, "the prompt has no tokens");
     if (r->n_prompt > in->n_ctx)
@@ -690,7 +704,8 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     o.on_token = on_token;
     o.want_logits = r->n_logprobs >= 0;
     o.user = j;
-    int rc = gen_create(s->eng, &o, &j->gen, e);
+    j->pool = r->pool;
+    int rc = r->pool ? sched_pool_create(j, e) : gen_create(s->eng, &o, &j->gen, e);
     j->prompt = malloc(r->n_prompt * sizeof *j->prompt);
     j->boundary = malloc((j->n_boundary + 1u) * sizeof *j->boundary);
     if (!rc && (!j->prompt || !j->boundary))
@@ -702,7 +717,8 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     memcpy(j->prompt, r->prompt, r->n_prompt * sizeof *j->prompt);
     if (j->n_boundary)
         memcpy(j->boundary, r->boundary, j->n_boundary * sizeof *j->boundary);
-    gen_prompt(j->gen, j->prompt, j->n_prompt);
+    if (j->gen)
+        gen_prompt(j->gen, j->prompt, j->n_prompt);
     *out = j;
     return 0;
 }
@@ -765,6 +781,7 @@ void sched_take(struct sched_job *j, struct sched_out *out)
         out->result = j->result;
         out->err = j->err;
         out->retry_s = j->retry_s;
+        out->vector = j->end == SCHED_OK ? j->vector : NULL;
         uint64_t began = j->began_ns ? j->began_ns : j->ended_ns, first = j->first_ns ? j->first_ns : j->ended_ns;
         out->queued_ns = began - j->came_ns;
         out->prompt_ns = first - began;

@@ -43,6 +43,7 @@ struct sched_request {
     uint32_t n_boundary;
     struct gen_opts gen;     /* sampling, n_max, stop, ignore_eos, show_special, budget; callbacks are the scheduler's own */
     struct grammar *grammar; /* NULL: free. Takes a reference                                                */
+    bool pool;               /* nothing is generated: its end brings the vector of the prompt (engines with pooling) */
     int32_t n_logprobs;      /* -1: none; 0..20: of the chosen token and of so many best ones                */
     uint64_t deadline_ns;    /* clock_ns() from which the request is ended; 0: none                          */
     uint64_t client;         /* requests of one client share its turns: a hash of key or address             */
@@ -84,6 +85,8 @@ struct sched_out {
     uint32_t n_evaluated;    /* of the prompt so far, what was reused included                               */
     struct gen_result result; /* when it ended                                                              */
     struct err err;          /* all others but SCHED_CANCELLED and SCHED_SHUTDOWN: the line to show          */
+    const float *vector;     /* of a request with `pool`, when it ended well: [n_vector], as the model made it;
+                                lives until the release                                                      */
     uint32_t retry_s;        /* SCHED_REFUSED: a guess at when to come again                                 */
     uint32_t n_reused;       /* prompt tokens that were not evaluated; from `started` on                     */
     uint64_t queued_ns, prompt_ns, decode_ns; /* waiting, until the first token, from there on              */
@@ -107,7 +110,7 @@ uint32_t sched_drain(struct sched *s, uint64_t timeout_ns);
 void sched_destroy(struct sched *s); /* NULL is fine. All jobs must have been released */
 
 /* -EBUSY: the queue is full (*retry_s: a guess at when to come again); -ESHUTDOWN: draining; -E2BIG: the prompt does not
- * fit the context; -EINVAL: a token outside the vocabulary, a sampling parameter out of range; -ENOMEM. */
+ * fit the context; -ENOTSUP: `pool` is not what this engine does; -EINVAL: a token outside the vocabulary, a sampling parameter out of range; -ENOMEM. */
 int sched_submit(struct sched *s, const struct sched_request *r, struct sched_job **out, uint32_t *retry_s,
                  struct err *e);
 /* Would the request's prompt be taken at all? As sched_submit: -E2BIG, -EINVAL. */

@@ -29,7 +29,10 @@ struct sched_job {
     int32_t *prompt;
     uint32_t n_prompt, n_boundary;
     uint32_t *boundary;
-    struct gen *gen;
+    struct gen *gen;             /* NULL: with `pool`                                         */
+    bool pool;
+    float *vector;               /* pool: [n_vector]                                          */
+    double *sum;                 /* pool by the mean: [n_vector]                              */
     int32_t n_logprobs;
     uint64_t deadline_ns, client, owner, turn; /* turn: who is next in the queue, see sched.c         */
     bool goes_on;                /* see sched_request                                         */
@@ -106,6 +109,7 @@ struct part {
     const int32_t *tok;
     uint32_t n;
     bool prompt, out;            /* out: its last row gives the next token                    */
+    uint32_t n_pooled;           /* rows that are outputs, of a job with `pool`               */
     bool on_device;
 };
 
@@ -126,6 +130,17 @@ static inline void sched_check_owner(const struct sched *s)
 void sched_prepare_mask(struct sched *s, struct sched_job *j);
 /* Ends a job that has a slot, or (state JOB_WAITING) one that was taken out of the queue. */
 void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, const struct err *e);
+/* ---- requests for vectors (sched_pool.c) ---- */
+
+/* Room for its vector. -ENOMEM. */
+int sched_pool_create(struct sched_job *j, struct err *e);
+/* It has a slot: what it cannot reuse is given up. */
+void sched_pool_begin(struct sched *s, struct sched_job *j);
+/* Of the rows [pos, pos + n) of its prompt, which are outputs: *first, relative to pos, and how many. */
+uint32_t sched_pool_rows(const struct sched_job *j, uint32_t pos, uint32_t n, uint32_t *first);
+/* Those outputs, v [n_out, n_vector]. True: that was its end. */
+bool sched_pool_take(struct sched *s, struct sched_job *j, const float *v, uint32_t n_out);
+
 /* Tells the taker that there is something, if it does not know yet. */
 void sched_notify(struct sched_job *j);
 

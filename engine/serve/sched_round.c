@@ -35,7 +35,15 @@ static void add_part(struct batch *b, struct part p)
         eng->rows[b->n_rows + i] = (ka_row){ .token = p.tok[i], .pos = se->pos + i, .slot = se->slot };
     b->n_rows += p.n;
     b->n_prompt_rows += p.prompt ? p.n : 0;
-    if (p.out) {
+    if (p.job->pool) {
+        uint32_t first;
+        p.n_pooled = sched_pool_rows(p.job, se->pos, p.n, &first);
+        b->wants_logits |= p.n_pooled > 0;
+        for (uint32_t i = 0; i < p.n_pooled; i++) {
+            b->s->how[b->n_out] = (ka_sample){ 0 };
+            eng->out_row[b->n_out++] = b->n_rows - p.n + first + i;
+        }
+    } else if (p.out) {
         ka_sample how;
         p.on_device = gen_device(p.job->gen, &how);
         bool logits = !p.on_device || p.job->n_logprobs >= 0;
@@ -114,17 +122,26 @@ static void run_batch(struct batch *b)
         return;
     learn_speed(b, t1 - t0);
     advance(b);
-    uint32_t i_out = 0;
-    for (uint32_t i = 0; i < b->n_parts; i++)
-        if (s->part[i].out)
-            choose(b, &s->part[i], i_out++, logits);
+    uint32_t i_out = 0, n_chosen = 0;
+    for (uint32_t i = 0; i < b->n_parts; i++) {
+        const struct part *p = &s->part[i];
+        if (p->job->pool) {
+            const float *v = p->n_pooled ? logits + (size_t)i_out * eng->n_output : NULL;
+            if (sched_pool_take(s, p->job, v, p->n_pooled))
+                sched_end_job(s, p->job, SCHED_OK, NULL);
+            i_out += p->n_pooled;
+        } else if (p->out) {
+            choose(b, p, i_out++, logits);
+            n_chosen++;
+        }
+    }
     uint64_t t2 = clock_ns();
     pthread_mutex_lock(&s->lock);
     s->st.steps++;
     s->st.step_ns += t1 - t0;
     s->st.sample_ns += t2 - t1;
     s->st.prompt_tokens += b->n_prompt_rows;
-    s->st.generated_tokens += i_out;
+    s->st.generated_tokens += n_chosen;
     pthread_mutex_unlock(&s->lock);
     b->n_parts = b->n_rows = b->n_out = b->n_prompt_rows = 0;
     b->wants_logits = b->wants_next = false;

@@ -184,9 +184,8 @@ int mk_write_vocab(const struct mk_model *m, bool vocab, struct gguf_writer *w, 
             static const struct gguf_str names[] = { { "rerank", 6 } };
             gguf_put_arr_str(w, "tokenizer.chat_templates", names, 1);
             gguf_put_str(w, "tokenizer.chat_template.rerank", rerank_template);
-        } else {
-            gguf_put_str(w, "tokenizer.chat_template", chat_template(m->p->family));
         }
+        gguf_put_str(w, "tokenizer.chat_template", chat_template(m->p->family));
     }
     vocab_finish(&v);
     return rc;
