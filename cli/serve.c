@@ -10,7 +10,7 @@
 enum { DEFAULT_SLOTS = 4, CTX_WANTED = 8192, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
 
 static struct {
-    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file;
+    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling;
     int32_t port, think_budget, cache_mib;
     uint32_t slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
@@ -49,6 +49,8 @@ static const struct opt request_opts[] = {
       "reuse beginnings of prompts also between API keys; who has one can then guess what others asked"),
     OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
       "continue after generated tokens without evaluating them again; on some tiers that changes low bits"),
+    OPT_WORDS("auto|mean|cls|last|rank", "pooling", 0, OPT_STR, &args.pooling, "P",
+      "make vectors of texts, of which states: mean, cls (the first), last, rank (scores); auto (default): if the file says so"),
     OPT("name", 0, OPT_STR, &args.name, "NAME", "the model's name in the API (default: that of the file)"),
     OPT("max-tokens", 0, OPT_U32, &args.max_tokens, "N",
       "of an answer, where the request gives none (default: until the context is full)"),
@@ -154,12 +156,17 @@ static void print_address(const struct engine *eng, const struct server *s)
 {
     const struct engine_info *in = engine_info(eng);
     const char *url = server_url(s);
-    bool page = !args.no_page && strncmp(url, "http", 4) == 0;
+    bool page = !args.no_page && !in->pooling && strncmp(url, "http", 4) == 0;
+    char what[96] = "";
+    if (in->pooling && strcmp(in->pooling, "rank") == 0)
+        snprintf(what, sizeof what, "ranks documents, ");
+    else if (in->pooling)
+        snprintf(what, sizeof what, "vectors of %u (pooling %s), ", in->n_vector, in->pooling);
     if (cli_model.quiet)
         return;
     cli_print_header(eng);
-    fprintf(stderr, "serving %s at %s%s: %u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
-            strncmp(url, "http", 4) == 0 ? "/v1" : "", in->n_slots, in->n_ctx, page ? "; chat at " : "",
+    fprintf(stderr, "serving %s at %s%s: %s%u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
+            strncmp(url, "http", 4) == 0 ? "/v1" : "", what, in->n_slots, in->n_ctx, page ? "; chat at " : "",
             page ? url : "");
 }
 
@@ -183,6 +190,7 @@ static int serve_all(struct engine **eng, struct server **s)
         return rc;
     cli_model.o.n_slots = cli_model.o.score_rows = args.slots;
     cli_model.o.ctx_wanted = CTX_WANTED;
+    cli_model.o.pooling = args.pooling ? args.pooling : "auto";
     if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
         return rc;
     print_address(*eng, *s);

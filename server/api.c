@@ -26,6 +26,7 @@ static const struct endpoint {
     { V1 "/messages/count_tokens", API_POST, api_count_tokens, api_anthropic_problem },
     { V1 "/responses", API_POST, api_responses, api_problem_write },
     { V1 "/embeddings", API_POST, api_embeddings, api_problem_write },
+    { V1 "/rerank", API_POST, api_rerank, api_problem_write },
     { "/props", API_GET, api_props, api_problem_write },
     { "/slots", API_GET, api_slots, api_problem_write },
     { "/infill", API_POST, api_infill, api_problem_write },
@@ -37,7 +38,7 @@ static const struct endpoint {
     { "/api/version", API_GET, api_ollama_version, api_ollama_problem },
     { "/api/show", API_POST, api_ollama_show, api_ollama_problem },
     { "/api/embed", API_POST, api_ollama_embed, api_ollama_problem },
-    { "/api/embeddings", API_POST, api_ollama_embed, api_ollama_problem },
+    { "/api/embeddings", API_POST, api_ollama_embeddings, api_ollama_problem },
     { V1 "/models", API_GET, api_models, api_problem_write },
     { V1 "/tokenize", API_POST, api_tokenize, api_problem_write },
     { V1 "/detokenize", API_POST, api_detokenize, api_problem_write },
@@ -127,6 +128,7 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
     a->defaults = (struct api_defaults){
         .sampling = o->sampling, .think = o->think, .think_budget = o->think_budget, .max_tokens = o->max_tokens,
         .timeout_ns = o->timeout_ns, .max_n = o->max_n ? o->max_n : DEFAULT_MAX_N, .n_vocab = in->n_vocab,
+        .n_vector = in->n_vector,
     };
     a->has_tools = api_has_tools(o->eng);
     a->can_infill = api_can_infill(o->eng);

@@ -67,6 +67,7 @@ struct api_choice {
     uint32_t n_parts;        /* that ended: the index of the one being said */
     bool opened;             /* form->open was called                       */
     bool begun;              /* stream: the first event was written         */
+    double score;            /* rerank: of its document                     */
     /* when it ended */
     struct gen_result result;
     uint32_t n_reused;       /* known before it ends                        */
@@ -139,6 +140,7 @@ struct api_exchange {
     uint32_t sequence;       /* of events, the form's own                    */
     uint64_t nonce;          /* in the ids of calls                          */
     struct api_usage usage;
+    int (*vector)(struct api_choice *c, const float *v, uint32_t n); /* with r.pools: takes what the model made of its prompt */
     uint32_t n_thought;      /* tokens of reasoning, of all choices; when all ended */
     char id[160];            /* of the call, or made                         */
 };
@@ -170,6 +172,8 @@ void api_ollama_ps(struct api_exchange *x, const struct api_call *c);
 void api_ollama_version(struct api_exchange *x, const struct api_call *c);
 void api_ollama_show(struct api_exchange *x, const struct api_call *c);
 void api_ollama_embed(struct api_exchange *x, const struct api_call *c);
+void api_ollama_embeddings(struct api_exchange *x, const struct api_call *c);
+void api_rerank(struct api_exchange *x, const struct api_call *c);
 void api_responses(struct api_exchange *x, const struct api_call *c);
 void api_count_tokens(struct api_exchange *x, const struct api_call *c);
 void api_completion(struct api_exchange *x, const struct api_call *c);

@@ -1,5 +1,5 @@
 /* What Ollama's clients ask of models: GET /api/tags, /api/ps, /api/version, POST /api/show (ollama/ollama, docs/api.md and
- * api/types.go), and /api/embed, which is refused. One model is there, and it is loaded. */
+ * api/types.go). One model is there, and it is loaded. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -154,10 +154,15 @@ static int show(struct api_exchange *x, const json_t *body, struct api_problem *
     put_details(a, o);
     put_info(a, o);
     put_time(o, ",\"modified_at\":", a->created);
-    out_text(o, ",\"capabilities\":[\"completion\"");
-    out_text(o, a->can_infill ? ",\"insert\"" : "");
-    out_text(o, a->has_tools ? ",\"tools\"" : "");
-    out_text(o, answer_think_end(engine_chat_template(a->o.eng)) ? ",\"thinking\"" : "");
+    out_text(o, ",\"capabilities\":[");
+    if (engine_info(a->o.eng)->pooling) {
+        out_text(o, "\"embedding\"");
+    } else {
+        out_text(o, "\"completion\"");
+        out_text(o, a->can_infill ? ",\"insert\"" : "");
+        out_text(o, a->has_tools ? ",\"tools\"" : "");
+        out_text(o, answer_think_end(engine_chat_template(a->o.eng)) ? ",\"thinking\"" : "");
+    }
     out_text(o, "]}");
     return 0;
 }
@@ -165,9 +170,4 @@ static int show(struct api_exchange *x, const json_t *body, struct api_problem *
 void api_ollama_show(struct api_exchange *x, const struct api_call *c)
 {
     api_answer_with(x, c, show);
-}
-
-void api_ollama_embed(struct api_exchange *x, const struct api_call *c)
-{
-    api_embeddings(x, c);
 }

@@ -16,7 +16,7 @@ struct api_defaults {
     int32_t think_budget;
     uint32_t max_tokens;
     uint64_t timeout_ns;
-    uint32_t max_n, n_vocab;
+    uint32_t max_n, n_vocab, n_vector; /* n_vector: numbers of a vector; 0: it makes none */
     /* The items of an earlier response, a new array; NULL: there is none, or it is gone. May be NULL. */
     json_t *(*previous)(void *user, const char *id);
     void *user;
@@ -24,6 +24,8 @@ struct api_defaults {
 
 enum {
     API_MAX_STOPS = 16, API_MAX_STOP_BYTES = 1024, API_MAX_BIASES = 4096, API_MAX_PROMPTS = 32,
+    API_MAX_INPUTS = 2048,                                      /* of embeddings, documents: as OpenAI's API  */
+    API_MAX_PAIR_BYTES = 32 << 20,                              /* of a query, with each of its documents     */
     API_MAX_EXTRA = 1024,                                       /* of /infill                                 */
     API_MAX_MESSAGES = 8192, API_MAX_CALLS = 256,               /* calls: of one message                      */
     API_MAX_CHOICES = 1024, API_MAX_CHOICE_BYTES = 64 << 10,    /* of guided_choice                           */
@@ -85,6 +87,14 @@ struct api_request {
     const char *suffix;     /* what follows the answer, which stands between the prompt and it; NULL: nothing does */
     struct api_extra *extra; /* infill */
     uint32_t n_extra;
+    bool pools;             /* embeddings, rerank: no answer, but a vector for each prompt */
+    bool base64;            /* in which form it comes                              */
+    bool cuts;              /* what is longer than the context may be cut          */
+    uint32_t dimensions;    /* 0: all                                              */
+    const char *query;      /* rerank: the prompts are documents                   */
+    size_t n_query;
+    uint32_t top_n;         /* 0: all                                              */
+    bool return_documents, bare; /* bare: the results alone, as TEI has them       */
     const char *middle;     /* infill: how the answer begins, NULL: nobody says */
 };
 
@@ -104,11 +114,21 @@ int api_request_ollama_chat(const struct api_defaults *d, const char *body, size
                             struct api_problem *p);
 int api_request_ollama_generate(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                                 struct api_problem *p);
+/* Of vectors: POST /v1/embeddings, Ollama's /api/embed and /api/embeddings, and /v1/rerank. */
+int api_request_embeddings(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                           struct api_problem *p);
+int api_request_ollama_embed(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                             struct api_problem *p);
+int api_request_rerank(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
+                       struct api_problem *p);
 void api_request_finish(struct api_request *r);
 
 /* An array of token ids. *ids is malloc'ed. */
 int api_request_ids(const struct fields *f, const char *name, const json_t *array, uint32_t n_vocab, int32_t **ids,
                     uint32_t *n);
+
+/* A text, or an array of token ids, as a prompt. */
+int api_request_prompt(const struct fields *f, const char *name, const json_t *v, uint32_t n_vocab, struct api_prompt *out);
 
 /* ---- between the files of the parser ---- */
 

@@ -31,12 +31,12 @@ int api_request_ids(const struct fields *f, const char *name, const json_t *arra
     return 0;
 }
 
-static int read_prompt(const struct fields *f, const json_t *v, uint32_t n_vocab, struct api_prompt *out)
+int api_request_prompt(const struct fields *f, const char *name, const json_t *v, uint32_t n_vocab, struct api_prompt *out)
 {
     if (json_is_array(v))
-        return api_request_ids(f, "prompt", v, n_vocab, &out->ids, &out->n_ids);
+        return api_request_ids(f, name, v, n_vocab, &out->ids, &out->n_ids);
     if (!json_is_string(v))
-        return field_type(f, "prompt", "a string, an array of token ids, or an array of either", v);
+        return field_type(f, name, "a string, an array of token ids, or an array of either", v);
     out->text = json_string_value(v);
     out->n_text = json_string_length(v);
     return 0;
@@ -60,7 +60,7 @@ static int read_prompts(const struct fields *f, uint32_t n_vocab, struct api_req
     }
     r->n_prompts = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        int rc = read_prompt(f, many ? json_array_get(v, i) : v, n_vocab, &r->prompts[i]);
+        int rc = api_request_prompt(f, "prompt", many ? json_array_get(v, i) : v, n_vocab, &r->prompts[i]);
         if (rc)
             return rc;
     }

@@ -128,6 +128,7 @@ static struct sched_request request_of(const struct api_choice *c)
         .deadline_ns = x->deadline_ns, .client = x->client, .owner = x->owner, .wake = x->wake, .user = x->user,
     };
     q.tell_start = r->stream;
+    q.pool = r->pools;
     q.gen.sampling = r->sampling;
     q.gen.sampling.seed += c->index % r->n;
     if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
@@ -146,7 +147,7 @@ static int not_submitted(const struct api_exchange *x, int rc, const struct err 
         size_t n = strlen(p->message); /* clients that look at words know these */
         snprintf(p->message + n, sizeof p->message - n, ": that exceeds the available context size");
         p->code = "context_length_exceeded";
-        snprintf(p->param, sizeof p->param, "%s", x->r.items ? "input" : x->r.n_messages ? "messages" : "prompt");
+        snprintf(p->param, sizeof p->param, "%s", x->r.items || x->r.pools ? "input" : x->r.n_messages ? "messages" : "prompt");
     }
     return rc;
 }
@@ -253,6 +254,8 @@ static void take(struct api_choice *c)
     if (x->r.stream && !c->begun && (o.started || o.n_tokens || o.end == SCHED_OK))
         begin_stream(c);
     int rc = put_all(c, &o);
+    if (!rc && o.vector)
+        rc = x->vector(c, o.vector, engine_info(x->api->o.eng)->n_vector);
     if (!rc && o.end == SCHED_OK) {
         finish_choice(c, &o);
         rc = x->form->close(c);

@@ -1,4 +1,4 @@
-/* Endpoints that do not generate: models, tokens and text; and embeddings, which are refused. */
+/* Endpoints that do not generate: models, tokens and text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,15 +50,6 @@ void api_model(struct api_exchange *x, const char *id)
     }
     write_model(x->api, &x->out);
     api_answer(x, 200);
-}
-
-void api_embeddings(struct api_exchange *x, const struct api_call *c)
-{
-    struct api_problem p;
-    (void)c;
-    api_refuse(&p, 400, "unsupported", NULL,
-               "embeddings are not supported: this server generates text, see /v1/chat/completions");
-    api_fail(x, &p);
 }
 
 /* A token's text; what is no UTF-8 by itself as an array of its bytes, as llama.cpp's server has it. */

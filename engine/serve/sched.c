@@ -211,8 +211,7 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&j->lock);
     j->end = why;
-    if (j->gen)
-        j->result = *gen_result(j->gen);
+    j->result = j->gen ? *gen_result(j->gen) : (struct gen_result){ .reason = GEN_EOG, .n_prompt = j->n_prompt };
     if (e)
         j->err = *e;
     j->ended_ns = now;
