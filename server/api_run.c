@@ -147,7 +147,7 @@ static int not_submitted(const struct api_exchange *x, int rc, const struct err 
         size_t n = strlen(p->message); /* clients that look at words know these */
         snprintf(p->message + n, sizeof p->message - n, ": that exceeds the available context size");
         p->code = "context_length_exceeded";
-        snprintf(p->param, sizeof p->param, "%s", x->r.items || x->r.pools ? "input" : x->r.n_messages ? "messages" : "prompt");
+        snprintf(p->param, sizeof p->param, "%s", x->r.query ? (x->r.bare ? "texts" : "documents") : x->r.items || x->r.pools ? "input" : x->r.n_messages ? "messages" : "prompt");
     }
     return rc;
 }

@@ -12,7 +12,7 @@
 static inline struct api_defaults fuzz_defaults(void)
 {
     return (struct api_defaults){ .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .max_n = 8,
-                                  .n_vocab = 1000 };
+                                  .n_vocab = 1000, .n_vector = 256 };
 }
 
 /* 400, a code, and a line that is JSON again. */
@@ -56,16 +56,28 @@ static inline void check_chat(const struct api_request *r)
     CHECK(r->choice != ANSWER_TOOLS_REQUIRED || r->tools);
 }
 
+static inline void check_vectors(const struct api_request *r, const struct api_defaults *d)
+{
+    CHECK(r->n_prompts >= 1 && r->n_prompts <= API_MAX_INPUTS && !r->stream);
+    CHECK(r->dimensions <= d->n_vector && !(r->base64 && r->query));
+    for (uint32_t i = 0; i < r->n_prompts; i++)
+        CHECK(!r->query || r->prompts[i].text);
+    CHECK(!r->query || r->n_query * r->n_prompts <= API_MAX_PAIR_BYTES);
+}
+
 static inline void check_read(const struct api_request *r, const struct api_defaults *d)
 {
     json_t *v;
-    check_sampling(r, d);
+    if (r->pools)
+        check_vectors(r, d);
+    else
+        check_sampling(r, d);
     check_chat(r);
     CHECK(r->n >= 1 && r->n <= d->max_n && (!r->include_usage || r->stream));
     CHECK(r->n_stop <= API_MAX_STOPS && r->n_logprobs >= -1 && r->n_logprobs <= SCHED_MAX_LOGPROBS);
     for (uint32_t i = 0; i < r->n_stop; i++)
         CHECK(r->stop[i][0] && strlen(r->stop[i]) <= API_MAX_STOP_BYTES);
-    CHECK(r->n_prompts * r->n <= API_MAX_PROMPTS);
+    CHECK(r->n_prompts * r->n <= (r->pools ? (uint32_t)API_MAX_INPUTS : (uint32_t)API_MAX_PROMPTS));
     for (uint32_t i = 0; i < r->n_prompts; i++)
         for (uint32_t k = 0; k < r->prompts[i].n_ids; k++)
             CHECK((uint32_t)r->prompts[i].ids[k] < d->n_vocab);

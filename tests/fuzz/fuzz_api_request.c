@@ -16,7 +16,7 @@ static int (*const readers[])(const struct api_defaults *d, const char *body, si
                               struct api_problem *p) = {
     api_request_chat,      api_request_completion,  api_request_anthropic,
     api_request_responses, api_request_ollama_chat, api_request_ollama_generate,
-    api_request_infill,
+    api_request_infill, api_request_embeddings, api_request_ollama_embed, api_request_rerank,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

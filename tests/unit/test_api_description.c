@@ -296,6 +296,17 @@ START_TEST(fields_of_infill)
 }
 END_TEST
 
+START_TEST(fields_of_vectors)
+{
+    static const char *const inputs[] = { "{'input':['a']}" };
+    static const char *const ollama[] = { "{'input':'a'}", "{'prompt':'a'}" };
+    static const char *const pairs[] = { "{'query':'a','documents':['b',{'text':'c'}]}", "{'query':'a','texts':['b']}" };
+    fields_of_dialect(api_request_embeddings, "EmbeddingsRequest", inputs, ARRAY_LEN(inputs));
+    fields_of_dialect(api_request_ollama_embed, "OllamaEmbedRequest", ollama, ARRAY_LEN(ollama));
+    fields_of_dialect(api_request_rerank, "RerankRequest", pairs, ARRAY_LEN(pairs));
+}
+END_TEST
+
 /* These are read where a model is; their objects are flat. */
 START_TEST(fields_of_the_others)
 {
@@ -470,7 +481,7 @@ int main(void)
     }
     schemas = json_object_get(json_object_get(description, "components"), "schemas");
     int rc = RUN_TESTS("api_description", routes, fields_of_a_chat, fields_of_a_completion, fields_of_messages,
-                       fields_of_responses, fields_of_ollama, fields_of_infill, fields_of_the_others,
+                       fields_of_responses, fields_of_ollama, fields_of_infill, fields_of_vectors, fields_of_the_others,
                        limits_are_those_of_the_server, values_that_ask_for_nothing, it_is_of_this_version);
     json_decref(looked);
     json_decref(description);

@@ -176,7 +176,7 @@ START_TEST(errors)
         { GENERATE, "{'prompt':'a','images':['b']}", "'images'" },
         { GENERATE, "{'prompt':'a','raw':true,'format':'json'}", "'raw'" },
         { "/api/show", "{}", "'model'" },
-        { "/api/embed", "{'input':'a'}", "embeddings" },
+        { "/api/embed", "{'input':'a'}", "pooling_type" },
         { CHAT, "[", "JSON" },
     };
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
