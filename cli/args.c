@@ -95,6 +95,10 @@ static int set_number(const struct opt *o, const char *shown, const char *text)
 {
     double lo = o->kind == OPT_F32 ? (double)-FLT_MAX : o->kind == OPT_I32 ? INT32_MIN : 0, v = 0;
     double hi = o->kind == OPT_F32 ? (double)FLT_MAX : o->kind == OPT_I32 ? INT32_MAX : UINT32_MAX;
+    if (o->words && strcmp(text, o->words) == 0) {
+        *(uint32_t *)o->dest = 0;
+        return ARGS_RUN;
+    }
     if (o->hi > o->lo) {
         lo = o->lo;
         hi = o->hi;

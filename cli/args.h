@@ -31,7 +31,7 @@ struct opt {
     uint32_t *set_bits; /* when given, bit `set_bit` is set by the option       */
     uint32_t set_bit;
     double lo, hi;      /* numbers: what is accepted, both included; hi <= lo: whatever fits the type */
-    const char *words;  /* strings: those accepted, "f16|f32|q8_0"; NULL: any   */
+    const char *words;  /* strings: those accepted, "f16|f32|q8_0"; NULL: any. Whole numbers: one word that stands for 0 */
     /* Strings: ARGS_RUN, or an exit status after a message; `shown` is the option as it was written. */
     int (*check)(const char *shown, const char *value);
 };

@@ -24,7 +24,9 @@ const struct opt cli_model_opts[] = {
       cli_tier_help),
     OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
-    OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096 or what the prompt needs)"),
+    OPT_WORDS("auto", "ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N",
+      "context in tokens; auto (default): in serve what the memory allows, up to what the model was trained for, else 4096 or what "
+      "the prompt needs"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 1024 or 2048)"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),

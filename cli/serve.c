@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "server/server.h"
 
-enum { DEFAULT_SLOTS = 4, CTX_WANTED = 8192, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
+enum { MOST_SLOTS = 256, FIT_SLOTS = 16, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
 
 static struct {
     const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling;
@@ -16,7 +16,7 @@ static struct {
     int think;
     bool no_page, no_metrics, reuse_generated, share_cache;
     struct str_list keys, hosts;
-} args = { .port = 8080, .slots = DEFAULT_SLOTS, .think = -1, .think_budget = -1, .cache_mib = -1,
+} args = { .port = 8080, .think = -1, .think_budget = -1, .cache_mib = -1,
            .drain_s = DEFAULT_DRAIN_S };
 
 static const struct opt server_opts[] = {
@@ -40,8 +40,9 @@ static const struct opt server_opts[] = {
 };
 
 static const struct opt request_opts[] = {
-    OPT("slots", 0, OPT_U32, &args.slots, "N",
-      "requests that run at the same time, each with a context of --ctx (default: 4)"),
+    { "slots", 0, OPT_U32, &args.slots, "N",
+      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (for vectors 16), or fewer where memory "
+      "is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
@@ -103,8 +104,6 @@ static int check_args(void)
 {
     if (args.port < 0 || args.port > 65535)
         return usage_error("--port %d: expected 0 to 65535", args.port);
-    if (args.slots < 1 || args.slots > 256)
-        return usage_error("--slots %u: expected 1 to 256", args.slots);
     if (args.think_budget < -1)
         return usage_error("--think-budget %d: expected a number of tokens, or -1 for no limit", args.think_budget);
     if (args.cors && (args.cors[strcspn(args.cors, " ,\r\n")] ||
@@ -165,6 +164,8 @@ static void print_address(const struct engine *eng, const struct server *s)
     if (cli_model.quiet)
         return;
     cli_print_header(eng);
+    if (in->fit[0])
+        cli_say("%s", in->fit);
     fprintf(stderr, "serving %s at %s%s: %s%u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
             strncmp(url, "http", 4) == 0 ? "/v1" : "", what, in->n_slots, in->n_ctx, page ? "; chat at " : "",
             page ? url : "");
@@ -188,8 +189,9 @@ static int serve_all(struct engine **eng, struct server **s)
     catch_signals();
     if ((rc = listen_first(s)))
         return rc;
-    cli_model.o.n_slots = cli_model.o.score_rows = args.slots;
-    cli_model.o.ctx_wanted = CTX_WANTED;
+    cli_model.o.fit = true;
+    cli_model.o.n_slots = args.slots;
+    cli_model.o.score_rows = args.slots ? args.slots : (uint32_t)FIT_SLOTS;
     cli_model.o.pooling = args.pooling ? args.pooling : "auto";
     if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
         return rc;

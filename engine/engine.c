@@ -228,20 +228,26 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
         return err_set(e, -EINVAL, "engine: %s: layers %u:%u of %u, which cannot run alone (zinc graph --save "
                        "without --layers)", o->stream_path, h->layers_before, h->n_layer - h->layers_behind, h->n_layer);
     }
-    uint32_t slots = o->n_slots ? o->n_slots : 1, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
-    bool few = eng->model->n_expert && (!eng->tier->info.expert_slots || slots < eng->tier->info.expert_slots);
-    uint32_t decode = few ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
     struct graph_opts go = { .n_ctx = engine_default_ctx(o, eng->info.n_ctx_train),
-                             .n_slots = slots,
-                             .row_cap = decode,
-                             .out_cap = decode,
+                             .n_slots = o->n_slots ? o->n_slots : 1,
+                             .row_cap = DECODE_ROWS,
                              .kv_type = sp->kv,
                              .pooling = eng->pooling,
                              .no_fuse = sp->no_fuse };
-    int rc = graph_compile(eng->model, &go, &eng->decode.s, e);
-    if (rc)
-        return rc;
     uint32_t suits = eng->tier->info.chunk ? eng->tier->info.chunk : (uint32_t)DEFAULT_CHUNK;
+    int rc = 0;
+    eng->fit[0] = 0;
+    if (o->fit) {
+        go.row_cap = go.out_cap = o->chunk ? o->chunk : suits;
+        if ((rc = engine_fit(eng, o, &go, e)))
+            return rc;
+    }
+    uint32_t slots = go.n_slots, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
+    bool few = eng->model->n_expert && (!eng->tier->info.expert_slots || slots < eng->tier->info.expert_slots);
+    uint32_t decode = few ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
+    go.row_cap = go.out_cap = decode;
+    if ((rc = graph_compile(eng->model, &go, &eng->decode.s, e)))
+        return rc;
     uint32_t least = most + eng->tier->info.by_capacity; /* never of a class for decoding */
     go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
     go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
@@ -297,6 +303,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     eng->info.tier = tier_name(eng->tier);
     eng->info.device = eng->device;
     eng->info.why = eng->why;
+    eng->info.fit = eng->fit;
     eng->info.exact = sp->exact;
     eng->info.is_reference = strcmp(eng->info.tier, tier_reference()) == 0;
     eng->info.dry_run = eng->tier->info.dry_run;

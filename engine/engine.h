@@ -43,8 +43,11 @@ struct engine_opts {
     int fresh;               /* 1: without compiled kernels that this process has; 2: nor those on disk      */
     bool no_fuse;            /* one command per operation where the catalogue has one                        */
     bool ignore_memory;      /* do not compare the plan with the memory that is free                         */
-    uint32_t n_ctx;          /* positions of a session; 0: 4096, or ctx_wanted if that is more, but not more
-                                than the model was trained for                                               */
+    bool fit;                /* n_ctx 0: all that the model was trained for, as far as memory goes; n_slots 0: up
+                                to 4 (vectors: 16), fewer where that leaves a session a short context: engine_info.fit
+                                tells what was chosen, and what else it could have been                      */
+    uint32_t n_ctx;          /* positions of a session; 0, without `fit`: 4096, or ctx_wanted if that is more, but
+                                not more than the model was trained for                                      */
     uint32_t ctx_wanted;     /* what the caller expects to need                                              */
     uint32_t n_slots;        /* sessions at the same time; 0: 1                                              */
     uint32_t chunk;          /* prompt tokens per step; 0: 512                                               */
@@ -60,6 +63,7 @@ struct engine_info {
     const char *model_name, *family;
     const char *weights;            /* the type that most weights have, "Q4_K"                               */
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
+    const char *fit;                /* for people: how context and sessions were chosen; "" without engine_opts.fit */
     const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
     bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */
     const char *pooling;     /* what it does here: NULL: continues text; else a name as in engine_opts       */

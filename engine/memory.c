@@ -36,6 +36,14 @@ uint64_t host_memory_available(void)
     return free_bytes;
 }
 
+uint64_t engine_memory_available(const struct engine *eng)
+{
+    const struct tier_info *t = &eng->tier->info;
+    if (t->dry_run)
+        return 0;
+    return t->host_memory || !t->mem_bytes ? host_memory_available() : t->mem_free_bytes;
+}
+
 int engine_check_memory(const struct engine *eng, struct err *e)
 {
     const struct engine_info *in = &eng->info;
@@ -45,7 +53,7 @@ int engine_check_memory(const struct engine *eng, struct err *e)
     uint64_t weights = t->maps_weights ? 0 : in->weight_bytes;
     uint64_t rest = in->const_bytes + in->state_bytes + in->scratch_bytes + in->io_bytes;
     uint64_t need = weights + in->kv_bytes + rest;
-    uint64_t have = t->host_memory || !t->mem_bytes ? host_memory_available() : t->mem_free_bytes;
+    uint64_t have = engine_memory_available(eng);
     if (!have || need <= have)
         return 0;
     const double gib = 1.0 / (1 << 30);

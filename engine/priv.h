@@ -38,7 +38,7 @@ struct engine {
     uint32_t n_output;        /* numbers of an output row: n_vocab, or n_vector */
     float *logits;            /* f32 [out capacity, n_output] when not mappable */
     struct engine_info info;
-    char label[96], weights_name[16], device[96], why[256];
+    char label[96], weights_name[16], device[96], why[256], fit[400];
     bool faulted;
     struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */
     pthread_mutex_t vocab_lock;
@@ -67,6 +67,9 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 
 /* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */
 int engine_check_memory(const struct engine *eng, struct err *e);
+uint64_t engine_memory_available(const struct engine *eng); /* where the arenas will lie, in bytes; 0: unknown */
+/* engine/fit.c: engine_opts.fit: go->n_ctx and n_slots, by the memory that is there; fills eng->fit. */
+int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e);
 uint64_t host_memory_available(void); /* bytes; 0: unknown */
 
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:

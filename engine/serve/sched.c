@@ -655,6 +655,16 @@ void sched_destroy(struct sched *s)
 
 /* ---- requests ---- */
 
+/* With what would make it fit. */
+static int too_long(const struct engine_info *in, uint32_t n, struct err *e)
+{
+    if (in->n_ctx_train && n > in->n_ctx_train)
+        return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u (the model was trained for %u)", n, in->n_ctx,
+                       in->n_ctx_train);
+    return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u (zinc serve --ctx %u or more%s)", n, in->n_ctx, n,
+                   in->n_slots > 1 ? ", with fewer --slots where memory is short" : "");
+}
+
 int sched_check(const struct sched *s, const struct sched_request *r, struct err *e)
 {
     const struct engine_info *in = &s->eng->info;
@@ -668,7 +678,7 @@ int sched_check(const struct sched *s, const struct sched_request *r, struct err
     if (!r->n_prompt)
         return err_set(e, -EINVAL, "the prompt has no tokens");
     if (r->n_prompt > in->n_ctx)
-        return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u", r->n_prompt, in->n_ctx);
+        return too_long(in, r->n_prompt, e);
     for (uint32_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || (uint32_t)r->prompt[i] >= in->n_vocab)
             return err_set(e, -EINVAL, "token %d at %u of the prompt is not in the vocabulary of %u", r->prompt[i], i,
