@@ -12,7 +12,7 @@ enum { MAX_SLOTS = 16 };
 static struct {
     const char *pooling, *query;
     uint32_t dimensions;
-    bool raw, null;
+    bool raw, null, tokens;
 } args;
 
 static const struct opt embed_opts[] = {
@@ -21,6 +21,7 @@ static const struct opt embed_opts[] = {
     OPT("dimensions", 0, OPT_U32, &args.dimensions, "N", "only the first N numbers of a vector, which then has length 1 again"),
     OPT("raw", 0, OPT_FLAG, &args.raw, NULL, "vectors as the model makes them, not of length 1"),
     OPT("query", 0, OPT_STR, &args.query, "TEXT", "the texts are documents: print how well each fits this query, 0 to 1"),
+    OPT("tokens", 0, OPT_FLAG, &args.tokens, NULL, "each text is token ids, 1,2,3, as they stand"),
     OPT("null", '0', OPT_FLAG, &args.null, NULL, "standard input is many texts, each ended by a NUL byte"),
     { 0 },
 };
@@ -74,7 +75,8 @@ static int encode(const struct engine *eng, struct work *w, uint32_t *longest, s
     int rc = 0;
     for (uint32_t i = 0; i < w->n && !rc; i++) {
         struct item *t = &w->item[i];
-        rc = args.query ? engine_rank_prompt(eng, args.query, strlen(args.query), t->text, t->n, &t->prompt, e)
+        rc = args.tokens ? (cli_parse_ids(t->text, &t->prompt.ids, &t->prompt.n) ? -EINVAL : 0)
+             : args.query ? engine_rank_prompt(eng, args.query, strlen(args.query), t->text, t->n, &t->prompt, e)
                         : engine_encode(eng, t->text, t->n, ENGINE_ADD_SPECIAL | ENGINE_PARSE_SPECIAL, &t->prompt.ids,
                                         &t->prompt.n, e);
         if (!rc && !t->prompt.n)
@@ -175,8 +177,12 @@ static int embed_texts(struct engine *eng, struct work *w, int argc, char **argv
 {
     struct err e = { 0 };
     uint32_t longest = 0;
-    if (take_texts(w, argc, argv, in, &e) || encode(eng, w, &longest, &e))
+    if (args.tokens && args.query)
+        return usage_error("--tokens and --query exclude each other: a query and its documents are texts");
+    if (take_texts(w, argc, argv, in, &e))
         return cli_fail(&e);
+    if (encode(eng, w, &longest, &e))
+        return e.code ? cli_fail(&e) : EXIT_USAGE;
     cli_model.o.pooling = args.pooling ? args.pooling : "auto";
     cli_model.o.n_slots = cli_model.o.score_rows = MIN(w->n, (uint32_t)MAX_SLOTS);
     cli_model.o.n_ctx = cli_model.o.n_ctx ? cli_model.o.n_ctx : longest;

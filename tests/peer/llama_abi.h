@@ -64,6 +64,10 @@ struct lm_quantize_params {
     X(int32_t, decode, "llama_decode", (void *, struct lm_batch))                                                      \
     X(void, synchronize, "llama_synchronize", (void *))                                                                \
     X(float *, logits_ith, "llama_get_logits_ith", (void *, int32_t))                                                  \
+    X(int32_t, pooling, "llama_pooling_type", (const void *))                                                          \
+    X(float *, embeddings_seq, "llama_get_embeddings_seq", (void *, int32_t))                                          \
+    X(int32_t, n_embd, "llama_model_n_embd", (const void *))                                                           \
+    X(uint32_t, n_cls_out, "llama_model_n_cls_out", (const void *))                                                    \
     X(const void *, vocab, "llama_model_get_vocab", (const void *))                                                    \
     X(int32_t, n_tokens, "llama_vocab_n_tokens", (const void *))                                                       \
     X(bool, add_bos, "llama_vocab_get_add_bos", (const void *))                                                        \

@@ -6,6 +6,7 @@
  *     llama_peer tokenize MODEL [--no-special]        text on stdin
  *     llama_peer perplexity MODEL [options]           windows of ids on stdin, one a line
  *     llama_peer quantize MODEL --out FILE --file-type N [--pure]
+ *     llama_peer vector MODEL --prompt-tokens 1,2,3 [options]
  *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
  *     llama_peer probe                                the libraries load and their layout is the known one
  *
@@ -14,7 +15,8 @@
  * token was chosen from. With --rows N that many ids of --force are evaluated at once, by the kernels for prompts.
  * perplexity: as engine/proof/perplexity.h defines it, of the windows that `zinc perplexity
  * --print-tokens` prints; "perplexity P +- E nll X tokens N", the likelihood's mean and the number of tokens counted.
- * quantize: writes the model with llama.cpp's own quantiser, N being general.file_type. bench: "pp128 t/s t/s ..." and
+ * vector: what the model makes of the whole prompt, pooled as its file says, numbers on one line; of a ranker the softmax of its
+ * labels. quantize: writes the model with llama.cpp's own quantiser, N being general.file_type. bench: "pp128 t/s t/s ..." and
  * "tg32 t/s ...", one number per repetition.
  * options: --threads T (2), --fa | --no-fa (default for bench: yes, else no), --chunk N (512),
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32|q8_0 (the last needs --fa), -v (its
@@ -143,6 +145,20 @@ static int32_t kv_type(const struct opts *o)
         if (strcmp(o->kv, types[i].name) == 0)
             return types[i].type;
     die(2, "--kv: '%s' is none of f32, f16, q8_0", o->kv);
+}
+
+static void *create_vector_context(const struct lm *lm, const struct opts *o, void *model, int n_ctx)
+{
+    struct lm_context_params p = lm->context_defaults();
+    p.n_ctx = p.n_batch = p.n_ubatch = (uint32_t)n_ctx;
+    p.n_threads = p.n_threads_batch = o->threads;
+    p.flash_attn_type = o->fa;
+    p.type_k = p.type_v = kv_type(o);
+    p.embeddings = true;
+    void *c = lm->context_create(model, p);
+    if (!c)
+        die(1, "llama.cpp makes no context for vectors of %s", o->model);
+    return c;
 }
 
 static void *create_context(const struct lm *lm, const struct opts *o, void *model, int n_ctx)
@@ -453,6 +469,31 @@ static int cmd_bench(const struct lm *lm, const struct opts *o)
     return 0;
 }
 
+static int cmd_vector(const struct lm *lm, const struct opts *o)
+{
+    enum { RANK = 4 }; /* include/llama.h, enum llama_pooling_type */
+    int n;
+    int32_t *tok = parse_ids(o->prompt ? o->prompt : "", &n);
+    if (!n)
+        die(2, "vector: --prompt-tokens is missing");
+    void *model = load_model(lm, o, false), *ctx = create_vector_context(lm, o, model, n < 32 ? 32 : n);
+    int rc = lm->decode(ctx, lm->batch_one(tok, n));
+    if (rc)
+        die(1, "llama_decode of %d tokens: %d", n, rc);
+    bool ranks = lm->pooling(ctx) == RANK;
+    const float *v = lm->embeddings_seq(ctx, 0);
+    if (!v)
+        die(1, "no vector: the file's pooling type is %d", lm->pooling(ctx));
+    int size = ranks ? (int)lm->n_cls_out(model) : lm->n_embd(model);
+    for (int i = 0; i < size; i++)
+        printf(i ? " %.9g" : "%.9g", (double)v[i]);
+    printf("\n");
+    lm->context_free(ctx);
+    lm->model_free(model);
+    free(tok);
+    return 0;
+}
+
 /* ---- command line ----------------------------------------------------------------------------------------------- */
 
 static int to_int(const char *flag, const char *s, int min)
@@ -527,6 +568,7 @@ int main(int argc, char **argv)
     static const struct { const char *name; int (*run)(const struct lm *, const struct opts *); int n, fa; } cmds[] = {
         { "tokens", cmd_tokens, 64, 0 },         { "tokenize", cmd_tokenize, 0, 0 }, { "bench", cmd_bench, 32, 1 },
         { "perplexity", cmd_perplexity, 0, 0 }, { "quantize", cmd_quantize, 0, 0 },
+        { "vector", cmd_vector, 0, 0 },
     };
     struct lm lm;
     if (o.command && strcmp(o.command, "probe") == 0) {
@@ -540,6 +582,6 @@ int main(int argc, char **argv)
             load_peer(&lm, &o);
             return cmds[i].run(&lm, &o);
         }
-    die(2, "usage: llama_peer tokens|tokenize|perplexity|quantize|bench MODEL [options], llama_peer probe; see "
+    die(2, "usage: llama_peer tokens|tokenize|perplexity|quantize|vector|bench MODEL [options], llama_peer probe; see "
            "tests/peer/llama_peer.c");
 }
