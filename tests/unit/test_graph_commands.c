@@ -1,6 +1,7 @@
 /* What the families lower to, command by command. */
 #include <check.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "graph/graph.h"
 #include "tests/stream/fake_model.h"
@@ -211,6 +212,51 @@ START_TEST(gemma4_routes_by_a_norm_of_its_own)
 }
 END_TEST
 
+/* The last layer still ends on the output rows; nothing follows the norm but, of a ranker, its product. */
+START_TEST(vectors_take_the_place_of_logits)
+{
+    struct graph_opts o = {.n_ctx = 64, .n_slots = 2, .row_cap = 8, .out_cap = 2, .pooling = POOLING_LAST};
+    struct stream *s = NULL, *back = NULL;
+    struct err e = {0};
+    uint32_t n = 0;
+    fake_qwen3(&fake);
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    ck_assert_str_eq(commands(s, CMD_NO_LAYER), "EMBED NORM");
+    ck_assert_str_eq(commands(s, fake.m.n_layer - 1), "PROJ ROPE_KV ATTN GATHER GATHER MATMUL GATE_UP MATMUL");
+    const ka_norm *a = stream_args(s, s->h.n_cmds - 1);
+    ck_assert_uint_eq(a->y, SADDR(ARENA_IO, stream_vectors(s, &n)));
+    ck_assert_uint_eq(n, FAKE_EMBD);
+    ck_assert_uint_eq(s->h.logits_off, 0);
+    for (uint32_t i = 0; i < s->h.n_weights; i++)
+        ck_assert_str_ne(stream_str(s, s->weights[i].name), "output.weight");
+
+    char path[] = "/tmp/zinc-vectors-XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    ck_assert_int_eq(stream_save(s, path, &e), 0);
+    ck_assert_msg(stream_load(path, &back, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(stream_vectors(back, NULL), stream_vectors(s, NULL));
+    stream_free(back);
+    unlink(path);
+    for (uint32_t i = 0; i < s->h.n_bufs; i++)
+        if (strcmp(stream_str(s, s->bufs[i].name), "vectors") == 0)
+            s->bufs[i].ld += 1; /* rows that do not fit */
+    ck_assert_int_eq(stream_verify(s, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "neither logits nor vectors") != NULL, "%s", e.msg);
+    stream_free(s);
+
+    fake.m.cls = fake_tensor(&fake, QT_F32, FAKE_EMBD, 3, 1, "cls.output.weight");
+    fake.m.n_labels = 3;
+    o.pooling = POOLING_RANK;
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    ck_assert_str_eq(commands(s, CMD_NO_LAYER), "EMBED MATMUL");
+    ck_assert_uint_ne(stream_vectors(s, &n), 0);
+    ck_assert_uint_eq(n, 3);
+    stream_free(s);
+}
+END_TEST
+
 START_TEST(per_layer_embeddings_are_refused_with_a_reason)
 {
     struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
@@ -260,6 +306,7 @@ int main(void)
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);
     tcase_add_test(t, gemma4_routes_by_a_norm_of_its_own);
+    tcase_add_test(t, vectors_take_the_place_of_logits);
     tcase_add_test(t, per_layer_embeddings_are_refused_with_a_reason);
     tcase_add_test(t, misfits_name_layer_and_tensor);
     suite_add_tcase(suite, t);
