@@ -236,7 +236,7 @@ def ollama_models():
 def ollama_errors():
     fails(ollama.ResponseError, 404, lambda: llama.show("another"))
     e = fails(ollama.ResponseError, 400, lambda: llama.embed(MODEL, "a"))
-    assert "embeddings" in e.error, e.error
+    assert "pooling_type" in e.error, e.error
     fails(ollama.ResponseError, 400, lambda: llama.chat(MODEL, hello, options={"temperature": "hot"}))
     fails(ollama.ResponseError, 401, lambda: ollama.Client(host=URL).chat(MODEL, hello))
 
