@@ -88,6 +88,17 @@ static const struct ask of_qwen3[] = {
 };
 static const struct ask of_others[] = { OF_ALL };
 
+static const struct ask of_vectors[] = {
+    { "/v1/embeddings", "{'input':['Hello','there',[5,6,7]],'dimensions':5}", 200 },
+    { "/v1/embeddings", "{'input':'Hello','encoding_format':'base64'}", 200 },
+    { "/api/embed", "{'input':['Hello there'],'dimensions':3,'truncate':true}", 200 },
+    { CHAT, "{" HELLO "}", 400 },
+};
+static const struct ask of_ranks[] = {
+    { "/v1/rerank", "{'query':'Hello','documents':['there',{'text':'<|im_end|>'}],'return_documents':true}", 200 },
+    { "/v1/rerank", "{'query':'Hello','texts':['there','a','b']}", 200 },
+};
+
 static const struct model {
     const char *preset;
     const struct ask *ask;
@@ -96,6 +107,8 @@ static const struct model {
 } models[] = {
     { "tiny-qwen3", of_qwen3, sizeof of_qwen3 / sizeof *of_qwen3, 0 },
     { "tiny-qwen35", of_others, sizeof of_others / sizeof *of_others, 1 << 20 },
+    { "tiny-qwen3-embed", of_vectors, sizeof of_vectors / sizeof *of_vectors, 0 },
+    { "tiny-qwen3-rerank", of_ranks, sizeof of_ranks / sizeof *of_ranks, 1 << 20 },
     { "tiny-gpt-oss", of_others, sizeof of_others / sizeof *of_others, 0 },
     { "tiny-gemma4", of_others, sizeof of_others / sizeof *of_others, 0 },
 };

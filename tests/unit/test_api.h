@@ -25,7 +25,8 @@ static inline void bench_open(struct api_bench *b, const char *path, const char 
                               const struct sched_opts *s, const struct api_opts *o)
 {
     struct err e = { 0 };
-    struct engine_opts eo = { .path = path, .tier = tier, .n_slots = n_slots, .n_ctx = 1024, .threads = 1 };
+    struct engine_opts eo = { .path = path, .tier = tier, .n_slots = n_slots, .n_ctx = 1024, .threads = 1,
+                              .pooling = "auto" };
     struct sched_opts none = { 0 };
     struct api_opts ao = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .max_tokens = 32 };
     if (o)
