@@ -25,7 +25,7 @@ const struct opt cli_model_opts[] = {
     OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
     OPT_WORDS("auto", "ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N",
-      "context in tokens; auto (default): in serve what the memory allows, up to what the model was trained for, else 4096 or what "
+      "context in tokens; auto (default): in serve and chat what the memory allows, up to what the model was trained for, else 4096 or what "
       "the prompt needs"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 1024 or 2048)"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
@@ -201,6 +201,8 @@ void cli_print_header(const struct engine *eng)
             cli_count(in->n_params, n), in->weights, in->tier, in->exact ? ":exact" : "", in->device,
             cli_bytes(in->weight_bytes, w), in->n_ctx, cli_bytes(in->kv_bytes + in->state_bytes, kv),
             (double)in->load_ns * 1e-9);
+    if (in->fit[0] && in->n_ctx < in->n_ctx_train)
+        cli_say("%s", in->fit);
     if (in->n_ctx_train && in->n_ctx > in->n_ctx_train)
         cli_say("note: the model was trained for a context of %u; text beyond that is likely to be nonsense", in->n_ctx_train);
 }

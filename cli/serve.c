@@ -164,7 +164,7 @@ static void print_address(const struct engine *eng, const struct server *s)
     if (cli_model.quiet)
         return;
     cli_print_header(eng);
-    if (in->fit[0])
+    if (in->fit[0] && in->n_ctx >= in->n_ctx_train) /* else the header has it */
         cli_say("%s", in->fit);
     fprintf(stderr, "serving %s at %s%s: %s%u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
             strncmp(url, "http", 4) == 0 ? "/v1" : "", what, in->n_slots, in->n_ctx, page ? "; chat at " : "",

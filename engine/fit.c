@@ -74,18 +74,18 @@ static void tell(struct engine *eng, const struct budget *b, const struct engine
     if (o->n_ctx && o->n_slots)
         return;
     if (o->n_ctx) {
-        snprintf(eng->fit, n, "%u slots of the %u tokens of --ctx: what fits in %s free", go->n_slots, go->n_ctx,
-                 gib(b->have, have));
+        snprintf(eng->fit, n, "%u slot%s of the %u tokens of --ctx: what fits in %s free", go->n_slots, go->n_slots > 1 ? "s" : "",
+                 go->n_ctx, gib(b->have, have));
         return;
     }
     if (go->n_ctx == train) {
-        snprintf(eng->fit, n, "%u slots of %u tokens, all that the model was trained for: %s of cache%s%s%s", go->n_slots, train,
-                 gib(each * go->n_slots, all), b->have ? ", of " : "", b->have ? gib(b->have, have) : "",
+        snprintf(eng->fit, n, "%u slot%s of %u tokens, all that the model was trained for: %s of cache%s%s%s", go->n_slots,
+                 go->n_slots > 1 ? "s" : "", train, gib(each * go->n_slots, all), b->have ? ", of " : "", b->have ? gib(b->have, have) : "",
                  b->have ? " free" : "");
         return;
     }
     uint32_t slots = go->n_slots > 1 ? 1 : 2, fits = positions(b, slots, train);
-    if (fits >= LEAST_CTX)
+    if (fits >= LEAST_CTX && o->n_slots != 1)
         snprintf(other, sizeof other, "; --slots %u would leave %u tokens%s", slots, fits, slots > 1 ? " for each" : "");
     snprintf(eng->fit, n, "%u slot%s of %u tokens: what fits in %s free; the model was trained for %u, which takes %s for each slot "
              "(%s)%s", go->n_slots, go->n_slots > 1 ? "s" : "", go->n_ctx, gib(b->have, have), train, gib(each, all),

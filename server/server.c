@@ -90,7 +90,7 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
                            .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns,
                            .budget = http_budget(s->http) };
     const struct vocab_index *v;
-    if (in->has_vocab) /* now, or the first request with a grammar would wait for it */
+    if (in->has_vocab && !in->pooling) /* now, or the first request with a grammar would wait for it */
         engine_vocab(eng, &v, NULL);
     int rc = sched_create(eng, &m->sched, &sched, e);
     ao.sched = sched;
