@@ -387,6 +387,14 @@ static void leave_tier(struct engine *eng)
     eng->logits = NULL;
 }
 
+/* Was it the context that was chosen here which did not fit? */
+static bool may_halve(const struct engine *eng, const struct engine_opts *o)
+{
+    enum { MOST_HALVINGS = 4, LEAST_HALVED = 2048 };
+    return o->fit && !o->n_ctx && !o->stream_path && eng->decode.s && eng->decode.s->h.n_ctx >= LEAST_HALVED &&
+           eng->fit_halvings < MOST_HALVINGS;
+}
+
 static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
 {
     struct engine_spec sp;
@@ -400,6 +408,13 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
         log_warn(ENGINE, "%s: pooling_type %s: made for vectors of whole texts (zinc embed, zinc serve), not for writing",
                  eng->label, eng->info.made_for);
     rc = start_on_tier(eng, o, &sp, e);
+    while (rc == -ENOMEM && may_halve(eng, o)) {
+        log_warn(ENGINE, "%s; trying again with half the context", e ? e->msg : "no memory");
+        leave_tier(eng);
+        eng->fit_halvings++;
+        rc = start_on_tier(eng, o, &sp, e);
+    }
+    eng->fit_halvings = 0; /* of one tier */
     if ((rc == -ENOMEM || rc == -ENOTSUP || rc == -EIO) && strcmp(sp.tier, "auto") == 0 && eng->tier &&
         !eng->info.is_reference) {
         log_warn(ENGINE, "%s; running on the %s tier instead", e ? e->msg : "the best tier cannot run this model",

@@ -106,6 +106,8 @@ int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opt
     while (!o->n_slots && go->n_slots > 1 && positions(&b, go->n_slots, wanted) < wanted)
         go->n_slots--;
     uint32_t fits = positions(&b, go->n_slots, train);
+    if (eng->fit_halvings) /* a device has more limits than its memory */
+        fits = MAX((fits >> eng->fit_halvings) / STEP_CTX * STEP_CTX, (uint32_t)STEP_CTX);
     go->n_ctx = o->n_ctx ? o->n_ctx : fits >= LEAST_CTX ? fits : MIN(train, (uint32_t)SMALL_CTX);
     if (fits >= LEAST_CTX || fits == train || o->n_ctx)
         tell(eng, &b, o, go, train);

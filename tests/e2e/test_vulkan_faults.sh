@@ -72,6 +72,10 @@ grep -q "12 MiB of KV cache in 6 buffers" err || miss "the KV cache was not cut:
 ZINC_VULKAN_BUFFER=1 "${cut[@]}" >out 2>err && miss "buffers of 1 MiB: it ran"
 grep -q "a part of the KV cache, at 0 MiB, is larger than the 1 MiB" err || miss "buffers of 1 MiB: $(cat err)"
 
+# where the context is zinc's own choice, it takes less
+ZINC_VULKAN_BUFFER=1 "$zinc" chat -m "$m" --kv f32 </dev/null >out 2>err || miss "a chat in buffers of 1 MiB: $(tail -n 1 err)"
+grep -q "trying again with half the context" err && grep -q "1 slot of 2048 tokens" err || miss "a chat in buffers of 1 MiB: $(cat err)"
+
 same ZINC_VULKAN_WITHOUT=dot4,bar
 
 # ---- a misuse of the interface: the validation layer ends the run, nobody else sees it ----
