@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "server/server.h"
 
-enum { MOST_SLOTS = 256, FIT_SLOTS = 16, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
+enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
 
 static struct {
     const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling;
@@ -190,8 +190,7 @@ static int serve_all(struct engine **eng, struct server **s)
     if ((rc = listen_first(s)))
         return rc;
     cli_model.o.fit = true;
-    cli_model.o.n_slots = args.slots;
-    cli_model.o.score_rows = args.slots ? args.slots : (uint32_t)FIT_SLOTS;
+    cli_model.o.n_slots = cli_model.o.score_rows = args.slots;
     cli_model.o.pooling = args.pooling ? args.pooling : "auto";
     if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
         return rc;
