@@ -41,7 +41,7 @@ static const struct opt server_opts[] = {
 
 static const struct opt request_opts[] = {
     { "slots", 0, OPT_U32, &args.slots, "N",
-      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (for vectors 16), or fewer where memory "
+      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (for vectors on a card 16), or fewer where memory "
       "is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",

@@ -6,7 +6,7 @@
 #include "engine/priv.h"
 
 enum {
-    MOST_SLOTS = 4, MOST_VECTOR_SLOTS = 16,
+    MOST_SLOTS = 4, MOST_VECTOR_SLOTS = 16, /* many texts fill a card's step; processors are busy with few */
     LONG_CTX = 65536, LONG_VECTOR_CTX = 8192, /* for so much context (or what the model was trained for) sessions are given up */
     PROBE_CTX = 256, STEP_CTX = 256,
     LEAST_CTX = 512, SMALL_CTX = 4096,        /* where less than LEAST_CTX fits, SMALL_CTX is taken, and refused with figures */
@@ -95,14 +95,14 @@ static void tell(struct engine *eng, const struct budget *b, const struct engine
 int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e)
 {
     struct budget b = { 0 };
-    bool vectors = eng->pooling != POOLING_NONE;
+    bool vectors = eng->pooling != POOLING_NONE, card = !eng->tier->info.host_memory;
     uint32_t train = eng->info.n_ctx_train ? eng->info.n_ctx_train : (uint32_t)SMALL_CTX;
     uint32_t wanted = o->n_ctx ? o->n_ctx : MIN(train, vectors ? (uint32_t)LONG_VECTOR_CTX : (uint32_t)LONG_CTX);
     int rc = probe(eng, go, &b, e);
     if (rc)
         return rc;
     budget_of(eng, &b);
-    go->n_slots = o->n_slots ? o->n_slots : vectors ? (uint32_t)MOST_VECTOR_SLOTS : (uint32_t)MOST_SLOTS;
+    go->n_slots = o->n_slots ? o->n_slots : vectors && card ? (uint32_t)MOST_VECTOR_SLOTS : (uint32_t)MOST_SLOTS;
     while (!o->n_slots && go->n_slots > 1 && positions(&b, go->n_slots, wanted) < wanted)
         go->n_slots--;
     uint32_t fits = positions(&b, go->n_slots, train);
