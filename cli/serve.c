@@ -7,16 +7,16 @@
 #include "cli/cli.h"
 #include "server/server.h"
 
-enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024 };
+enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024, DEFAULT_DISK_MIB = 16384 };
 
 static struct {
-    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling;
-    int32_t port, think_budget, cache_mib;
+    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling, *cache_dir;
+    int32_t port, think_budget, cache_mib, cache_disk_mib;
     uint32_t slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
     bool no_page, no_metrics, reuse_generated, share_cache;
     struct str_list keys, hosts;
-} args = { .port = 8080, .think = -1, .think_budget = -1, .cache_mib = -1,
+} args = { .port = 8080, .think = -1, .think_budget = -1, .cache_mib = -1, .cache_disk_mib = -1,
            .drain_s = DEFAULT_DRAIN_S };
 
 static const struct opt server_opts[] = {
@@ -46,6 +46,11 @@ static const struct opt request_opts[] = {
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
+    OPT("cache-dir", 0, OPT_STR, &args.cache_dir, "DIR",
+      "keep beginnings of prompts in files there: they survive a restart, and servers of the same model on this machine "
+      "share them. Whoever can write there decides what is remembered"),
+    OPT("cache-disk-mib", 0, OPT_I32, &args.cache_disk_mib, "N",
+      "MiB of these files together; what was not used for longest goes (default: 16384)"),
     OPT("share-cache", 0, OPT_FLAG, &args.share_cache, NULL,
       "reuse beginnings of prompts also between API keys; who has one can then guess what others asked"),
     OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
@@ -100,6 +105,11 @@ static uint64_t cache_bytes(void)
     return MIN((uint64_t)DEFAULT_CACHE_MIB << 20, all / 8);
 }
 
+static uint64_t disk_bytes(void)
+{
+    return (uint64_t)(args.cache_disk_mib >= 0 ? args.cache_disk_mib : DEFAULT_DISK_MIB) << 20;
+}
+
 static int check_args(void)
 {
     if (args.port < 0 || args.port > 65535)
@@ -113,6 +123,8 @@ static int check_args(void)
         if (args.hosts.s[i][strcspn(args.hosts.s[i], " /@:[]\r\n")] || !*args.hosts.s[i])
             return usage_error("--allow-host %s: expected a name such as chat.example.com, without a port",
                                args.hosts.s[i]);
+    if (args.cache_disk_mib >= 0 && !args.cache_dir)
+        return usage_error("--cache-disk-mib %d: expected --cache-dir DIR beside it", args.cache_disk_mib);
     if (args.max_body_mib > 1024)
         return usage_error("--max-body %u: expected at most 1024 MiB", args.max_body_mib);
     if (args.connections > 100000 || args.threads > 64)
@@ -177,7 +189,9 @@ static int serve_all(struct engine **eng, struct server **s)
     struct server_model m = { .sched = { .max_queue = args.queue,
                                          .kv = { .host_bytes = cache_bytes(),
                                                  .reuse_generated = args.reuse_generated,
-                                                 .share = args.share_cache } },
+                                                 .share = args.share_cache,
+                                                 .disk_dir = args.cache_dir,
+                                                 .disk_bytes = disk_bytes() } },
                               .name = args.name,
                               .think = args.think,
                               .think_budget = args.think_budget,

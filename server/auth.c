@@ -1,5 +1,6 @@
 #include "server/auth.h"
 
+#include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,4 +113,14 @@ bool auth_check_key(const struct auth *a, const char *s, uint64_t *client)
     }
     *client = found;
     return found != 0;
+}
+
+uint64_t auth_name(const struct auth *a, uint64_t client)
+{
+    unsigned char digest[32];
+    uint64_t name = client;
+    if (client >= 1 && client <= a->n &&
+        gnutls_hash_fast(GNUTLS_DIG_SHA256, a->key[client - 1].text, AUTH_MAX_KEY, digest) == 0)
+        memcpy(&name, digest, sizeof name);
+    return name ? name : 1;
 }

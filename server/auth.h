@@ -24,4 +24,7 @@ bool auth_check(const struct auth *a, const char *header, uint64_t *client);
 /* The same for a header that is the key itself (x-api-key, as Anthropic's clients send it). */
 bool auth_check_key(const struct auth *a, const char *key, uint64_t *client);
 
+/* A name for that number which stays when keys come and go: 64 bits of SHA-256 of the key (FIPS 180-4), never 0. */
+uint64_t auth_name(const struct auth *a, uint64_t client);
+
 #endif

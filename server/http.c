@@ -144,3 +144,9 @@ void http_destroy(struct http *h)
     tls_close(h->tls);
     free(h);
 }
+
+uint64_t http_owner_name(void *user, uint64_t owner)
+{
+    const struct http *h = user;
+    return auth_name(h->auth, owner);
+}

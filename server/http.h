@@ -34,4 +34,7 @@ void http_destroy(struct http *h); /* NULL is fine; stops it too */
 /* The paths that are answered here and not by the API, all for GET and HEAD: number i, NULL behind the last. */
 const char *http_own_path(size_t i);
 
+/* For kvpool_opts.owner_name; user: the struct http. */
+uint64_t http_owner_name(void *user, uint64_t owner);
+
 #endif

@@ -217,13 +217,21 @@ static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)
     X("zinc_prefix_tokens_resident_total", "counter", "found in the slot itself", s->kv.tokens_resident)               \
     X("zinc_prefix_tokens_copied_total", "counter", "copied from another slot", s->kv.tokens_copied)                   \
     X("zinc_prefix_tokens_restored_total", "counter", "copied from host memory", s->kv.tokens_restored)                \
+    X("zinc_prefix_tokens_fetched_total", "counter", "read from disk", s->kv.tokens_fetched)                           \
     X("zinc_prefix_snapshots_total", "counter", "snapshots of recurrent state taken", s->kv.snapshots)                 \
     X("zinc_prefix_restores_total", "counter", "snapshots of recurrent state put back", s->kv.restores)                \
     X("zinc_prefix_saves_total", "counter", "runs saved to host memory", s->kv.saves)                                  \
     X("zinc_prefix_evictions_total", "counter", "runs given up for want of memory", s->kv.evictions)                   \
     X("zinc_prefix_nodes", "gauge", "runs of tokens known", s->kv.nodes)                                               \
     X("zinc_prefix_host_bytes", "gauge", "host memory held by the cache of prefixes", s->kv.host_bytes)                \
-    X("zinc_prefix_host_bytes_limit", "gauge", "what it may hold", s->kv.host_bytes_max)
+    X("zinc_prefix_host_bytes_limit", "gauge", "what it may hold", s->kv.host_bytes_max)                               \
+    X("zinc_prefix_disk_files", "gauge", "files of prefixes that this server can use", s->kv.disk.files)               \
+    X("zinc_prefix_disk_bytes", "gauge", "of all files in the folder for prefixes", s->kv.disk.bytes)                  \
+    X("zinc_prefix_disk_reads_total", "counter", "files of prefixes read", s->kv.disk.reads)                           \
+    X("zinc_prefix_disk_bad_total", "counter", "files of prefixes that were not believed", s->kv.disk.bad)             \
+    X("zinc_prefix_disk_writes_total", "counter", "files of prefixes written", s->kv.disk.writes)                      \
+    X("zinc_prefix_disk_failed_total", "counter", "files of prefixes that could not be written", s->kv.disk.failed)    \
+    X("zinc_prefix_disk_evictions_total", "counter", "files of prefixes given up for want of room", s->kv.disk.evictions)
 
 static void put_sched(FILE *f, const struct sched_stats *s)
 {

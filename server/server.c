@@ -92,7 +92,10 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     const struct vocab_index *v;
     if (in->has_vocab && !in->pooling) /* now, or the first request with a grammar would wait for it */
         engine_vocab(eng, &v, NULL);
-    int rc = sched_create(eng, &m->sched, &sched, e);
+    struct sched_opts so = m->sched;
+    so.kv.owner_name = http_owner_name;
+    so.kv.owner_user = s->http;
+    int rc = sched_create(eng, &so, &sched, e);
     ao.sched = sched;
     if (!rc)
         rc = api_create(&ao, &api, e);

@@ -9,40 +9,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/priv.h"
-#include "engine/serve/kvcopy.h"
-#include "engine/serve/prefix_tree.h"
+#include "engine/serve/kvpool_impl.h"
 
 enum {
     DEFAULT_SNAPSHOT_EVERY = 1024,
     DEFAULT_MIN_REUSE = 16,
     LAG = PREFIX_RUN,   /* tokens that a sequence may be ahead of the tree while nobody looks                     */
-    MAX_WANTED = 3,     /* snapshots at boundaries: the end of the first message, and the beginnings of the last two */
     COPY_GAIN = 256,    /* how many tokens can be copied while one is evaluated, roughly                          */
-};
-
-struct kv_slot {
-    struct session *s;
-    struct prefix_owner *owner; /* of what it holds                                                        */
-    struct prefix_node *end; /* the tree knows the sequence up to here                                     */
-    uint32_t seen;           /* the session's position when kvpool_extend was called last                  */
-    uint32_t limit;          /* what comes from here on must not be used again; UINT32_MAX: no such thing  */
-    uint32_t wanted[MAX_WANTED], n_wanted;
-    bool busy;
-    uint64_t used;           /* the pool's clock when it was acquired or released                          */
-};
-
-struct kvpool {
-    struct engine *eng;
-    struct kvcopy *copy;
-    struct prefix_tree tree;
-    bool recurrent, share;
-    bool prompts_only;       /* what was generated is not used again                                           */
-    uint32_t snapshot_every, min_reuse, n_slots, n_busy;
-    uint64_t clock, state_bytes;
-    double token_ns, byte_ns; /* evaluating a token; moving a byte between a slot and the host: 0: not known   */
-    struct kv_slot *slot;
-    struct kvpool_stats stats, published;
-    pthread_mutex_t lock;    /* of `published`                                                             */
 };
 
 /* ---- life ---- */
@@ -81,6 +54,10 @@ int kvpool_create(struct engine *eng, const struct kvpool_opts *o, struct kvpool
         return rc;
     }
     p->state_bytes = kvcopy_state_bytes(p->copy);
+    if ((rc = kvpool_disk_open(p, o, e))) {
+        kvpool_destroy(p);
+        return rc;
+    }
     *out = p;
     return 0;
 }
@@ -89,6 +66,7 @@ void kvpool_destroy(struct kvpool *p)
 {
     if (!p)
         return;
+    kvpool_disk_close(p);
     for (uint32_t i = 0; i < p->n_slots; i++)
         session_destroy(p->slot[i].s);
     prefix_tree_finish(&p->tree);
@@ -105,6 +83,8 @@ static void publish(struct kvpool *p)
     st->host_bytes = p->tree.bytes;
     st->nodes = p->tree.n_nodes;
     st->slots_busy = p->n_busy;
+    if (p->disk)
+        st->disk = prefix_disk_stats(p->disk);
     pthread_mutex_lock(&p->lock);
     p->published = *st;
     pthread_mutex_unlock(&p->lock);
@@ -121,11 +101,6 @@ struct kvpool_stats kvpool_stats(const struct kvpool *p)
 
 /* ---- what slots hold ---- */
 
-static uint32_t known(const struct kv_slot *s)
-{
-    return prefix_node_end(s->end);
-}
-
 static struct kv_slot *slot_of(const struct kvpool *p, const struct session *s)
 {
     struct kv_slot *slot = &p->slot[s->slot];
@@ -133,21 +108,22 @@ static struct kv_slot *slot_of(const struct kvpool *p, const struct session *s)
     return slot;
 }
 
-/* The tree learns what kvpool_extend was told of, or that the session was cut. */
-static void catch_up(struct kvpool *p, struct kv_slot *slot)
+void kvpool_catch_up(struct kvpool *p, struct kv_slot *slot)
 {
     struct session *s = slot->s;
-    uint32_t upto = MIN(MIN(s->pos, slot->seen), slot->limit), from = known(slot);
-    if (upto < from)
+    uint32_t upto = MIN(MIN(s->pos, slot->seen), slot->limit), from = kvpool_known(slot);
+    if (upto < from) {
         slot->end = prefix_tree_cut(&p->tree, slot->end, s->slot, upto);
-    else
+        kvpool_disk_forget(p, slot);
+    } else {
         slot->end = prefix_tree_hold(&p->tree, slot->end, s->slot, s->tok + from, upto - from);
+    }
 }
 
 /* The slot's state belongs to the end of what the tree knows of it. */
 static bool state_at_end(const struct kv_slot *slot)
 {
-    return slot->s->pos && slot->s->pos == known(slot);
+    return slot->s->pos && slot->s->pos == kvpool_known(slot);
 }
 
 /* ---- looking ---- */
@@ -196,7 +172,7 @@ static void look(const struct kvpool *p, const struct prefix_owner *o, const int
 static bool goes_on(const struct kv_slot *slot, const struct found *f)
 {
     uint32_t here = f->resident[slot->s->slot];
-    return state_at_end(slot) && here == known(slot) && here >= f->n;
+    return state_at_end(slot) && here == kvpool_known(slot) && here >= f->n;
 }
 
 /* The position at which the prompt would begin in this idle slot. */
@@ -258,7 +234,7 @@ static struct kv_slot *choose(const struct kvpool *p, const struct found *f)
             continue;
         double c = cost(p, s, f);
         bool better = !best || c < best_cost ||
-                      (c == best_cost && (known(s) < known(best) || (known(s) == known(best) && s->used < best->used)));
+                      (c == best_cost && (kvpool_known(s) < kvpool_known(best) || (kvpool_known(s) == kvpool_known(best) && s->used < best->used)));
         if (better) {
             best = s;
             best_cost = c;
@@ -325,7 +301,7 @@ static void save_state(struct kvpool *p, struct kv_slot *slot)
     if (!b)
         return;
     uint64_t t0 = clock_ns();
-    b->from = b->to = known(slot);
+    b->from = b->to = kvpool_known(slot);
     if (kvcopy_save_state(p->copy, slot->s->slot, b->data, &e)) {
         log_warn(ENGINE, "no snapshot was taken: %s", e.msg);
         free(b);
@@ -333,6 +309,7 @@ static void save_state(struct kvpool *p, struct kv_slot *slot)
     }
     learn_move(p, p->state_bytes, t0);
     prefix_tree_put_state(&p->tree, slot->end, b);
+    kvpool_disk_state(p, slot, b->data);
     p->stats.snapshots++;
 }
 
@@ -352,7 +329,7 @@ static void save_rest(struct kvpool *p, struct kv_slot *slot, uint32_t pos)
     if (n_tok && !move_pays(p, need, n_tok, 4)) /* there and back, and half of it will never be asked for */
         return;
     prefix_tree_touch_path(&p->tree, slot->end); /* what is saved is of no use without it */
-    if (p->recurrent && state_at_end(slot) && known(slot) >= pos + p->min_reuse)
+    if (p->recurrent && state_at_end(slot) && kvpool_known(slot) >= pos + p->min_reuse)
         save_state(p, slot);
     if (n_tok < p->min_reuse)
         return;
@@ -426,7 +403,7 @@ static uint32_t prepare(struct kvpool *p, struct kv_slot *slot, struct prefix_ow
     protect(p, o, f, tok, start);
     save_rest(p, slot, f->resident[id]);
     slot->end = prefix_tree_cut(t, slot->end, id, stays);
-    stays = known(slot);
+    stays = kvpool_known(slot);
     if (slot->owner != o) {
         CHECK(stays == 0);
         slot->owner = o;
@@ -435,7 +412,7 @@ static uint32_t prepare(struct kvpool *p, struct kv_slot *slot, struct prefix_ow
     uint32_t copied = copy_from_slot(p, id, f, stays, start, e);
     uint32_t pos = load_from_host(p, id, tok, copied, start, e);
     slot->end = prefix_tree_hold(t, slot->end, id, tok + stays, pos - stays);
-    pos = known(slot);
+    pos = kvpool_known(slot);
     if (p->recurrent && (pos != start || (restore && load_state(p, id, f, e)))) {
         slot->end = prefix_tree_cut(t, slot->end, id, 0);
         pos = 0;
@@ -479,7 +456,7 @@ int kvpool_acquire(struct kvpool *p, uint64_t owner, const int32_t *tok, uint32_
         return err_set(e, -EAGAIN, "engine: all %u slots are busy", p->n_slots);
     for (uint32_t i = 0; i < p->n_slots; i++)
         if (p->slot[i].busy)
-            catch_up(p, &p->slot[i]);
+            kvpool_catch_up(p, &p->slot[i]);
     p->tree.now_ns = clock_ns();
     struct prefix_owner *o = prefix_tree_owner(&p->tree, p->share ? 0 : owner);
     if (!o)
@@ -509,6 +486,8 @@ int kvpool_acquire(struct kvpool *p, uint64_t owner, const int32_t *tok, uint32_
     p->stats.hits += pos > 0;
     p->stats.tokens += n;
     p->stats.tokens_reused += pos;
+    kvpool_disk_forget(p, slot);
+    kvpool_disk_begin(p, slot, tok, n);
     publish(p);
     *out = s;
     return 0;
@@ -545,9 +524,9 @@ void kvpool_extend(struct kvpool *p, struct session *s, bool generated)
     if (generated && p->prompts_only)
         slot->limit = MIN(slot->limit, MIN(slot->seen, s->pos));
     slot->seen = s->pos;
-    if (generated && MIN(s->pos, slot->limit) - known(slot) < LAG)
+    if (generated && MIN(s->pos, slot->limit) - kvpool_known(slot) < LAG)
         return;
-    catch_up(p, slot);
+    kvpool_catch_up(p, slot);
     if (!generated && snapshots(p) && state_at_end(slot) && is_wanted(p, slot, s->pos)) {
         prefix_tree_tick(&p->tree);
         save_state(p, slot);
@@ -558,9 +537,10 @@ void kvpool_extend(struct kvpool *p, struct session *s, bool generated)
 void kvpool_release(struct kvpool *p, struct session *s, bool keep)
 {
     struct kv_slot *slot = slot_of(p, s);
+    kvpool_disk_stop(p, slot);
     if (!keep)
         s->pos = 0;
-    catch_up(p, slot);
+    kvpool_catch_up(p, slot);
     slot->busy = false;
     slot->used = ++p->clock;
     p->n_busy--;

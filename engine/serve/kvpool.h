@@ -20,12 +20,16 @@
  * reused, and how quickly it was read, tells nothing of what others asked. Owners who want some keep their shares of the
  * host memory against each other (prefix_tree.h).
  *
+ * Whole blocks of PREFIX_RUN positions, and snapshots with what belongs to them, also go to a folder on disk, where they
+ * outlive the pool; a pool whose memory has less of a prompt than the folder fetches the rest (prefix_disk.h).
+ *
  * One thread (the scheduler's) drives a pool, between steps: nothing may be in flight on the tier. kvpool_stats may be
  * read from any. */
 #ifndef ZINC_SERVE_KVPOOL_H
 #define ZINC_SERVE_KVPOOL_H
 
 #include "engine/engine.h"
+#include "engine/serve/prefix_disk.h"
 
 struct kvpool;
 
@@ -34,6 +38,13 @@ struct kvpool_opts {
     bool reuse_generated;    /* also where that may change low bits                                            */
     uint32_t snapshot_every; /* recurrent: a snapshot at each multiple of so many tokens; 0: 1024              */
     bool share;              /* all prompts are one owner's                                                   */
+    const char *disk_dir;    /* a folder for prefixes that outlive the pool (prefix_disk.h); NULL: none       */
+    uint64_t disk_bytes;     /* of the files in it together, at most                                          */
+    /* A name of an owner that lasts as long as the files, for his key's text; NULL: his number. */
+    uint64_t (*owner_name)(void *user, uint64_t owner);
+    void *owner_user;
+    void (*wake)(void *user); /* kvpool_fetch or kvpool_spill can go on; on another thread; may be NULL        */
+    void *wake_user;
     uint32_t min_reuse;      /* shorter prefixes are not worth a copy, a snapshot or being saved; 0: 16        */
 };
 
@@ -41,10 +52,12 @@ struct kvpool_stats {
     uint64_t lookups, hits;                 /* acquisitions, and those that found something                    */
     uint64_t tokens, tokens_reused;         /* of the prompts acquired                                        */
     uint64_t tokens_resident, tokens_copied, tokens_restored; /* reused: in place, slot to slot, from the host */
+    uint64_t tokens_fetched;                /* reused: from disk                                              */
     uint64_t snapshots, saves, restores, evictions; /* of states; of runs of up to 256 tokens; of both        */
     uint64_t host_bytes, host_bytes_max;    /* held now, and the limit                                        */
     uint64_t nodes;
     uint32_t slots, slots_busy;
+    struct prefix_disk_stats disk;
 };
 
 /* Takes over all n_slots of the engine, at most 256: no other sessions may be there while the pool lives. -EINVAL: more
@@ -59,6 +72,14 @@ void kvpool_destroy(struct kvpool *p); /* NULL is fine */
  * seen is remembered: there should be no more of them than keys. */
 int kvpool_acquire(struct kvpool *p, uint64_t owner, const int32_t *tok, uint32_t n, const uint32_t *boundary,
                    uint32_t n_boundary, struct session **out, struct err *e);
+
+/* More of the prompt may come from the disk: to be called between steps, and nothing of the prompt evaluated, until it
+ * returns false; the session's position is then where its evaluation begins. true: later, when opts.wake is called, or at
+ * once if *again. A call takes milliseconds. */
+bool kvpool_fetch(struct kvpool *p, struct session *s, const int32_t *tok, bool *again);
+
+/* Copies out what goes to the disk, between steps, for milliseconds. true: there is more to be done now. */
+bool kvpool_spill(struct kvpool *p);
 
 /* How many tokens of the prompt could be reused now, without taking anything; may lag behind what running sequences
  * generated lately. */

@@ -299,8 +299,8 @@ static bool better_later(const struct sched *s, const struct sched_job *j)
     for (uint32_t i = 0; i < s->n_run; i++) {
         const struct sched_job *r = s->run[i];
         uint32_t most = MIN(r->n_prompt, j->n_prompt);
-        if (r->state != JOB_PROMPT || (r->owner != j->owner && !s->o.kv.share) || most < WORTH_WAITING ||
-            memcmp(r->prompt, j->prompt, WORTH_WAITING * sizeof *j->prompt) != 0)
+        if ((r->state != JOB_PROMPT && r->state != JOB_FETCHING) || (r->owner != j->owner && !s->o.kv.share) ||
+            most < WORTH_WAITING || memcmp(r->prompt, j->prompt, WORTH_WAITING * sizeof *j->prompt) != 0)
             continue;
         if (have == UINT32_MAX)
             have = kvpool_match(s->pool, j->owner, j->prompt, j->n_prompt);
@@ -380,6 +380,44 @@ static void end_what_is_over(struct sched *s)
     }
 }
 
+/* Its session is where its evaluation begins. */
+static void begin_prompt(struct sched *s, struct sched_job *j)
+{
+    struct err e = { 0 };
+    if (j->pool)
+        sched_pool_begin(s, j);
+    atomic_store(&j->n_reused, j->session->pos);
+    atomic_store(&j->n_evaluated, j->session->pos);
+    atomic_store(&j->started, true);
+    j->state = JOB_PROMPT;
+    pthread_mutex_lock(&s->lock);
+    s->st.reused_tokens += j->n_reused;
+    pthread_mutex_unlock(&s->lock);
+    if (j->gen && gen_begin(j->gen, &e)) {
+        sched_end_job(s, j, SCHED_FAILED, &e);
+        return;
+    }
+    if (j->tell_start)
+        sched_notify(j);
+    sched_prepare_mask(s, j); /* which may be its end */
+}
+
+/* Jobs whose prompts are on disk get on; so does what is to be written there. True: there is more to do at once. */
+static bool use_disk(struct sched *s)
+{
+    bool more = false;
+    for (uint32_t i = s->n_run; i-- > 0;) {
+        struct sched_job *j = s->run[i];
+        bool again;
+        if (j->state != JOB_FETCHING)
+            continue;
+        if (!kvpool_fetch(s->pool, j->session, j->prompt, &again))
+            begin_prompt(s, j);
+        more |= again || j != s->run[i]; /* it ended, and another one may have its slot */
+    }
+    return kvpool_spill(s->pool) || more;
+}
+
 static void admit(struct sched *s)
 {
     while (s->n_run < s->eng->info.n_slots) {
@@ -396,23 +434,8 @@ static void admit(struct sched *s)
             sched_end_job(s, j, SCHED_FAILED, &e);
             continue;
         }
-        if (j->pool)
-            sched_pool_begin(s, j);
-        atomic_store(&j->n_reused, j->session->pos);
-        atomic_store(&j->n_evaluated, j->session->pos);
-        atomic_store(&j->started, true);
-        j->state = JOB_PROMPT;
+        j->state = JOB_FETCHING; /* often nothing: then use_disk goes on with it before the round */
         s->run[s->n_run++] = j;
-        pthread_mutex_lock(&s->lock);
-        s->st.reused_tokens += j->n_reused;
-        pthread_mutex_unlock(&s->lock);
-        if (j->gen && (rc = gen_begin(j->gen, &e))) {
-            sched_end_job(s, j, SCHED_FAILED, &e);
-            continue;
-        }
-        if (j->tell_start)
-            sched_notify(j);
-        sched_prepare_mask(s, j); /* which may be its end */
     }
 }
 
@@ -518,7 +541,7 @@ static void poke(struct sched *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void mask_is_done(void *user)
+static void can_go_on(void *user)
 {
     poke(user);
 }
@@ -551,7 +574,7 @@ static void *thread_main(void *user)
         end_what_is_over(s);
         collect_masks(s);
         admit(s);
-        bool worked = sched_round(s);
+        bool more = use_disk(s), worked = sched_round(s) || more;
         notify_all(s);
         publish(s, worked ? clock_ns() - t0 : 0);
         s->rested &= !worked;
@@ -584,6 +607,8 @@ int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **
     s->rest_ns = (uint64_t)MAX(env_get()->rest, 0) * 1000000000u;
     s->o.max_queue = o->max_queue ? o->max_queue : MAX(4 * eng->info.n_slots, 16u);
     s->o.grammar_steps = o->grammar_steps ? o->grammar_steps : GRAMMAR_STEPS;
+    s->o.kv.wake = can_go_on;
+    s->o.kv.wake_user = s;
     s->o.hold_bytes = o->hold_bytes ? o->hold_bytes : 256 << 10;
     s->queue_end = &s->queue;
     s->st.slots = eng->info.n_slots;
@@ -594,7 +619,7 @@ int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **
     pthread_cond_init(&s->idle, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&s->lock, NULL);
-    struct grammar_pool_opts mo = { .n_threads = eng->info.n_slots, .done = mask_is_done, .user = s };
+    struct grammar_pool_opts mo = { .n_threads = eng->info.n_slots, .done = can_go_on, .user = s };
     int rc = alloc(s) ? err_set(e, -ENOMEM, "scheduler: out of memory") : kvpool_create(eng, &s->o.kv, &s->pool, e);
     if (!rc)
         rc = grammar_pool_create(&mo, &s->masks, e);

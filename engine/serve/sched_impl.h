@@ -12,7 +12,7 @@
 #include "engine/serve/sched.h"
 #include "engine/serve/step_cost.h"
 
-enum job_state { JOB_WAITING, JOB_PROMPT, JOB_RUNNING, JOB_ENDED };
+enum job_state { JOB_WAITING, JOB_FETCHING, JOB_PROMPT, JOB_RUNNING, JOB_ENDED }; /* fetching: from disk */
 
 /* Text and tokens on their way to the taker. */
 struct job_out {
