@@ -216,7 +216,9 @@ struct prefix_disk_stats prefix_disk_stats(struct prefix_disk *d)
     pthread_mutex_lock(&d->lock);
     struct prefix_disk_stats st = d->st;
     pthread_mutex_unlock(&d->lock);
-    prefix_folder_count(d->folder, &st.files, &st.bytes, &st.evictions);
+    uint64_t cut;
+    prefix_folder_count(d->folder, &st.files, &st.bytes, &st.evictions, &cut);
+    st.bad += cut;
     return st;
 }
 

@@ -20,6 +20,7 @@ enum { NAME = 112, FIRST_LOG2 = 8, STALE_S = 3600 };
 /* A file of this class. */
 struct entry {
     struct prefix_hash key;
+    uint64_t bytes;
     uint32_t to;
     uint8_t kind, state; /* EMPTY, THERE, GONE */
 };
@@ -40,7 +41,7 @@ struct prefix_folder {
     struct timespec changed; /* of the folder, when it was listed           */
     pthread_mutex_t lock;    /* of all below                                */
     struct index known;
-    uint64_t bytes, evictions;
+    uint64_t bytes, evictions, n_cut;
 };
 
 /* ---- names ---- */
@@ -169,16 +170,28 @@ static void index_remove(struct index *x, const struct entry *en)
 
 static struct entry entry_of(const struct prefix_id *id)
 {
-    return (struct entry){ .key = id->key, .to = id->to, .kind = (uint8_t)id->kind, .state = THERE };
+    return (struct entry){ .key = id->key, .bytes = prefix_file_bytes(id), .to = id->to, .kind = (uint8_t)id->kind,
+                           .state = THERE };
 }
 
 bool prefix_folder_has(struct prefix_folder *f, const struct prefix_id *id)
 {
     struct entry en = entry_of(id);
+    char name[NAME];
     pthread_mutex_lock(&f->lock);
-    bool there = f->known.slot[place(&f->known, &en)].state == THERE;
+    const struct entry at = f->known.slot[place(&f->known, &en)];
+    bool there = at.state == THERE, cut = there && at.bytes != en.bytes;
+    if (cut) {
+        index_remove(&f->known, &en);
+        f->n_cut++;
+    }
     pthread_mutex_unlock(&f->lock);
-    return there;
+    if (cut) {
+        name_of(f, id, name);
+        log_warn(ENGINE, "a prefix on disk is not used: %s/%s: a file of %llu bytes, expected %llu", f->path, name,
+                 (unsigned long long)at.bytes, (unsigned long long)en.bytes);
+    }
+    return there && !cut;
 }
 
 uint32_t prefix_folder_next_end(struct prefix_folder *f, uint32_t pos)
@@ -189,12 +202,13 @@ uint32_t prefix_folder_next_end(struct prefix_folder *f, uint32_t pos)
     return end;
 }
 
-void prefix_folder_count(struct prefix_folder *f, uint64_t *files, uint64_t *bytes, uint64_t *evictions)
+void prefix_folder_count(struct prefix_folder *f, uint64_t *files, uint64_t *bytes, uint64_t *evictions, uint64_t *cut)
 {
     pthread_mutex_lock(&f->lock);
     *files = f->known.n;
     *bytes = f->bytes;
     *evictions = f->evictions;
+    *cut = f->n_cut;
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -285,6 +299,7 @@ static void look_into(struct prefix_folder *f, uint64_t most)
             bytes -= l[i].bytes;
             evicted++;
         } else if (read_name(l[i].name, &class, &en) && prefix_hash_equal(class, f->class)) {
+            en.bytes = l[i].bytes;
             index_add(&x, &en);
         }
     }

@@ -19,9 +19,10 @@ const char *prefix_folder_path(const struct prefix_folder *f);
 
 /* ---- what is known; any thread ---- */
 
+/* A file of another size than it should have is told in a line and not known any more. */
 bool prefix_folder_has(struct prefix_folder *f, const struct prefix_id *id);
 uint32_t prefix_folder_next_end(struct prefix_folder *f, uint32_t pos);
-void prefix_folder_count(struct prefix_folder *f, uint64_t *files, uint64_t *bytes, uint64_t *evictions);
+void prefix_folder_count(struct prefix_folder *f, uint64_t *files, uint64_t *bytes, uint64_t *evictions, uint64_t *cut);
 
 /* ---- the disk; one thread ---- */
 
