@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "server/api_impl.h"
 
-enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1 };
+enum { DEFAULT_MAX_N = 8, BUSY_RETRY_S = 1, RESPONSE_ID = 128 };
 
 /* The endpoints. What follows V1 is a path as well; those without it are there under this name alone. */
 #define V1 "/v1"
@@ -43,7 +43,10 @@ static const struct endpoint {
     { V1 "/tokenize", API_POST, api_tokenize, api_problem_write },
     { V1 "/detokenize", API_POST, api_detokenize, api_problem_write },
 };
-static const char one_model[] = V1 "/models/{id}";
+/* Those whose paths hold an id. */
+static const char one_model[] = V1 "/models/{id}", one_response[] = V1 "/responses/{id}",
+                  input_items[] = V1 "/responses/{id}/input_items";
+static const char *const with_id[] = { one_model, one_response, input_items };
 
 static bool has_v1(const char *path)
 {
@@ -67,7 +70,8 @@ static const struct endpoint *find_endpoint(const char *path)
 
 const char *api_endpoint(size_t i)
 {
-    return i < ARRAY_LEN(endpoints) ? endpoints[i].path : i == ARRAY_LEN(endpoints) ? one_model : NULL;
+    size_t k = i - ARRAY_LEN(endpoints);
+    return i < ARRAY_LEN(endpoints) ? endpoints[i].path : k < ARRAY_LEN(with_id) ? with_id[k] : NULL;
 }
 
 /* The id in /models/{id}, which may hold slashes; NULL: another path. */
@@ -77,16 +81,32 @@ static const char *model_in(const char *path)
     return strncmp(path, "/models/", 8) == 0 && path[8] ? path + 8 : NULL;
 }
 
+/* The id in /responses/{id} and /responses/{id}/input_items, which is put into id; *part: what follows it, or NULL. */
+static bool response_in(const char *path, char id[RESPONSE_ID], const char **part)
+{
+    path = plain_path(path);
+    if (strncmp(path, "/responses/", 11) != 0)
+        return false;
+    size_t n = strcspn(path + 11, "/");
+    snprintf(id, RESPONSE_ID, "%.*s", (int)MIN(n, (size_t)RESPONSE_ID - 1), path + 11);
+    *part = path[11 + n] ? path + 11 + n + 1 : NULL;
+    return n && (!*part || strcmp(*part, "input_items") == 0);
+}
+
 unsigned api_methods(const char *path, const char **label)
 {
     const struct endpoint *p = find_endpoint(path);
-    if (!p && !model_in(path))
+    char id[RESPONSE_ID];
+    const char *part = NULL, *name = p                              ? p->path
+                                     : model_in(path)               ? one_model
+                                     : !response_in(path, id, &part) ? NULL
+                                     : part                         ? input_items
+                                                                    : one_response;
+    if (!name)
         return 0;
     if (label)
-        *label = !p                                   ? one_model + (has_v1(path) ? 0 : N_V1)
-                 : has_v1(p->path) && !has_v1(path) ? p->path + N_V1
-                                                    : p->path;
-    return p ? p->methods : API_GET;
+        *label = has_v1(name) && !has_v1(path) ? name + N_V1 : name;
+    return p ? p->methods : name == one_response ? API_GET | API_DELETE : API_GET;
 }
 
 static void (*problem_of_path(const char *path))(const struct api_problem *p, struct out *o)
@@ -183,19 +203,20 @@ static void dispatch(struct api_exchange *x, const struct api_call *c)
     const struct endpoint *p = find_endpoint(c->path);
     const char *model = p ? NULL : model_in(c->path);
     unsigned takes = api_methods(c->path, NULL);
-    unsigned method = strcmp(c->method, "GET") == 0 || strcmp(c->method, "HEAD") == 0 ? API_GET
-                      : strcmp(c->method, "POST") == 0                                ? API_POST
-                                                                                      : 0;
+    char id[RESPONSE_ID];
+    const char *part;
     struct api_problem problem;
-    if (!p && !model) {
+    if (!takes) {
         api_refuse(&problem, 404, "unknown_url", NULL, "no such endpoint: %.16s %.200s", c->method, c->path);
         api_fail(x, &problem);
-    } else if (!(method & takes)) {
+    } else if (!(api_method(c->method) & takes)) {
         api_refuse(&problem, 405, "method_not_allowed", NULL, "%.200s takes %s, not %.16s", c->path,
-                   takes & API_POST ? "POST" : "GET", c->method);
+                   takes & API_POST ? "POST" : takes & API_DELETE ? "GET and DELETE" : "GET", c->method);
         api_fail(x, &problem);
     } else if (model) {
         api_model(x, model);
+    } else if (!p && response_in(c->path, id, &part)) {
+        api_response_stored(x, id, part, c);
     } else {
         p->begin(x, c);
     }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "engine/serve/sched.h"
@@ -40,6 +41,7 @@ void api_destroy(struct api *a); /* NULL is fine */
 
 struct api_call {
     const char *method, *path;       /* path without query                                                  */
+    const char *query;               /* what follows ?, as it came; NULL: nothing                           */
     const char *body;                /* must live until api_begin returns                                  */
     size_t n_body;
     const char *id;                  /* of the request, for logs and ids of answers                         */
@@ -49,9 +51,17 @@ struct api_call {
     void *user;
 };
 
+enum { API_GET = 1, API_POST = 2, API_DELETE = 4 };
+static inline unsigned api_method(const char *name) /* HEAD is GET; 0: another one */
+{
+    return strcmp(name, "GET") == 0 || strcmp(name, "HEAD") == 0 ? API_GET
+           : strcmp(name, "POST") == 0                           ? API_POST
+           : strcmp(name, "DELETE") == 0                         ? API_DELETE
+                                                                 : 0;
+}
+
 /* Is there an endpoint at this path? 0: none; else a set of the methods it takes, and *label (may be NULL): the path as
  * metrics have it, one of a set that no client can make larger. */
-enum { API_GET = 1, API_POST = 2 };
 unsigned api_methods(const char *path, const char **label);
 /* The endpoints: the path of number i, NULL behind the last. Those below /v1 are there without /v1 too. */
 const char *api_endpoint(size_t i);

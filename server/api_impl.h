@@ -36,10 +36,16 @@ void api_grammars_finish(struct api *a);
 /* For each byte of a request: its prompt, as text and as tokens of one byte. */
 enum { API_PROMPT_BYTES = 16 };
 
-/* Responses that others go on from (api_store.c): kept as far as there is room. `text`: a JSON array of items. */
-void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text);
-/* For api_defaults.previous; user: an exchange, whose owner it must be, and which holds what the items weigh. */
-json_t *api_stored_items(void *user, const char *id);
+/* Responses that others go on from (api_store.c): kept as far as there is room. `text`: a JSON array of items, of which the
+ * first n_input were given; `whole`: the response. */
+void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text, uint32_t n_input,
+                   const struct out *whole);
+/* Its items; NULL: it is not there. The exchange, whose owner it must be, holds what they weigh. */
+json_t *api_stored_items(struct api_exchange *x, const char *id, uint32_t *n_input);
+json_t *api_previous_items(void *user, const char *id); /* for api_defaults.previous; user: an exchange */
+/* -ENOENT: it is not there. */
+int api_store_get(struct api *a, uint64_t owner, const char *id, struct out *o);
+int api_store_remove(struct api *a, uint64_t owner, const char *id);
 uint64_t api_store_drop(struct api *a, uint64_t bytes); /* returns how many were freed */
 void api_store_finish(struct api *a);
 
@@ -175,6 +181,8 @@ void api_ollama_embed(struct api_exchange *x, const struct api_call *c);
 void api_ollama_embeddings(struct api_exchange *x, const struct api_call *c);
 void api_rerank(struct api_exchange *x, const struct api_call *c);
 void api_responses(struct api_exchange *x, const struct api_call *c);
+/* part: "input_items"; NULL: the response itself. */
+void api_response_stored(struct api_exchange *x, const char *id, const char *part, const struct api_call *c);
 void api_count_tokens(struct api_exchange *x, const struct api_call *c);
 void api_completion(struct api_exchange *x, const struct api_call *c);
 void api_embeddings(struct api_exchange *x, const struct api_call *c);

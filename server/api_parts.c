@@ -222,7 +222,7 @@ static int make_grammar(struct api_exchange *x, struct api_problem *p)
 int api_converse_read(struct api_exchange *x, const struct api_call *c, api_reader *read, struct api_problem *p)
 {
     struct api_defaults d = x->api->defaults;
-    d.previous = api_stored_items;
+    d.previous = api_previous_items;
     d.user = x;
     x->owner = c->owner;
     return read(&d, c->body, c->n_body, &x->r, p);

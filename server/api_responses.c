@@ -280,9 +280,9 @@ static void end_part(struct api_choice *c, bool complete)
 
 /* ---- ends ---- */
 
-static void store(struct api_exchange *x)
+static void store(struct api_exchange *x, const char *status)
 {
-    struct out text = { .budget = x->api->o.budget };
+    struct out text = { .budget = x->api->o.budget }, response = { .budget = x->api->o.budget };
     const struct out *items = &x->choices[0].parts[ITEMS];
     if (!x->r.store)
         return;
@@ -292,10 +292,12 @@ static void store(struct api_exchange *x)
         out_text(&text, items->n ? "," : "");
         out_join(&text, items);
         out_text(&text, "]");
-        api_store_put(x->api, x->owner, x->id, &text);
+        write_response(x, status, NULL, &response);
+        api_store_put(x->api, x->owner, x->id, &text, (uint32_t)json_array_size(x->r.items), &response);
     }
     free(before);
     out_finish(&text);
+    out_finish(&response);
 }
 
 static const char *status_of(const struct api_exchange *x)
@@ -311,13 +313,13 @@ static void last(struct api_choice *c)
 static void end(struct api_exchange *x)
 {
     const char *status = status_of(x);
-    store(x);
+    store(x, status);
     response_event(x, *status == 'i' ? "response.incomplete" : "response.completed", status, NULL);
 }
 
 static void whole(struct api_exchange *x)
 {
-    store(x);
+    store(x, status_of(x));
     write_response(x, status_of(x), NULL, &x->out);
 }
 

@@ -1,4 +1,5 @@
-/* Responses that are kept for previous_response_id: the items of their whole conversation as JSON text. They are bounded in
+/* Responses that are kept, to go on from and to be asked for again: the items of their whole conversation and the response
+ * as JSON text. They are bounded in
  * number and in bytes, the oldest go first, and all of them before a request that has no memory is refused. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,14 @@ struct api_stored {
     struct api_stored *next; /* older                      */
     uint64_t owner;          /* who may go on from it      */
     char id[ID_BYTES];
-    size_t n;
-    char text[];             /* [n] a JSON array           */
+    uint32_t n_input;        /* items that were given      */
+    size_t n, n_whole;
+    char text[];             /* [n] a JSON array, then [n_whole] the response */
 };
 
 static uint64_t weight(const struct api_stored *s)
 {
-    return sizeof *s + s->n;
+    return sizeof *s + s->n + s->n_whole;
 }
 
 /* Under the lock: frees the oldest until so many are left, and so many bytes. Returns the bytes that were freed. */
@@ -55,21 +57,23 @@ uint64_t api_store_drop(struct api *a, uint64_t bytes)
     return freed;
 }
 
-void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text)
+void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text, uint32_t n_input,
+                   const struct out *whole)
 {
     uint64_t limit = budget_stats(a->o.budget).limit / STORE_SHARE, most = MAX_STORE_BYTES;
-    size_t size = sizeof(struct api_stored) + text->n;
+    size_t size = sizeof(struct api_stored) + text->n + whole->n;
     most = limit ? MIN(most, limit) : most;
-    if (text->failed || size > most || budget_take(a->o.budget, size))
+    if (text->failed || whole->failed || size > most || budget_take(a->o.budget, size))
         return; /* who asks for it is told that it is not there */
     struct api_stored *s = malloc(size);
     if (!s) {
         budget_give(a->o.budget, size);
         return;
     }
-    *s = (struct api_stored){ .owner = owner, .n = text->n };
+    *s = (struct api_stored){ .owner = owner, .n = text->n, .n_whole = whole->n, .n_input = n_input };
     snprintf(s->id, sizeof s->id, "%s", id);
     memcpy(s->text, text->s, text->n);
+    memcpy(s->text + text->n, whole->s, whole->n);
     budget_spare(a->o.budget, (int64_t)size);
     pthread_mutex_lock(&a->lock);
     s->next = a->stored;
@@ -78,16 +82,57 @@ void api_store_put(struct api *a, uint64_t owner, const char *id, const struct o
     pthread_mutex_unlock(&a->lock);
 }
 
-json_t *api_stored_items(void *user, const char *id)
+/* Where the pointer to it stands; NULL: it is not there. Under the lock. */
+static struct api_stored **find(struct api *a, uint64_t owner, const char *id)
 {
-    struct api_exchange *x = user;
+    for (struct api_stored **at = &a->stored; *at; at = &(*at)->next)
+        if ((*at)->owner == owner && strcmp((*at)->id, id) == 0)
+            return at;
+    return NULL;
+}
+
+int api_store_get(struct api *a, uint64_t owner, const char *id, struct out *o)
+{
+    pthread_mutex_lock(&a->lock);
+    struct api_stored **at = find(a, owner, id);
+    if (at)
+        out_raw(o, (*at)->text + (*at)->n, (*at)->n_whole);
+    pthread_mutex_unlock(&a->lock);
+    return at ? 0 : -ENOENT;
+}
+
+int api_store_remove(struct api *a, uint64_t owner, const char *id)
+{
+    pthread_mutex_lock(&a->lock);
+    struct api_stored **at = find(a, owner, id), *s = at ? *at : NULL;
+    if (s) {
+        *at = s->next;
+        a->stored_bytes -= weight(s);
+        budget_give(a->o.budget, weight(s));
+        budget_spare(a->o.budget, -(int64_t)weight(s));
+        free(s);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return s ? 0 : -ENOENT;
+}
+
+json_t *api_previous_items(void *user, const char *id)
+{
+    uint32_t n_input;
+    return api_stored_items(user, id, &n_input);
+}
+
+json_t *api_stored_items(struct api_exchange *x, const char *id, uint32_t *n_input)
+{
     struct api *a = x->api;
     char *text = NULL;
     size_t n = 0;
     pthread_mutex_lock(&a->lock);
-    for (const struct api_stored *s = a->stored; s && !text; s = s->next)
-        if (s->owner == x->owner && strcmp(s->id, id) == 0 && (text = malloc(s->n)))
-            memcpy(text, s->text, n = s->n);
+    struct api_stored **at = find(a, x->owner, id);
+    if (at && (text = malloc((*at)->n))) {
+        memcpy(text, (*at)->text, n = (*at)->n);
+        *n_input = (*at)->n_input;
+    }
     pthread_mutex_unlock(&a->lock);
     uint64_t bytes = text ? budget_of_json(text, n) + API_PROMPT_BYTES * (uint64_t)n : 0;
     json_t *items = NULL;

@@ -114,11 +114,11 @@ static void check_route(struct request *r, const char *url, bool *open)
                        r->path);
         return;
     }
-    unsigned asked = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0 ? API_GET
-                     : strcmp(r->method, "POST") == 0                                ? API_POST : 0;
+    unsigned asked = api_method(r->method);
     bool preflight = r->h->o.cors && strcmp(r->method, "OPTIONS") == 0;
     if (!(methods & asked) && !preflight) {
-        r->refused.allow = methods == API_GET ? "GET, HEAD" : methods == API_POST ? "POST" : "GET, HEAD, POST";
+        r->refused.allow = methods == API_GET ? "GET, HEAD" : methods == API_POST ? "POST"
+                           : methods & API_DELETE ? "GET, HEAD, DELETE" : "GET, HEAD, POST";
         request_refuse(r, 405, "method_not_allowed", "%.200s takes %s, not %.32s", r->path, r->refused.allow,
                        r->method);
     }
@@ -189,7 +189,10 @@ static void check_load(struct request *r)
 void request_check(struct request *r)
 {
     char *url = r->conn->in + r->conn->head.target;
-    url[strcspn(url, "?#")] = 0; /* no endpoint has arguments */
+    char *query = url + strcspn(url, "?#");
+    if (*query == '?') /* few endpoints have arguments, and short ones */
+        snprintf(r->query, sizeof r->query, "%.*s", (int)strcspn(query + 1, "#"), query + 1);
+    *query = 0;
     bool open = false;
     const char *id = header(r, "X-Request-Id");
     if (id && id_is_sane(id))

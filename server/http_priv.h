@@ -122,6 +122,7 @@ struct request {
     bool to_api;
     const char *method;         /* the head's                                           */
     char path[PATH_MAX_LEN];    /* decoded                                              */
+    char query[160];            /* what follows ?, as it came, as far as it fits        */
     const char *label;          /* of the path, for metrics                             */
     char id[ID_MAX_LEN + 1];
     uint64_t client;

@@ -214,7 +214,7 @@ void reply_preflight(struct request *r)
     enum { MOST = 1024 };
     const char *asked = request_header(r, "Access-Control-Request-Headers");
     begin(r, 204);
-    put(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    put(r, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     put(r, "Access-Control-Allow-Headers",
         asked && strlen(asked) < MOST ? asked : "Authorization, Content-Type, X-Api-Key, X-Request-Id");
     put(r, "Access-Control-Max-Age", "86400");

@@ -84,7 +84,8 @@ bool request_keep_alive(struct request *r, uint64_t quiet_ns)
 void request_begin(struct request *r)
 {
     bool head = strcmp(r->method, "HEAD") == 0;
-    struct api_call call = { .method = head ? "GET" : r->method, .path = r->path, .body = r->body ? r->body : "",
+    struct api_call call = { .method = head ? "GET" : r->method, .path = r->path, .query = r->query,
+                             .body = r->body ? r->body : "",
                              .n_body = r->n_body, .id = r->id, .client = r->client,
                              .owner = r->owner, .wake = request_wake, .user = r };
     if (r->body)

@@ -438,7 +438,8 @@ static unsigned described_methods(const char *path)
         *out = 0;
         return described_methods(name);
     }
-    return (json_object_get(item, "get") ? API_GET : 0u) | (json_object_get(item, "post") ? API_POST : 0u);
+    return (json_object_get(item, "get") ? API_GET : 0u) | (json_object_get(item, "post") ? API_POST : 0u) |
+           (json_object_get(item, "delete") ? API_DELETE : 0u);
 }
 
 START_TEST(routes)

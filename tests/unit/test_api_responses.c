@@ -199,6 +199,107 @@ START_TEST(what_is_not_stored_is_not_there)
 }
 END_TEST
 
+/* ---- asking again ---- */
+
+/* A call without a body for this owner. */
+static json_t *fetch(const char *method, const char *where, const char *query, uint64_t owner, int status)
+{
+    struct wait w = WAIT_INIT;
+    struct api_call c = { .method = method, .path = where, .query = query, .body = "", .owner = owner, .wake = wait_wake,
+                          .user = &w };
+    struct api_exchange *x = api_begin(b.api, &c);
+    struct reply_got r = read_all(x, &w, 4096);
+    ck_assert_msg(r.status == status, "%s %s?%s: %d, expected %d: %.300s", method, where, query ? query : "", r.status, status,
+                  r.text);
+    json_t *v = json_loads(r.text, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_ptr_nonnull(v);
+    api_end(x);
+    free(r.text);
+    return v;
+}
+
+static const char *path_of(const json_t *response, const char *rest)
+{
+    static char its[200];
+    snprintf(its, sizeof its, PATH "/%s%s", str_at((json_t *)response, "id"), rest);
+    return its;
+}
+
+START_TEST(a_response_is_there_until_it_is_deleted)
+{
+    say(thought_and_calls);
+    json_t *first = call_json(&b, "POST", PATH, "{" HELLO "," TOOLS ",'metadata':{'a':'b'}}", 200), *v;
+    v = fetch("GET", path_of(first, ""), NULL, 0, 200);
+    ck_assert_int_eq(json_equal(v, first), 1);
+    json_decref(v);
+    json_decref(fetch("GET", path_of(first, ""), NULL, 7, 404)); /* another key */
+    json_decref(fetch("DELETE", path_of(first, ""), NULL, 7, 404));
+    json_decref(fetch("POST", path_of(first, ""), NULL, 0, 405));
+    json_decref(fetch("GET", path_of(first, "/other"), NULL, 0, 404));
+    v = fetch("DELETE", path_of(first, "") + 3, NULL, 0, 200); /* without /v1 */
+    ck_assert_str_eq(str_at(v, "id"), str_at(first, "id"));
+    ck_assert(json_is_true(at(v, "deleted")));
+    json_decref(v);
+    v = fetch("GET", path_of(first, ""), NULL, 0, 404);
+    ck_assert_str_eq(str_at(v, "error.code"), "response_not_found");
+    json_decref(v);
+    json_decref(fetch("DELETE", path_of(first, ""), NULL, 0, 404));
+    say("a");
+    json_decref(call_json(&b, "POST", PATH, go_on(str_at(first, "id"), ""), 400));
+    json_decref(first);
+    /* what a stream ended with is there too */
+    say("Hello");
+    json_t *all = named_events("{" HELLO ",'stream':true}", 4096);
+    first = at(json_array_get(all, json_array_size(all) - 1), "response");
+    v = fetch("GET", path_of(first, ""), NULL, 0, 200);
+    ck_assert_int_eq(json_equal(v, first), 1);
+    json_decref(v);
+    json_decref(all);
+}
+END_TEST
+
+START_TEST(input_items)
+{
+    say("Fine.");
+    json_t *first = call_json(&b, "POST", PATH, "{'input':[{'role':'user','content':'hi'},{'role':'assistant','content':'Yes?'},"
+                              "{'type':'message','id':'mine','role':'user','content':[{'type':'input_text','text':'Well'}]}]}", 200);
+    json_t *v = fetch("GET", path_of(first, "/input_items"), "order=asc", 0, 200);
+    ck_assert_str_eq(str_at(v, "object"), "list");
+    ck_assert_uint_eq(json_array_size(at(v, "data")), 3);
+    ck_assert_str_eq(str_at(v, "data.0.type"), "message");
+    ck_assert_str_eq(str_at(v, "data.0.content.0.type"), "input_text");
+    ck_assert_str_eq(str_at(v, "data.0.content.0.text"), "hi");
+    ck_assert_str_eq(str_at(v, "data.1.content.0.type"), "output_text");
+    ck_assert_str_eq(str_at(v, "data.2.id"), "mine");
+    ck_assert_str_eq(str_at(v, "first_id"), str_at(v, "data.0.id"));
+    ck_assert_str_eq(str_at(v, "last_id"), "mine");
+    ck_assert(json_is_false(at(v, "has_more")));
+    json_decref(v);
+    v = fetch("GET", path_of(first, "/input_items"), "limit=1", 0, 200); /* the newest first */
+    ck_assert_uint_eq(json_array_size(at(v, "data")), 1);
+    ck_assert_str_eq(str_at(v, "data.0.id"), "mine");
+    ck_assert(json_is_true(at(v, "has_more")));
+    json_decref(v);
+    v = fetch("GET", path_of(first, "/input_items"), "after=mine&limit=5&order=desc", 0, 200);
+    ck_assert_uint_eq(json_array_size(at(v, "data")), 2);
+    ck_assert_str_eq(str_at(v, "data.1.content.0.text"), "hi");
+    json_decref(v);
+    static const char *const wrong[] = { "limit=0", "limit=101", "limit=x", "order=up" };
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        json_decref(fetch("GET", path_of(first, "/input_items"), wrong[i], 0, 400));
+    json_decref(fetch("GET", path_of(first, "/input_items"), NULL, 7, 404));
+    say("Good.");
+    json_t *second = call_json(&b, "POST", PATH, go_on(str_at(first, "id"), ""), 200); /* what came before is in it */
+    v = fetch("GET", path_of(second, "/input_items"), "order=asc", 0, 200);
+    ck_assert_uint_eq(json_array_size(at(v, "data")), 5);
+    ck_assert_str_eq(str_at(v, "data.3.content.0.text"), "Fine.");
+    ck_assert_str_eq(str_at(v, "data.4.content.0.text"), "And now?");
+    json_decref(v);
+    json_decref(second);
+    json_decref(first);
+}
+END_TEST
+
 /* Another key's conversation is not there. */
 START_TEST(each_owner_has_its_own)
 {
@@ -320,6 +421,8 @@ int main(void)
     tcase_add_test(t, responses_go_on);
     tcase_add_test(t, what_is_not_stored_is_not_there);
     tcase_add_test(t, each_owner_has_its_own);
+    tcase_add_test(t, a_response_is_there_until_it_is_deleted);
+    tcase_add_test(t, input_items);
     tcase_add_test(t, errors);
     tcase_add_test(t, a_conversation_is_read);
     suite_add_tcase(s, t);
