@@ -14,8 +14,8 @@ static struct {
     int32_t port, think_budget, cache_mib, cache_disk_mib;
     uint32_t slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
-    bool no_page, no_metrics, reuse_generated, share_cache;
-    struct str_list keys, hosts;
+    bool no_page, no_metrics, reuse_generated, share_cache, strict_model;
+    struct str_list keys, hosts, aliases;
 } args = { .port = 8080, .think = -1, .think_budget = -1, .cache_mib = -1, .cache_disk_mib = -1,
            .drain_s = DEFAULT_DRAIN_S };
 
@@ -58,6 +58,10 @@ static const struct opt request_opts[] = {
     OPT_WORDS("auto|mean|cls|last|rank", "pooling", 0, OPT_STR, &args.pooling, "P",
       "make vectors of texts, of which states: mean, cls (the first), last, rank (scores); auto (default): if the file says so"),
     OPT("name", 0, OPT_STR, &args.name, "NAME", "the model's name in the API (default: that of the file)"),
+    OPT("alias", 0, OPT_LIST, &args.aliases, "NAME",
+      "another name that requests may ask for; * in it stands for anything; may be given more than once"),
+    OPT("strict-model", 0, OPT_FLAG, &args.strict_model, NULL,
+      "answer 404 to a request for another name; without it, it is served, and the log says so once"),
     OPT("max-tokens", 0, OPT_U32, &args.max_tokens, "N",
       "of an answer, where the request gives none (default: until the context is full)"),
     OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not, where the request does not say"),
@@ -125,6 +129,10 @@ static int check_args(void)
                                args.hosts.s[i]);
     if (args.cache_disk_mib >= 0 && !args.cache_dir)
         return usage_error("--cache-disk-mib %d: expected --cache-dir DIR beside it", args.cache_disk_mib);
+    for (uint32_t i = 0; i < args.aliases.n; i++)
+        if (!*args.aliases.s[i] || strlen(args.aliases.s[i]) > 200 || args.aliases.s[i][strcspn(args.aliases.s[i], "[]?\r\n")])
+            return usage_error("--alias '%s': expected a name of at most 200 characters without [ ] ?, in which * stands for anything",
+                               args.aliases.s[i]);
     if (args.max_body_mib > 1024)
         return usage_error("--max-body %u: expected at most 1024 MiB", args.max_body_mib);
     if (args.connections > 100000 || args.threads > 64)
@@ -193,6 +201,9 @@ static int serve_all(struct engine **eng, struct server **s)
                                                  .disk_dir = args.cache_dir,
                                                  .disk_bytes = disk_bytes() } },
                               .name = args.name,
+                              .aliases = args.aliases.s,
+                              .n_aliases = args.aliases.n,
+                              .strict_model = args.strict_model,
                               .think = args.think,
                               .think_budget = args.think_budget,
                               .max_tokens = args.max_tokens,

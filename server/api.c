@@ -143,12 +143,18 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
         free(a);
         return err_set(e, -ENOMEM, "api: out of memory");
     }
+    struct api_names *names = api_names_create(a->name, o->aliases, o->n_aliases, o->strict_model);
+    if (!names) {
+        free(a->name);
+        free(a);
+        return err_set(e, -ENOMEM, "api: out of memory");
+    }
     a->o = *o;
     a->created = time(NULL);
     a->defaults = (struct api_defaults){
         .sampling = o->sampling, .think = o->think, .think_budget = o->think_budget, .max_tokens = o->max_tokens,
         .timeout_ns = o->timeout_ns, .max_n = o->max_n ? o->max_n : DEFAULT_MAX_N, .n_vocab = in->n_vocab,
-        .n_vector = in->n_vector,
+        .n_vector = in->n_vector, .names = names,
     };
     a->has_tools = api_has_tools(o->eng);
     a->can_infill = api_can_infill(o->eng);
@@ -169,6 +175,7 @@ void api_destroy(struct api *a)
     api_grammars_finish(a);
     api_store_finish(a);
     pthread_mutex_destroy(&a->lock);
+    api_names_destroy(a->defaults.names);
     free(a->name);
     free(a);
 }

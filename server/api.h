@@ -27,6 +27,9 @@ struct api_opts {
     struct engine *eng;
     struct sched *sched;
     const char *model_name;          /* as /v1/models tells it; NULL: the file's label                      */
+    const char *const *aliases;      /* further names that requests may ask for; in one, * stands for any text. Not copied */
+    uint32_t n_aliases;
+    bool strict_model;               /* a request for another name is 404, else it is served and logged once */
     struct sampler_params sampling;  /* defaults of the server, over the file's own                        */
     int think;                       /* default of enable_thinking: -1: the model's                        */
     int32_t think_budget;            /* tokens of reasoning at most; -1: no limit                           */

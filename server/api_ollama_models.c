@@ -103,12 +103,6 @@ void api_ollama_version(struct api_exchange *x, const struct api_call *c)
 }
 
 /* ":latest" is what Ollama's clients put behind a name that has no tag. */
-static bool is_served(const struct api *a, const char *name)
-{
-    size_t n = strlen(a->name);
-    return strncmp(name, a->name, n) == 0 && (!name[n] || strcmp(name + n, ":latest") == 0);
-}
-
 static void put_info(const struct api *a, struct out *o)
 {
     const struct engine_info *in = engine_info(a->o.eng);
@@ -146,9 +140,8 @@ static int show(struct api_exchange *x, const json_t *body, struct api_problem *
         return rc;
     if (!name)
         return api_refuse(p, 400, "missing_field", "model", "the request has no 'model'");
-    if (!is_served(a, name))
-        return api_refuse(p, 404, "model_not_found", "model", "there is no model '%.200s', this server has '%.200s'", name,
-                          a->name);
+    if (!api_names_has(a->defaults.names, name))
+        return api_names_refuse(a->defaults.names, name, p);
     out_text(o, "{\"license\":\"\",\"modelfile\":\"\",\"parameters\":\"\"");
     put(o, ",\"template\":", engine_chat_format(a->o.eng, &guessed));
     put_details(a, o);

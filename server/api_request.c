@@ -250,12 +250,18 @@ void api_request_begin(const struct api_defaults *d, struct api_request *r)
     r->n = 1;
 }
 
+int api_request_model(const struct api_defaults *d, const struct fields *f)
+{
+    const char *model;
+    int rc = field_string(f, "model", &model);
+    return rc == 1 && d->names ? api_names_ask(d->names, model, f->p) : rc < 0 ? rc : 0;
+}
+
 int api_request_sampling(const struct api_defaults *d, const struct fields *f, struct api_request *r)
 {
     double seconds;
-    const char *model;
     int rc;
-    if ((rc = field_string(f, "model", &model)) < 0 || (rc = read_sampling(f, d, r)) < 0 ||
+    if ((rc = api_request_model(d, f)) < 0 || (rc = read_sampling(f, d, r)) < 0 ||
         (rc = field_bool(f, "stream", &r->stream)) < 0 || (rc = field_bool(f, "ignore_eos", &r->ignore_eos)) < 0 ||
         (rc = field_real(f, "timeout", 0.001, 1e6, &seconds)) < 0)
         return rc;

@@ -17,6 +17,7 @@ struct api_defaults {
     uint32_t max_tokens;
     uint64_t timeout_ns;
     uint32_t max_n, n_vocab, n_vector; /* n_vector: numbers of a vector; 0: it makes none */
+    struct api_names *names; /* of the model; NULL: any */
     /* The items of an earlier response, a new array; NULL: there is none, or it is gone. May be NULL. */
     json_t *(*previous)(void *user, const char *id);
     void *user;
@@ -32,6 +33,18 @@ enum {
     API_MAX_REGEX_BYTES = 4 << 10,                              /* of guided_regex                            */
     API_MAX_LAST_N = 1 << 20,                                   /* repeat_last_n, dry_penalty_last_n: tokens  */
 };
+
+/* The names of the model (api_names.c). Strings are the creator's; any thread may ask. */
+struct api_names;
+/* NULL: out of memory. */
+struct api_names *api_names_create(const char *name, const char *const *aliases, uint32_t n, bool strict);
+void api_names_destroy(struct api_names *names); /* NULL is fine */
+/* Is this the model's name or one of its aliases? "NAME:latest" is NAME, as Ollama's clients say it; "" is no other model. */
+bool api_names_has(const struct api_names *names, const char *name);
+/* 0, or 404 in *p where the names are strict and do not have it. Else a name that is none of them is logged once. */
+int api_names_ask(struct api_names *names, const char *name, struct api_problem *p);
+/* 404: always. */
+int api_names_refuse(const struct api_names *names, const char *name, struct api_problem *p);
 
 /* A file of the project, beside the one that is written. */
 struct api_extra {
@@ -141,6 +154,8 @@ int api_request_unsupported(const struct fields *f, bool chat);
 int api_request_calls(const struct fields *f, struct api_request *r, struct engine_message *m); /* tool_calls */
 int api_request_messages(const struct fields *f, struct api_request *r);
 int api_request_tools(const struct fields *f, struct api_request *r);
+/* `model`: 404 where the server is strict and that is none of its names. */
+int api_request_model(const struct api_defaults *d, const struct fields *f);
 /* What holds where the request says nothing. */
 void api_request_begin(const struct api_defaults *d, struct api_request *r);
 /* Sampling, model, timeout, stream: what all dialects have under these names. */

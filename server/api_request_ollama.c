@@ -112,10 +112,9 @@ static int read_think(const struct fields *f, struct api_request *r)
 
 static int read_common(const struct api_defaults *d, const struct fields *f, struct api_request *r)
 {
-    const char *model;
     int rc;
     api_request_begin(d, r);
-    if ((rc = read_options(d, f, r)) < 0 || (rc = field_string(f, "model", &model)) < 0 ||
+    if ((rc = read_options(d, f, r)) < 0 || (rc = api_request_model(d, f)) < 0 ||
         (rc = read_format(f, r)) < 0 || (rc = read_think(f, r)) < 0)
         return rc;
     r->stream = true;

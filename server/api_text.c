@@ -5,7 +5,7 @@
 #include "engine/grammar/vocab_index.h"
 #include "server/api_impl.h"
 
-static void write_model(const struct api *a, struct out *o)
+static void write_model(const struct api *a, const char *id, struct out *o)
 {
     const struct engine_info *in = engine_info(a->o.eng);
     const struct {
@@ -17,7 +17,7 @@ static void write_model(const struct api *a, struct out *o)
         { ",\"n_params\":", in->n_params }, { ",\"size\":", in->file_bytes },
     };
     out_text(o, "{\"id\":");
-    out_string(o, a->name, strlen(a->name));
+    out_string(o, id, strlen(id));
     out_text(o, ",\"object\":\"model\",\"created\":");
     out_int(o, a->created);
     out_text(o, ",\"owned_by\":\"zinc\",\"max_model_len\":");
@@ -32,9 +32,16 @@ static void write_model(const struct api *a, struct out *o)
 
 void api_models(struct api_exchange *x, const struct api_call *c)
 {
+    const struct api *a = x->api;
     (void)c;
     out_text(&x->out, "{\"object\":\"list\",\"data\":[");
-    write_model(x->api, &x->out);
+    write_model(a, a->name, &x->out);
+    for (uint32_t i = 0; i < a->o.n_aliases; i++) {
+        if (strchr(a->o.aliases[i], '*')) /* a pattern names no model */
+            continue;
+        out_text(&x->out, ",");
+        write_model(a, a->o.aliases[i], &x->out);
+    }
     out_text(&x->out, "]}");
     api_answer(x, 200);
 }
@@ -42,13 +49,12 @@ void api_models(struct api_exchange *x, const struct api_call *c)
 void api_model(struct api_exchange *x, const char *id)
 {
     struct api_problem p;
-    if (strcmp(id, x->api->name) != 0) {
-        api_refuse(&p, 404, "model_not_found", "model", "there is no model '%.200s', this server has '%.200s'", id,
-                   x->api->name);
+    if (!*id || !api_names_has(x->api->defaults.names, id)) {
+        api_names_refuse(x->api->defaults.names, id, &p);
         api_fail(x, &p);
         return;
     }
-    write_model(x->api, &x->out);
+    write_model(x->api, id, &x->out);
     api_answer(x, 200);
 }
 

@@ -86,7 +86,8 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     const struct engine_info *in = engine_info(eng);
     struct sched *sched = NULL;
     struct api *api = NULL;
-    struct api_opts ao = { .eng = eng, .model_name = m->name, .sampling = m->sampling, .think = m->think,
+    struct api_opts ao = { .eng = eng, .model_name = m->name, .aliases = m->aliases, .n_aliases = m->n_aliases,
+                           .strict_model = m->strict_model, .sampling = m->sampling, .think = m->think,
                            .think_budget = m->think_budget, .max_tokens = m->max_tokens, .timeout_ns = m->timeout_ns,
                            .budget = http_budget(s->http) };
     const struct vocab_index *v;

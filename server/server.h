@@ -40,6 +40,9 @@ struct server_opts {
 struct server_model {
     struct sched_opts sched;
     const char *name;                /* in the API; NULL: the file's label                                   */
+    const char *const *aliases;      /* as in api_opts                                                       */
+    uint32_t n_aliases;
+    bool strict_model;
     struct sampler_params sampling;
     int think;                       /* -1: the model's default                                              */
     int32_t think_budget;            /* tokens of reasoning at most; -1: no limit                            */

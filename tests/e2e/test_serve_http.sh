@@ -79,6 +79,7 @@ refuses 2 'expected 0 to 65535' --port 70000
 refuses 2 'one origin' --cors example.com
 refuses 2 '1 to 256' --slots 0
 refuses 2 'without a port' --allow-host chat.example.com:80
+refuses 2 'at most 200 characters without' --alias 'gpt-[45]'
 printf weights >"$work/file"
 refuses 1 'a file already' --host "unix:$work/file"
 [ "$(cat "$work/file")" = weights ] || miss "--host unix: took a file away"

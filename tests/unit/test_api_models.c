@@ -190,6 +190,54 @@ START_TEST(offsets_do_not_depend_on_when_text_is_taken)
 }
 END_TEST
 
+static void asks_for(const char *path_, const char *more, const char *model, int status)
+{
+    char body[512];
+    snprintf(body, sizeof body, "{'model':'%s','max_tokens':2,'stream':false,%s}", model, more);
+    struct reply_got r = call(&b, "POST", path_, body);
+    ck_assert_msg(r.status == status, "%s, %s: %d in the place of %d: %s", path_, model, r.status, status, r.text);
+    if (status == 404)
+        ck_assert_msg(strstr(r.text, model) && strstr(r.text, "served-1"), "%s", r.text);
+    free(r.text);
+}
+
+/* By all dialects; strict: 404 for what is none of its names. */
+START_TEST(a_model_has_names)
+{
+    static const char *const aliases[] = { "second", "claude-*" };
+    static const char chat[] = "'messages':[{'role':'user','content':'x'}]";
+    static const struct {
+        const char *path, *more;
+    } ask[] = { { "/v1/chat/completions", chat },      { "/v1/completions", "'prompt':'x'" },
+                { "/v1/messages", chat },              { "/v1/messages/count_tokens", chat },
+                { "/v1/responses", "'input':'x'" },    { "/api/chat", chat },
+                { "/api/generate", "'prompt':'x'" } };
+    bool strict = _i;
+    snprintf(path, sizeof path, "/tmp/zinc-api-XXXXXX");
+    tiny_model(path, "tiny-qwen3");
+    struct api_opts o = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .model_name = "served-1",
+                          .aliases = aliases, .n_aliases = 2, .strict_model = strict };
+    bench_open(&b, path, "null", 2, NULL, &o);
+    for (size_t i = 0; i < sizeof ask / sizeof *ask; i++) {
+        static const char *const own[] = { "served-1", "served-1:latest", "second", "claude-", "claude-x/y", "" };
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+            asks_for(ask[i].path, ask[i].more, own[k], 200);
+        asks_for(ask[i].path, ask[i].more, "served-10", strict ? 404 : 200);
+        asks_for(ask[i].path, ask[i].more, "a-claude-", strict ? 404 : 200);
+    }
+    json_t *v = call_json(&b, "GET", "/v1/models", "", 200);
+    ck_assert_uint_eq(json_array_size(at(v, "data")), 2);
+    ck_assert_str_eq(str_at(v, "data.0.id"), "served-1");
+    ck_assert_str_eq(str_at(v, "data.1.id"), "second");
+    json_decref(v);
+    v = call_json(&b, "GET", "/v1/models/second", "", 200);
+    ck_assert_str_eq(str_at(v, "id"), "second");
+    json_decref(v);
+    json_decref(call_json(&b, "GET", "/v1/models/third", "", 404));
+    close_model();
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -197,6 +245,7 @@ int main(void)
     TCase *t = tcase_create("api_models");
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, any_family_says_anything, 0, (int)(sizeof presets / sizeof *presets));
+    tcase_add_loop_test(t, a_model_has_names, 0, 2);
     tcase_add_loop_test(t, any_family_on_the_null_tier, 0, (int)(sizeof presets / sizeof *presets));
     tcase_add_test(t, many_at_once);
     tcase_add_test(t, offsets_do_not_depend_on_when_text_is_taken);
