@@ -1,11 +1,12 @@
 /* rt/null.c: the tier that runs nothing. It accepts every stream, keeps the IO arena in memory, and makes logits up:
  * small fixed noise with one clear winner, (31 token + pos) mod n_vocab of the row. It measures what the host costs
- * and lets programs be tested anywhere. Two variables make it more like a device:
+ * and lets programs be tested anywhere. Variables make it more like a device:
  *
  *     ZINC_NULL_GBS, ZINC_NULL_TFLOPS   a step takes the time that its bytes and its flops take one after the other
  *     ZINC_NULL_HISTORY=1               a step leaves marks in the KV cache and in the recurrent state, and the winner
  *                                       follows from all marks of its sequence: a cache that lost, mixed or moved
- *                                       something gives other tokens */
+ *                                       something gives other tokens
+ *     ZINC_NULL_SCRIPT=FILE             the winners are the file's answers, by far (null_script.h) */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,11 @@
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "rt/null_script.h"
 #include "rt/tier.h"
 
 enum { WINNER = 8 }; /* the winner's logit; the noise stays in (-1, 0] */
+enum { BY_HEART = 1000 }; /* that of a script's token: no temperature chooses another one */
 enum { IN_FLIGHT = 16 }; /* submissions whose ends are known; of older ones the newest of these is waited for */
 enum { SPIN_NS = 50000 }; /* what a sleep may take longer than it was told */
 
@@ -37,6 +40,7 @@ struct null_tier {
     double ns_per_byte, ns_per_flop;
     uint64_t due_ns[IN_FLIGHT]; /* by point: when it is complete */
     bool history;
+    struct null_script *script; /* NULL: none */
     uint8_t *kv, *state; /* with history: the arenas, mapped and touched where marks are */
 };
 
@@ -72,6 +76,7 @@ static void null_destroy(struct tier *t)
         munmap(n->kv, t->arena_bytes[ARENA_KV]);
     if (n->state)
         munmap(n->state, t->arena_bytes[ARENA_STATE]);
+    null_script_close(n->script);
     free(n->io);
     free(n->logits);
     free(n->won);
@@ -146,6 +151,9 @@ static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k
                         struct err *e)
 {
     struct null_tier *n = null_of(t);
+    if (n->script && null_script_max_id(n->script) >= s->h.n_vocab)
+        return err_set(e, -EINVAL, "null: the script has token %u, the model's vocabulary %u tokens: zinc tokenize makes ids of it",
+                       null_script_max_id(n->script), s->h.n_vocab);
     struct null_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "null: plan object");
@@ -261,16 +269,20 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
         uint64_t token = token_of(r, next), sum = token * 31 + r->pos;
         if (n->history)
             leave_mark(n, plan_of(p), r, (uint32_t)token);
+        if (n->script && null_script_see(n->script, r->slot, r->pos, (uint32_t)token))
+            return -ENOMEM;
         if (out == step->n_out || step->out_row[out] != i)
             continue;
-        if (n->history)
+        if (n->script)
+            sum = null_script_next(n->script, r->slot, r->pos);
+        else if (n->history)
             sum = read_marks(n, plan_of(p), r);
         n->won[out].id = (uint32_t)(sum % h->n_vocab);
         n->won[out].at = n->logits + (uint64_t)out * h->n_vocab + n->won[out].id;
         out++;
     }
     for (uint32_t i = 0; i < step->n_out; i++) {
-        *n->won[i].at = WINNER;
+        *n->won[i].at = n->script ? BY_HEART : WINNER;
         next[i] = (int32_t)n->won[i].id;
     }
     n->n_won = step->n_out;
@@ -375,6 +387,11 @@ static int null_open(const struct tier_opts *o, struct tier **out, struct err *e
     n->ns_per_byte = env->null_gbs ? 1.0 / env->null_gbs : 0;
     n->ns_per_flop = env->null_tflops ? 1e-3 / env->null_tflops : 0;
     n->history = env->null_history != 0;
+    int rc = env->null_script ? null_script_open(env->null_script, &n->script, e) : 0;
+    if (rc) {
+        free(n);
+        return rc;
+    }
     null_probe(o, &n->base.info);
     *out = &n->base;
     return 0;

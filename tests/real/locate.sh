@@ -2,7 +2,8 @@
 # tests/real/fetch.
 #
 # real_locate SET: has the set, installing it where it is not there yet. For `model` it sets $real_model, for `npm`
-# $real_npm, the folder with its node_modules, for the others $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
+# $real_npm, the folder with its node_modules, for `agents` $real_agents, the folder with the programs, for the others
+# $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
 
 real_dir=build/real
 real_sets="model ids schemas clients dialects npm openapi tinygrad"
@@ -22,6 +23,10 @@ real_packages()
         echo openai@6.49.0 zod@4.6.7 @anthropic-ai/sdk@0.137.0 ollama@0.6.4 ai@6.0.324 @ai-sdk/openai-compatible@2.0.91 \
             @ai-sdk/anthropic@3.0.139 @langchain/openai@1.2.13
         ;;
+    agents) # the programs themselves: what npm calls by their names only starts them
+        case $(uname -m) in aarch64) set -- arm64 ;; *) set -- x64 ;; esac
+        echo @anthropic-ai/claude-code-linux-$1@2.1.330 codex@npm:@openai/codex@0.169.0-linux-$1 opencode-linux-$1@1.18.33
+        ;;
     openapi) echo schemathesis==4.32.5 ;;
     tinygrad) echo tinygrad==0.14.0 numpy==2.4.6 ;;
     *) return 1 ;;
@@ -37,7 +42,7 @@ real_locate()
     flock "$real_lock" # tests run side by side: one installs, the others wait
     case $set in
     model) real_have_model ;;
-    npm) real_have_npm ;;
+    npm | agents) real_have_npm "$set" ;;
     *) real_have_venv "$set" ;;
     esac || rc=1
     exec {real_lock}>&-
@@ -100,23 +105,28 @@ real_have_venv() # SET
     echo "$packages" >"$venv/packages"
 }
 
-real_have_npm()
+real_have_npm() # SET
 {
-    local packages
-    packages=$(real_packages npm)
-    real_npm=$real_dir/npm
-    [ "$(cat "$real_npm/packages" 2>/dev/null)" != "$packages" ] || return 0
+    local packages dir=$real_dir/$1
+    packages=$(real_packages "$1")
+    real_npm=$dir real_agents=$dir/bin
+    [ "$(cat "$dir/packages" 2>/dev/null)" != "$packages" ] || return 0
     if ! command -v npm >/dev/null || [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -lt 20 ]; then
         real_missing="no npm with node 20 or newer (apt-get install nodejs npm)"
         return 1
     fi
-    rm -rf "$real_npm"
-    mkdir -p "$real_npm"
-    echo "  installing $packages into $real_npm"
-    if ! timeout 400 npm install --prefix "$real_npm" --no-audit --no-fund --ignore-scripts --no-save $packages \
-        >"$real_dir/npm.log" 2>&1; then
-        real_missing="npm cannot install: $(grep -m 1 -E 'code|ERR' "$real_dir/npm.log" | cut -c 1-160)"
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    echo "  installing $packages into $dir"
+    if ! timeout 500 npm install --prefix "$dir" --no-audit --no-fund --ignore-scripts --no-save $packages \
+        >"$real_dir/$1.log" 2>&1; then
+        real_missing="npm cannot install: $(grep -m 1 -E 'code|ERR' "$real_dir/$1.log" | cut -c 1-160)"
         return 1
     fi
-    echo "$packages" >"$real_npm/packages"
+    if [ "$1" = agents ]; then
+        mkdir -p "$real_agents"
+        (cd "$real_agents" && ln -sf ../node_modules/@anthropic-ai/claude-code-*/claude ../node_modules/codex/vendor/*/bin/codex \
+            ../node_modules/opencode-*/bin/opencode .)
+    fi
+    echo "$packages" >"$dir/packages"
 }
