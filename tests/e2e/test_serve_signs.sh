@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Signs of life while long prompts are read, in each dialect that has streams: clients that wait for the second one see it
+# before any text, and leave. The prompts are much longer than that, so that nothing here depends on how quick a machine is.
+. tests/e2e/lib.sh
+. tests/e2e/serve.sh
+model=models/zinc-demo.gguf
+[ -e $model ] || skip "no $model"
+command -v curl >/dev/null || skip "curl is not installed"
+ZINC_CPU_ISA=plain serve signs -m $model --tier cpu --threads 1 --ctx 8192 --slots 4 --cache-mib 0 || finish
+
+text=$(for ((i = 0; i < 1100; i++)); do printf ' %d words' $i; done)
+chat="\"messages\":[{\"role\":\"user\",\"content\":\"WHO $text\"}],\"max_tokens\":4,\"stream\":true"
+
+# NAME PATH BODY SIGN TEXT: until the second line like SIGN, without one like TEXT. A ping that only belongs to a beginning
+# is none: it comes with message_start.
+client()
+{
+    local line n=0
+    while read -r line; do
+        if [[ $line =~ $5 ]]; then
+            echo text
+            break
+        elif [[ $line =~ $4 ]] && [ $((++n)) -eq 2 ]; then
+            echo "two signs"
+            break
+        fi
+    done < <(exec curl -sN "$url$2" -H 'Content-Type: application/json' --data-binary "${3/WHO/$1}") >"$work/$1.got"
+}
+client chat /v1/chat/completions "{$chat}" '^: prompt [0-9]+/[0-9]+ tokens' '"content":"[^"]' &
+client progress /v1/chat/completions "{$chat,\"return_progress\":true}" '"prompt_progress"' '"content":"[^"]' &
+client messages /v1/messages "{$chat}" '^event: ping' '_delta' &
+client responses /v1/responses "{\"input\":\"responses $text\",\"max_output_tokens\":4,\"stream\":true}" '^: prompt [0-9]+/[0-9]+ tokens' 'delta' &
+for name in chat progress messages responses; do
+    await test -s "$work/$name.got" || miss "$name: no sign of life"
+    [ "$(cat "$work/$name.got")" = "two signs" ] || miss "$name: $(cat "$work/$name.got") before the second sign"
+done
+all_quiet signs "$url"
+serve_end signs $pid
+finish
