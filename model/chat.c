@@ -11,23 +11,23 @@
 
 static const struct chat_info infos[CHAT_FORMAT_COUNT] = {
     [CHAT_CHATML] = {"chatml", false, false, false, NULL, NULL, NULL, CHAT_CALL_JSON, "<tool_call>",
-                     "</tool_call>"},
+                     "</tool_call>", NULL},
     [CHAT_QWEN3] = {"qwen3", false, true, true, "<think>", "</think>", NULL, CHAT_CALL_JSON, "<tool_call>",
-                    "</tool_call>"},
+                    "</tool_call>", NULL},
     [CHAT_QWEN3_THINKING] = {"qwen3-thinking", false, true, false, "<think>", "</think>", NULL,
-                             CHAT_CALL_JSON, "<tool_call>", "</tool_call>"},
+                             CHAT_CALL_JSON, "<tool_call>", "</tool_call>", NULL},
     [CHAT_QWEN3_CODER] = {"qwen3-coder", false, false, false, NULL, NULL, NULL, CHAT_CALL_XML, "<tool_call>",
-                          "</tool_call>"},
+                          "</tool_call>", NULL},
     [CHAT_QWEN35] = {"qwen3.5", false, true, true, "<think>", "</think>", NULL, CHAT_CALL_XML, "<tool_call>",
-                     "</tool_call>"},
-    [CHAT_LLAMA3] = {"llama3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL},
-    [CHAT_LLAMA31] = {"llama3.1", true, false, false, NULL, NULL, NULL, CHAT_CALL_BARE_JSON, NULL, NULL},
+                     "</tool_call>", NULL},
+    [CHAT_LLAMA3] = {"llama3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL, NULL},
+    [CHAT_LLAMA31] = {"llama3.1", true, false, false, NULL, NULL, NULL, CHAT_CALL_BARE_JSON, NULL, NULL, NULL},
     [CHAT_GPT_OSS] = {"gpt-oss", false, true, false, "<|channel|>analysis<|message|>", "<|end|>",
                       "<|start|>assistant<|channel|>final<|message|>", CHAT_CALL_HARMONY, " to=functions.",
-                      "<|call|>"},
-    [CHAT_GEMMA3] = {"gemma3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL},
+                      "<|call|>", NULL},
+    [CHAT_GEMMA3] = {"gemma3", true, false, false, NULL, NULL, NULL, CHAT_CALL_NONE, NULL, NULL, NULL},
     [CHAT_GEMMA4] = {"gemma4", true, true, true, "<|channel>thought\n", "<channel|>", NULL, CHAT_CALL_GEMMA4,
-                     "<|tool_call>", "<tool_call|>"},
+                     "<|tool_call>", "<tool_call|>", NULL},
 };
 
 const struct chat_info *chat_format_info(enum chat_format f)

@@ -120,6 +120,17 @@ enum chat_call_syntax {
     CHAT_CALL_HARMONY, /* call_begin NAME<|channel|>commentary json<|message|>{..} call_end; the model may also
                             put call_begin NAME after the channel */
     CHAT_CALL_GEMMA4,  /* call_begin call:NAME{key:value,..} call_end; strings stand between <|"|> marks */
+    CHAT_CALL_NAMED,   /* call_begin NAME args_begin {..} call_end, as `named` has it                     */
+    CHAT_CALL_LIST,    /* call_begin [{"name": .., "arguments": {..}}, ..] call_end                       */
+};
+
+/* Of CHAT_CALL_NAMED: a name, a mark, and the arguments as JSON. Strings are "" where there is nothing. */
+struct chat_named_calls {
+    const char *section_begin, *section_end; /* around all calls of a message                          */
+    const char *prefix;                      /* before the name                                        */
+    const char *id_begin;                    /* behind the name: a mark, then an id of letters and digits, which may be left out */
+    const char *args_begin;
+    bool numbered;                           /* NAME:0, NAME:1 and so on                               */
 };
 
 struct chat_info {
@@ -131,6 +142,7 @@ struct chat_info {
     const char *answer_begin; /* what precedes the answer after think_end, NULL: nothing          */
     enum chat_call_syntax calls;
     const char *call_begin, *call_end; /* NULL: none                                                       */
+    const struct chat_named_calls *named; /* of CHAT_CALL_NAMED                                               */
 };
 const struct chat_info *chat_format_info(enum chat_format f);
 const struct chat_info *chat_template_info(const struct chat_template *tpl); /* of the file's own template, if it has one */

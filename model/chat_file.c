@@ -280,6 +280,70 @@ static void try_places(struct trial *t, struct chat_file *f)
     f->tools = says(t, needle[1]);
 }
 
+/* The forms of calls between marks, as the released templates write them: DeepSeek-V3.1, Kimi-K2, Mistral (Small 3.2, then
+ * Devstral and Ministral 3, then Nemo), Functionary 3.1, Nemotron Nano v2, Apriel. */
+static const struct chat_named_calls deepseek = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "", "", "<｜tool▁sep｜>",
+                                                  false };
+static const struct chat_named_calls kimi = { "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "functions.", "",
+                                              "<|tool_call_argument_begin|>", true };
+static const struct chat_named_calls mistral_ids = { "", "", "", "[CALL_ID]", "[ARGS]", false };
+static const struct chat_named_calls mistral = { "", "", "", "", "[ARGS]", false };
+static const struct chat_named_calls functionary = { "", "", "", "", ">", false };
+static const struct {
+    const char *begin, *end;
+    const struct chat_named_calls *named; /* NULL: a list */
+} marked_calls[] = {
+    { "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", &deepseek },
+    { "<|tool_call_begin|>", "<|tool_call_end|>", &kimi },
+    { "[TOOL_CALLS]", NULL, &mistral_ids },
+    { "[TOOL_CALLS]", NULL, &mistral },
+    { "<function=", "</function>", &functionary },
+    { "[TOOL_CALLS]", NULL, NULL },
+    { "<TOOLCALL>", "</TOOLCALL>", NULL },
+    { "<tool_calls>", "</tool_calls>", NULL },
+};
+
+/* Takes `mark` off the front of *t. */
+static bool takes(struct chat_span *t, const char *mark)
+{
+    size_t n = strlen(mark);
+    if (t->n < n || memcmp(t->s, mark, n) != 0)
+        return false;
+    t->s += n;
+    t->n -= n;
+    return true;
+}
+
+/* Is what follows the mark of a call one to `weather` in this form? */
+static bool is_marked_call(struct chat_span t, const struct chat_named_calls *named)
+{
+    if (!named)
+        return takes(&t, "[") && (t = chat_trim(t), takes(&t, "{\"name\": \"weather\", \"arguments\": {"));
+    if (!takes(&t, named->prefix) || !takes(&t, "weather") || (named->numbered && !takes(&t, ":0")) ||
+        (*named->id_begin && !(takes(&t, named->id_begin) && takes(&t, "call00000"))))
+        return false;
+    return takes(&t, named->args_begin) && takes(&t, "{\"city\": ");
+}
+
+static bool try_marked_calls(struct trial *t, struct chat_file *f)
+{
+    struct chat_span all = { t->text.s, t->rc ? 0 : t->text.n };
+    for (size_t i = 0; i < ARRAY_LEN(marked_calls); i++) {
+        const char *p = chat_rfind(all, marked_calls[i].begin);
+        if (!p)
+            continue;
+        p += strlen(marked_calls[i].begin);
+        if (!is_marked_call((struct chat_span){ p, (size_t)(all.s + all.n - p) }, marked_calls[i].named))
+            continue;
+        f->info.calls = marked_calls[i].named ? CHAT_CALL_NAMED : CHAT_CALL_LIST;
+        f->info.call_begin = marked_calls[i].begin;
+        f->info.call_end = marked_calls[i].end;
+        f->info.named = marked_calls[i].named;
+        return true;
+    }
+    return false;
+}
+
 /* How a call is written, where that is one of the forms that answers are read by. */
 static void try_calls(struct trial *t, struct chat_file *f)
 {
@@ -290,6 +354,8 @@ static void try_calls(struct trial *t, struct chat_file *f)
     if (!f->has.calls)
         return;
     try(t, m, 2, NULL, &(struct chat_opts){ 0 });
+    if (try_marked_calls(t, f))
+        return;
     struct chat_span all = { t->text.s, t->rc ? 0 : t->text.n };
     const char *p = chat_rfind(all, begin);
     if (!p || !says(t, end))

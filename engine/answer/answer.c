@@ -1,5 +1,5 @@
 /* The parts of an answer: where reasoning, text and calls begin and end. The calls' own syntaxes are in answer_call.c,
- * answer_xml.c and answer_gemma.c. */
+ * answer_named.c, answer_xml.c and answer_gemma.c. */
 #include "engine/answer/answer.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ size_t answer_find(const struct answer *a, size_t from, const char *const *marks
 {
     *which = -1;
     while (from < a->held.n) {
-        const char *p = memchr(a->held.s + from, '<', a->held.n - from);
+        const char *p = n_marks ? memchr(a->held.s + from, marks[0][0], a->held.n - from) : NULL;
         if (!p)
             break;
         from = (size_t)(p - a->held.s);
@@ -171,6 +171,7 @@ static int complete_call(struct answer *a)
     a->n_calls++;
     end_call(a, ANSWER_AT_MARK);
     a->fresh = true;
+    a->in_list = a->in->calls == CHAT_CALL_LIST;
     return rc;
 }
 
@@ -237,13 +238,21 @@ static size_t call_marks(const struct answer *a, const char *marks[2])
 {
     marks[0] = a->in->calls == CHAT_CALL_BARE_JSON ? "<|python_tag|>" : a->in->call_begin;
     marks[1] = "<function="; /* Qwen3-Coder forgets the mark before it */
-    return !a->tools || a->in->calls == CHAT_CALL_HARMONY ? 0 : a->in->calls == CHAT_CALL_XML ? 2 : 1;
+    if (a->in->calls == CHAT_CALL_NAMED)
+        marks[1] = a->in->named->section_begin;
+    return !a->tools || a->in->calls == CHAT_CALL_HARMONY                                              ? 0
+           : a->in->calls == CHAT_CALL_XML || (a->in->calls == CHAT_CALL_NAMED && *marks[1]) ? 2
+                                                                                                       : 1;
 }
 
 static void begin_call(struct answer *a, int mark)
 {
     const char *marks[2];
     call_marks(a, marks);
+    if (a->in->calls == CHAT_CALL_NAMED && mark == 1) { /* calls follow, each with its own mark */
+        enter(a, ANSWER_AT_MARK, strlen(marks[1]));
+        return;
+    }
     a->state = ANSWER_CALL;
     a->fresh = true;
     a->pos = strlen(marks[mark]);
@@ -251,6 +260,10 @@ static void begin_call(struct answer *a, int mark)
         answer_json_begin(a, false);
     else if (a->in->calls == CHAT_CALL_XML)
         answer_xml_begin(a, mark);
+    else if (a->in->calls == CHAT_CALL_NAMED)
+        answer_named_begin(a);
+    else if (a->in->calls == CHAT_CALL_LIST)
+        answer_list_begin(a);
     else
         answer_gemma_begin(a);
 }
@@ -296,7 +309,7 @@ static bool go_on_with_part(struct answer *a, int *rc)
 /* The mark at held[0], among those that count only where nothing else came before. True when the state moved. */
 static bool at_any_mark(struct answer *a, bool *maybe)
 {
-    const char *mark[5], *begin = a->in->think_begin;
+    const char *mark[6], *begin = a->in->think_begin;
     char first[32] = ""; /* without the white space at its end, which is not shown anyway */
     size_t n_calls = call_marks(a, mark), n = n_calls;
     if (begin) {
@@ -306,6 +319,8 @@ static bool at_any_mark(struct answer *a, bool *maybe)
     }
     if (n_calls && a->in->call_end)
         mark[n++] = a->in->call_end;
+    if (n_calls && a->in->calls == CHAT_CALL_NAMED && *a->in->named->section_end)
+        mark[n++] = a->in->named->section_end;
     for (size_t i = 0; i < n; i++) {
         enum found f = answer_here(a, 0, mark[i]);
         *maybe |= f == FOUND_MAYBE;
@@ -353,15 +368,33 @@ static bool at_bare_call(struct answer *a)
     return true;
 }
 
+/* Behind a call of a list: the next one, or its end. */
+static bool at_list(struct answer *a)
+{
+    bool next = a->held.s[0] == '{', end = a->held.s[0] == ']';
+    a->in_list = false;
+    if (next) {
+        a->state = ANSWER_CALL;
+        a->pos = 0;
+        answer_json_begin(a, false);
+    } else if (end) {
+        drop(a, 1);
+    }
+    return next || end;
+}
+
 static bool go_on_at_mark(struct answer *a)
 {
     size_t n = 0;
-    bool maybe = false, list = a->in->calls == CHAT_CALL_BARE_JSON && a->n_calls;
-    while (n < a->held.n && (answer_space(a->held.s[n]) || (list && a->held.s[n] == ';')))
+    bool maybe = false;
+    char between = a->in->calls == CHAT_CALL_BARE_JSON && a->n_calls ? ';' : a->in_list ? ',' : ' ';
+    while (n < a->held.n && (answer_space(a->held.s[n]) || a->held.s[n] == between))
         n++;
     drop(a, n);
     if (!a->held.n)
         return false;
+    if (a->in_list && at_list(a))
+        return true;
     if (a->in->calls == CHAT_CALL_HARMONY ? at_harmony_mark(a, &maybe) : at_bare_call(a) || at_any_mark(a, &maybe))
         return true;
     if (maybe && !a->last)

@@ -15,8 +15,7 @@ static int parse(const char *s, size_t n, json_t **v)
     return no_memory ? -ENOMEM : 0;
 }
 
-/* CALL_DONE: it is an object; CALL_BROKEN: something else; or -ENOMEM. */
-static int expect_object(const char *s, size_t n)
+int answer_expect_object(const char *s, size_t n)
 {
     json_t *v;
     int rc = parse(s, n, &v);
@@ -135,6 +134,10 @@ static int json_byte(struct answer *a, char c)
         return in_string(a, c);
     if (answer_space(c))
         return CALL_MORE;
+    if (j->depth == 0 && j->list) {
+        j->list = false;
+        return c == '[' ? CALL_MORE : CALL_BROKEN;
+    }
     if (j->depth == 0) {
         j->begin = a->pos;
         j->depth = c == '{';
@@ -174,7 +177,7 @@ static int check_json_call(struct answer *a)
 {
     struct answer_json_call *j = &a->call.json;
     json_t *v = NULL;
-    int rc = a->call.name ? expect_object(a->held.s + j->begin, a->pos - j->begin) : CALL_BROKEN, put = 0;
+    int rc = a->call.name ? answer_expect_object(a->held.s + j->begin, a->pos - j->begin) : CALL_BROKEN, put = 0;
     if (rc != CALL_DONE || (j->args && a->held.s[j->args] == '{'))
         return rc;
     if (j->args && (rc = parse(a->held.s + j->args, j->args_end - j->args, &v)))
@@ -185,7 +188,7 @@ static int check_json_call(struct answer *a)
         put = answer_call_put(a, "{}", 2);
     else if (!s)
         rc = CALL_BROKEN;
-    else if ((rc = expect_object(s, json_string_length(v))) == CALL_DONE)
+    else if ((rc = answer_expect_object(s, json_string_length(v))) == CALL_DONE)
         put = answer_call_put(a, s, json_string_length(v));
     json_decref(v);
     return put ? put : rc;
@@ -210,6 +213,12 @@ void answer_json_begin(struct answer *a, bool bare)
     a->call.step = json_step;
     a->call.bare = bare && !a->forced;
     a->call.json = (struct answer_json_call){ 0 };
+}
+
+void answer_list_begin(struct answer *a)
+{
+    answer_json_begin(a, false);
+    a->call.json.list = true;
 }
 
 /* ---- strings inside JSON ---- */
@@ -258,7 +267,7 @@ static int harmony_step(struct answer *a)
     a->pos = at;
     if (end == *body && which >= 0)
         return (rc = answer_call_put(a, "{}", 2)) ? rc : CALL_DONE;
-    if (end > *body && (rc = expect_object(a->held.s + *body, end - *body)) != CALL_BROKEN)
+    if (end > *body && (rc = answer_expect_object(a->held.s + *body, end - *body)) != CALL_BROKEN)
         return rc;
     return which >= 0 ? CALL_BROKEN : CALL_MORE;
 }

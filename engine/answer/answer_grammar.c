@@ -44,37 +44,68 @@ void answer_put_literal(struct answer_grammar_out *o, const char *text)
     put_bytes(o, "\"", 1);
 }
 
-/* What may follow the first `n` bytes of those marks in `set`: a byte that leads away from all of them, then `tail`; one
+/* A mark by characters, 0 behind the last. */
+enum { MARK_CHARS = 48, MARKS = 8 };
+struct mark {
+    uint32_t c[MARK_CHARS];
+};
+
+static struct mark mark_of(const char *text)
+{
+    struct mark m = { { 0 } };
+    for (size_t i = 0; *text && i < MARK_CHARS - 1; i++) {
+        unsigned char b = (unsigned char)*text++;
+        m.c[i] = b < 0x80 ? b : b < 0xe0 ? b & 0x1fu : b < 0xf0 ? b & 0xfu : b & 7u;
+        while (((unsigned char)*text & 0xc0) == 0x80)
+            m.c[i] = m.c[i] << 6 | ((unsigned char)*text++ & 0x3fu);
+    }
+    return m;
+}
+
+static void put_char(struct answer_grammar_out *o, uint32_t c)
+{
+    if (c < 0x80 && (c < 0x20 || strchr("\\]^-[\"", (int)c)))
+        answer_putf(o, "\\x%02X", c);
+    else if (c < 0x80)
+        answer_putf(o, "%c", (int)c);
+    else
+        answer_putf(o, c < 0x10000 ? "\\u%04X" : "\\U%08X", c);
+}
+
+/* What may follow the first `n` characters of those marks in `set`: one that leads away from all of them, then `tail`; one
  * that goes on, or nothing. But never `first`, where that begins another mark. */
-static void put_diverging(struct answer_grammar_out *o, const char *const *marks, unsigned set, size_t n, char first,
+static void put_diverging(struct answer_grammar_out *o, const struct mark *marks, unsigned set, size_t n, uint32_t first,
                           const char *tail)
 {
-    bool seen[128] = { 0 };
-    answer_putf(o, "( [^");
+    uint32_t seen[MARKS];
+    size_t n_seen = 0, k;
     for (unsigned i = 0; set >> i; i++) {
-        char c = set >> i & 1 ? marks[i][n] : 0;
-        if (!c || seen[(int)c])
-            continue;
-        seen[(int)c] = true;
-        answer_putf(o, "%s%c", strchr("\\]^-[", c) ? "\\" : "", c);
+        uint32_t c = set >> i & 1 ? marks[i].c[n] : 0;
+        for (k = 0; k < n_seen && seen[k] != c; k++)
+            ;
+        if (c && k == n_seen)
+            seen[n_seen++] = c;
     }
+    answer_putf(o, "( [^");
+    for (k = 0; k < n_seen; k++)
+        put_char(o, seen[k]);
     if (first)
-        answer_putf(o, "%c", first);
+        put_char(o, first);
     answer_putf(o, "] %s", tail);
-    for (int c = 0; c < 128; c++) {
+    for (k = 0; k < n_seen; k++) {
         unsigned next = 0;
         bool complete = false;
-        for (unsigned i = 0; seen[c] && set >> i; i++) {
-            if ((set >> i & 1) && marks[i][n] == c) {
+        for (unsigned i = 0; set >> i; i++) {
+            if ((set >> i & 1) && marks[i].c[n] == seen[k]) {
                 next |= 1u << i;
-                complete |= !marks[i][n + 1];
+                complete |= !marks[i].c[n + 1];
             }
         }
-        if (!seen[c] || complete)
+        if (complete)
             continue;
-        answer_putf(o, " | ");
-        answer_put_literal(o, (char[2]){ (char)c });
-        answer_putf(o, " ");
+        answer_putf(o, " | \"");
+        put_char(o, seen[k]);
+        answer_putf(o, "\" ");
         put_diverging(o, marks, next, n + 1, first, tail);
     }
     answer_putf(o, " )?");
@@ -82,12 +113,17 @@ static void put_diverging(struct answer_grammar_out *o, const char *const *marks
 
 void answer_put_text_without(struct answer_grammar_out *o, const char *rule, const char *const *marks, size_t n)
 {
+    struct mark m[MARKS];
+    char tail[16];
     if (!n) {
         answer_putf(o, "%s ::= [^\\x00]*\n", rule);
         return;
     }
-    answer_putf(o, "%s ::= [^<]* ( \"<\" ", rule);
-    put_diverging(o, marks, (1u << n) - 1, 1, '<', "[^<]*");
+    for (size_t i = 0; i < n; i++)
+        m[i] = mark_of(marks[i]);
+    snprintf(tail, sizeof tail, "[^\\x%02X]*", (unsigned char)marks[0][0]);
+    answer_putf(o, "%s ::= %s ( \"\\x%02X\" ", rule, tail, (unsigned char)marks[0][0]);
+    put_diverging(o, m, (1u << n) - 1, 1, m[0].c[0], tail);
     answer_putf(o, " )*\n");
 }
 
@@ -246,19 +282,32 @@ static void put_think(struct whole *w)
     answer_putf(o, !w->opened && w->thinks ? " )?\n" : "\n");
 }
 
+/* A list, or a section with marks around it. */
+static bool calls_in_one(const struct chat_info *in)
+{
+    return in->calls == CHAT_CALL_LIST || (in->calls == CHAT_CALL_NAMED && *in->named->section_begin);
+}
+
 /* Free text and calls. Where calls have no mark before them, a beginning of text is one. */
 static void put_text_and_calls(struct whole *w)
 {
     struct answer_grammar_out *o = &w->o;
-    const char *marks[2] = { w->in->call_begin, "<function=" }, *const name[] = { "{\"name\"" };
+    const char *marks[2] = { w->in->call_begin, "<function=" };
+    const struct mark name = mark_of("{\"name\"");
+    size_t n_marks = w->in->calls == CHAT_CALL_XML ? 2 : 1;
+    if (w->in->calls == CHAT_CALL_NAMED && *w->in->named->section_begin)
+        marks[n_marks++] = w->in->named->section_begin;
     if (w->in->calls == CHAT_CALL_BARE_JSON) {
         answer_putf(o, "zinc-body ::= zinc-call | zinc-text\nzinc-text ::= ");
-        put_diverging(o, name, 1, 0, 0, "[^\\x00]*");
+        put_diverging(o, &name, 1, 0, 0, "[^\\x00]*");
         answer_putf(o, "\n");
         return;
     }
-    answer_putf(o, "zinc-body ::= zinc-text %s\n", w->parallel ? "( zinc-call zinc-text )*" : "zinc-call?");
-    answer_put_text_without(o, "zinc-text", marks, w->in->calls == CHAT_CALL_XML ? 2 : 1);
+    if (calls_in_one(w->in)) /* they stand at the end, together */
+        answer_putf(o, "zinc-body ::= zinc-text zinc-calls?\n");
+    else
+        answer_putf(o, "zinc-body ::= zinc-text %s\n", w->parallel ? "( zinc-call zinc-text )*" : "zinc-call?");
+    answer_put_text_without(o, "zinc-text", marks, n_marks);
 }
 
 static void put_root(struct whole *w)
@@ -270,8 +319,9 @@ static void put_root(struct whole *w)
         put_text_and_calls(w);
     else
         answer_putf(o, "zinc-body ::= %s%s%s\n", w->text ? "zinc-answer" : "", w->text && w->calls ? " | " : "",
-                    !w->calls     ? ""
-                    : w->parallel ? "zinc-call ( zinc-ws zinc-call )*"
+                    !w->calls                    ? ""
+                    : calls_in_one(w->in) ? "zinc-calls"
+                    : w->parallel                ? "zinc-call ( zinc-ws zinc-call )*"
                                   : "zinc-call");
 }
 
@@ -299,7 +349,7 @@ int answer_grammar(const struct chat_template *chat, const struct answer_rules *
             put_root(&w);
         answer_putf(&w.o, "zinc-ws ::= [ \\n]{0,4}\n");
         if (!w.o.rc && tools)
-            answer_put_calls(&w.o, in, tools, r->warnings);
+            answer_put_calls(&w.o, in, tools, w.parallel, r->warnings);
         rc = w.o.rc;
         if (json_failures() != failures) /* a schema may have been copied with holes */
             rc = err_set(e, -ENOMEM, "engine: out of memory for a grammar");

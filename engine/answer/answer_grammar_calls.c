@@ -45,6 +45,54 @@ static void put_json_calls(struct answer_grammar_out *o, const struct chat_info 
     answer_putf(o, " ) zinc-sp \"}\"%s\n", bare ? "" : " \"\\n\"? \"</tool_call>\"");
 }
 
+/* ---- a list of JSON objects ---- */
+
+static void put_list_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, bool parallel)
+{
+    answer_putf(o, "zinc-sp ::= \" \"?\nzinc-calls ::= ");
+    answer_put_literal(o, in->call_begin);
+    answer_putf(o, " zinc-sp \"[\" zinc-call %s \"]\" ", parallel ? "( \",\" zinc-sp zinc-call )*" : "");
+    answer_put_literal(o, in->call_end ? in->call_end : "");
+    answer_putf(o, "\nzinc-call ::= \"{\" zinc-sp \"\\\"name\\\"\" zinc-sp \":\" zinc-sp ( ");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        answer_putf(o, "%s", i ? " | " : "");
+        put_json_call(o, name_of(tools, i), "arguments", args_rule(i).s);
+    }
+    answer_putf(o, " ) ( \",\" zinc-sp \"\\\"id\\\"\" zinc-sp \":\" zinc-sp \"\\\"\" [a-zA-Z0-9]{1,40} \"\\\"\" )? zinc-sp \"}\"\n");
+}
+
+/* ---- a name between marks, and JSON ---- */
+
+static void put_named_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, bool parallel)
+{
+    const struct chat_named_calls *n = in->named;
+    if (*n->section_begin) {
+        answer_putf(o, "zinc-calls ::= ");
+        answer_put_literal(o, n->section_begin);
+        answer_putf(o, " zinc-call%s ", parallel ? " ( \"\\n\"? zinc-call )*" : "");
+        answer_put_literal(o, n->section_end);
+        answer_putf(o, "\n");
+    }
+    answer_putf(o, "zinc-call ::= ");
+    answer_put_literal(o, in->call_begin);
+    answer_putf(o, " ");
+    answer_put_literal(o, n->prefix);
+    answer_putf(o, " ( ");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        answer_putf(o, "%s\"%s\" zinc-mid %s", i ? " | " : "", name_of(tools, i), args_rule(i).s);
+    }
+    answer_putf(o, " ) ");
+    answer_put_literal(o, in->call_end ? in->call_end : "");
+    answer_putf(o, "\nzinc-mid ::= %s", n->numbered ? "\":\" [0-9]{1,4} " : "");
+    if (*n->id_begin) {
+        answer_putf(o, "( ");
+        answer_put_literal(o, n->id_begin);
+        answer_putf(o, " [a-zA-Z0-9]{9} )? ");
+    }
+    answer_put_literal(o, n->args_begin);
+    answer_putf(o, "\n");
+}
+
 /* ---- harmony ---- */
 
 static void put_harmony_calls(struct answer_grammar_out *o, const json_t *tools)
@@ -93,7 +141,8 @@ static void put_arguments(struct answer_grammar_out *o, const json_t *function, 
     answer_putf(o, "\n");
 }
 
-void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, json_t *warnings)
+void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, bool parallel,
+                      json_t *warnings)
 {
     enum json_schema_form form = JSON_SCHEMA_ARGS_JSON;
     if (in->calls == CHAT_CALL_XML) {
@@ -104,6 +153,10 @@ void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, 
         form = JSON_SCHEMA_ARGS_GEMMA;
     } else if (in->calls == CHAT_CALL_HARMONY) {
         put_harmony_calls(o, tools);
+    } else if (in->calls == CHAT_CALL_NAMED) {
+        put_named_calls(o, in, tools, parallel);
+    } else if (in->calls == CHAT_CALL_LIST) {
+        put_list_calls(o, in, tools, parallel);
     } else {
         put_json_calls(o, in, tools);
     }

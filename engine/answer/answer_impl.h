@@ -24,6 +24,7 @@ enum answer_step { CALL_MORE, CALL_DONE, CALL_BROKEN }; /* MORE at the end of th
 /* {"name": .., "arguments": ..}: places in the held text. */
 struct answer_json_call {
     bool string, escape;
+    bool list;      /* a bracket comes first                                    */
     unsigned depth; /* of braces and brackets; 1: among the call's own members */
     enum { JSON_KEY, JSON_COLON, JSON_VALUE, JSON_AFTER } expect; /* at depth 1 */
     bool in_name, in_args;                                        /* what the member is */
@@ -50,6 +51,12 @@ struct answer_xml_call {
     struct answer_json_strings strings;
 };
 
+struct answer_named_call {
+    size_t body;               /* where the arguments begin; 0: the name is being read */
+    unsigned depth;            /* of braces and brackets                               */
+    bool string, escape;
+};
+
 struct answer_gemma_call {
     enum { GEMMA_NAME, GEMMA_KEY, GEMMA_COLON, GEMMA_VALUE, GEMMA_STRING, GEMMA_AFTER, GEMMA_END } expect;
     uint64_t is_array; /* one bit for each open brace or bracket */
@@ -68,6 +75,7 @@ struct answer_call {
         struct answer_xml_call xml;
         struct answer_gemma_call gemma;
         struct answer_harmony_call harmony;
+        struct answer_named_call named;
     };
 };
 
@@ -84,6 +92,7 @@ struct answer {
     bool said[2];        /* by enum answer_part: something was passed on */
     bool fresh;          /* a mark came since */
     uint32_t n_calls, index;
+    bool in_list;        /* CHAT_CALL_LIST: behind a call of the list */
     struct answer_call call;
 };
 
@@ -95,7 +104,7 @@ enum found { FOUND_NO, FOUND_MAYBE, FOUND_YES };
  *
  * Does the held text go on with `mark` at `at`? MAYBE: more text is needed to tell. */
 enum found answer_here(const struct answer *a, size_t at, const char *mark);
-/* The first of the marks (each begins with '<') at or after `from`: its offset, and *which. *which -1: none; then the
+/* The first of the marks (all begin with the same byte) at or after `from`: its offset, and *which. *which -1: none; then the
  * offset is where one may begin, or the end. */
 size_t answer_find(const struct answer *a, size_t from, const char *const *marks, size_t n_marks, int *which);
 
@@ -108,11 +117,16 @@ static inline bool answer_space(char c)
 void answer_json_begin(struct answer *a, bool bare);
 void answer_xml_begin(struct answer *a, bool named); /* named: <function= was the mark */
 void answer_gemma_begin(struct answer *a);
+void answer_named_begin(struct answer *a);
+/* The list's first call, if there is one: pos stands behind the mark. */
+void answer_list_begin(struct answer *a);
 int answer_harmony_begin(struct answer *a, const char *name, size_t n_name);
 enum { HARMONY_END, HARMONY_RETURN, HARMONY_CALL, HARMONY_MESSAGE, HARMONY_START, HARMONY_CHANNEL };
 enum { ANSWER_HARMONY_ENDS = 3, ANSWER_HARMONY_MARKS = 6 }; /* the first three end a message */
 extern const char *const answer_harmony_marks[ANSWER_HARMONY_MARKS];
 
+/* CALL_DONE: the text is a JSON object; CALL_BROKEN: something else; or -ENOMEM. */
+int answer_expect_object(const char *s, size_t n);
 /* For the syntaxes: 0 or -ENOMEM; CALL_BROKEN: no name. */
 int answer_call_name(struct answer *a, const char *s, size_t n);
 int answer_call_put(struct answer *a, const char *s, size_t n);     /* JSON text of the arguments */
@@ -151,9 +165,12 @@ struct answer_grammar_out {
 };
 __attribute__((format(printf, 2, 3))) void answer_putf(struct answer_grammar_out *o, const char *fmt, ...);
 void answer_put_literal(struct answer_grammar_out *o, const char *text); /* quoted */
-/* A rule for text that has none of the marks in it and may end anywhere. All begin with '<' and have no other. */
+/* A rule for text that has none of the marks in it and may end anywhere. All begin with the same character and have it only
+ * there. */
 void answer_put_text_without(struct answer_grammar_out *o, const char *rule, const char *const *marks, size_t n);
-/* Rules for the calls of one function each, "zinc-call" being one call of any of the tools. warnings: as in answer_rules. */
-void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, json_t *warnings);
+/* Rules for the calls of one function each, "zinc-call" being one call of any of the tools; where all calls of an answer stand
+ * in one list or section that is "zinc-calls", of one or (parallel) more. warnings: as in answer_rules. */
+void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools, bool parallel,
+                      json_t *warnings);
 
 #endif

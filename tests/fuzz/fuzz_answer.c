@@ -1,6 +1,6 @@
 /* Fuzzes the parser of answers.
  *
- *     byte 0: the chat format
+ *     byte 0: the chat format, or a template that is interpreted (tests/lib/marked_templates.h)
  *     byte 1: bits 0..1 think (-1, 0, 1), bit 2 without tools, bit 3 forced_call, bit 4 calls come while they are written
  *     byte 2: how the text is cut into pieces
  *     the rest: what the model writes
@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "model/chat.h"
 #include "model/gguf_write.h"
+#include "tests/lib/marked_templates.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,7 +30,13 @@ static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\
                             "ref\":\"#/$defs/d\"}]},\"x\":{}},\"$defs\":"
                             "{\"d\":{\"$ref\":\"#/$defs/d\"}}}}},{\"function\":{\"name\":\"get\"}}]";
 
-static struct engine *engines[CHAT_FORMAT_COUNT];
+static const char *const marked[] = {
+#define X(text) text,
+    MARKED_TEMPLATES(X)
+#undef X
+};
+enum { N_MARKED = ARRAY_LEN(marked) };
+static struct chat_template templates[CHAT_FORMAT_COUNT + N_MARKED];
 
 struct seen {
     struct tok_buf part[2], calls, args;
@@ -114,7 +121,7 @@ static void run(const uint8_t *data, size_t size, unsigned pieces, bool written,
     json_t *text = json_stringn(s, n);
     *g = (struct seen){ .utf8 = text && !memchr(s, 0, n) }; /* jansson takes no NUL in keys */
     json_decref(text);
-    CHECK(answer_create(engine_chat_template(engines[data[0] % CHAT_FORMAT_COUNT]), &o, &sink, g, &a, NULL) == 0);
+    CHECK(answer_create(&templates[data[0] % ARRAY_LEN(templates)], &o, &sink, g, &a, NULL) == 0);
     for (size_t i = 0; i < n;) {
         size_t k = pieces ? MIN(1 + (pieces + i * 7) % pieces, n - i) : n;
         CHECK(answer_put(a, s + i, k) == 0);
@@ -163,8 +170,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         gguf_put_str(w, "tokenizer.chat_template", text[f]);
         CHECK(gguf_writer_begin(w, NULL) == 0 && gguf_writer_finish(w, NULL) == 0);
         gguf_writer_destroy(w);
-        CHECK(engine_open_vocab(path, &engines[f], NULL) == 0);
+        struct engine *eng; /* until the end */
+        CHECK(engine_open_vocab(path, &eng, NULL) == 0);
+        templates[f] = *engine_chat_template(eng);
         unlink(path);
+    }
+    for (int i = 0; i < N_MARKED; i++) {
+        struct chat_file *file;
+        CHECK(chat_file_open(marked[i], strlen(marked[i]), "", "", false, &file, NULL) == 0);
+        templates[CHAT_FORMAT_COUNT + i] = (struct chat_template){ .file = file };
     }
     return 0;
 }
