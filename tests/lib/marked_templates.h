@@ -18,8 +18,8 @@
     "<｜tool▁call▁end｜>{% endfor %}<｜tool▁calls▁end｜>{% endif %}" MT_TAIL
 #define MARKED_KIMI \
     MT_HEAD MT_LIST "<|tool_calls_section_begin|>" \
-    MT_EACH "<|tool_call_begin|>functions.{{ c.function.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>" MT_AR \
-   GS "<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>{% endif %}" MT_TAIL
+    MT_EACH "<|tool_call_begin|>functions.{{ c.function.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>" MT_ARGS \
+    "<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>{% endif %}" MT_TAIL
 #define MARKED_MISTRAL_IDS \
     MT_HEAD MT_EACH "[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]" MT_ARGS "{% endfor %}" MT_TAIL
 #define MARKED_MISTRAL \
