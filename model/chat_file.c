@@ -8,6 +8,8 @@
 #include "jinja/jinja.h"
 #include "model/chat_impl.h"
 
+enum { SHORT_ID = 9 };
+
 struct chat_file {
     struct jinja *template;
     json_t *own; /* bos_token, eos_token */
@@ -16,6 +18,7 @@ struct chat_file {
     struct chat_places has;
     bool parts;           /* contents are lists of {"type": "text", "text": ..} */
     bool argument_text;   /* arguments of calls are JSON text, not objects      */
+    bool short_ids;       /* ids of calls have SHORT_ID letters and digits, or it refuses (Mistral) */
     bool tools;           /* it says which tools there are                      */
     const char *reasoning_key; /* of a message                                  */
     bool opens_thinking[3]; /* by enum chat_thinking: the prompt ends behind <think> */
@@ -55,6 +58,28 @@ static json_t *content_json(const struct chat_file *f, const char *s)
     return list;
 }
 
+/* Where ids have a length: one of that length for each, so that a call and its result have the same. */
+static json_t *id_json(const struct chat_file *f, const char *id)
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    char text[SHORT_ID + 1] = "";
+    if (!f->short_ids || (strlen(id) == SHORT_ID && strspn(id, letters) == SHORT_ID))
+        return text_json(id);
+    uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+    for (const char *s = id; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
+    for (int i = 0; i < SHORT_ID; i++, h /= 62)
+        text[i] = letters[h % 62];
+    return text_json(text);
+}
+
+/* The id of a call that nobody gave one: the call's place in its message. */
+static const char *own_id(char id[16], size_t i)
+{
+    snprintf(id, 16, "call%05zu", i % 100000); /* nine letters, which some templates count */
+    return id;
+}
+
 static json_t *calls_json(struct chat_out *o, const struct chat_file *f, const struct chat_msg *m)
 {
     json_t *list = json_array();
@@ -63,8 +88,7 @@ static json_t *calls_json(struct chat_out *o, const struct chat_file *f, const s
         const struct chat_call *c = &m->calls[i];
         json_t *call = json_object(), *function = json_object();
         json_t *args = f->argument_text ? NULL : chat_arguments(o, c);
-        snprintf(id, sizeof id, "call%05zu", i % 100000); /* nine letters, which some templates count */
-        json_object_set_new(call, "id", text_json(c->id ? c->id : id));
+        json_object_set_new(call, "id", id_json(f, c->id ? c->id : own_id(id, i)));
         json_object_set_new(call, "type", json_string("function"));
         json_object_set_new(function, "name", text_json(c->name));
         if (!args)
@@ -76,9 +100,11 @@ static json_t *calls_json(struct chat_out *o, const struct chat_file *f, const s
     return list;
 }
 
-static json_t *message_json(struct chat_out *o, const struct chat_file *f, const struct chat_msg *m)
+/* n_results: before this message, since the last one with calls. */
+static json_t *message_json(struct chat_out *o, const struct chat_file *f, const struct chat_msg *m, size_t n_results)
 {
     json_t *v = json_object();
+    char id[16];
     json_object_set_new(v, "role", text_json(m->role));
     json_object_set_new(v, "content", content_json(f, m->content));
     if (m->reasoning)
@@ -88,15 +114,20 @@ static json_t *message_json(struct chat_out *o, const struct chat_file *f, const
     if (m->name)
         json_object_set_new(v, "name", text_json(m->name));
     if (m->tool_call_id)
-        json_object_set_new(v, "tool_call_id", text_json(m->tool_call_id));
+        json_object_set_new(v, "tool_call_id", id_json(f, m->tool_call_id));
+    else if (f->short_ids && chat_role_is(m, "tool"))
+        json_object_set_new(v, "tool_call_id", text_json(own_id(id, n_results)));
     return v;
 }
 
 static json_t *context_json(struct chat_out *o, const struct chat_file *f)
 {
     json_t *v = json_object(), *messages = json_array();
-    for (size_t i = 0; i < o->n; i++)
-        json_array_append_new(messages, message_json(o, f, &o->msg[i]));
+    size_t n_results = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        json_array_append_new(messages, message_json(o, f, &o->msg[i], n_results));
+        n_results = chat_role_is(&o->msg[i], "tool") ? n_results + 1 : 0;
+    }
     json_object_set_new(v, "messages", messages);
     json_object_set_new(v, "add_generation_prompt", json_boolean(o->opts->add_generation_prompt));
     if (o->tools)
@@ -268,6 +299,15 @@ static void try_places(struct trial *t, struct chat_file *f)
     try(t, (struct chat_msg[]){ ask, calls, result }, 3, NULL, &asks);
     if (!says_both(t)) {
         f->argument_text = true;
+        try(t, (struct chat_msg[]){ ask, calls, result }, 3, NULL, &asks);
+    }
+    if (says_both(t)) {
+        const struct chat_call long_id = { "call_0123456789", call.name, call.arguments };
+        const struct chat_msg calls_long = { .role = "assistant", .calls = &long_id, .n_calls = 1 };
+        const struct chat_msg result_long = { .role = "tool", .content = needle[1], .name = "weather",
+                                              .tool_call_id = long_id.id };
+        try(t, (struct chat_msg[]){ ask, calls_long, result_long }, 3, NULL, &asks);
+        f->short_ids = !says_both(t);
         try(t, (struct chat_msg[]){ ask, calls, result }, 3, NULL, &asks);
     }
     f->has.calls = says(t, needle[0]);

@@ -135,6 +135,36 @@ START_TEST(calls_and_reasoning_are_known_by_their_form)
 }
 END_TEST
 
+/* As Mistral's templates: ids of nine letters, or nothing. */
+START_TEST(ids_of_calls_have_the_length_that_a_template_wants)
+{
+    static const char nine[] =
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}"
+        "{% if m.role == 'tool' %}{% if m.tool_call_id is not defined or m.tool_call_id | length != 9 %}"
+        "{{ raise_exception('nine') }}{% endif %}[{{ m.tool_call_id }}={{ m.content }}]"
+        "{% else %}{{ m.role[0] }}{{ m.content }}{% for c in m.tool_calls %}{% if c.id | length != 9 %}"
+        "{{ raise_exception('nine') }}{% endif %}({{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }}){% endfor %}"
+        "{% endif %}{% endfor %}";
+    const struct chat_call calls[] = { { "call_00112233445566778899", "now", "{}" }, { "abcdefgh9", "now", "{}" } };
+    const struct chat_call nameless[] = { { NULL, "now", "{}" }, { NULL, "now", "{}" } };
+    const struct chat_msg m[] = { { .role = "user", .content = "Q" },
+                                  { .role = "assistant", .calls = calls, .n_calls = 2 },
+                                  { .role = "tool", .content = "one", .tool_call_id = calls[0].id },
+                                  { .role = "tool", .content = "two", .tool_call_id = calls[1].id },
+                                  { .role = "assistant", .calls = nameless, .n_calls = 2 },
+                                  { .role = "tool", .content = "3", .name = "now" },
+                                  { .role = "tool", .content = "4", .name = "now" } };
+    struct chat_file *f = opened(nine, "", false);
+    char *s = rendered(f, m, 7, (struct chat_opts){ 0 }, NULL), first[10], result[10], rest[160];
+    ck_assert_msg(sscanf(s, "uQa(%9[0-9A-Za-z] now {})(abcdefgh9 now {})[%9[0-9A-Za-z]=one][abcdefgh9=two]%159[^\n]", first, result,
+                         rest) == 3, "%s", s);
+    ck_assert_str_eq(first, result);
+    ck_assert_str_eq(rest, "a(call00000 now {})(call00001 now {})[call00000=3][call00001=4]");
+    free(s);
+    chat_file_close(f);
+}
+END_TEST
+
 START_TEST(the_last_message_is_left_open)
 {
     const struct chat_msg m[] = { { .role = "user", .content = "half" }, { .role = "assistant", .content = "half" } };
@@ -349,6 +379,7 @@ int main(void)
     tcase_add_test(tc, every_message_finds_a_place);
     tcase_add_test(tc, bos_comes_once);
     tcase_add_test(tc, calls_and_reasoning_are_known_by_their_form);
+    tcase_add_test(tc, ids_of_calls_have_the_length_that_a_template_wants);
     tcase_add_test(tc, the_last_message_is_left_open);
     tcase_add_loop_test(tc, what_is_no_template_is_refused, 0, 4);
     tcase_add_test(tc, what_is_too_much_for_a_template_is_said_in_the_format_next_to_it);
