@@ -121,6 +121,7 @@ enum chat_call_syntax {
                             put call_begin NAME after the channel */
     CHAT_CALL_GEMMA4,  /* call_begin call:NAME{key:value,..} call_end; strings stand between <|"|> marks */
     CHAT_CALL_NAMED,   /* call_begin NAME args_begin {..} call_end, as `named` has it                     */
+    CHAT_CALL_PAIRS, /* call_begin NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> .. call_end: GLM-4 */
     CHAT_CALL_LIST,    /* call_begin [{"name": .., "arguments": {..}}, ..] call_end                       */
 };
 

@@ -321,7 +321,7 @@ static void try_places(struct trial *t, struct chat_file *f)
 }
 
 /* The forms of calls between marks, as the released templates write them: DeepSeek-V3.1, Kimi-K2, Mistral (Small 3.2, then
- * Devstral and Ministral 3, then Nemo), Functionary 3.1, Nemotron Nano v2, Apriel. */
+ * Devstral and Ministral 3, then Nemo), Functionary 3.1, Nemotron Nano v2, Apriel. GLM-4.5 to 4.7 and Seed-OSS have <tool_call> and its like, below. */
 static const struct chat_named_calls deepseek = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "", "", "<｜tool▁sep｜>",
                                                   false };
 static const struct chat_named_calls kimi = { "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "functions.", "",
@@ -387,7 +387,7 @@ static bool try_marked_calls(struct trial *t, struct chat_file *f)
 /* How a call is written, where that is one of the forms that answers are read by. */
 static void try_calls(struct trial *t, struct chat_file *f)
 {
-    static const char begin[] = "<tool_call>", end[] = "</tool_call>";
+    static const char *const marks[][2] = { { "<tool_call>", "</tool_call>" }, { "<seed:tool_call>", "</seed:tool_call>" } };
     const struct chat_call call = { "call00000", "weather", "{\"city\": \"Zeroth-needle\"}" };
     const struct chat_msg m[] = { { .role = "user", .content = "Q" },
                                   { .role = "assistant", .calls = &call, .n_calls = 1 } };
@@ -397,19 +397,24 @@ static void try_calls(struct trial *t, struct chat_file *f)
     if (try_marked_calls(t, f))
         return;
     struct chat_span all = { t->text.s, t->rc ? 0 : t->text.n };
-    const char *p = chat_rfind(all, begin);
-    if (!p || !says(t, end))
+    const char *const *mark = marks[0], *p = chat_rfind(all, mark[0]);
+    if (!p)
+        p = chat_rfind(all, (mark = marks[1])[0]);
+    if (!p || !says(t, mark[1]))
         return;
-    p += sizeof begin - 1;
+    p += strlen(mark[0]);
     struct chat_span body = chat_trim((struct chat_span){ p, (size_t)(all.s + all.n - p) });
     if (body.n > 9 && memcmp(body.s, "{\"name\": ", 8) == 0 && chat_find(body, "\"arguments\""))
         f->info.calls = CHAT_CALL_JSON;
     else if (body.n > 10 && memcmp(body.s, "<function=", 10) == 0 && chat_find(body, "<parameter="))
         f->info.calls = CHAT_CALL_XML;
+    else if (takes(&body, "weather") && (body = chat_trim(body), takes(&body, "<arg_key>city</arg_key>")) &&
+             (body = chat_trim(body), takes(&body, "<arg_value>")))
+        f->info.calls = CHAT_CALL_PAIRS;
     else
         return;
-    f->info.call_begin = begin;
-    f->info.call_end = end;
+    f->info.call_begin = mark[0];
+    f->info.call_end = mark[1];
 }
 
 static void try_thinking(struct trial *t, struct chat_file *f, const char *text, size_t n)

@@ -262,6 +262,8 @@ static void begin_call(struct answer *a, int mark)
         answer_xml_begin(a, mark);
     else if (a->in->calls == CHAT_CALL_NAMED)
         answer_named_begin(a);
+    else if (a->in->calls == CHAT_CALL_PAIRS)
+        answer_pairs_begin(a);
     else if (a->in->calls == CHAT_CALL_LIST)
         answer_list_begin(a);
     else

@@ -110,12 +110,20 @@ static void put_harmony_calls(struct answer_grammar_out *o, const json_t *tools)
 
 /* ---- XML ---- */
 
-static void put_xml_calls(struct answer_grammar_out *o, const json_t *tools)
+static void put_xml_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools)
 {
-    answer_putf(o, "zinc-call ::= \"<tool_call>\" \"\\n\"? \"<function=\" ( ");
+    answer_putf(o, "zinc-call ::= \"%s\" \"\\n\"? \"<function=\" ( ", in->call_begin);
     for (size_t i = 0; i < json_array_size(tools); i++)
         answer_putf(o, "%s\"%s>\\n\" %s", i ? " | " : "", name_of(tools, i), args_rule(i).s);
-    answer_putf(o, " ) \"</function>\" \"\\n\"? \"</tool_call>\"\n");
+    answer_putf(o, " ) \"</function>\" \"\\n\"? \"%s\"\n", in->call_end);
+}
+
+static void put_pair_calls(struct answer_grammar_out *o, const struct chat_info *in, const json_t *tools)
+{
+    answer_putf(o, "zinc-call ::= \"%s\" ( ", in->call_begin);
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        answer_putf(o, "%s\"%s\" \"\\n\"? %s", i ? " | " : "", name_of(tools, i), args_rule(i).s);
+    answer_putf(o, " ) \"%s\"\n", in->call_end);
 }
 
 /* ---- Gemma 4 ---- */
@@ -146,8 +154,11 @@ void answer_put_calls(struct answer_grammar_out *o, const struct chat_info *in, 
 {
     enum json_schema_form form = JSON_SCHEMA_ARGS_JSON;
     if (in->calls == CHAT_CALL_XML) {
-        put_xml_calls(o, tools);
+        put_xml_calls(o, in, tools);
         form = JSON_SCHEMA_ARGS_XML;
+    } else if (in->calls == CHAT_CALL_PAIRS) {
+        put_pair_calls(o, in, tools);
+        form = JSON_SCHEMA_ARGS_PAIRS;
     } else if (in->calls == CHAT_CALL_GEMMA4) {
         put_gemma_calls(o, tools);
         form = JSON_SCHEMA_ARGS_GEMMA;

@@ -45,6 +45,7 @@ struct answer_harmony_call {
 
 struct answer_xml_call {
     enum { XML_FUNCTION, XML_NAME, XML_BODY, XML_KEY, XML_VALUE_BEGIN, XML_VALUE, XML_END } expect;
+    bool pairs;               /* GLM's */
     unsigned types, n_params; /* types: of the parameter that is being read */
     enum json_schema_text text; /* how it is written                        */
     size_t scan;
@@ -116,6 +117,7 @@ static inline bool answer_space(char c)
 /* The syntaxes. Each begins a call at held[0..]; pos stands after the mark. */
 void answer_json_begin(struct answer *a, bool bare);
 void answer_xml_begin(struct answer *a, bool named); /* named: <function= was the mark */
+void answer_pairs_begin(struct answer *a);
 void answer_gemma_begin(struct answer *a);
 void answer_named_begin(struct answer *a);
 /* The list's first call, if there is one: pos stands behind the mark. */

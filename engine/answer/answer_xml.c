@@ -1,4 +1,5 @@
-/* Calls in Qwen's XML: <function=NAME> <parameter=KEY>\nVALUE\n</parameter> .. </function>. Values are plain text, which
+/* Calls in Qwen's XML: <function=NAME> <parameter=KEY>\nVALUE\n</parameter> .. </function>; and in GLM's pairs:
+ * NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> .. and the call's own end. Values are plain text, which
  * becomes JSON as the function's schema wants it; strings are passed on while they come. */
 #include <errno.h>
 
@@ -6,7 +7,7 @@
 
 enum { NAME_MAX_BYTES = 256 };
 
-static const char param_end[] = "</parameter>";
+static const char param_end[] = "</parameter>", key_end[] = "</arg_key>", pair_end[] = "</arg_value>";
 
 /* NAME or KEY up to '>'. CALL_DONE: held[*from..*to), and pos is behind it. */
 static int read_name(struct answer *a, size_t *from, size_t *to)
@@ -28,6 +29,39 @@ static int read_name(struct answer *a, size_t *from, size_t *to)
     return *from < *to ? CALL_DONE : CALL_BROKEN;
 }
 
+/* The same of a pair: up to a line end or a mark, which is left. */
+static int read_pair_name(struct answer *a, size_t *from, size_t *to)
+{
+    size_t at = a->pos;
+    while (at < a->held.n && answer_space(a->held.s[at]))
+        at++;
+    *from = at;
+    while (at < a->held.n && !(a->held.s[at] && strchr("\n<", a->held.s[at])))
+        at++;
+    if (at - *from > NAME_MAX_BYTES)
+        return CALL_BROKEN;
+    if (at == a->held.n)
+        return CALL_MORE;
+    *to = at;
+    while (*from < *to && answer_space(a->held.s[*to - 1]))
+        --*to;
+    if (*from == *to)
+        return CALL_BROKEN;
+    a->pos = at;
+    return CALL_DONE;
+}
+
+static int read_pair_key(struct answer *a, size_t *from, size_t *to)
+{
+    size_t before = a->pos;
+    int rc = read_pair_name(a, from, to);
+    enum found f = rc == CALL_DONE ? answer_here(a, a->pos, key_end) : FOUND_NO;
+    if (rc != CALL_DONE)
+        return rc;
+    a->pos = f == FOUND_YES ? a->pos + strlen(key_end) : before;
+    return f == FOUND_YES ? CALL_DONE : f == FOUND_MAYBE ? CALL_MORE : CALL_BROKEN;
+}
+
 /* `mark` after white space: CALL_DONE, and pos is behind it. */
 static int read_mark(struct answer *a, const char *mark)
 {
@@ -42,7 +76,7 @@ static int function(struct answer *a)
 {
     struct answer_xml_call *x = &a->call.xml;
     size_t from, to;
-    int rc = read_name(a, &from, &to);
+    int rc = x->pairs ? read_pair_name(a, &from, &to) : read_name(a, &from, &to);
     if (rc != CALL_DONE)
         return rc;
     x->expect = XML_BODY;
@@ -55,12 +89,12 @@ static int function(struct answer *a)
 static int body(struct answer *a)
 {
     struct answer_xml_call *x = &a->call.xml;
-    int rc = read_mark(a, "<parameter=");
+    int rc = read_mark(a, x->pairs ? "<arg_key>" : "<parameter=");
     if (rc == CALL_DONE) {
         x->expect = XML_KEY;
         return rc;
     }
-    int end = read_mark(a, "</function>");
+    int end = read_mark(a, x->pairs ? a->in->call_end : "</function>");
     if (end == CALL_DONE && !(rc = answer_call_put(a, "}", 1)))
         x->expect = XML_END;
     else if (end != CALL_DONE)
@@ -72,7 +106,7 @@ static int key(struct answer *a)
 {
     struct answer_xml_call *x = &a->call.xml;
     size_t from, to;
-    int rc = read_name(a, &from, &to);
+    int rc = x->pairs ? read_pair_key(a, &from, &to) : read_name(a, &from, &to);
     if (rc != CALL_DONE)
         return rc;
     x->expect = XML_VALUE_BEGIN;
@@ -87,9 +121,10 @@ static int key(struct answer *a)
 static int value_begin(struct answer *a)
 {
     struct answer_xml_call *x = &a->call.xml;
-    if (a->pos == a->held.n)
-        return CALL_MORE;
-    a->pos += a->held.s[a->pos] == '\n';
+    int rc = x->pairs ? read_mark(a, "<arg_value>") : a->pos == a->held.n ? CALL_MORE : CALL_DONE;
+    if (rc != CALL_DONE)
+        return rc;
+    a->pos += !x->pairs && a->held.s[a->pos] == '\n';
     x->scan = a->pos;
     x->strings = answer_strings_begin(a->pos);
     x->expect = XML_VALUE;
@@ -98,14 +133,14 @@ static int value_begin(struct answer *a)
 
 static int value(struct answer *a)
 {
-    static const char *const marks[] = { param_end };
     struct answer_xml_call *x = &a->call.xml;
+    const char *const marks[] = { x->pairs ? pair_end : param_end };
     int which, rc = 0;
     size_t at = answer_find(a, x->scan, marks, 1, &which);
     while (which >= 0 && x->text == JSON_SCHEMA_JSON && answer_inside_string(a, &x->strings, at))
         at = answer_find(a, at + 1, marks, 1, &which);
     size_t end = at;
-    end -= end > a->pos && a->held.s[end - 1] == '\n'; /* nor is one before the end */
+    end -= !x->pairs && end > a->pos && a->held.s[end - 1] == '\n'; /* nor is one before the end */
     if (x->types == TYPE_STRING) {
         rc = answer_call_escaped(a, a->held.s + a->pos, end - a->pos);
         a->pos = end;
@@ -118,7 +153,7 @@ static int value(struct answer *a)
     x->scan = at;
     if (rc || which < 0)
         return rc;
-    a->pos = at + strlen(param_end);
+    a->pos = at + strlen(marks[0]);
     x->expect = XML_BODY;
     return CALL_DONE;
 }
@@ -148,4 +183,10 @@ void answer_xml_begin(struct answer *a, bool named)
 {
     a->call.step = xml_step;
     a->call.xml = (struct answer_xml_call){ .expect = named ? XML_NAME : XML_FUNCTION };
+}
+
+void answer_pairs_begin(struct answer *a)
+{
+    a->call.step = xml_step;
+    a->call.xml = (struct answer_xml_call){ .expect = XML_NAME, .pairs = true };
 }

@@ -438,15 +438,20 @@ static int finish(struct schema *s, const struct tok_buf *first, struct tok_buf 
     return s->rc;
 }
 
+static const struct schema_xml qwen_xml = { "<parameter=", "\">\\n\"", "\"\\n</parameter>\\n\"", "</parameter>", SHARED_RAW };
+static const struct schema_xml pairs_xml = { "<arg_key>", "\"</arg_key>\" \"\\n\"? \"<arg_value>\"", "\"</arg_value>\" \"\\n\"?",
+                                             "</arg_value>", SHARED_PAIR };
+
 static enum schema_syntax syntax_of(enum json_schema_form form)
 {
-    return form == JSON_SCHEMA_ARGS_XML ? SCHEMA_XML : form == JSON_SCHEMA_ARGS_GEMMA ? SCHEMA_GEMMA : SCHEMA_JSON;
+    return form == JSON_SCHEMA_ARGS_XML || form == JSON_SCHEMA_ARGS_PAIRS ? SCHEMA_XML : form == JSON_SCHEMA_ARGS_GEMMA ? SCHEMA_GEMMA : SCHEMA_JSON;
 }
 
 int json_schema_rules(const json_t *schema, enum json_schema_form form, const char *prefix,
                       const struct json_schema_opts *o, struct tok_buf *out, struct err *e)
 {
-    struct schema s = { .prefix = prefix, .e = e, .path = "#", .root = schema, .syntax = syntax_of(form) };
+    struct schema s = { .prefix = prefix, .e = e, .path = "#", .root = schema, .syntax = syntax_of(form),
+                        .xml = form == JSON_SCHEMA_ARGS_PAIRS ? &pairs_xml : &qwen_xml };
     unsigned failures = json_failures();
     struct tok_buf first = { 0 };
     s.work = SCHEMA_PATTERN_WORK;

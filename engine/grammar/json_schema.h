@@ -19,6 +19,7 @@ enum json_schema_form {
     JSON_SCHEMA_VALUE,      /* a JSON value                                                             */
     JSON_SCHEMA_ARGS_JSON,  /* a JSON object: the arguments of a call                                   */
     JSON_SCHEMA_ARGS_XML,   /* <parameter=KEY>\nVALUE\n</parameter>\n for each                          */
+    JSON_SCHEMA_ARGS_PAIRS, /* <arg_key>KEY</arg_key><arg_value>VALUE</arg_value> for each, with line ends between or not */
     JSON_SCHEMA_ARGS_GEMMA, /* key:value,.. without the braces around it, strings between <|"|> marks   */
 };
 

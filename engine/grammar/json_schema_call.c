@@ -178,7 +178,7 @@ static void put_words(struct schema *s, struct tok_buf *b, unsigned types, const
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (!(types & known[i].type))
             continue;
-        schema_put(s, b, "%s(%s) \"\\n</parameter>\\n\"", *bar, known[i].words);
+        schema_put(s, b, "%s(%s) %s", *bar, known[i].words, s->xml->value_end_rule);
         *bar = " | ";
     }
 }
@@ -189,11 +189,11 @@ static void put_fixed(struct schema *s, struct tok_buf *b, json_t *values, const
     size_t i;
     json_t *v;
     json_array_foreach(values, i, v) {
-        if (!json_is_string(v) || strstr(json_string_value(v), "</parameter>"))
+        if (!json_is_string(v) || strstr(json_string_value(v), s->xml->end_mark))
             continue;
         schema_put(s, b, "%s", *bar);
         schema_put_literal(s, b, json_string_value(v), json_string_length(v));
-        schema_put(s, b, " \"\\n</parameter>\\n\"");
+        schema_put(s, b, " %s", s->xml->value_end_rule);
         *bar = " | ";
     }
 }
@@ -239,7 +239,7 @@ static void put_as_json(struct schema *s, struct tok_buf *b, json_t *value, unsi
     s->syntax = SCHEMA_JSON;
     schema_put(s, b, "((");
     schema_put_any(s, b, value);
-    schema_put(s, b, ") \"\\n</parameter>\\n\"");
+    schema_put(s, b, ") %s", s->xml->value_end_rule);
     put_words(s, b, types & (TYPE_BOOLEAN | TYPE_NULL), &bar);
     schema_put(s, b, ")");
     s->syntax = SCHEMA_XML;
@@ -252,7 +252,7 @@ void schema_put_parameter(struct schema *s, struct tok_buf *b, const char *key, 
     const char *bar = "";
     enum json_schema_text form = parameter(s, s->arguments, key, &types);
     if (key ? form == JSON_SCHEMA_FREE : !json_is_object(value) || form == JSON_SCHEMA_FREE) {
-        schema_put_shared(s, b, SHARED_RAW);
+        schema_put_shared(s, b, s->xml->raw);
     } else if (form == JSON_SCHEMA_JSON) {
         put_as_json(s, b, value, types);
     } else {

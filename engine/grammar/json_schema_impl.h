@@ -24,6 +24,7 @@
     X(OBJECT, "object", "\"{\" $-ws ($-member (\",\" $-ws $-member)* $-ws)? \"}\"")                                    \
     X(ARRAY, "array", "\"[\" $-ws ($-value (\",\" $-ws $-value)* $-ws)? \"]\"")                                        \
     X(RAW, "raw", "%until \"</parameter>\" \"\\n\"")                                                               \
+    X(PAIR, "pair", "%until \"</arg_value>\" \"\\n\"?")                                                               \
     X(MARKED, "marked", "\"<|\\\"|>\" %until \"<|\\\"|>\"")                                                          \
     X(BARE, "bare", "[^:,<>{}\\[\\]\\\" \\x00-\\x1f]{1,60}")                                                             \
     X(ANY, "any", "$-map | $-list | $-marked | $-number | \"true\" | \"false\" | \"null\"")                           \
@@ -42,11 +43,18 @@ enum schema_shared {
  * or in Gemma's own way, strings between <|"|> marks and without blanks. */
 enum schema_syntax { SCHEMA_JSON, SCHEMA_XML, SCHEMA_GEMMA };
 
+/* Of SCHEMA_XML: what is around keys and values. Those of rules are GBNF. */
+struct schema_xml {
+    const char *key_begin, *key_end_rule, *value_end_rule, *end_mark;
+    enum schema_shared raw; /* any text up to and with the end */
+};
+
 enum { SCHEMA_PATTERN_WORK = 1 << 24 }; /* steps for all patterns of a schema: some tenth of a second */
 
 struct schema {
     const json_t *root;
     enum schema_syntax syntax;
+    const struct schema_xml *xml;
     bool strict;
     json_t *warnings; /* what was passed over; NULL: nobody asks */
     const char *where;

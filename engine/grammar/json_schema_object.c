@@ -85,9 +85,12 @@ static void put_other(struct schema *s, struct tok_buf *b, struct strings *set, 
     struct tok_buf text = { 0 };
     leave_out_bad_names(s, set);
     if (!s->rc && set->n_states) {
-        schema_put(s, &text, "%s", s->syntax == SCHEMA_XML ? "\"<parameter=\" " : s->syntax == SCHEMA_JSON ? "\"\\\"\" " : "");
+        if (s->syntax == SCHEMA_XML)
+            schema_put(s, &text, "\"%s\" ", s->xml->key_begin);
+        else
+            schema_put(s, &text, "%s", s->syntax == SCHEMA_JSON ? "\"\\\"\" " : "");
         put_any_name(s, &text, set, all);
-        schema_put(s, &text, "%s", s->syntax == SCHEMA_XML    ? " \">\\n\" "
+        schema_put(s, &text, " %s ", s->syntax == SCHEMA_XML    ? s->xml->key_end_rule
                                    : s->syntax == SCHEMA_JSON ? " \"\\\"\" \":\" \" \"? "
                                                               : " \":\" ");
         if (s->syntax == SCHEMA_XML)
@@ -196,9 +199,9 @@ static void put_member(struct schema *s, struct tok_buf *b, const char *key, jso
         schema_put(s, &text, " \":\" \" \"? ");
         schema_put_any(s, &text, schema);
     } else if (s->syntax == SCHEMA_XML) {
-        schema_put(s, &mark, "<parameter=%s>\n", key);
+        schema_put(s, &mark, "%s%s", s->xml->key_begin, key);
         schema_put_literal(s, &text, mark.s, mark.n);
-        schema_put(s, &text, " ");
+        schema_put(s, &text, " %s ", s->xml->key_end_rule);
         schema_put_parameter(s, &text, key, schema);
     } else {
         schema_put(s, &mark, schema_key_fits(s, key) ? "%s:" : "<|\"|>%s<|\"|>:", key);

@@ -262,7 +262,7 @@ void schema_put_strings(struct schema *s, struct tok_buf *b, const struct string
 
 static const char *end_mark(const struct schema *s)
 {
-    return s->syntax == SCHEMA_XML ? "</parameter>" : "<|\"|>";
+    return s->syntax == SCHEMA_XML ? s->xml->end_mark : "<|\"|>";
 }
 
 /* Takes out what would read as the mark that ends the string; of a large set, what begins like it. */
@@ -286,14 +286,14 @@ static int leave_out_mark(struct schema *s, struct strings *set)
 static void put_free_string(struct schema *s, struct tok_buf *b)
 {
     schema_put_shared(s, b, s->syntax == SCHEMA_JSON  ? SHARED_STRING
-                            : s->syntax == SCHEMA_XML ? SHARED_RAW
+                            : s->syntax == SCHEMA_XML ? s->xml->raw
                                                       : SHARED_MARKED);
 }
 
 void schema_put_string_set(struct schema *s, struct tok_buf *b, struct strings *set)
 {
     static const char *const begin[] = { "\"\\\"\" ", "", "\"<|\\\"|>\" " },
-                             *const end[] = { " \"\\\"\"", " \"\\n</parameter>\\n\"", " \"<|\\\"|>\"" };
+                             *const end[] = { " \"\\\"\"", NULL, " \"<|\\\"|>\"" };
     int rc = s->rc || s->syntax == SCHEMA_JSON ? 0 : leave_out_mark(s, set);
     if (rc == -E2BIG) {
         schema_loosen(s, rc, "its strings: a set of strings with more than %d states", STRINGS_MAX_STATES);
@@ -307,7 +307,7 @@ void schema_put_string_set(struct schema *s, struct tok_buf *b, struct strings *
     schema_put(s, b, "%s", begin[s->syntax]);
     if (!s->rc)
         schema_put_strings(s, b, set);
-    schema_put(s, b, "%s", end[s->syntax]);
+    schema_put(s, b, " %s", s->syntax == SCHEMA_XML ? s->xml->value_end_rule : end[s->syntax]);
 }
 
 /* JSON counts characters where nothing but the length is limited; all else becomes a set of strings. */

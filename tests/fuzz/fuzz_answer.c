@@ -36,6 +36,7 @@ static const char *const marked[] = {
 #undef X
 };
 enum { N_MARKED = ARRAY_LEN(marked) };
+static struct engine *engines[CHAT_FORMAT_COUNT];
 static struct chat_template templates[CHAT_FORMAT_COUNT + N_MARKED];
 
 struct seen {
@@ -170,9 +171,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         gguf_put_str(w, "tokenizer.chat_template", text[f]);
         CHECK(gguf_writer_begin(w, NULL) == 0 && gguf_writer_finish(w, NULL) == 0);
         gguf_writer_destroy(w);
-        struct engine *eng; /* until the end */
-        CHECK(engine_open_vocab(path, &eng, NULL) == 0);
-        templates[f] = *engine_chat_template(eng);
+        CHECK(engine_open_vocab(path, &engines[f], NULL) == 0);
+        templates[f] = *engine_chat_template(engines[f]);
         unlink(path);
     }
     for (int i = 0; i < N_MARKED; i++) {

@@ -32,9 +32,15 @@
     MT_HEAD MT_LIST "<tool_calls>[" MT_EACH MT_OBJECT MT_COMMA "{% endfor %}]</tool_calls>{% endif %}" MT_TAIL
 #define MARKED_FUNCTIONARY \
     MT_HEAD MT_EACH "<function={{ c.function.name }}>" MT_ARGS "</function>{% endfor %}" MT_TAIL
+#define MARKED_GLM \
+    MT_HEAD MT_EACH "\n<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>\n" \
+    "<arg_value>{{ v if v is string else v | tojson }}</arg_value>\n{% endfor %}</tool_call>{% endfor %}" MT_TAIL
+#define MARKED_SEED \
+    MT_HEAD MT_EACH "<seed:tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments.items() %}" \
+    "<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</seed:tool_call>{% endfor %}" MT_TAIL
 
 #define MARKED_TEMPLATES(X)                                                                                            \
     X(MARKED_DEEPSEEK) X(MARKED_KIMI) X(MARKED_MISTRAL_IDS) X(MARKED_MISTRAL) X(MARKED_MISTRAL_LIST) X(MARKED_NEMOTRON) \
-    X(MARKED_APRIEL) X(MARKED_FUNCTIONARY)
+    X(MARKED_APRIEL) X(MARKED_FUNCTIONARY) X(MARKED_GLM) X(MARKED_SEED)
 
 #endif

@@ -42,6 +42,10 @@ static const struct form {
       "<tool_calls>[{\"name\": \"now\", \"arguments\": {}}]</tool_calls>", "<tool_calls>[{\"name\": \"", "<tool_calls>[" },
     { MARKED_FUNCTIONARY, "meetkai-functionary-medium-v3.1",
       "<function=now>{}</function>", "<function=", "<function=no" },
+    { MARKED_GLM, "GLM-4.6", "<tool_call>now\n</tool_call>", "<tool_call>", "<tool_call>no" },
+    { MARKED_GLM, "GLM-4.7-Flash", "<tool_call>now</tool_call>", "<tool_call>", "<tool_call>now" },
+    { MARKED_SEED, NULL, "<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>", "<seed:tool_call>\n<function=",
+      "<seed:tool_call>\n<function=no" },
 };
 
 static const char tools[] =
@@ -193,7 +197,7 @@ static void check_template(const struct form *f, const char *template)
     struct chat_file *file = opened(template);
     struct chat_template tpl = { .file = file };
     const struct chat_info *in = chat_template_info(&tpl);
-    ck_assert_msg(in->calls == CHAT_CALL_NAMED || in->calls == CHAT_CALL_LIST, "%s: its calls are not known", f->file);
+    ck_assert_msg(in->calls != CHAT_CALL_NONE && in->calls != CHAT_CALL_JSON, "%s: its calls are not known", f->file);
     char *all = written(&tpl, calls, 2), *from = NULL;
     for (char *p = all; (p = strstr(p, f->prefix)); p += strlen(f->prefix))
         if (strncmp(p + strlen(f->prefix), "weather", 7) == 0)
@@ -224,9 +228,10 @@ static void check_template(const struct form *f, const char *template)
     expect(&tpl, f->cut, "", "");
     snprintf(text, sizeof text, "%s", f->call);
     char *brace = strstr(text, "{}");
-    brace[0] = '{';
-    brace[1] = 0;
-    expect(&tpl, text, "", "now({~");
+    if (brace) {
+        brace[1] = 0;
+        expect(&tpl, text, "", "now({~");
+    }
     expect(&tpl, "a [T <f <t [] end [TOOL", "a [T <f <t [] end [TOOL", "");
     chat_file_close(file);
 }
@@ -244,6 +249,8 @@ START_TEST(calls_of_released_templates_too)
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
         static char text[1 << 18];
         char path[512];
+        if (!forms[i].file)
+            continue;
         snprintf(path, sizeof path, "%s/templates/%s.jinja", shared, forms[i].file);
         FILE *in = fopen(path, "r");
         if (!in) {
