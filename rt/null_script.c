@@ -165,7 +165,7 @@ int null_script_see(struct null_script *s, uint32_t slot, uint32_t pos, uint32_t
 
 static bool has(const struct slot *at, uint32_t n, const struct ids *what)
 {
-    for (uint32_t i = 0; i + what->n <= n; i++)
+    for (uint32_t i = 0; what->n && i + what->n <= n; i++)
         if (memcmp(at->token + i, what->id, what->n * sizeof *what->id) == 0)
             return true;
     return !what->n;

@@ -39,9 +39,13 @@ END
         mapfile -t args <"$work/args"
         headers=()
         for h in "${args[@]:1}"; do headers+=(-H "$h"); done
+        : >"$work/answer"
         curl -s -N -w '%{http_code}' -o "$work/answer" "$url${args[0]}" -H 'Content-Type: application/json' \
             "${headers[@]}" --data-binary "@$work/body" >"$work/status"
-        [ "$(cat "$work/status")" = 200 ] || miss "$name $i: status $(cat "$work/status"): $(head -c 300 "$work/answer")"
+        [ "$(cat "$work/status")" = 200 ] || {
+            miss "$name $i: status $(cat "$work/status"): $(head -c 300 "$work/answer")"
+            finish
+        }
         grep -oE '"(content|text)":"[^"]*"' "$work/answer" | cut -d '"' -f 4 | tr -d '\n' >"$work/text"
         grep -q "${says[i]}" "$work/answer" "$work/text" || miss "$name $i: no ${says[i]} in: $(tail -c 600 "$work/answer")"
         grep -q "^$end" "$work/answer" || miss "$name $i: no $end at the end: $(tail -c 300 "$work/answer")"
