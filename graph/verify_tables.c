@@ -31,7 +31,8 @@ static int check_head(const struct stream_head *h, struct err *e)
     if (h->next_off != step_next_off(h->row_cap, h->out_cap) || step > io)
         return err_set(e, -EINVAL, "stream: a step block of %llu bytes with next at %llu in an io arena of %llu",
                        (unsigned long long)step, (unsigned long long)h->next_off, (unsigned long long)io);
-    if (h->logits_off == 0) /* no head, or one that makes vectors */
+    /* no head; or, of a whole stream, one that makes vectors */
+    if (h->logits_off == 0 && (h->layers_behind || !h->layers_before))
         return 0;
     if (h->logits_off % STREAM_ALIGN != 0 || h->logits_off < step || logits > io || h->logits_off > io - logits)
         return err_set(e, -EINVAL, "stream: logits of %llu bytes at %llu in an io arena of %llu",
