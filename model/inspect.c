@@ -223,6 +223,13 @@ static void print_shapes(FILE *f, const struct summary *s)
     fprintf(f, "%u; KV cache ", m->n_ctx_train);
     print_bytes(f, s->kv_bytes);
     fputs(" a token at f16\n", f);
+    if (m->pooling == POOLING_RANK) {
+        label(f, "made for");
+        fprintf(f, "ranking documents (pooling_type rank)%s\n", m->cls ? "" : "; but there is no tensor cls.output.weight");
+    } else if (m->pooling != POOLING_NONE) {
+        label(f, "made for");
+        fprintf(f, "vectors of texts (pooling_type %s)\n", model_pooling_name(m->pooling));
+    }
 }
 
 static void print_vocab(FILE *f, const struct summary *s)
@@ -359,6 +366,8 @@ static json_t *json_model(const struct summary *s)
     set_range(o, "head_dim", s->head_dim);
     set_u64(o, "kv_bytes_per_token_f16", s->kv_bytes);
     set_u64(o, "parameters_used", m->n_params);
+    if (m->pooling != POOLING_NONE)
+        json_object_set_new(o, "pooling", json_string(model_pooling_name(m->pooling)));
     json_object_set_new(o, "tied_output", json_boolean(m->output == m->token_embd));
     if (m->n_expert) {
         set_u64(o, "experts", m->n_expert);
