@@ -17,10 +17,13 @@ for p in zinc mkmodel quantize streamdump streamdiff pm4dump vkstats mmbench gra
 done
 file 644 "$build/libamdsim.so" lib/zinc/libamdsim.so
 file 644 "$build/zinc.1" share/man/man1/zinc.1
-for d in README.md CONTRIBUTING.md LICENSE doc/*.md doc/*.svg doc/*.png doc/img/*.png share/openapi.json share/zinc.service; do
+for d in README.md CONTRIBUTING.md LICENSE doc/*.md doc/*.svg doc/*.png doc/img/*.png share/openapi.json share/zinc.service \
+    share/grafana-dashboard.json share/prometheus-alerts.yml; do
     file 644 "$d" "share/doc/zinc/$d"
 done
 file 644 share/zinc.service share/zinc/zinc.service
+file 644 share/grafana-dashboard.json share/zinc/grafana-dashboard.json
+file 644 share/prometheus-alerts.yml share/zinc/prometheus-alerts.yml
 file 644 share/openapi.json share/zinc/openapi.json
 file 644 models/zinc-demo.gguf share/zinc/zinc-demo.gguf
 file 644 models/zinc-demo.eval.jsonl share/zinc/zinc-demo.eval.jsonl

@@ -16,7 +16,7 @@ miss()
 }
 tools/install.sh put "$build" "$work/usr" >"$work/out" 2>&1 || miss "install: $(cat "$work/out")"
 for f in bin/zinc bin/mkmodel bin/quantize bin/loadgen share/man/man1/zinc.1 share/doc/zinc/README.md share/doc/zinc/doc/server.md \
-    share/zinc/zinc-demo.gguf share/zinc/zinc.service share/bash-completion/completions/zinc share/zsh/site-functions/_zinc \
+    share/zinc/zinc-demo.gguf share/zinc/zinc.service share/zinc/grafana-dashboard.json share/bash-completion/completions/zinc share/zsh/site-functions/_zinc \
     share/fish/vendor_completions.d/zinc.fish; do
     [ -s "$work/usr/$f" ] || miss "not installed: $f"
 done
