@@ -225,7 +225,6 @@ static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
 
 /* ---- private parts of the stream object (graph/stream.c) ---- */
 
-#define STREAM_MAGIC "ZSTREAM\002" /* 8 bytes: the name, the version */
 
 /* The arrays behind the head, in the order of the file. */
 enum { STREAM_SECTIONS = 8 };

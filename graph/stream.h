@@ -118,6 +118,8 @@ struct patch {
     uint32_t count;
 };
 
+#define STREAM_MAGIC "ZSTREAM\002" /* 8 bytes: the name, the version */
+
 /* Fixed properties; the head of a saved stream. */
 struct stream_head {
     char magic[8];              /* "ZSTREAM" and a version byte                                              */

@@ -21,5 +21,7 @@ int tier_check_device(const struct tier_driver *d, const struct tier_opts *o, st
 
 /* trial.c: opens a tier and runs a step of a few dozen dependent commands again and again: microseconds of one. */
 int auto_trial(const struct tier_driver *d, const struct tier_opts *o, double *us, struct err *e);
+/* The stream that it runs, for tests; not thread-safe. */
+const struct stream *auto_trial_stream(void);
 
 #endif

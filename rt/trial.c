@@ -11,23 +11,23 @@
 enum { CMDS = 48, N = 64, WARM = 4, ROUNDS = 5, STEPS = 8, WAIT_S = 10 };
 /* The step block of one row and one output (kernels/kargs.h), then next tokens; sums in scratch memory. */
 enum { ROWS_AT = sizeof(ka_step), OUT_ROW_AT = ROWS_AT + sizeof(ka_row), SAMPLE_AT = (OUT_ROW_AT + 4 + 15) & ~15,
-       NEXT_AT = STREAM_ALIGN, IO_BYTES = 2 * STREAM_ALIGN, SUMS_BYTES = 2 * 4 * N };
-_Static_assert(SAMPLE_AT + sizeof(ka_sample) <= NEXT_AT, "the step block ends before the next tokens");
+       NEXT_AT = SAMPLE_AT + sizeof(ka_sample), IO_BYTES = 2 * STREAM_ALIGN, SUMS_BYTES = 2 * 4 * N };
+_Static_assert(NEXT_AT + 4 <= STREAM_ALIGN, "behind the step block is the residual of a part of a model");
 
 struct trial {
     struct stream s;
     struct cmd cmds[CMDS];
     ka_add args[CMDS];
     struct stream_use uses[4 * CMDS];
-    struct stream_buf bufs[3];
-    struct patch patches[7];
-    char strs[16];
+    struct stream_buf bufs[2];
+    struct patch patches[14];
+    char strs[12];
 };
 
 /* x0 = x0 + x0 and x1 = x0 + x0 in turn, of zeros: each reads what the one before it wrote. */
 static void build(struct trial *t)
 {
-    enum { STEP, SUMS, NEXT };
+    enum { STEP, SUMS };
     memset(t, 0, sizeof *t);
     for (uint32_t i = 0; i < CMDS; i++) {
         uint64_t from = i % 2 ? 4 * N : 0, to = i % 2 ? 0 : 4 * N;
@@ -41,26 +41,41 @@ static void build(struct trial *t)
                                            { SUMS, offsetof(ka_add, b), USE_READ, 0, from } };
         memcpy(&t->uses[4 * i], use, sizeof use);
     }
-    const struct stream_buf bufs[] = { { 1, ARENA_IO, 0, NEXT_AT, UINT32_MAX, 0 },
-                                       { 6, ARENA_SCRATCH, 0, SUMS_BYTES, UINT32_MAX, N },
-                                       { 11, ARENA_IO, NEXT_AT, 4, UINT32_MAX, 0 } };
+    const struct stream_buf bufs[] = { { 1, ARENA_IO, 0, NEXT_AT + 4, UINT32_MAX, 0 },
+                                       { 6, ARENA_SCRATCH, 0, SUMS_BYTES, UINT32_MAX, N } };
     const struct patch patches[] = { { offsetof(ka_step, n_rows), SYM_N_ROWS, 4, 4, 1 },
                                      { offsetof(ka_step, n_out), SYM_N_OUT, 4, 4, 1 },
                                      { offsetof(ka_step, kv_len), SYM_KV_LEN, 4, 4, 1 },
                                      { ROWS_AT + offsetof(ka_row, token), SYM_TOKEN, 4, sizeof(ka_row), 1 },
                                      { ROWS_AT + offsetof(ka_row, pos), SYM_POS, 4, sizeof(ka_row), 1 },
                                      { ROWS_AT + offsetof(ka_row, slot), SYM_SLOT, 4, sizeof(ka_row), 1 },
-                                     { OUT_ROW_AT, SYM_OUT_ROW, 4, 4, 1 } };
+                                     { OUT_ROW_AT, SYM_OUT_ROW, 4, 4, 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, temp), SYM_TEMP, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, top_k), SYM_TOP_K, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, top_p), SYM_TOP_P, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, min_p), SYM_MIN_P, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, seed), SYM_SEED, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, counter), SYM_COUNTER, 4, sizeof(ka_sample), 1 },
+                                     { SAMPLE_AT + offsetof(ka_sample, quiet), SYM_QUIET, 4, sizeof(ka_sample), 1 } };
     memcpy(t->bufs, bufs, sizeof bufs);
     memcpy(t->patches, patches, sizeof patches);
-    memcpy(t->strs, "\0step\0sums\0next", 16);
+    memcpy(t->strs, "\0step\0sums", 11);
     t->s = (struct stream){
-        .h = { .magic = "ZSTREAM", .n_cmds = CMDS, .n_uses = 4 * CMDS, .n_bufs = ARRAY_LEN(bufs), .n_patches = ARRAY_LEN(patches),
+        .h = { .n_cmds = CMDS, .n_uses = 4 * CMDS, .n_bufs = ARRAY_LEN(bufs), .n_patches = ARRAY_LEN(patches),
                .args_bytes = sizeof t->args, .str_bytes = sizeof t->strs, .row_cap = 1, .out_cap = 1, .n_ctx = 16,
-               .n_slots = 1, .n_vocab = 16, .n_embd = N, .n_layer = 1, .kv_type = KA_KV_F16, .next_off = NEXT_AT,
+               .n_slots = 1, .n_vocab = 16, .n_embd = N, .n_layer = 2, .layers_behind = 1, .kv_type = KA_KV_F16,
+               .next_off = NEXT_AT,
                .arena_bytes = { [ARENA_SCRATCH] = SUMS_BYTES, [ARENA_IO] = IO_BYTES } },
         .cmds = t->cmds, .args = (uint8_t *)t->args, .uses = t->uses, .bufs = t->bufs, .patches = t->patches,
         .strs = t->strs };
+    memcpy(t->s.h.magic, STREAM_MAGIC, sizeof t->s.h.magic);
+}
+
+const struct stream *auto_trial_stream(void)
+{
+    static struct trial t;
+    build(&t);
+    return &t.s;
 }
 
 static int steps(struct tier *t, struct tier_plan *p, uint32_t n, struct err *e)

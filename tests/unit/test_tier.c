@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/proof/opstream.h"
+#include "rt/auto.h"
 #include "tests/lib/run.h"
 
 enum { ROWS = 4, N = 32, VOCAB = 64 };
@@ -259,9 +260,20 @@ START_TEST(the_dump_names_every_command)
 }
 END_TEST
 
+/* What --tier=auto tries ways to a card with is a stream as any other: verified, and run by whoever runs streams. */
+START_TEST(the_trial_of_auto_is_a_stream)
+{
+    struct err e = { 0 };
+    double us = 0.0;
+    ck_assert_msg(stream_verify(auto_trial_stream(), &e) == 0, "%s", e.msg);
+    ck_assert_msg(auto_trial(&tier_driver_cpu, &(struct tier_opts){ .device = -1, .threads = 1 }, &us, &e) == 0, "%s", e.msg);
+    ck_assert(us > 0.0);
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_TESTS("tier", unknown_tier_lists_the_known_ones, auto_is_never_null,
+    return RUN_TESTS("tier", the_trial_of_auto_is_a_stream, unknown_tier_lists_the_known_ones, auto_is_never_null,
                      bad_steps_are_refused_and_good_ones_still_run,
                      a_stream_of_other_weights_or_larger_arenas_is_refused, a_missing_wait_is_found_and_named,
                      rows_can_name_the_previous_steps_tokens, a_prefix_runs_only_its_commands,
