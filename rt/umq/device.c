@@ -93,6 +93,16 @@ static int query_hw_ip(const struct drm_lib *l, amdgpu_device_handle dev, uint32
     return l->drmIoctl(l->amdgpu_device_get_fd(dev), DRM_IOCTL_AMDGPU_INFO, &r) ? -errno : 0;
 }
 
+/* gfx_target_version of a graphics core, IP_VERSION (amdgpu.h): its own numbers but for some of gfx11 (kgd2kfd_probe in
+ * amdkfd/kfd_device.c; rt/amd/chips.def). */
+static uint32_t target_of(uint32_t v)
+{
+    uint32_t major = v >> 16 & 0xff, minor = v >> 8 & 0xff, revision = v & 0xff;
+    if (major == 11 && minor == 0)
+        revision = revision == 3 ? 1 : revision == 1 || revision == 4 ? 3 : revision;
+    return major * 10000 + minor * 100 + revision;
+}
+
 static void name_gpu(struct drm_gpu *g)
 {
     char gfx[24];
@@ -114,8 +124,7 @@ static int read_facts(const char *tier, const struct drm_lib *l, amdgpu_device_h
         (rc = l->amdgpu_query_info(dev, AMDGPU_INFO_MEMORY, sizeof mem, &mem)) ||
         (rc = query_hw_ip(l, dev, AMDGPU_HW_IP_COMPUTE, &ip)))
         return err_set(e, rc, "%s: /dev/dri/renderD%u: what the card is: %s", tier, g->render_minor, strerror(-rc));
-    uint32_t v = ip.discovery_version; /* major << 16 | minor << 8 | revision: IP_VERSION in amdgpu.h */
-    g->version = (v >> 16 & 0xff) * 10000 + (v >> 8 & 0xff) * 100 + (v & 0xff);
+    g->version = target_of(ip.discovery_version);
     g->chip = amd_chip_of(g->version);
     g->n_cu = info.cu_active_number;
     g->n_se = MAX(info.num_shader_engines, 1u);

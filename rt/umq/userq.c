@@ -40,7 +40,8 @@ static int why_not(struct drm_dev *d, struct err *e)
     if (g->driver_minor < FIRST_MINOR)
         return err_set(e, -ENOTSUP, "%s: this kernel's amdgpu driver is 3.%u, user-mode queues came with 3.%d (Linux 6.16)",
                        d->tier, g->driver_minor, FIRST_MINOR);
-    if (g->version / 100 == 1105)
+    /* gfx_v11_0_sw_init: GC 11.0.1 and 11.0.4 (both gfx1103) and 11.5 share the case that is compiled out */
+    if (g->version / 100 == 1105 || g->version == 110003)
         return err_set(e, -ENODEV, "%s: the amdgpu driver has no user-mode queues for %s (up to Linux 7.0); --tier=kfd or cs",
                        d->tier, g->chip->name);
     if (!parameter[0] || parameter[0] == '-' || parameter[0] == '0')

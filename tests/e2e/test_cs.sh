@@ -26,6 +26,10 @@ agree()
 for gpu in gfx1201 gfx1200 gfx1151 gfx1100; do
     agree $gpu --gpu $gpu -- --tier cs --against cpu
 done
+for gpu in gfx1101 gfx1103; do # their graphics cores are called otherwise: GC 11.0.3 and 11.0.1
+    $amdsim --gpu $gpu "$zinc" run -m "$m" --prompt-tokens 1,2 -n 1 --ctx 64 --tier cs >"$work/out" 2>&1
+    grep -q "($gpu, " "$work/out" || miss "$gpu is taken for another: $(head -n 1 "$work/out")"
+done
 agree "one by one" --gpu gfx1201 -- --tier cs:check --against cs
 agree "small BAR" --gpu gfx1201 --small-bar -- --tier cs --against cpu
 make_model qwen35moe Q8_0 "$work/moe.gguf" && m=$work/moe.gguf # the one with launches that overlap

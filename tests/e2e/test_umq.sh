@@ -78,6 +78,7 @@ $amdsim --inject no-kfd --user-queues only "$zinc" run -m "$m" --prompt-tokens 1
 grep -q "on umq" "$work/auto" || miss "auto: $(cat "$work/auto")"
 refuses "switched off" --user-queues off -- "amdgpu.user_queue is -1): start the kernel with amdgpu.user_queue=1"
 refuses "gfx1151" --gpu gfx1151 -- "no user-mode queues for gfx1151"
+refuses "gfx1103" --gpu gfx1103 -- "no user-mode queues for gfx1103"
 refuses "old kernel" --kernel-version 6.15 -- "amdgpu driver is 3.59, user-mode queues came with 3.64"
 refuses "old MEC firmware" --firmware mec=3049 -- "the MEC firmware of gfx1201 is version 3049, the driver wants 3050"
 refuses "old MES firmware" --gpu gfx1100 --firmware mes=119 -- "the MES firmware of gfx1100 is version 119, the driver wants 120"

@@ -41,7 +41,8 @@ static uint64_t dead_cell = ~0ull;
 
 /* ---- whether there are any ---- */
 
-/* The least versions of ME, PFP, MEC and MES: gfx_v11_0_sw_init and gfx_v12_0_sw_init. NULL: never (11.5 is compiled out). */
+/* The least versions of ME, PFP, MEC and MES: gfx_v11_0_sw_init and gfx_v12_0_sw_init. NULL: never (11.0.1,
+ * 11.0.4 and 11.5 are compiled out). */
 static const uint32_t *least_firmware(void)
 {
     static const uint32_t gfx12[] = { 2780, 2840, 3050, 123 }, gfx11[] = { 2420, 2580, 2650, 120 },
@@ -49,7 +50,7 @@ static const uint32_t *least_firmware(void)
     const struct kmd_options *o = kmd_options();
     if (o->chip->gc_major == 12)
         return gfx12;
-    if (o->chip->gc_minor == 5)
+    if (o->chip->gc_minor == 5 || o->chip->gfx == 1103)
         return NULL;
     return o->kernel > 6016 ? gfx11 : gfx11_at_first;
 }
