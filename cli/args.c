@@ -305,9 +305,35 @@ static void print_option(FILE *f, const struct opt *o)
     args_print_wrapped(f, text, HELP_COLUMN, HELP_COLUMN);
 }
 
+/* The lines of a paragraph are joined and wrapped; those that begin with a space are examples and stay as they are. */
+static void print_about(FILE *f, const char *s)
+{
+    char paragraph[2048];
+    for (size_t n, used = 0;; s += n + 1) {
+        n = strcspn(s, "\n");
+        bool joined = n && *s != ' ' && used + n + 2 < sizeof paragraph;
+        if (joined) {
+            used += (size_t)snprintf(paragraph + used, sizeof paragraph - used, "%s%.*s", used ? " " : "", (int)n, s);
+        } else {
+            if (used)
+                args_print_wrapped(f, paragraph, 0, 0);
+            fprintf(f, "%.*s\n", (int)n, s);
+            used = 0;
+        }
+        if (s[n])
+            continue;
+        if (used)
+            args_print_wrapped(f, paragraph, 0, 0);
+        return;
+    }
+}
+
 void args_help(FILE *f, const struct command *c)
 {
-    fprintf(f, "usage: zinc %s %s\n\n%s\n", c->name, c->usage, c->about);
+    int column = fprintf(f, "usage: zinc %s", c->name);
+    args_print_wrapped(f, c->usage, (size_t)column, 12);
+    fputc('\n', f);
+    print_about(f, c->about);
     for (const struct opt_group *g = c->groups; g && g->title; g++) {
         fprintf(f, "\n%s:\n", g->title);
         for (const struct opt *o = g->opts; o->name; o++)

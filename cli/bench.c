@@ -1,4 +1,4 @@
-/* zinc bench: how fast, and how far from the roof. */
+/* zinc bench: how fast, and what share of the measured bandwidth and compute peak that is. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +15,16 @@ static struct {
 } args = { .reps = 3 };
 
 static const struct opt opts[] = {
-    OPT("prompt", 'p', OPT_STR, &args.p, "N,..", "prompt lengths to evaluate (default: 512; 0: none)"),
+    OPT("prompt", 'p', OPT_STR, &args.p, "N,..", "prompt lengths to process (default: 512; 0: none)"),
     OPT("generate", 'n', OPT_STR, &args.n, "N,..", "numbers of tokens to generate (default: 128; 0: none)"),
-    OPT("depth", 'd', OPT_STR, &args.d, "N,..", "generate after so many tokens of context (default: 0)"),
-    OPT("streams", 0, OPT_STR, &args.streams, "N,..", "instead, so many answers at the same time, each with -p and -n tokens"),
+    OPT("depth", 'd', OPT_STR, &args.d, "N,..", "context, in tokens, after which to generate (default: 0)"),
+    OPT("streams", 0, OPT_STR, &args.streams, "N,..", "instead: this many answers at the same time, each of -p and -n tokens"),
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
-    OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token; vulkan: without its cache of kernels, and with it"),
-    OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "where the time goes, by kernel; launches then run one by one, slower"),
-    OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure the roofs"),
+    OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token (vulkan: with a cold and a warm pipeline cache)"),
+    OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "time by kernel; launches then run one at a time, which is slower"),
+    OPT("no-roof", 0, OPT_FLAG, &args.no_roof, NULL, "do not measure memory bandwidth and compute peak"),
     OPT("report", 0, OPT_STR, &args.report, "FILE",
-        "also profile, check the results, and write all that somebody far away would ask for into one file"),
+        "also profile, validate the results, and write everything a maintainer would ask for into one file"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
     { 0 },
 };
@@ -238,7 +238,7 @@ static void open_roof(struct bench *b)
     struct err e = { 0 };
     int rc = args.no_roof ? 0 : engine_roof(b->eng, &b->gpu_roof, &e);
     if (rc && rc != -ENOTSUP)
-        fprintf(stderr, "zinc: the roof of the tier's memory: %s\n", e.msg);
+        fprintf(stderr, "zinc: memory bandwidth could not be measured: %s\n", e.msg);
     if (!args.no_roof)
         measure_ops_roof(b);
     if (args.no_roof || rc != -ENOTSUP) /* the host's memory is no roof over a device's */
@@ -330,8 +330,9 @@ static int all_streams(void)
 
 static int bench_main(int argc, char **argv)
 {
-    (void)argc, (void)argv;
     static struct bench b;
+    if (cli_take_model(argc, argv))
+        return EXIT_USAGE;
     if (args.streams)
         return all_streams();
     int rc = bench_all(&b);
@@ -347,23 +348,25 @@ static const struct opt_group groups[] = { { "measurements", opts }, { "model an
 
 const struct command cmd_bench = {
     .name = "bench",
-    .summary = "how fast, and how far from the roof",
-    .usage = "-m MODEL.gguf [-p 512,4096] [-n 128] [-d 0,32768] [-r 3] [options]",
+    .summary = "how fast it runs, against what the hardware can do",
+    .usage = "MODEL.gguf [-p 512,4096] [-n 128] [-d 0,32768] [-r 3] [options]",
     .about =
-        "Measures prompt evaluation (ppN), generation (tgN) and generation at a depth of context (tgN@dN): tokens per\n"
-        "second, mean and standard deviation over the repetitions, the bytes that the stream moves per second, and for\n"
-        "generation their share of the memory roof. Prompts are bound by arithmetic: for them the operations per second,\n"
-        "and where the tier can tell it (cpu) their share of what its products give out of caches. Roofs are measured in\n"
-        "between. The tokens are any tokens; sampling is not part of it.\n"
+        "Measures prompt processing (ppN), generation (tgN) and generation after a context of D tokens\n"
+        "(tgN@dD): tokens per second, mean and standard deviation over the repetitions. Generation is limited\n"
+        "by memory: beside it stand the bytes read per second, and their percentage of the memory bandwidth\n"
+        "measured in the same run. Prompt processing is limited by arithmetic: beside it stand operations per\n"
+        "second and, on the cpu tier, their percentage of the measured peak of its int8 products. The tokens\n"
+        "are arbitrary, and sampling is not included.\n"
         "\n"
-        "--streams measures answers made at the same time, as zinc serve makes them but without HTTP: N requests arrive\n"
-        "at once, are chosen greedily and do not end early. Told are generated tokens per second of all of them, from the\n"
-        "start to the last token; the same while all of them generate (from the last first token to the first last one);\n"
-        "and percentiles, over streams and repetitions, of the time to the first token and of that between two tokens.\n"
+        "--streams measures answers generated at the same time, as zinc serve does but without HTTP: N requests\n"
+        "arrive together, decode greedily and do not end early. It prints the generated tokens per second of\n"
+        "all streams over the whole run, and over the time when all of them are generating; and percentiles of\n"
+        "the time to the first token and of the time between two tokens.\n"
         "\n"
-        "  zinc bench -m model.gguf -p 512 -n 128 -d 0,4096\n"
-        "  zinc bench -m model.gguf --streams 1,8,32,64 -p 512 -n 128\n"
-        "  zinc bench -m model.gguf --tier vulkan --report card.json    one file to send to somebody without such a card",
+        "  zinc bench model.gguf -p 512 -n 128 -d 0,4096\n"
+        "  zinc bench model.gguf --streams 1,8,32,64 -p 512 -n 128\n"
+        "  zinc bench model.gguf --tier vulkan --report card.json",
     .groups = groups,
+    .operands = cli_model_operand,
     .main = bench_main,
 };

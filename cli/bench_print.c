@@ -53,15 +53,15 @@ void bench_print(const struct bench *b)
 {
     const struct engine_info *in = engine_info(b->eng);
     char w[32];
-    printf("%s (%s, %s, weights %s) on %s%s, %s, context %u\n", in->label, in->family, in->weights,
-           cli_bytes(in->weight_bytes, w), in->tier, in->exact ? ":exact" : "", in->device, in->n_ctx);
+    printf("model    %s (%s, %s, weights %s)\n", in->label, in->family, in->weights, cli_bytes(in->weight_bytes, w));
+    printf("tier     %s%s, %s, context %u\n", in->tier, in->exact ? ":exact" : "", in->device, in->n_ctx);
     if (b->roof)
-        printf("roof: %.2f GB/s, the best of all readings of %s by %u threads\n", roof_best(b->roof),
+        printf("memory   %.2f GB/s measured: the best of all reads of %s by %u threads\n", roof_best(b->roof),
                cli_bytes(roof_bytes(b->roof), w), roof_threads(b->roof));
     else if (b->gpu_roof > 0)
-        printf("roof: %.0f GB/s, the best of all readings of its memory\n", b->gpu_roof);
+        printf("memory   %.0f GB/s measured: the best of all reads of the device's memory\n", b->gpu_roof);
     if (b->ops_roof > 0)
-        printf("compute roof: %.0f Gop/s, the best of int8 products out of caches\n", b->ops_roof);
+        printf("compute  %.0f Gop/s measured: the best of int8 products in caches\n", b->ops_roof);
     bool above = false;
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const struct bench_row *r = &b->row[i];
@@ -75,9 +75,9 @@ void bench_print(const struct bench *b)
         if (r->prompt) /* what its bytes are to memory says little: most of them come out of caches */
             printf("  %.1f Gop/s", bench_gops(r));
         if (r->prompt && b->ops_roof > 0)
-            printf("  %5.1f %% of the compute roof", ops_share(b, r));
+            printf("  %5.1f %% of compute", ops_share(b, r));
         if (!r->startup && !r->prompt && bench_roof(b) > 0)
-            printf("  %5.1f %% of the roof", bench_share(b, g));
+            printf("  %5.1f %% of bandwidth", bench_share(b, g));
         if (!r->startup)
             putchar('\n');
         if (r->host.host_bytes)
@@ -86,7 +86,7 @@ void bench_print(const struct bench *b)
         above |= !r->startup && !r->prompt && bench_share(b, g) > 100;
     }
     if (above)
-        printf("above 100 %%: some of the bytes came out of caches, which are faster than the memory that was measured\n");
+        printf("above 100 %%: part of the bytes came from caches, which are faster than memory\n");
 }
 
 static json_t *row_json(const struct bench *b, const struct bench_row *r)

@@ -73,14 +73,14 @@ void bench_profile_print(const struct bench *b, const struct bench_row *r)
     }
     printf("%s: %u launches a step, %.1f us by time stamps%s\n", r->name, p->launches, (double)p->ns * 1e-3 / p->steps,
            r->prompt ? " (the last step of the prompt)" : "");
-    printf("  %-28s %7s %12s %10s %7s %10s %6s\n", "kernel", "calls", "us a step", "us a call", "share", "GB/s", "roof");
+    printf("  %-28s %7s %12s %10s %7s %10s %6s\n", "kernel", "calls", "us a step", "us a call", "share", "GB/s", "of bw");
     for (uint32_t j = 0; j < p->n_kernels; j++) {
         const struct bench_kernel *k = &p->kernel[j];
         double us = kernel_us(k), g = kernel_gbs(k);
         printf("  %-28s %7u %12.1f %10.2f %6.1f%% %10.1f", k->name, k->n / p->steps, us / p->steps, us / k->n,
                p->ns ? 100 * us / ((double)p->ns * 1e-3) : 0, g);
         if (r->prompt)
-            printf(" %6s\n", "-"); /* memory is no roof over it */
+            printf(" %6s\n", "-"); /* memory does not limit it */
         else
             printf(" %5.1f%%\n", bench_share(b, g));
     }

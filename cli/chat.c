@@ -17,12 +17,12 @@ static struct {
 
 static const struct opt opts[] = {
     OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message"),
-    OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not (default: its own)"),
-    OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show what it thinks"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "reasoning on or off (default: the model's own)"),
+    OPT("hide-thinking", 0, OPT_FLAG, &args.hide_thinking, NULL, "do not show the reasoning"),
     OPT("no-history", 0, OPT_FLAG, &args.no_history, NULL,
-      "do not keep what is typed for later runs (default: in $XDG_STATE_HOME/zinc or ~/.local/state/zinc)"),
-    OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; again for another one"),
-    OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N", "at most N tokens an answer; 0: until its end (default)"),
+      "keep no history of what is typed (default: kept in $XDG_STATE_HOME/zinc or ~/.local/state/zinc)"),
+    OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; may be given more than once"),
+    OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N", "at most N tokens per answer; 0: no limit (default)"),
     { 0 },
 };
 
@@ -258,17 +258,17 @@ static const struct opt_group groups[] = {
 const struct command cmd_chat = {
     .name = "chat",
     .summary = "talk to a model",
-    .usage = "-m MODEL.gguf [--system TEXT] [options]",
+    .usage = "MODEL.gguf [--system TEXT] [options]",
     .about =
-        "A conversation in the model's own chat format. On a terminal, type a message and press return; lines are\n"
-        "edited and remembered, Alt-Enter or \\ at the end begins another line, what is pasted is one message. /help\n"
-        "lists the commands, Ctrl-C ends an answer, twice the program, Ctrl-D the conversation. What the model thinks\n"
-        "is dimmed. From a pipe every line is a message, and the answers, without what the model thinks, go to\n"
-        "standard output.\n"
+        "A conversation in the model's own chat format. On a terminal, type a message and press Return. Lines\n"
+        "can be edited and are remembered; Alt-Enter, or \\ at the end of a line, begins another line of the\n"
+        "same message; a pasted text is one message. /help lists the commands. Ctrl-C stops an answer, pressed\n"
+        "twice it ends the program; Ctrl-D ends the conversation. Reasoning is shown dimmed. From a pipe every\n"
+        "line is a message, and the answers, without the reasoning, go to standard output.\n"
         "\n"
-        "  zinc chat -m qwen3-8b-q4_k_m.gguf --system \"Answer in one sentence.\"\n"
-        "  zinc chat -m models/zinc-demo.gguf --say 'What is 27 + 48?'\n"
-        "  printf 'Hello\\nAnd in French?\\n' | zinc chat -m model.gguf",
+        "  zinc chat qwen3-8b-q4_k_m.gguf --system \"Answer in one sentence.\"\n"
+        "  zinc chat models/zinc-demo.gguf --say 'What is 27 + 48?'\n"
+        "  printf 'Hello\\nAnd in French?\\n' | zinc chat model.gguf",
     .groups = groups,
     .operands = cli_model_operand,
     .main = chat_main,

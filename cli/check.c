@@ -1,5 +1,6 @@
 /* zinc check: what can run here, and whether a model fits. */
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +8,7 @@
 #include "engine/look.h"
 
 static const struct opt opts[] = {
-    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check this model: does it fit, does it run"),
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check that this model fits and runs"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32, q8_0"),
@@ -17,6 +18,27 @@ static const struct opt opts[] = {
 struct found {
     uint32_t n; /* tiers that compute something */
 };
+
+/* The rest of a line that has reached this column: wrapped for people; programs get a line each. */
+static void print_text(const char *text, size_t column)
+{
+    if (isatty(STDOUT_FILENO))
+        args_print_wrapped(stdout, text, column, column);
+    else
+        puts(text);
+}
+
+/* A line with a name in front. */
+__attribute__((format(printf, 2, 3))) static void print_line(const char *name, const char *fmt, ...)
+{
+    char text[800];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    printf("%-10s", name);
+    print_text(text, 10);
+}
 
 static void print_tier(void *user, const struct tier_look *t)
 {
@@ -28,12 +50,8 @@ static void print_tier(void *user, const struct tier_look *t)
     int n = snprintf(text, sizeof text, "%s%s%s", t->device, t->device[0] && t->note[0] ? ": " : "", t->note);
     if (t->mem_free_bytes && n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, " (%s free)", cli_bytes(t->mem_free_bytes, mem));
-    enum { TEXT_COLUMN = 25 };
     printf("tier      %-9s %-4s ", t->name, t->works ? "yes" : "no");
-    if (isatty(STDOUT_FILENO)) /* for people; programs get a line each */
-        args_print_wrapped(stdout, text, TEXT_COLUMN, TEXT_COLUMN);
-    else
-        puts(text);
+    print_text(text, 25);
 }
 
 static void print_host(void)
@@ -41,13 +59,14 @@ static void print_host(void)
     struct host_look h;
     char total[32], free_mem[32];
     engine_host(&h);
-    printf("host      %s, %u core%s, %s\n", h.cpu[0] ? h.cpu : "unknown processor", h.n_cores, h.n_cores == 1 ? "" : "s",
+    print_line("host", "%s, %u core%s, %s", h.cpu[0] ? h.cpu : "unknown processor", h.n_cores, h.n_cores == 1 ? "" : "s",
            h.isa[0] ? h.isa : "no vector instructions that zinc knows");
-    printf("memory    %s, %s free; huge pages: %s%s\n", cli_bytes(h.mem_bytes, total), cli_bytes(h.mem_free_bytes, free_mem),
+    print_line("memory", "%s, %s free; huge pages: %s%s", cli_bytes(h.mem_bytes, total), cli_bytes(h.mem_free_bytes, free_mem),
            h.huge_pages, strcmp(h.huge_pages, "never") == 0 ? " (madvise or always makes decoding faster)" : "");
 }
 
-/* *opened: the file could be read; *too_long: the context is longer than those in training. Opens the model and evaluates one token: everything that can go wrong at the start has then been tried. */
+/* Opens the model and evaluates one token: everything that can go wrong at the start has then been tried. *opened: the file
+ * could be read; *too_long: the context is longer than those in training. */
 static int try_model(bool *opened, bool *too_long, struct err *e)
 {
     struct engine *eng;
@@ -67,12 +86,12 @@ static int try_model(bool *opened, bool *too_long, struct err *e)
     const struct engine_info *in = engine_info(eng);
     char w[32], kv[32], other[32], need[32];
     uint64_t rest = in->const_bytes + in->scratch_bytes + in->io_bytes;
-    printf("model     %s: %s, %s parameters, %s, trained for a context of %u\n", in->label, in->family,
+    print_line("model", "%s: %s, %s parameters, %s, trained for a context of %u", in->label, in->family,
            cli_count(in->n_params, need), in->weights, in->n_ctx_train);
-    printf("plan      %s: weights %s, kv and state %s for a context of %u, other %s\n",
+    print_line("plan", "%s: weights %s, kv and state %s for a context of %u, other %s",
            cli_bytes(in->weight_bytes + in->kv_bytes + in->state_bytes + rest, need), cli_bytes(in->weight_bytes, w),
            cli_bytes(in->kv_bytes + in->state_bytes, kv), in->n_ctx, cli_bytes(rest, other));
-    printf("runs on   %s, %s, plan %s, %u commands per token%s\n", in->tier, in->device, in->plan, in->n_cmds,
+    print_line("runs on", "%s, %s, plan %s, %u commands per token%s", in->tier, in->device, in->plan, in->n_cmds,
            in->has_vocab ? "" : "; no vocabulary: token ids only");
     if (!(rc = session_create(eng, &s, e)) && !(rc = session_eval(s, &first, 1, &logits, e)) &&
         !in->dry_run)
@@ -96,24 +115,25 @@ static int check_main(int argc, char **argv)
     engine_tiers(print_tier, &f);
     engine_auto(order, sizeof order);
     if (order[0])
-        printf("auto      %s\n", order);
+        print_line("auto", "%s", order);
     bool opened = false, too_long = false;
     int rc = cli_model.o.path ? try_model(&opened, &too_long, &e) : 0;
     if (rc) {
-        printf("verdict   %s\n", !opened                                      ? "not a model that can be read"
-                                 : rc == -ENOMEM && cli_model.o.n_ctx         ? "it does not fit with this --ctx"
-                                 : rc == -ENOMEM                              ? "it does not fit"
-                                                                              : "this model does not run here");
+        print_line("verdict", "%s", !opened                              ? "not a model that can be read"
+                                    : rc == -ENOMEM && cli_model.o.n_ctx ? "it does not fit with this --ctx"
+                                    : rc == -ENOMEM                      ? "it does not fit"
+                                                                         : "this model does not run here");
         return cli_fail(&e);
     }
     if (!f.n && !cli_model.o.path) {
-        printf("verdict   no tier can run here\n");
+        print_line("verdict", "no tier can run here");
         err_set(&e, -ENODEV, "no tier can run here (see above)");
         return cli_fail(&e);
     }
-    printf("verdict   ready%s\n", !cli_model.o.path ? "; zinc check -m MODEL.gguf also checks a model"
-                                    : too_long ? "; but the context is longer than the model was trained for: what lies beyond is "
-                                                 "likely to be nonsense" : "");
+    print_line("verdict", "ready%s",
+               !cli_model.o.path ? "; zinc check MODEL.gguf also checks a model"
+               : too_long        ? "; but the context is longer than the model was trained for: results beyond that length are unreliable"
+                                 : "");
     return EXIT_OK;
 }
 
@@ -122,9 +142,13 @@ static const struct opt_group groups[] = { { "options", opts }, { 0 } };
 const struct command cmd_check = {
     .name = "check",
     .summary = "what can run here, and whether a model fits",
-    .usage = "[-m MODEL.gguf] [--tier T] [--ctx N]",
-    .about = "Looks at the machine, at every tier and, given a model, at its memory plan; then runs one token. Exit status\n"
-             "0 when all is well.",
+    .usage = "[MODEL.gguf] [--tier T] [--ctx N]",
+    .about =
+        "Shows the machine, every tier and, given a model, how much memory it needs; then runs one token. The\n"
+        "exit status is 0 when everything works.\n"
+        "\n"
+        "  zinc check\n"
+        "  zinc check model.gguf --ctx 32768",
     .groups = groups,
     .operands = cli_model_operand,
     .main = check_main,

@@ -23,19 +23,19 @@ const struct opt cli_model_opts[] = {
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T",
       cli_tier_help),
     OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
-    OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
+    OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double: slow, the reference for everything else"),
     OPT_WORDS("auto", "ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N",
-      "context in tokens; auto (default): in serve and chat what the memory allows, up to what the model was trained for, else 4096 or what "
-      "the prompt needs"),
+      "context in tokens; auto (default): for serve and chat as much as memory allows, up to the model's training length; otherwise "
+      "4096 or what the prompt needs"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 1024 or 2048)"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
     OPT("device-name", 0, OPT_STR, &cli_model.o.device_name, "S", "the device whose name contains this"),
-    OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation, to look for a wrong one"),
-    OPT("check-hazards", 0, OPT_FLAG, &cli_model.o.check, NULL, "verify the order of commands while they run"),
-    OPT("ignore-memory", 0, OPT_FLAG, &cli_model.o.ignore_memory, NULL, "start even if the memory looks too small"),
-    OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "nothing on stderr but errors"),
+    OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "do not fuse operations, to find a wrong one"),
+    OPT("check-hazards", 0, OPT_FLAG, &cli_model.o.check, NULL, "check for data hazards between commands while they run"),
+    OPT("ignore-memory", 0, OPT_FLAG, &cli_model.o.ignore_memory, NULL, "start even if memory seems too small"),
+    OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "print only errors on stderr"),
     { 0 },
 };
 
@@ -46,7 +46,7 @@ const struct opt cli_sampling_opts[] = {
     SAMPLER_PARAMS(X)
 #undef X
     OPT_WORDS("mt19937|counter", "rng", 0, OPT_STR, &cli_sampling.rng, "R",
-      "random generator: mt19937 (default), the tokens of llama.cpp; counter, which a device draws by as well"),
+      "random generator: mt19937 (default; gives llama.cpp's tokens), or counter, which also runs on the device"),
     OPT("logit-bias", 0, OPT_LIST, &cli_sampling.bias, "ID=B", "add B to the logit of a token; -inf never chooses it"),
     OPT("dry-breaker", 0, OPT_LIST, &cli_sampling.dry_breakers, "S",
       "DRY: this text ends a repetition (default: newline, colon, quote, asterisk)"),

@@ -23,6 +23,12 @@ static const char *values_of(const struct opt *o)
     return o->words ? o->words : o->check == cli_check_tier ? tier_words : o->value && strcmp(o->value, "FILE") == 0 ? "" : NULL;
 }
 
+/* The words that a command's operand is one of, "a|b"; NULL: it is a file. */
+static const char *operand_words(const struct command *c)
+{
+    return c->operands && strchr(c->operands[0], '|') ? c->operands[0] : NULL;
+}
+
 static void put_words(const char *words, char between)
 {
     const char *name;
@@ -91,8 +97,16 @@ static void put_bash(void)
     puts("' ;;\n    esac\n"
          "    case $cur in\n"
          "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
-         "    *) [ \"$command\" != help ] || COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-         "       [ \"$command\" = help ] || COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
+         "    *)  case $command in\n"
+         "        help) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;");
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (operand_words(commands[i])) {
+            printf("        %s) COMPREPLY=($(compgen -W '", commands[i]->name);
+            put_words(operand_words(commands[i]), ' ');
+            puts("' -- \"$cur\")) ;;");
+        }
+    puts("        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
+         "        esac ;;\n"
          "    esac\n}\n"
          "complete -o filenames -F _zinc zinc");
 }
@@ -140,7 +154,14 @@ static void put_zsh(void)
             if (o->letter)
                 put_zsh_option("-", "", letter, o);
         }
-        puts(" \\\n        '*:file:_files' ;;");
+        fputs(" \\\n        '", stdout);
+        if (operand_words(commands[i])) {
+            fputs("1:word:(", stdout);
+            put_words(operand_words(commands[i]), ' ');
+            puts(")' ;;");
+        } else {
+            puts("*:file:_files' ;;");
+        }
     }
     puts("    help) _describe command commands ;;\n    esac\n}\n_zinc \"$@\"");
 }
@@ -150,10 +171,19 @@ static void put_zsh(void)
 static void put_fish(void)
 {
     puts("# fish completion of zinc; made by: zinc completion fish");
+    fputs("complete -c zinc -f -n '__fish_seen_subcommand_from help' -a '", stdout);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        printf(i ? " %s" : "%s", commands[i]->name);
+    puts("'");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         printf("complete -c zinc -n __fish_use_subcommand -a %s -d '", commands[i]->name);
         put_quoted(commands[i]->summary, "\\");
         puts("'");
+        if (operand_words(commands[i])) {
+            printf("complete -c zinc -f -n '__fish_seen_subcommand_from %s' -a '", commands[i]->name);
+            put_words(operand_words(commands[i]), ' ');
+            puts("'");
+        }
         EACH_OPTION(commands[i], o) {
             const char *v = values_of(o);
             printf("complete -c zinc -n '__fish_seen_subcommand_from %s' -l %s", commands[i]->name, o->name);
@@ -190,18 +220,19 @@ static int completion_main(int argc, char **argv)
 }
 
 static const struct opt_group groups[] = { { 0 } };
-static const char *const operands[] = { "SHELL", NULL };
+static const char *const operands[] = { "bash|zsh|fish", NULL };
 
 const struct command cmd_completion = {
     .name = "completion",
     .summary = "completion of command lines for bash, zsh or fish",
     .usage = "bash|zsh|fish",
-    .about = "Prints a script by which the shell completes commands, options and what they take. make install puts them where\n"
-             "the shells look; otherwise:\n"
-             "\n"
-             "  zinc completion bash > ~/.local/share/bash-completion/completions/zinc\n"
-             "  zinc completion zsh > \"${fpath[1]}/_zinc\"\n"
-             "  zinc completion fish > ~/.config/fish/completions/zinc.fish",
+    .about =
+        "Prints a script by which the shell completes commands, options and their values. make install puts the\n"
+        "scripts where the shells look for them; without it:\n"
+        "\n"
+        "  zinc completion bash > ~/.local/share/bash-completion/completions/zinc\n"
+        "  zinc completion zsh > \"${fpath[1]}/_zinc\"\n"
+        "  zinc completion fish > ~/.config/fish/completions/zinc.fish",
     .groups = groups,
     .operands = operands,
     .main = completion_main,

@@ -17,12 +17,12 @@ static struct {
 
 static const struct opt embed_opts[] = {
     OPT_WORDS("auto|mean|cls|last|rank", "pooling", 0, OPT_STR, &args.pooling, "P",
-      "of which states the vector is made: mean, cls (the first), last, rank (scores); auto (default): as the file says"),
-    OPT("dimensions", 0, OPT_U32, &args.dimensions, "N", "only the first N numbers of a vector, which then has length 1 again"),
-    OPT("raw", 0, OPT_FLAG, &args.raw, NULL, "vectors as the model makes them, not of length 1"),
-    OPT("query", 0, OPT_STR, &args.query, "TEXT", "the texts are documents: print how well each fits this query, 0 to 1"),
-    OPT("tokens", 0, OPT_FLAG, &args.tokens, NULL, "each text is token ids, 1,2,3, as they stand"),
-    OPT("null", '0', OPT_FLAG, &args.null, NULL, "standard input is many texts, each ended by a NUL byte"),
+      "pooling of the outputs: mean, cls (first token), last, rank (scores); auto (default): as the file says"),
+    OPT("dimensions", 0, OPT_U32, &args.dimensions, "N", "keep the first N dimensions, normalised again"),
+    OPT("raw", 0, OPT_FLAG, &args.raw, NULL, "do not normalise"),
+    OPT("query", 0, OPT_STR, &args.query, "TEXT", "the texts are documents: print how well each answers this query, 0 to 1"),
+    OPT("tokens", 0, OPT_FLAG, &args.tokens, NULL, "each text is a list of token ids: 1,2,3"),
+    OPT("null", '0', OPT_FLAG, &args.null, NULL, "standard input holds many texts, each ended by a NUL byte"),
     { 0 },
 };
 
@@ -216,17 +216,17 @@ static const struct opt_group groups[] = {
 
 const struct command cmd_embed = {
     .name = "embed",
-    .summary = "vectors of texts; how well documents fit a query",
+    .summary = "embeddings of texts, and ranking by a query",
     .usage = "-m MODEL.gguf [--dimensions N] [--query TEXT] [TEXT...]",
     .about =
-        "Prints a line for each text: its vector as a JSON array, of length 1; with --query a number, how well the\n"
-        "text answers the query. Without texts, standard input is one. What a model is made for stands in its file\n"
-        "(pooling_type): Qwen3-Embedding makes vectors, Qwen3-Reranker ranks. Others are refused, unless --pooling\n"
-        "says how to do it all the same.\n"
+        "Prints one line for each text: its embedding, a JSON array normalised to length 1; with --query\n"
+        "instead a number, how well the text answers the query. Without texts, standard input is the only one.\n"
+        "The file says what a model was made for (pooling_type): Qwen3-Embedding gives embeddings,\n"
+        "Qwen3-Reranker ranks. Other models are refused unless --pooling says how to pool their outputs.\n"
         "\n"
         "  zinc embed -m qwen3-embedding-0.6b-q8_0.gguf \"a cat on a mat\" \"a dog on a log\"\n"
         "  zinc embed -m qwen3-embedding-0.6b-q8_0.gguf --dimensions 256 < page.txt\n"
-        "  zinc embed -m qwen3-reranker-0.6b-q8_0.gguf --query \"where do cats lie?\" \"on mats\" \"in France\"",
+        "  zinc embed -m qwen3-reranker-0.6b-q8_0.gguf --query \"where?\" \"on a mat\"",
     .groups = groups,
     .operands = (const char *const[]){ "TEXT...", NULL },
     .main = embed_main,

@@ -22,9 +22,9 @@ static const struct opt opts[] = {
     OPT("tasks", 0, OPT_STR, &args.tasks, "FILE", "JSON lines (default: the model's path with .eval.jsonl for .gguf)"),
     OPT("only", 0, OPT_STR, &args.only, "TASK", "this task only"),
     OPT("limit", 0, OPT_U32, &args.limit, "N", "at most N prompts of each task (default: all)"),
-    OPT("n", 'n', OPT_U32, &args.n, "N", "tokens an answer may take (default: 256)"),
-    OPT("at-least", 0, OPT_F32, &args.at_least, "PERCENT", "exit 1 when less than this share of all answers is right"),
-    OPT("wrong", 0, OPT_FLAG, &args.wrong, NULL, "print each wrong answer beside the one that was wanted"),
+    OPT("n", 'n', OPT_U32, &args.n, "N", "tokens per answer (default: 256)"),
+    OPT("at-least", 0, OPT_F32, &args.at_least, "PERCENT", "exit 1 when less than this percentage of the answers is right"),
+    OPT("wrong", 0, OPT_FLAG, &args.wrong, NULL, "print each wrong answer beside the expected one"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object instead of the table"),
     { 0 },
 };
@@ -295,12 +295,14 @@ static const struct opt_group groups[] = { { "options", opts }, { "model", cli_m
 const struct command cmd_eval = {
     .name = "eval",
     .summary = "exact-match accuracy on a file of tasks",
-    .usage = "-m FILE [--tasks FILE]",
-    .about = "Asks every question of a file of JSON lines, greedily, each in a fresh session, and compares the answer (what\n"
-             "comes after the reasoning) with the wanted text. A line holds \"task\", \"want\", and either \"messages\" with an\n"
-             "optional \"think\", or \"prompt\", the text as it is.\n\n"
-             "  zinc eval -m models/zinc-demo.gguf\n"
-             "  zinc eval -m models/zinc-demo.gguf --only recall_2000 --wrong\n",
+    .usage = "MODEL.gguf [--tasks FILE]",
+    .about =
+        "Asks every question of a file of JSON lines, each greedily in a new session, and compares the answer\n"
+        "(what follows the reasoning) with the expected text. A line holds \"task\", \"want\", and either\n"
+        "\"messages\" with an optional \"think\", or \"prompt\", which is used as it is.\n"
+        "\n"
+        "  zinc eval models/zinc-demo.gguf\n"
+        "  zinc eval models/zinc-demo.gguf --only recall_2000 --wrong",
     .groups = groups,
     .operands = cli_model_operand,
     .main = run_eval,

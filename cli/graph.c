@@ -18,15 +18,15 @@ static const struct opt opts[] = {
     OPT("stream", 0, OPT_FLAG, &args.stream, NULL, "the stream as text, a line per command"),
     OPT("plan-only", 0, OPT_FLAG, &args.plan_only, NULL, "the memory plan in one line"),
     OPT("save", 0, OPT_STR, &args.save, "FILE", "save the stream, for zinc run --stream; prints the plan"),
-    OPT("rows", 0, OPT_U32, &args.rows, "N", "rows of a step that the costs are for (default: 1)"),
-    OPT("kv-len", 0, OPT_U32, &args.kv_len, "N", "cached positions that the costs are for (default: 1024)"),
+    OPT("rows", 0, OPT_U32, &args.rows, "N", "rows per step that costs are computed for (default: 1)"),
+    OPT("kv-len", 0, OPT_U32, &args.kv_len, "N", "cached positions that costs are computed for (default: 1024)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096)"),
     OPT("slots", 0, OPT_U32, &args.slots, "N", "sequences at the same time (default: 1)"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
-    OPT("layers", 0, OPT_STR, &args.layers, "FIRST:END", "only layers FIRST to END - 1, of a model cut there"),
-    OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory roof in GB/s that decides the bottleneck"),
-    OPT("gflops", 0, OPT_F32, &args.gflops, "N", "compute roof in Gflop/s that decides the bottleneck"),
+    OPT("layers", 0, OPT_STR, &args.layers, "FIRST:END", "only layers FIRST to END - 1"),
+    OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory bandwidth in GB/s that decides the bottleneck"),
+    OPT("gflops", 0, OPT_F32, &args.gflops, "N", "compute peak in Gflop/s that decides the bottleneck"),
     { 0 },
 };
 
@@ -69,13 +69,15 @@ static const struct opt_group groups[] = { { "options", opts }, { 0 } };
 
 const struct command cmd_graph = {
     .name = "graph",
-    .summary = "the command stream that a model becomes",
-    .usage = "-m MODEL.gguf [--json | --dot | --stream | --plan-only] [--save FILE] [options]",
-    .about = "Lowers the model to its decode stream and shows it, with what every command moves and computes.\n"
-             "\n"
-             "  zinc graph -m model.gguf --dot | dot -Tsvg > model.svg\n"
-             "  zinc graph -m model.gguf --save model.zstream && zinc run -m model.gguf --stream model.zstream ...\n"
-             "  zinc graph -m model.gguf --layers 0:14 --plan-only    # what that part of it takes",
+    .summary = "the command stream that a model is compiled to",
+    .usage = "MODEL.gguf [--json | --dot | --stream | --plan-only] [--save FILE] [options]",
+    .about =
+        "Compiles the model to its decode stream and shows it, with the bytes that each command moves and the\n"
+        "operations it does.\n"
+        "\n"
+        "  zinc graph model.gguf --dot | dot -Tsvg > model.svg\n"
+        "  zinc graph model.gguf --save m.zs && zinc run model.gguf --stream m.zs\n"
+        "  zinc graph model.gguf --layers 0:14 --plan-only    # memory for these layers",
     .groups = groups,
     .operands = cli_model_operand,
     .main = graph_main,

@@ -8,7 +8,7 @@ static struct {
 } args;
 
 static const struct opt opts[] = {
-    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the file, also without -m"),
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the GGUF file; -m may be left out"),
     OPT("tensors", 0, OPT_FLAG, &args.tensors, NULL, "list all tensors"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
     { 0 },
@@ -28,7 +28,7 @@ static const char *const operands[] = { "FILE", NULL };
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .summary = "what a GGUF file is",
+    .summary = "what is in a GGUF file",
     .usage = "FILE.gguf [--tensors] [--json]",
     .about = "Prints the family, shapes, weight types and tokenizer of a GGUF file, and whether zinc can run it.",
     .groups = groups,

@@ -23,15 +23,15 @@ static struct {
 } args = { .tier = "kfd", .device = -1, .tokens = 64 };
 
 static const struct opt opts[] = {
-    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to prove: kfd, cs (default: kfd)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to test: kfd, cs (default: kfd)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
-    OPT("model", 'm', OPT_STR, &args.model, "FILE", "for the last rungs (default: the demo model, models/zinc-demo.gguf or where make install put it)"),
-    OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens of the last rung (default: 64)"),
-    OPT("filter", 0, OPT_STR, &args.filter, "PART", "of the op table, only cases with this in their name"),
-    OPT_RANGE(1, 1000, "from", 0, OPT_U32, &args.first, "N", "start here; the tier's own rungs are climbed all the same"),
+    OPT("model", 'm', OPT_STR, &args.model, "FILE", "model for the last rungs (default: the demo model, models/zinc-demo.gguf or where make install put it)"),
+    OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens in the last rung (default: 64)"),
+    OPT("filter", 0, OPT_STR, &args.filter, "PART", "only the kernel cases with this in their name"),
+    OPT_RANGE(1, 1000, "from", 0, OPT_U32, &args.first, "N", "start at this rung; the tier's own first rungs always run"),
     OPT_RANGE(1, 1000, "to", 0, OPT_U32, &args.last, "N", "stop after this rung"),
-    OPT("report", 0, OPT_STR, &args.report, "FILE", "write all that somebody far away would ask for into one file"),
-    OPT("list", 0, OPT_FLAG, &args.list, NULL, "only say what the rungs are"),
+    OPT("report", 0, OPT_STR, &args.report, "FILE", "write everything a maintainer would ask for into one file"),
+    OPT("list", 0, OPT_FLAG, &args.list, NULL, "list the rungs and exit"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object instead of the lines"),
     { 0 },
 };
@@ -228,16 +228,18 @@ static const struct opt_group groups[] = { { "options", opts }, { 0 } };
 
 const struct command cmd_ladder = {
     .name = "ladder",
-    .summary = "brings a GPU up, rung by rung, and says where it stops",
+    .summary = "brings up a GPU rung by rung, and says where it fails",
     .usage = "[--tier kfd|cs] [-m MODEL.gguf] [--report FILE]",
-    .about = "Each rung proves one thing that the next one stands on: the device opens, memory is mapped, a queue\n"
-             "runs a packet, a kernel, every kernel against the cpu tier, a layer, tokens. The first rung that does\n"
-             "not hold ends it: what was expected, what came, and where to look on a real machine. Exit status 0:\n"
-             "all hold; 10 + N: rung N failed; 1: it could not be tried.\n"
-             "\n"
-             "  zinc ladder --tier=kfd\n"
-             "  zinc ladder --tier=kfd --report ladder.txt     one file to send to somebody who has no such card\n"
-             "  zinc ladder --filter attn --from 14 --to 14    only the cases of attention",
+    .about =
+        "Each rung proves one thing that the next one needs: the device opens, memory is mapped, a queue runs a\n"
+        "packet, a kernel runs, every kernel agrees with the cpu tier, then a layer, then tokens. The first\n"
+        "rung that fails ends it, with what was expected, what came instead, and where to look on a real\n"
+        "machine. The exit status is 0 when all rungs hold, 10 + N when rung N failed, and 1 when it could not\n"
+        "be tried.\n"
+        "\n"
+        "  zinc ladder --tier=kfd\n"
+        "  zinc ladder --tier=kfd --report ladder.txt    # one file to send\n"
+        "  zinc ladder --filter attn --from 14 --to 14    # only cases of attention",
     .groups = groups,
     .main = ladder_main,
 };

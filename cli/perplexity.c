@@ -12,26 +12,26 @@ static struct {
 } args = { .n_window = 512 };
 
 static const struct opt opts[] = {
-    OPT("ctx", 'c', OPT_U32, &args.n_window, "N", "tokens of a window, evaluated from an empty cache (default: 512)"),
+    OPT("ctx", 'c', OPT_U32, &args.n_window, "N", "tokens per window, each evaluated from an empty cache (default: 512)"),
     OPT("chunks", 0, OPT_U32, &args.max_windows, "N", "the first N windows only (default: all of the text)"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
     OPT("print-tokens", 0, OPT_FLAG, &args.print_tokens, NULL,
-        "evaluate nothing: print the ids of each window on a line, for other programs"),
+        "evaluate nothing: print the ids of each window on one line, for other programs"),
     { 0 },
 };
 
 static const struct opt model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
-    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "what runs it, with words: auto, cpu, cpu:exact, vulkan, ..."),
-    OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double, slow: the truth"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "the tier, also with options: auto, cpu, cpu:exact, vulkan, ..."),
+    OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double: slow, the reference for everything else"),
     OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "tokens per step (default: 512, on a GPU 1024 or 2048)"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
     OPT("device-name", 0, OPT_STR, &cli_model.o.device_name, "S", "the device whose name contains this"),
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
-    OPT("ignore-memory", 0, OPT_FLAG, &cli_model.o.ignore_memory, NULL, "start even if the memory looks too small"),
-    OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "nothing on stderr but errors"),
+    OPT("ignore-memory", 0, OPT_FLAG, &cli_model.o.ignore_memory, NULL, "start even if memory seems too small"),
+    OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "print only errors on stderr"),
     { 0 },
 };
 
@@ -154,16 +154,17 @@ const struct command cmd_perplexity = {
     .summary = "how well a model predicts a text",
     .usage = "-m MODEL.gguf [--ctx 512] [--chunks N] [--kv TYPE] [--exact] [--json] FILE|-",
     .about =
-        "Perplexity is the exponential of the mean negative log-likelihood of a text's tokens: a model that was as\n"
-        "unsure as a fair choice among 12 tokens each time has a perplexity of 12; less is better. It tells what a\n"
-        "weight type, a cache type or a tier costs: that needs the same text, windows and vocabulary. Between\n"
-        "vocabularies, compare bits a byte.\n"
+        "Perplexity is the exponential of the mean negative log-likelihood of a text's tokens: at a perplexity\n"
+        "of 12 the model was as uncertain as in a fair choice among 12 tokens; lower is better. It shows what a\n"
+        "weight type, a cache type or a tier costs, when text, window and vocabulary are the same. To compare\n"
+        "models of different vocabularies, use the bits per byte.\n"
         "\n"
-        "The text's tokens are cut into windows of N that do not overlap, each evaluated from an empty cache. The\n"
-        "first half of a window is context; counted are its tokens N/2+1 to N-1. Where the model begins texts with\n"
-        "a token of its own, that takes the place of each window's first. Tokens that fill no window are left out.\n"
-        "This is the definition of llama.cpp's perplexity tool. The standard error takes tokens as independent of\n"
-        "each other; the difference of two models over the same windows is known far better than it says.\n"
+        "The text's tokens are cut into windows of N that do not overlap, each evaluated from an empty cache.\n"
+        "The first half of a window is context only; its tokens N/2+1 to N-1 are counted. Where the model\n"
+        "begins texts with a token of its own, that replaces the first token of each window. Tokens that do not\n"
+        "fill a window are left out. This is the definition of llama.cpp's perplexity tool. The standard error\n"
+        "treats tokens as independent; the difference between two models over the same windows is known much\n"
+        "more precisely.\n"
         "\n"
         "  zinc perplexity -m model.gguf text.txt\n"
         "  zinc perplexity -m model.gguf --ctx 2048 --kv q8_0 --json text.txt\n"

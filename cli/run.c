@@ -22,14 +22,14 @@ static struct {
 
 static const struct opt run_opts[] = {
     OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "the text to continue"),
-    OPT("prompt-file", 'f', OPT_STR, &args.prompt_file, "FILE", "the text is in a file; - is standard input"),
+    OPT("prompt-file", 'f', OPT_STR, &args.prompt_file, "FILE", "read the text from a file; - is standard input"),
     OPT("prompt-tokens", 0, OPT_STR, &args.prompt_tokens, "IDS", "token ids, 1,2,3: nothing is added to them"),
     OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N",
-      "at most N tokens; 0: until the end of the answer (default: 128, with --chat 0)"),
+      "at most N tokens; 0: no limit (default: 128, with --chat 0)"),
     OPT("chat", 0, OPT_FLAG, &args.chat, NULL, "the prompt is a message: put it into the model's chat format"),
     OPT("system", 0, OPT_STR, &args.system, "TEXT", "system message (means --chat)"),
-    OPT("think", 0, OPT_TRI, &args.think, NULL, "with --chat: let a thinking model think, or not (default: its own)"),
-    OPT("stop", 0, OPT_LIST, &args.stop, "S", "end before this text; may be given more than once"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "with --chat: reasoning on or off (default: the model's own)"),
+    OPT("stop", 0, OPT_LIST, &args.stop, "S", "stop before this text; may be given more than once"),
     OPT("ignore-eos", 0, OPT_FLAG, &args.ignore_eos, NULL, "never choose a token that ends the answer"),
     OPT("special", 0, OPT_FLAG, &args.special, NULL, "print control tokens as text"),
     { 0 },
@@ -37,18 +37,18 @@ static const struct opt run_opts[] = {
 
 static const struct opt output_opts[] = {
     OPT("print-tokens", 0, OPT_FLAG, &args.print_tokens, NULL,
-      "standard output gets the ids of the generated tokens on one line instead of text"),
+      "print the ids of the generated tokens on one line instead of text"),
     OPT("dump-logits", 0, OPT_STR, &args.dump_logits, "FILE",
-      "write f32 [generated, vocabulary]: the logits that each token was chosen from"),
-    OPT("json", 0, OPT_FLAG, &args.json, NULL, "standard output gets one JSON object at the end"),
+      "write the logits that each token was chosen from: f32 [generated, vocabulary]"),
+    OPT("json", 0, OPT_FLAG, &args.json, NULL, "print one JSON object at the end instead of text"),
     { 0 },
 };
 
 static const struct opt replay_opts[] = {
     OPT("stream", 0, OPT_STR, &cli_model.o.stream_path, "FILE",
-      "run a stream saved by zinc graph --save instead of compiling the model; it sets the context"),
+      "run a stream saved by zinc graph --save instead of compiling the model; the stream sets the context"),
     OPT("force", 0, OPT_STR, &args.force, "IDS",
-      "go on with these ids whatever the model prefers, and print at each step the id that it would have taken"),
+      "continue with these ids whatever the model prefers, and print the id that it would have chosen at each step"),
     OPT("force-rows", 0, OPT_U32, &args.force_rows, "N",
       "ids of --force per step: 1 as in generation, more as in prompt processing (default: 1)"),
     { 0 },
@@ -432,16 +432,16 @@ const struct command cmd_run = {
     .summary = "continue a text or answer one message",
     .usage = "MODEL.gguf [PROMPT] [options]",
     .about =
-        "Prints the model's continuation of a prompt as it is generated. The prompt stands behind the model, in\n"
-        "--prompt, in a file or on standard input. It is taken as it is, after the\n"
-        "model's own begin-of-text token; --chat puts it into the model's chat format first. Tokens are sampled at a\n"
-        "temperature of 0.8 unless the model's file says otherwise; --temp 0 always takes the most likely one.\n"
-        "Standard output holds the text only; the speed and a fingerprint of the last logits go to stderr.\n"
+        "Prints the model's continuation of a prompt as it is generated. The prompt is the argument after the\n"
+        "model, --prompt, a file or standard input. It is used as it is, after the model's begin-of-text token;\n"
+        "--chat puts it into the model's chat format first. Tokens are sampled at a temperature of 0.8 unless\n"
+        "the model's file says otherwise; --temp 0 always takes the most likely one. Standard output holds only\n"
+        "the text; the speed and a fingerprint of the last logits go to stderr.\n"
         "\n"
         "  zinc run qwen3-8b-q4_k_m.gguf --chat \"What is a noble gas?\"\n"
-        "  git diff | zinc run -m qwen3-8b-q4_k_m.gguf --system \"Summarise this change.\"\n"
-        "  zinc run -m base.gguf --prompt \"Once upon a time\" -n 200 --seed 1\n"
-        "  zinc run -m any.gguf --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens --tier cpu:exact",
+        "  git diff | zinc run model.gguf --system \"Summarise this change.\"\n"
+        "  zinc run base.gguf --prompt \"Once upon a time\" -n 200 --seed 1\n"
+        "  zinc run any.gguf --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens",
     .groups = groups,
     .operands = operands,
     .main = run_main,

@@ -21,63 +21,63 @@ static struct {
 
 static const struct opt server_opts[] = {
     OPT("host", 0, OPT_STR, &args.host, "ADDR",
-      "listen there: an address, a name, unix:PATH; 0.0.0.0 or :: is every interface (default: 127.0.0.1)"),
-    OPT("port", 'p', OPT_I32, &args.port, "N", "and at this port; 0: any that is free (default: 8080)"),
+      "listen on this address, name or unix:PATH; 0.0.0.0 or :: for all interfaces (default: 127.0.0.1)"),
+    OPT("port", 'p', OPT_I32, &args.port, "N", "listen on this port; 0: any free one (default: 8080)"),
     OPT("api-key", 0, OPT_LIST, &args.keys, "KEY",
-      "ask for this key (Authorization: Bearer KEY); may be given more than once. Others on this machine can see it in "
-      "the list of processes: --api-key-file is better"),
-    OPT("api-key-file", 0, OPT_STR, &args.key_file, "FILE", "keys, one a line; # begins a comment"),
-    OPT("cors", 0, OPT_STR, &args.cors, "ORIGIN", "pages of this origin may call the API from a browser; *: all pages"),
+      "require this key (Authorization: Bearer KEY); may be given more than once. Other users can see it in the process "
+      "list: prefer --api-key-file"),
+    OPT("api-key-file", 0, OPT_STR, &args.key_file, "FILE", "file of keys, one per line; # begins a comment"),
+    OPT("cors", 0, OPT_STR, &args.cors, "ORIGIN", "let web pages of this origin call the API; *: any origin"),
     OPT("allow-host", 0, OPT_LIST, &args.hosts, "NAME",
-      "answer requests to this name (the Host header) without a key too, as behind a proxy; may be given more than once. "
-      "Without keys only local names and addresses are answered"),
+      "also accept this name in the Host header, as behind a proxy; may be given more than once. Without keys only local "
+      "names and addresses are accepted"),
     OPT("tls-cert", 0, OPT_STR, &args.tls_cert, "FILE", "serve HTTPS with this certificate (PEM, with its chain)"),
     OPT("tls-key", 0, OPT_STR, &args.tls_key, "FILE", "and its key (PEM)"),
     OPT("no-page", 0, OPT_FLAG, &args.no_page, NULL, "no chat page at /"),
     OPT("no-metrics", 0, OPT_FLAG, &args.no_metrics, NULL, "no /metrics"),
-    OPT("ready-file", 0, OPT_STR, &args.ready_file, "FILE", "write the URL there once requests are answered"),
+    OPT("ready-file", 0, OPT_STR, &args.ready_file, "FILE", "write the URL to this file when the server is ready"),
     { 0 },
 };
 
 static const struct opt request_opts[] = {
     { "slots", 0, OPT_U32, &args.slots, "N",
-      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (for vectors on a card 16), or fewer where memory "
-      "is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
-    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; more get status 429 (default: 4 for each slot)"),
+      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (16 for embeddings on a GPU), or fewer "
+      "when memory is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
+    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; beyond that the answer is 429 (default: 4 per slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
-      "host memory for beginnings of earlier prompts (default: 1024, but not more than an eighth of the memory)"),
+      "host memory for prefixes of earlier prompts (default: 1024, at most an eighth of the machine's memory)"),
     OPT("cache-dir", 0, OPT_STR, &args.cache_dir, "DIR",
-      "keep beginnings of prompts in files there: they survive a restart, and servers of the same model on this machine "
-      "share them. Whoever can write there decides what is remembered"),
+      "keep prompt prefixes in files in this folder: they survive a restart and are shared by servers of the same model on "
+      "this machine. Whoever can write there can change what the model remembers"),
     OPT("cache-disk-mib", 0, OPT_I32, &args.cache_disk_mib, "N",
-      "MiB of these files together; what was not used for longest goes (default: 16384)"),
+      "total MiB of these files; the least recently used are deleted (default: 16384)"),
     OPT("share-cache", 0, OPT_FLAG, &args.share_cache, NULL,
-      "reuse beginnings of prompts also between API keys; who has one can then guess what others asked"),
+      "share prompt prefixes between API keys; a client can then guess what others asked"),
     OPT("reuse-generated", 0, OPT_FLAG, &args.reuse_generated, NULL,
-      "continue after generated tokens without evaluating them again; on some tiers that changes low bits"),
+      "reuse the cache of generated tokens without evaluating them again; on some tiers this changes low bits"),
     OPT_WORDS("auto|mean|cls|last|rank", "pooling", 0, OPT_STR, &args.pooling, "P",
-      "make vectors of texts, of which states: mean, cls (the first), last, rank (scores); auto (default): if the file says so"),
+      "serve embeddings, pooled by: mean, cls (first token), last, rank (scores); auto (default): if the file says so"),
     OPT("name", 0, OPT_STR, &args.name, "NAME", "the model's name in the API (default: that of the file)"),
     OPT("alias", 0, OPT_LIST, &args.aliases, "NAME",
-      "another name that requests may ask for; * in it stands for anything; may be given more than once"),
+      "another name for the model, * matches anything; may be given more than once"),
     OPT("strict-model", 0, OPT_FLAG, &args.strict_model, NULL,
-      "answer 404 to a request for another name; without it, it is served, and the log says so once"),
+      "answer 404 to requests for any other model; without it they are served, and the log says so once"),
     OPT("max-tokens", 0, OPT_U32, &args.max_tokens, "N",
-      "of an answer, where the request gives none (default: until the context is full)"),
-    OPT("think", 0, OPT_TRI, &args.think, NULL, "let a thinking model think, or not, where the request does not say"),
-    OPT("think-budget", 0, OPT_I32, &args.think_budget, "N", "tokens it may think; -1: no limit (default)"),
-    OPT("timeout", 0, OPT_U32, &args.timeout_s, "S", "end requests after so many seconds; 0: never (default)"),
+      "tokens per answer when the request sets no limit (default: until the context is full)"),
+    OPT("think", 0, OPT_TRI, &args.think, NULL, "reasoning on or off when the request does not say"),
+    OPT("think-budget", 0, OPT_I32, &args.think_budget, "N", "tokens of reasoning; -1: no limit (default)"),
+    OPT("timeout", 0, OPT_U32, &args.timeout_s, "S", "end requests after this many seconds; 0: never (default)"),
     { 0 },
 };
 
 static const struct opt limit_opts[] = {
-    OPT("max-body", 0, OPT_U32, &args.max_body_mib, "MIB", "largest request (default: 8)"),
+    OPT("max-body", 0, OPT_U32, &args.max_body_mib, "MIB", "largest request body (default: 8)"),
     OPT("max-memory", 0, OPT_U32, &args.memory_mib, "MIB",
-      "host memory for requests, unread answers and kept grammars together; what does not fit gets 429, what never can "
-      "413 (default: 512, or 4 x --max-body)"),
-    OPT("max-connections", 0, OPT_U32, &args.connections, "N", "more are answered 503 (default: 1024)"),
-    OPT("idle", 0, OPT_U32, &args.idle_s, "S", "close connections that send or read nothing for so long (default: 60)"),
-    OPT("drain", 0, OPT_U32, &args.drain_s, "S", "after SIGTERM, running answers may take so long (default: 30)"),
+      "host memory for requests, unread answers and cached grammars; a request that does not fit now gets 429, one that "
+      "never can 413 (default: 512, or 4 x --max-body)"),
+    OPT("max-connections", 0, OPT_U32, &args.connections, "N", "connections at the same time; beyond that the answer is 503 (default: 1024)"),
+    OPT("idle", 0, OPT_U32, &args.idle_s, "S", "close connections that are idle for this many seconds (default: 60)"),
+    OPT("drain", 0, OPT_U32, &args.drain_s, "S", "after SIGTERM, seconds for running requests to finish (default: 30)"),
     OPT("threads-http", 0, OPT_U32, &args.threads, "N", "threads for HTTP (default: 2)"),
     { 0 },
 };
@@ -238,29 +238,30 @@ static int serve_main(int argc, char **argv)
 
 static const struct opt_group groups[] = {
     { "address", server_opts },    { "requests", request_opts }, { "model and hardware", cli_model_opts },
-    { "limits", limit_opts },      { "sampling, where the request does not say", cli_sampling_opts }, { 0 },
+    { "limits", limit_opts },      { "sampling defaults, when the request does not say", cli_sampling_opts }, { 0 },
 };
 
 const struct command cmd_serve = {
     .name = "serve",
     .summary = "serve over HTTP: OpenAI, Anthropic and Ollama APIs, a chat page",
-    .usage = "-m MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
+    .usage = "MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
     .about =
-        "Answers requests in the forms of OpenAI (chats, responses, completions) and Anthropic (messages) at\n"
-        "http://127.0.0.1:8080/v1 and of Ollama at /api, several at the same time, and shows a chat page at\n"
-        "http://127.0.0.1:8080/. Other machines can reach it only with --host. Each request is told in one\n"
-        "line on stderr when it ends (--quiet: none); /health and /metrics are for machines. SIGTERM lets running\n"
-        "answers end and exits with 0; a second one ends at once. Options without a command mean serve when --port\n"
+        "Serves the APIs of OpenAI (chat completions, responses, completions) and Anthropic (messages) at\n"
+        "http://127.0.0.1:8080/v1 and of Ollama at /api, several requests at the same time, and a chat page at\n"
+        "http://127.0.0.1:8080/. Other machines can reach it only with --host. Each finished request is one\n"
+        "line on stderr (--quiet: none); /health and /metrics are for monitoring. SIGTERM lets running requests\n"
+        "finish and exits with 0; a second one stops at once. Options without a command mean serve when --port\n"
         "is among them, or -p with a number and no option that only zinc run has.\n"
         "\n"
-        "  zinc serve -m qwen3-8b-q4_k_m.gguf\n"
+        "  zinc serve qwen3-8b-q4_k_m.gguf\n"
         "  zinc -m qwen3-8b-q4_k_m.gguf -p 8080\n"
-        "  zinc serve -m model.gguf --host 0.0.0.0 --api-key-file keys --slots 16 --ctx 16384\n"
-        "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-        "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}], \"stream\": true}'\n"
+        "  zinc serve model.gguf --host 0.0.0.0 --api-key-file keys --slots 16\n"
+        "  curl http://127.0.0.1:8080/v1/chat/completions \\\n"
+        "       -H 'Content-Type: application/json' \\\n"
+        "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}]}'\n"
         "\n"
-        "doc/server.md tells all of it: endpoints, metrics, systemd, TLS; doc/replicas.md several servers and a proxy\n"
-        "(make install puts them below share/doc/zinc).",
+        "doc/server.md has the details: endpoints, metrics, systemd, TLS; doc/replicas.md shows several servers\n"
+        "behind a proxy (make install puts both below share/doc/zinc).",
     .groups = groups,
     .operands = cli_model_operand,
     .main = serve_main,

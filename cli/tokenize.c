@@ -14,14 +14,14 @@ static const struct opt model_opts[] = {
 };
 static const struct opt tokenize_opts[] = {
     OPT("no-special", 0, OPT_FLAG, &args.no_special, NULL,
-      "the text alone: no begin-of-text token, and control tokens written in it stay text"),
+      "plain text: no begin-of-text token, and control tokens in it are text"),
     OPT("pieces", 0, OPT_FLAG, &args.pieces, NULL, "one token per line: its id and its text as JSON"),
-    OPT("null", '0', OPT_FLAG, &args.null, NULL, "many texts, each ended by a NUL byte; a line of ids for each"),
+    OPT("null", '0', OPT_FLAG, &args.null, NULL, "many texts, each ended by a NUL byte; one line of ids for each"),
     { 0 },
 };
 static const struct opt detokenize_opts[] = {
     OPT("special", 0, OPT_FLAG, &args.show_special, NULL, "print control tokens as text"),
-    OPT("null", '0', OPT_FLAG, &args.null, NULL, "each line of ids is a text, printed with a NUL byte behind it"),
+    OPT("null", '0', OPT_FLAG, &args.null, NULL, "each line of ids is one text, printed with a NUL byte after it"),
     { 0 },
 };
 
@@ -153,10 +153,11 @@ static const struct opt_group detokenize_groups[] = { { "options", model_opts },
 const struct command cmd_tokenize = {
     .name = "tokenize",
     .summary = "text on standard input to token ids",
-    .usage = "-m MODEL.gguf [--no-special] [--pieces] [--null] < TEXT",
-    .about = "Prints the token ids of the text on standard input, on one line.\n"
-             "\n"
-             "  printf 'Hello world' | zinc tokenize -m model.gguf",
+    .usage = "MODEL.gguf [--no-special] [--pieces] [--null] < TEXT",
+    .about =
+        "Prints the token ids of the text on standard input, on one line.\n"
+        "\n"
+        "  printf 'Hello world' | zinc tokenize model.gguf",
     .groups = tokenize_groups,
     .operands = cli_model_operand,
     .main = tokenize_main,
@@ -165,10 +166,11 @@ const struct command cmd_tokenize = {
 const struct command cmd_detokenize = {
     .name = "detokenize",
     .summary = "token ids on standard input to text",
-    .usage = "-m MODEL.gguf [--special] [--null] < IDS",
-    .about = "Prints the text of the token ids on standard input, byte by byte as the vocabulary has it.\n"
-             "\n"
-             "  echo 9906 1917 | zinc detokenize -m model.gguf",
+    .usage = "MODEL.gguf [--special] [--null] < IDS",
+    .about =
+        "Prints the text of the token ids on standard input, byte for byte as the vocabulary has it.\n"
+        "\n"
+        "  echo 9906 1917 | zinc detokenize model.gguf",
     .groups = detokenize_groups,
     .operands = cli_model_operand,
     .main = detokenize_main,

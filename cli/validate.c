@@ -14,14 +14,14 @@ static struct {
 } args = { .tier_a = "cpu", .tier_b = "cpu:exact", .n = 64 };
 
 static const struct opt opts[] = {
-    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier_a, "A", "the tier in question, with words: cpu, cpu:nofuse, ... (default: cpu)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier_a, "A", "the tier to test, also with options: cpu, cpu:nofuse, ... (default: cpu)"),
     OPT_CHECKED(cli_check_tier, "against", 0, OPT_STR, &args.tier_b, "B", "the reference (default: cpu:exact)"),
     OPT("exact-b", 0, OPT_FLAG, &args.exact_b, NULL, "the reference is exact, as in B:exact"),
     OPT("n", 'n', OPT_U32, &args.n, "N", "tokens after the prompt (default: 64)"),
     OPT("prompt", 'p', OPT_STR, &args.prompt, "TEXT", "start from this text"),
     OPT("prompt-tokens", 0, OPT_STR, &args.prompt_tokens, "IDS", "start from these ids (default: 32 fixed ones)"),
     OPT("tol", 0, OPT_F32, &args.tol, "NMSE",
-        "error of the logits that all but one step in 20 may have (default: 1e-2 against an exact tier, else 1e-5)"),
+        "error of the logits that 19 of 20 steps must stay below (default: 1e-2 against an exact tier, otherwise 1e-5)"),
     OPT("keep-going", 0, OPT_FLAG, &args.keep_going, NULL, "do not stop at the first difference"),
     OPT("verbose", 'v', OPT_FLAG, &args.verbose, NULL, "a line for every token"),
     { 0 },
@@ -138,18 +138,19 @@ static const struct opt_group groups[] = { { "comparison", opts }, { "model and 
 
 const struct command cmd_validate = {
     .name = "validate",
-    .summary = "does one tier say what another says, token for token",
-    .usage = "-m MODEL.gguf --tier A --against B [-n 64] [--prompt TEXT | --prompt-tokens IDS]",
+    .summary = "whether one tier gives the same tokens as another",
+    .usage = "MODEL.gguf --tier A --against B [-n 64] [--prompt TEXT | --prompt-tokens IDS]",
     .about =
-        "Evaluates the same tokens on two tiers and compares the logits of every step: the error (NMSE and largest),\n"
-        "the chosen tokens, and the gap between the reference's two best. Where the tiers choose differently but the\n"
-        "gap is within the error that the tolerance allows, the step is a tie, and is reported as one. A step whose\n"
-        "error is up to ten times the tolerance is wide; one step in twenty may be, since the same rounding is a larger\n"
-        "part of logits that lie close together. More of them, a flip, or an error beyond that, and the tiers differ:\n"
-        "the command of the stream whose output differs first is named, and the exit status is 1. The tolerance of 1e-2\n"
-        "leaves room for what int8 activations cost in a deep model; logits of nothing but zeros have an error of 1.\n"
+        "Evaluates the same tokens on two tiers and compares the logits of every step: the error (NMSE and\n"
+        "largest), the chosen tokens, and the gap between the reference's two best. Where the tiers choose\n"
+        "differently but the gap is within the error that the tolerance allows, the step is reported as a tie.\n"
+        "A step whose error is up to ten times the tolerance is called wide; one step in twenty may be wide,\n"
+        "because the same rounding is a larger part of logits that lie close together. With more of them, a\n"
+        "different choice, or a larger error, the tiers differ: the command of the stream whose output differs\n"
+        "first is named, and the exit status is 1. The default tolerance of 1e-2 allows for what int8\n"
+        "activations cost in a deep model; logits that are all zero have an error of 1.\n"
         "\n"
-        "  zinc validate -m model.gguf --tier cpu --against cpu:exact -n 64",
+        "  zinc validate model.gguf --tier cpu --against cpu:exact -n 64",
     .groups = groups,
     .operands = cli_model_operand,
     .main = validate_main,

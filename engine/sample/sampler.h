@@ -49,8 +49,8 @@
     X(dry_base, float, 1.75f, "dry-base", NULL, "DRY: growth of the penalty per repeated token")                       \
     X(dry_allowed_length, int32_t, 2, "dry-allowed-length", NULL, "DRY: repetitions shorter than this are free")       \
     X(dry_last_n, int32_t, 64, "dry-last-n", NULL, "DRY: tokens it looks at; -1: the context")                         \
-    X(min_keep, int32_t, 0, "min-keep", NULL, "the cutting steps leave at least this many candidates")                 \
-    X(seed, uint32_t, SAMPLER_SEED_RANDOM, "seed", NULL, "of the random generator; 4294967295: a new one every run")
+    X(min_keep, int32_t, 0, "min-keep", NULL, "filters keep at least this many candidates")                 \
+    X(seed, uint32_t, SAMPLER_SEED_RANDOM, "seed", NULL, "seed of the random generator; 4294967295: a new one for each run")
 
 enum sampler_param {
 #define X(field, type, def, opt, key, help) SAMPLER_##field,

@@ -22,14 +22,14 @@ grep -q 'more than 62 measurements' "$work/log" || miss "64 measurements and --s
 bench --json >"$work/j.json" && grep -q '"test": "pp16"' "$work/j.json" || miss "--json has no rows"
 # prompts have a share of what products give, never of memory, and nothing has more than all of its roof
 "$zinc" bench -m "$work/m.gguf" --tier cpu -p 64,256 -n 4 -r 1 >"$work/out" 2>"$work/log" || miss "bench with roofs: $(tail -n 1 "$work/log")"
-grep -q '^compute roof: [0-9]* Gop/s' "$work/out" || miss "no compute roof: $(cat "$work/out")"
-[ "$(grep -c '^pp.* Gop/s .* % of the compute roof$' "$work/out")" = 2 ] || miss "prompts without a share: $(grep '^pp' "$work/out")"
-grep -q '^pp.* % of the roof' "$work/out" && miss "prompts have a share of the memory roof: $(grep '^pp' "$work/out")"
-grep -q '^tg.* % of the roof$' "$work/out" || miss "no share of the memory roof: $(grep '^tg' "$work/out")"
-grep -oE '[0-9.]+ % of the compute' "$work/out" | awk '$1 > 100 { exit 1 }' || miss "more than all of the roof: $(grep '^pp' "$work/out")"
+grep -q '^compute  [0-9]* Gop/s' "$work/out" || miss "no compute peak: $(cat "$work/out")"
+[ "$(grep -c '^pp.* Gop/s .* % of compute$' "$work/out")" = 2 ] || miss "prompts without a share: $(grep '^pp' "$work/out")"
+grep -q '^pp.* % of bandwidth' "$work/out" && miss "prompts have a percentage of the bandwidth: $(grep '^pp' "$work/out")"
+grep -q '^tg.* % of bandwidth$' "$work/out" || miss "no percentage of the bandwidth: $(grep '^tg' "$work/out")"
+grep -oE '[0-9.]+ % of compute' "$work/out" | awk '$1 > 100 { exit 1 }' || miss "more than all of the peak: $(grep '^pp' "$work/out")"
 bench --json >"$work/j.json"
 sed -n '/"test": "pp16"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' && miss "--json: a prompt with a share of the memory roof"
-sed -n '/"test": "tg4"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' || miss "--json: no share of the memory roof"
+sed -n '/"test": "tg4"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' || miss "--json: no percentage of the bandwidth"
 # answers at the same time: slots for the most of them, all values of each number, in order of magnitude
 "$zinc" bench -m "$work/m.gguf" --tier cpu --streams 1,5 -p 20 -n 12 -r 2 --json >"$work/j.json" 2>"$work/log" ||
     miss "bench --streams: $(tail -n 1 "$work/log")"

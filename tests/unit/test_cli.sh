@@ -57,6 +57,9 @@ done
 command -v man >/dev/null && man --warnings -l "$work/zinc.1" 2>&1 >/dev/null | grep . && miss "the manual page: see above"
 "$zinc" --help | awk 'length > 80 { exit 1 }' || miss "the overview has lines of more than 80 columns"
 commands=$("$zinc" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+for c in $commands; do
+    "$zinc" "$c" --help | awk 'length > 80 { exit 1 }' || miss "zinc $c --help has lines of more than 80 columns"
+done
 [ "$(wc -w <<<"$commands")" -ge 13 ] || miss "the overview lists too few commands: $commands"
 for c in $commands; do
     grep -q "^\.B zinc $c$" "$work/zinc.1" || miss "the manual page has no synopsis of $c"
@@ -83,7 +86,8 @@ expect 2 'no prompt' "$zinc" run -m "$m"
 expect 2 'more than one prompt' "$zinc" run -m "$m" --prompt x --prompt-tokens 1
 expect 2 'no model' "$zinc" run --prompt x
 expect 2 'unexpected argument' "$zinc" run -m "$m" --prompt x y
-expect 2 "did you mean -m $m" "$zinc" bench "$m"
+expect 2 "did you mean -m $m" "$zinc" ladder "$m"
+prints '^tg1 ' "$zinc" bench "$m" -p 0 -n 1 -r 1 --no-roof
 expect 2 'm named the model already' "$zinc" check -m "$m" "$m"
 expect 2 'needs --chat' "$zinc" run -m "$m" --prompt x --no-think
 expect 2 'choose one of' "$zinc" graph -m "$m" --json --dot
@@ -242,7 +246,32 @@ for shell in zsh fish; do
     done
     grep -q 'at-least' "$work/completion.$shell" || miss "completion $shell has no --at-least"
     ! command -v $shell >/dev/null || $shell -n "$work/completion.$shell" || miss "$shell does not understand its completion"
+    command -v $shell >/dev/null || echo "skipped: 1 cases: no $shell here to complete in"
 done
+[ "$(complete_line completion z)" = zsh ] || miss "completion of completion z: $(complete_line completion z)"
+fish_offers() # TEXT WANTED
+{
+    fish --no-config -c "source $work/completion.fish; complete -C '$1'" 2>&1 | cut -f 1 | grep -qx -e "$2" || miss "fish does not complete '$1' to $2"
+}
+if command -v fish >/dev/null; then
+    fish_offers "zinc ladd" ladder
+    fish_offers "zinc run --prompt-" --prompt-tokens
+    fish_offers "zinc run --kv f" f32
+    fish_offers "zinc chat --tier nu" null
+    fish_offers "zinc help lad" ladder
+    fish_offers "zinc completion z" zsh
+fi
+zsh_offers() # TEXT WANTED
+{
+    zsh -f tests/unit/complete.zsh "$work/zsh" "$1" "$2" 2>"$work/err" || miss "zsh does not complete to $2: $(cat "$work/err")"
+}
+if command -v zsh >/dev/null; then
+    mkdir "$work/zsh" && cp "$work/completion.zsh" "$work/zsh/_zinc"
+    zsh_offers "zinc ladd" "er"
+    zsh_offers "zinc run --prompt-" "--prompt-tokens"
+    zsh_offers "zinc chat --tier nu" "null"
+    zsh_offers "zinc completion z" "completion zsh"
+fi
 [ "$("$zinc" run -q -m "$m" --prompt-tokens 1,2,3 -n 2 $null 2>&1 >/dev/null | wc -c)" -eq 0 ] || miss "-q is not quiet"
 "$zinc" graph -m "$m" --save "$work/s" >"$work/plan" 2>&1 && grep -q '^weights' "$work/plan" || miss "graph --save"
 same "$zinc" run -m "$m" --stream "$work/s" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
