@@ -163,10 +163,10 @@ static int check_engine(const struct engine_info *in)
 {
     struct err e = { 0 };
     if (!in->pooling)
-        err_set(&e, -ENOTSUP, "%s: its file has no '%s.pooling_type': it is made for writing text (--pooling last makes vectors all "
+        err_set(&e, -ENOTSUP, "%s is not an embedding model: its file has no '%s.pooling_type' (--pooling last makes embeddings all "
                 "the same)", in->label, in->family);
     else if (args.query && strcmp(in->pooling, "rank") != 0)
-        err_set(&e, -ENOTSUP, "--query: %s makes vectors (pooling %s), expected a model that ranks (pooling rank)", in->label,
+        err_set(&e, -ENOTSUP, "--query: %s makes embeddings (pooling_type %s), expected a reranking model (pooling_type rank)", in->label,
                 in->pooling);
     else if (args.dimensions > in->n_vector)
         err_set(&e, -EINVAL, "--dimensions %u: the vectors of %s have %u", args.dimensions, in->label, in->n_vector);

@@ -203,8 +203,8 @@ static int choose_pooling(struct engine *eng, const char *wanted, struct err *e)
         return err_set(e, -EINVAL, "engine: '%s' is no way to pool (auto, mean, cls, last, rank)", wanted);
     if (p == POOLING_RANK && !m->cls)
         return err_set(e, -ENOTSUP, "engine: %s: cannot rank: expected pooling_type rank and a tensor cls.output.weight, found %s "
-                       "(take a conversion that was made for ranking)", eng->label,
-                       m->pooling == POOLING_RANK ? "no such tensor" : "a model that is not made for it");
+                       "(take a GGUF file that was converted for reranking)", eng->label,
+                       m->pooling == POOLING_RANK ? "no such tensor" : "no pooling_type rank");
     eng->pooling = p;
     eng->info.pooling = pooling_name(p);
     eng->info.n_vector = p == POOLING_NONE ? 0 : p == POOLING_RANK ? m->n_labels : m->n_embd;
@@ -406,7 +406,7 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
     if ((rc = choose_pooling(eng, o->pooling, e)))
         return rc;
     if (!o->pooling && eng->info.made_for)
-        log_warn(ENGINE, "%s: pooling_type %s: made for vectors of whole texts (zinc embed, zinc serve), not for writing",
+        log_warn(ENGINE, "%s: pooling_type %s: an embedding model (zinc embed, zinc serve), not made to generate text",
                  eng->label, eng->info.made_for);
     rc = start_on_tier(eng, o, &sp, e);
     while (rc == -ENOMEM && may_halve(eng, o)) {

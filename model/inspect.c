@@ -224,11 +224,11 @@ static void print_shapes(FILE *f, const struct summary *s)
     print_bytes(f, s->kv_bytes);
     fputs(" a token at f16\n", f);
     if (m->pooling == POOLING_RANK) {
-        label(f, "made for");
+        label(f, "purpose");
         fprintf(f, "ranking documents (pooling_type rank)%s\n", m->cls ? "" : "; but there is no tensor cls.output.weight");
     } else if (m->pooling != POOLING_NONE) {
-        label(f, "made for");
-        fprintf(f, "vectors of texts (pooling_type %s)\n", model_pooling_name(m->pooling));
+        label(f, "purpose");
+        fprintf(f, "embeddings (pooling_type %s)\n", model_pooling_name(m->pooling));
     }
 }
 

@@ -216,13 +216,15 @@ static int check_model(const struct api_exchange *x, bool ranks, struct api_prob
     const struct engine_info *in = engine_info(x->api->o.eng);
     bool is_ranker = in->pooling && strcmp(in->pooling, "rank") == 0;
     if (!in->pooling)
-        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' is made for writing text: its file has no pooling_type%s", x->api->name,
-                          ranks ? ", which for ranking is rank" : " (--pooling last makes vectors all the same)");
+        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' is not %s: its file has no pooling_type%s", x->api->name,
+                          ranks ? "a reranking model" : "an embedding model",
+                          ranks ? "" : " (--pooling last serves its embeddings all the same)");
     if (ranks && !is_ranker)
-        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' makes vectors (pooling %s) and does not rank: see /v1/embeddings",
+        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' makes embeddings (pooling_type %s) and does not rank: see /v1/embeddings",
                           x->api->name, in->pooling);
     if (!ranks && is_ranker)
-        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' ranks (pooling rank) and makes no vectors: see /v1/rerank", x->api->name);
+        return api_refuse(p, 400, "unsupported", NULL, "'%.100s' ranks (pooling_type rank) and makes no embeddings: see /v1/rerank",
+                          x->api->name);
     return 0;
 }
 

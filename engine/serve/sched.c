@@ -695,11 +695,11 @@ int sched_check(const struct sched *s, const struct sched_request *r, struct err
     const struct engine_info *in = &s->eng->info;
     CHECK(r->n_logprobs <= SCHED_MAX_LOGPROBS);
     if (!r->pool && in->pooling)
-        return err_set(e, -ENOTSUP, "this server makes vectors of texts (pooling %s) and writes none: %s", in->pooling,
-                       strcmp(in->pooling, "rank") == 0 ? "see /v1/rerank" : "see /v1/embeddings");
+        return err_set(e, -ENOTSUP, "'%s' does not generate text here, it %s", in->label,
+                       strcmp(in->pooling, "rank") == 0 ? "ranks documents: see /v1/rerank" : "makes embeddings: see /v1/embeddings");
     if (r->pool && !in->pooling)
-        return err_set(e, -ENOTSUP, "'%s' is made for writing text: its file has no pooling_type (--pooling last makes vectors "
-                       "all the same)", in->label);
+        return err_set(e, -ENOTSUP, "'%s' is not an embedding model: its file has no pooling_type (--pooling last serves its "
+                       "embeddings all the same)", in->label);
     if (!r->n_prompt)
         return err_set(e, -EINVAL, "the prompt has no tokens");
     if (r->n_prompt > in->n_ctx)

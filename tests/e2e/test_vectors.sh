@@ -87,8 +87,8 @@ paste -d ' ' "$work/cli.v" "$work/http.v" | awk '{ d = $1 - $2; if (d * d > 1e-1
 serve_end rerank "$pid"
 
 # ---- what a file says, and what it does not ----
-"$zinc" inspect "$work/embed-F32.gguf" | grep -q '^made for .*vectors.*last' || miss "inspect does not say what the file is made for"
-"$zinc" inspect "$work/rerank-F32.gguf" --json | grep -q '"pooling": "rank"' || miss "inspect --json does not say what the file is made for"
+"$zinc" inspect "$work/embed-F32.gguf" | grep -q '^purpose .*embeddings.*last' || miss "inspect does not say the purpose of the file"
+"$zinc" inspect "$work/rerank-F32.gguf" --json | grep -q '"pooling": "rank"' || miss "inspect --json does not say the purpose of the file"
 make_model qwen3 F32 "$work/plain.gguf"
 "$zinc" embed -m "$work/plain.gguf" --tokens 1,2 -q >"$work/out" 2>&1 && miss "a model for text makes vectors unasked"
 grep -q "no 'qwen3.pooling_type'" "$work/out" || miss "a model for text: $(cat "$work/out")"
