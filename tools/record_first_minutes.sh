@@ -63,7 +63,7 @@ await "$shell" 0
     shown
 
     begin
-    type_line "$shell" 'zinc check -m models/zinc-demo.gguf'
+    type_line "$shell" 'zinc check models/zinc-demo.gguf'
     section 'Does it run here' '`zinc check` looks at the machine, at every tier, and tries the model.'
     shown
 
@@ -91,7 +91,7 @@ await "$shell" 0
     shown
 
     begin
-    type_line "$shell" 'zinc bench -m models/zinc-demo.gguf -p 0 -n 32'
+    type_line "$shell" 'zinc bench models/zinc-demo.gguf -p 0 -n 32'
     section 'How fast' 'Tokens per second, and for generation the percentage of the memory bandwidth that was measured beside it.'
     shown
 } >"$work/page.md"
