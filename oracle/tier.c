@@ -361,7 +361,8 @@ static int cpu_prepare(struct tier *t, const struct stream *s, enum plan_kind k,
         rc = trace ? 0 : err_set(e, -ENOMEM, "cpu: trace of %u commands", s->h.n_cmds);
     }
     if (!rc) {
-        memcpy(p->consts, s->consts, s->h.const_bytes);
+        if (s->h.const_bytes)
+            memcpy(p->consts, s->consts, s->h.const_bytes);
         rc = prepare_cmds(c, p, e);
     }
     if (rc) {

@@ -162,7 +162,8 @@ static int lockstep_prepare(struct tier *t, const struct stream *s, enum plan_ki
     }
     if (!rc) {
         uint64_t counters = p->r.pass[0].d->counters_bytes;
-        memcpy(p->consts, s->consts, s->h.const_bytes);
+        if (s->h.const_bytes)
+            memcpy(p->consts, s->consts, s->h.const_bytes);
         memset(p->work + counters, 0xff, p->r.work_bytes - counters);
     }
     for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)

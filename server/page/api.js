@@ -92,7 +92,8 @@ async function* events(response) {
   }
 }
 
-// Streams one answer. take({ content, reasoning, usage, timings, finish }) is called for what comes, in any mixture.
+// Streams one answer. take({ content, reasoning, calls, progress, usage, timings, finish }) is called for what comes, in any
+// mixture.
 async function streamChat(body, signal, take) {
   const r = await request('v1/chat/completions', { body, signal });
   let finished = false;
@@ -105,8 +106,9 @@ async function streamChat(body, signal, take) {
       const choice = c.choices?.[0];
       const d = choice?.delta ?? {};
       if (choice?.finish_reason) finished = true;
-      take({ content: d.content ?? '', reasoning: d.reasoning_content ?? d.reasoning ?? '', usage: c.usage,
-        timings: c.timings, finish: choice?.finish_reason });
+      take({ content: d.content ?? '', reasoning: d.reasoning_content ?? d.reasoning ?? '',
+        calls: d.tool_calls ?? [], progress: c.prompt_progress, usage: c.usage, timings: c.timings,
+        finish: choice?.finish_reason });
     }
   } catch (e) {
     if (e.name === 'AbortError' || e instanceof ApiError) throw e;

@@ -13,7 +13,7 @@ const others = typeof BroadcastChannel === 'function' ? new BroadcastChannel('zi
 const tellOthers = id => others?.postMessage(id);
 
 function blankChat() {
-  return { id: newId(), title: '', named: false, created: Date.now(), updated: 0, system: '', messages: [] };
+  return { id: newId(), title: '', named: false, created: Date.now(), updated: 0, system: '', functions: '', messages: [] };
 }
 
 async function saveChat(chat, quietly) {
@@ -56,14 +56,15 @@ function showTitle() {
 }
 
 function showMessages() {
-  app.views = app.chat.messages.map(newView);
+  app.views = app.chat.messages.filter(m => m.role !== 'tool').map(newView);
   byId('messages').replaceChildren(...app.views.map(v => v.node));
   showState();
   keepEnd();
 }
 
 function newView(message) {
-  return new MessageView(message, { edit: editMessage, again: answerAgain, remove: removeMessage });
+  return new MessageView(message, { edit: editMessage, again: answerAgain, remove: removeMessage, turn: turnTo,
+    results: m => callResults(app.chat.messages, m), result: addResult });
 }
 
 function showState() {
@@ -104,14 +105,15 @@ function onScroll() {
 
 // ---- changing it ----
 
-function send(text) {
+// more: what the message has beside its role, text and files.
+function send(text, files = [], more = {}) {
   const chat = app.chat;
   text = text.trim();
-  if (!text || app.runs.has(chat.id)) return;
+  if (!(text || files.length) || app.runs.has(chat.id)) return;
   draft('');
   const first = !chat.messages.length;
-  if (!chat.named && first) chat.title = text.replace(/\s+/g, ' ').slice(0, 60);
-  addMessage(chat, { role: 'user', content: text });
+  if (!chat.named && first) chat.title = (text || files[0].name).replace(/\s+/g, ' ').slice(0, 60);
+  addMessage(chat, { role: 'user', content: text, files, ...more });
   app.stuck = true;
   if (first) {
     history.replaceState(null, '', '#/' + chat.id);
@@ -131,9 +133,10 @@ function addMessage(chat, message) {
 
 // Removes messages; what was there comes back by Undo.
 function cut(line, from, n = Infinity) {
-  const chat = app.chat, before = chat.messages.slice();
+  const chat = app.chat, before = structuredClone(chat.messages);
   stop(chat.id);
-  chat.messages.splice(from, n);
+  if (n === Infinity || !dropVersion(chat.messages, from)) chat.messages.splice(from, n);
+  for (const m of before) if (m.state === 'streaming') m.state = 'stopped';
   showMessages();
   saveChat(chat);
   if (line) toast(line, 'Undo', () => {
@@ -146,24 +149,57 @@ function cut(line, from, n = Infinity) {
 
 function removeMessage(view) {
   const { messages } = app.chat, i = messages.indexOf(view.message);
-  const pair = view.message.role === 'user' && messages[i + 1]?.role === 'assistant';
-  cut('Message deleted', i, pair ? 2 : 1);
+  let n = 1;
+  while (messages[i + n] && (messages[i + n].role === 'tool' || (view.message.role === 'user' && messages[i + n].role !== 'user'))) n++;
+  cut(view.message.versions ? 'This version was deleted' : 'Message deleted', i, n);
+  byId('input').focus();
+}
+
+// Another branch of the conversation is shown.
+function turnTo(view, which) {
+  const { messages } = app.chat, i = messages.indexOf(view.message);
+  if (i < 0 || app.runs.has(app.chat.id)) return;
+  showVersion(messages, i, which);
+  showMessages();
+  saveChat(app.chat);
+  const now = app.views.find(v => v.message === messages[i]);
+  now?.focusVersions();
+  say('Version ' + (which + 1) + ' of ' + versionsOf(messages[i]).length);
+}
+
+// What a call resulted in; when no other result is missing, the model goes on.
+function addResult(message, call, text) {
+  const { messages } = app.chat, at = messages.indexOf(message);
+  if (at < 0 || app.runs.has(app.chat.id)) return;
+  const results = callResults(messages, message);
+  messages.splice(at + 1 + results.size, 0, { role: 'tool', call: call.id, name: call.name, content: text });
+  app.views.find(v => v.message === message)?.update();
+  saveChat(app.chat);
+  app.stuck = true;
+  if (results.size + 1 >= message.calls.length) answer(app.chat);
   byId('input').focus();
 }
 
 function answerAgain(view) {
   const { messages } = app.chat, i = messages.indexOf(view.message);
   if (i < 0 || i + 1 < messages.length) return;
-  cut(view.message.content ? 'The earlier answer was replaced' : null, i);
+  stop(app.chat.id);
+  const m = view.message, kept = m.content || m.reasoning || m.calls?.length;
+  const more = kept ? setAside(messages, i) : m.versions ? { versions: m.versions, version: m.version } : {};
+  messages.splice(i);
+  showMessages();
   app.stuck = true;
-  answer(app.chat);
+  answer(app.chat, more);
 }
 
 function editMessage(view) {
   view.edit(text => {
     const { messages } = app.chat, i = messages.indexOf(view.message);
-    cut(messages.length > i + 2 ? 'The messages after it were removed' : null, i);
-    send(text);
+    if (i < 0) return;
+    stop(app.chat.id);
+    const more = setAside(messages, i);
+    showMessages();
+    send(text, view.message.files, more);
     byId('input').focus();
   });
 }
@@ -174,18 +210,26 @@ function editMessage(view) {
 function requestMessages(chat) {
   const list = chat.system.trim() ? [{ role: 'system', content: chat.system }] : [];
   for (const m of chat.messages) {
-    const last = list[list.length - 1];
-    if (!m.content) continue;
-    if (last?.role === m.role) last.content += '\n\n' + m.content;
-    else list.push({ role: m.role, content: m.content });
+    const last = list[list.length - 1], content = wholeText(m);
+    if (m.role === 'tool') {
+      list.push({ role: 'tool', tool_call_id: m.call, name: m.name, content });
+    } else if (m.calls?.length && callResults(chat.messages, m).size) {   // a call that nobody answered was not made
+      const results = callResults(chat.messages, m), calls = m.calls.filter(c => results.has(c.id));
+      list.push({ role: m.role, content, tool_calls: calls.map(c => ({ id: c.id, type: 'function',
+        function: { name: c.name, arguments: c.args } })) });
+    } else if (content) {
+      if (last?.role === m.role && !last.tool_calls) last.content += '\n\n' + content;
+      else list.push({ role: m.role, content });
+    }
   }
   return list;
 }
 
-async function answer(chat) {
-  const body = { model: app.model?.id ?? 'default', messages: requestMessages(chat), stream: true,
+// more: what the answer's message has beside what every answer has.
+async function answer(chat, more = {}) {
+  const body = { model: app.model?.id ?? 'default', messages: requestMessages(chat), stream: true, return_progress: true,
     stream_options: { include_usage: true }, ...settings.fields() };
-  const message = { role: 'assistant', content: '', reasoning: '', thought: 0, state: 'streaming', stats: {} };
+  const message = { role: 'assistant', content: '', reasoning: '', thought: 0, state: 'streaming', stats: {}, ...more };
   const run = { chat, message, abort: new AbortController(), begun: performance.now(), first: 0, pieces: 0,
     finish: '' };
   app.runs.set(chat.id, run);
@@ -200,6 +244,8 @@ async function answer(chat) {
   }, 250);
   const keeper = setInterval(() => saveChat(chat, true), 1000);
   try {
+    const tools = parseFunctions(chat.functions);
+    if (tools) body.tools = tools;
     await streamChat(body, run.abort.signal, piece => take(run, piece));
     message.state = run.finish === 'length' ? 'length' : 'done';
     hideNotice();
@@ -209,6 +255,7 @@ async function answer(chat) {
   clearInterval(clock);
   clearInterval(keeper);
   delete message.waited;
+  delete message.progress;
   if (app.runs.get(chat.id) === run) app.runs.delete(chat.id);
   run.over = true;
   paint(run);
@@ -231,9 +278,11 @@ function fail(run, e) {
   if (e.kind === 'offline') watchServer();
 }
 
-function take(run, { content, reasoning, usage, timings, finish }) {
+function take(run, { content, reasoning, calls, progress, usage, timings, finish }) {
   const { message } = run, now = performance.now();
-  if (content || reasoning) {
+  if (progress?.total > 0) message.progress = { done: progress.processed, total: progress.total };
+  if (calls.length) takeCalls(message, calls);
+  if (content || reasoning || calls.length) {
     if (!run.first) {
       run.first = now;
       message.stats.first = now - run.begun;
@@ -341,6 +390,7 @@ async function start() {
   const kept = await store.open();
   if (!kept) toast('This browser keeps nothing: conversations end with the page.');
   await recover();
+  setUpAttach();
   await openChat(location.hash.slice(2), true);
   loadChats();
   loadModel();

@@ -16,7 +16,7 @@ async function loadChats() {
   let heads;
   if (query) {
     const has = s => s?.toLowerCase().includes(query);
-    const found = (await store.all()).filter(c => has(c.title) || c.messages.some(m => has(m.content)));
+    const found = (await store.all()).filter(c => has(c.title) || [...everyMessage(c.messages)].some(m => has(m.content)));
     heads = found.map(store.head).sort((a, b) => b.updated - a.updated);
   } else {
     heads = await store.heads();

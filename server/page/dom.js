@@ -78,6 +78,7 @@ function toast(line, action, onclick) {
 }
 
 const count = n => n.toLocaleString('en');
+const bytes = n => n < 1000 ? words(n, 'byte') : n < 1e6 ? (n / 1000).toFixed(n < 1e4 ? 1 : 0) + ' kB' : (n / 1e6).toFixed(1) + ' MB';
 const seconds = ms => ms < 995 ? Math.round(ms) + ' ms'
   : ms < 9950 ? (ms / 1000).toFixed(1) + ' s'
   : ms < 59500 ? Math.round(ms / 1000) + ' s'

@@ -18,12 +18,12 @@ function recall(step) {
 function sendInput() {
   const input = byId('input');
   app.sendWhenReady = !app.ready && input.value.trim() !== '';
-  if (!app.ready || app.runs.has(app.chat.id) || !input.value.trim()) return;
+  if (!app.ready || app.runs.has(app.chat.id) || !(input.value.trim() || attached.length)) return;
   const text = input.value;
   input.value = '';
   app.recalled = null;
   grow(input);
-  send(text);
+  send(text, takeAttached());
 }
 
 function onInputKey(e) {
@@ -102,6 +102,11 @@ function setUpKeys() {
   byId('scroll').addEventListener('scroll', onScroll, { passive: true });
   byId('system').oninput = e => {
     app.chat.system = e.target.value;
+    if (app.chat.messages.length) saveChat(app.chat, true);
+  };
+  byId('functions').oninput = e => {
+    app.chat.functions = e.target.value;
+    checkFunctions();
     if (app.chat.messages.length) saveChat(app.chat, true);
   };
   addEventListener('keydown', onKey);

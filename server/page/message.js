@@ -6,7 +6,7 @@ const OUTCOME = {
   length: 'Cut off at the limit of tokens',
 };
 
-// on: { copy, edit, again, remove, key }, what the buttons do.
+// on: { edit, again, remove, turn, result }, what the buttons do, and results(message), the results of its calls by id.
 class MessageView {
   constructor(message, on) {
     this.message = message;
@@ -17,10 +17,12 @@ class MessageView {
 
   user() {
     this.body = el('div', { class: 'body' });
-    this.tools = el('div', { class: 'tools' }, copyButton(() => this.message.content),
+    this.files = el('div', { class: 'files' });
+    this.tools = el('div', { class: 'tools' }, this.versionTools(), copyButton(() => this.message.content),
       tool('edit', 'Edit and send again', () => this.on.edit(this)),
       tool('delete', 'Delete with its answer', () => this.on.remove(this)));
-    return el('article', { class: 'message user', 'aria-label': 'You' }, this.body, this.tools);
+    this.files.append(...(this.message.files ?? []).map(fileView));
+    return el('article', { class: 'message user', 'aria-label': 'You' }, this.files, this.body, this.tools);
   }
 
   assistant() {
@@ -29,24 +31,51 @@ class MessageView {
     this.thinking = el('details', { class: 'thinking', ontoggle: () => this.showThought() },
       el('summary', null, icon('fold'), this.thoughtTime), this.thought);
     this.body = el('div', { class: 'body md' });
-    this.waiting = el('p', { class: 'waiting' }, el('i'), el('span'));
+    this.meter = el('progress', { 'aria-label': 'Prompt read', hidden: true });
+    this.waiting = el('p', { class: 'waiting' }, el('i'), this.meter, el('span'));
+    this.calls = el('div', { class: 'calls' });
+    this.callViews = [];
     this.outcome = el('p', { class: 'outcome' });
     this.error = el('div', { class: 'error', role: 'alert', hidden: true });
     this.stats = el('span', { class: 'stats' });
     this.again = tool('again', 'Answer again', () => this.on.again(this));
     this.copy = copyButton(() => this.message.content);
-    this.tools = el('div', { class: 'tools' }, this.copy, this.again,
+    this.tools = el('div', { class: 'tools' }, this.versionTools(), this.copy, this.again,
       tool('delete', 'Delete', () => this.on.remove(this)), this.stats);
     this.markdown = new Markdown(this.body);
     this.thoughtMarkdown = new Markdown(this.thought);
-    return el('article', { class: 'message assistant', 'aria-label': 'Answer' }, this.thinking, this.body,
+    return el('article', { class: 'message assistant', 'aria-label': 'Answer' }, this.thinking, this.body, this.calls,
       this.waiting, this.outcome, this.error, this.tools);
+  }
+
+  // Which branch is shown, and the way to the others.
+  versionTools() {
+    this.earlier = tool('back', 'Earlier version', () => this.on.turn(this, this.message.version - 1));
+    this.later = tool('fold', 'Later version', () => this.on.turn(this, this.message.version + 1));
+    this.which = el('span');
+    this.versions = el('span', { class: 'versions', role: 'group', 'aria-label': 'Versions' }, this.earlier, this.which, this.later);
+    return this.versions;
+  }
+
+  showVersions() {
+    const { versions, version } = this.message;
+    this.versions.hidden = !versions;
+    if (!versions) return;
+    this.which.textContent = (version + 1) + '/' + versions.length;
+    this.earlier.disabled = version === 0;
+    this.later.disabled = version === versions.length - 1;
+  }
+
+  focusVersions() {
+    (this.earlier.disabled ? this.later : this.earlier).focus();
   }
 
   update() {
     const m = this.message;
+    this.showVersions();
     if (m.role === 'user') {
       this.body.textContent = m.content;
+      this.body.hidden = !m.content;
       return;
     }
     const live = m.state === 'streaming';
@@ -55,14 +84,38 @@ class MessageView {
     this.thinking.hidden = !m.reasoning;
     this.thoughtTime.textContent = (live && !m.content ? 'Thinking ' : 'Thought for ') + seconds(m.thought);
     this.showThought();
-    this.waiting.hidden = !live || Boolean(m.content);
-    this.waiting.lastChild.textContent = m.reasoning ? '' : m.waited > 1500 ? 'Reading, ' + seconds(m.waited) : '';
+    this.waiting.hidden = !live || Boolean(m.content || m.calls?.length);
+    this.showWaiting(m);
+    this.showCalls(m, live);
     this.outcome.hidden = !OUTCOME[m.state];
     this.outcome.textContent = OUTCOME[m.state] ?? '';
     this.tools.classList.toggle('live', live);
     this.copy.hidden = !m.content;
     this.showStats(live);
     if (m.error !== this.shownError) this.showError(m.error);
+  }
+
+  // The prompt is being read: how far it is, where the server says so.
+  showWaiting(m) {
+    const p = m.reasoning ? null : m.progress, text = this.waiting.lastChild;
+    this.meter.hidden = !p;
+    if (p) {
+      this.meter.max = p.total;
+      this.meter.value = p.done;
+      text.textContent = count(p.done) + ' of ' + words(p.total, 'token') + ' read, ' + seconds(m.waited ?? 0);
+    } else {
+      text.textContent = m.reasoning ? '' : m.waited > 1500 ? 'Reading, ' + seconds(m.waited) : '';
+    }
+  }
+
+  showCalls(m, live) {
+    const calls = m.calls ?? [], results = calls.length ? this.on.results(m) : null;
+    while (this.callViews.length < calls.length) {
+      const call = calls[this.callViews.length], view = new CallView(call, text => this.on.result(m, call, text));
+      this.callViews.push(view);
+      this.calls.append(view.node);
+    }
+    this.callViews.forEach((v, i) => v.update(results.get(calls[i].id), !live && m.state === 'done'));
   }
 
   showThought() {

@@ -111,7 +111,21 @@ function saveKey(key) {
   loadModel();
 }
 
+// The field says what is wrong with what stands in it.
+function checkFunctions() {
+  let wrong = '';
+  try {
+    parseFunctions(byId('functions').value);
+  } catch (e) {
+    wrong = e.message;
+  }
+  byId('functions').setCustomValidity(wrong);
+  byId('functions').title = wrong;
+}
+
 function openSettings() {
   byId('system').value = app.chat.system;
+  byId('functions').value = app.chat.functions ?? '';
+  checkFunctions();
   byId('settings').showModal();
 }

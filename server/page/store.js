@@ -1,8 +1,10 @@
 'use strict';
 // store.js: conversations in the browser's database. `heads` holds what the list shows, `chats` all of it.
 //
-// A chat: { id, title, named, created, updated, system, messages }. A message: { role, content } and, of the assistant,
-// { reasoning, thought (ms), state: done|length|stopped|error|streaming, error: { kind, message, detail }, stats }.
+// A chat: { id, title, named, created, updated, system, functions, messages }. A message: { role, content } and, of the user,
+// { files } (attach.js), of a tool { call, name }, of the assistant { reasoning, thought (ms), calls (calls.js),
+// state: done|length|stopped|error|streaming, error: { kind, message, detail }, stats }; where a conversation has branches,
+// { versions, version } (versions.js).
 
 const store = {
   db: null,
@@ -118,13 +120,28 @@ function importChats(text) {
   const time = t => Number.isFinite(t) ? t : Date.now();
   return file.chats.filter(c => Array.isArray(c?.messages)).map(c => ({
     id: newId(), title: string(c.title).slice(0, 200) || 'Imported', named: c.named === true,
-    created: time(c.created), updated: time(c.updated), system: string(c.system),
-    messages: c.messages.filter(m => m?.role === 'user' || m?.role === 'assistant').map(m => m.role === 'user'
-      ? { role: 'user', content: string(m.content) }
-      : { role: 'assistant', content: string(m.content), reasoning: string(m.reasoning),
-          thought: Number(m.thought) || 0, stats: importStats(m.stats),
-          state: m.state === 'length' || m.state === 'stopped' ? m.state : 'done' }),
+    created: time(c.created), updated: time(c.updated), system: string(c.system), functions: string(c.functions),
+    messages: importMessages(c.messages, 0),
   }));
+}
+
+const ROLES = ['user', 'assistant', 'tool'], DEEPEST = 64;   // branches in branches
+
+function importMessages(list, depth) {
+  const string = s => typeof s === 'string' ? s : '', array = a => Array.isArray(a) ? a : [];
+  return list.filter(m => ROLES.includes(m?.role)).map(m => {
+    const one = { role: m.role, content: string(m.content) };
+    if (m.role === 'user') one.files = array(m.files).map(f => ({ name: string(f?.name) || 'text', text: string(f?.text) }));
+    if (m.role === 'tool') Object.assign(one, { call: string(m.call), name: string(m.name) });
+    if (m.role === 'assistant') Object.assign(one, { reasoning: string(m.reasoning), thought: Number(m.thought) || 0,
+      stats: importStats(m.stats), state: m.state === 'length' || m.state === 'stopped' ? m.state : 'done',
+      calls: array(m.calls).map(c => ({ id: string(c?.id), name: string(c?.name), args: string(c?.args) })) });
+    const versions = depth < DEEPEST && array(m.versions).length > 1
+      ? m.versions.map((b, i) => i === m.version || !Array.isArray(b) ? null : importMessages(b, depth + 1)) : [];
+    if (versions.length && versions.every((b, i) => i === m.version ? b === null : b?.length))
+      Object.assign(one, { versions, version: m.version });
+    return one;
+  });
 }
 
 function importStats(stats) {

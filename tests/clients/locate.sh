@@ -7,6 +7,7 @@ client_version()
     case $1 in
     openai) echo 6.49.0 ;;
     playwright-core) echo 1.65.1 ;;
+    html-validate) echo 10.17.0 ;;
     esac
 }
 
@@ -28,7 +29,8 @@ client_locate()
     echo "  installing $package@$version into $dir"
     # --no-save keeps no list, and npm would remove what it does not know of: every package is named
     if ! timeout 300 npm install --prefix "$dir" --no-audit --no-fund --ignore-scripts --no-save \
-        "openai@$(client_version openai)" "playwright-core@$(client_version playwright-core)" >"$dir/install.log" 2>&1; then
+        "openai@$(client_version openai)" "playwright-core@$(client_version playwright-core)" \
+        "html-validate@$(client_version html-validate)" >"$dir/install.log" 2>&1; then
         client_missing="npm cannot install $package: $(grep -m 1 -E 'code|ERR' "$dir/install.log")"
         return 1
     fi

@@ -52,7 +52,8 @@ const xss = `<script>window.pwned = 1</script> <img src=x onerror="window.pwned=
 |---|---|
 | <iframe src="javascript:window.pwned=1"> | c |`;
 
-// Each gives { reasoning, text, pause (ms per piece), status, retryAfter, breakAfter (pieces), error, finish }.
+// Each gives { reasoning, text, pause (ms per piece), status, retryAfter, breakAfter (pieces), error, finish, calls: [{ name,
+// args }], read: [tokens read so far, of 60000, each when `state.next` allows it] }.
 const scripts = {
   article: () => ({ text: article }),
   think: () => ({ reasoning: 'The user wants a sum.\n\n12 + 30 is 42, so:', text: 'It is **42**.', pause: 30 }),
@@ -69,11 +70,14 @@ const scripts = {
   fail: () => ({ status: 500, error: 'something went wrong' }),
   limit: () => ({ text: 'as far as it goes', finish: 'length' }),
   empty: () => ({ text: '' }),
+  read: () => ({ text: 'All of it.', read: [512, 30000, 59000] }),
+  weather: () => ({ text: '', finish: 'tool_calls', calls: [{ name: 'weather', args: '{"city":"Ghent","days":2}' },
+    { name: 'clock', args: '{"<b>zone</b>":"x"}' }] }),
 };
 
 // state: { key, requests: [body], aborted } is shared with the test.
 export function mockServer({ page, key = '', port = 0 } = {}) {
-  const state = { key, requests: [], aborted: 0, seen: new Map() };
+  const state = { key, requests: [], aborted: 0, seen: new Map(), next: null };
   const html = () => page ? readFileSync(page) : execFileSync('tools/gen/inline_page.sh', ['server/page/index.html']);
 
   function fail(res, status, { error, code = null, param = null, retryAfter }) {
@@ -84,7 +88,9 @@ export function mockServer({ page, key = '', port = 0 } = {}) {
 
   async function chat(req, res, body) {
     state.requests.push(body);
-    const said = (body.messages.findLast(m => m.role === 'user')?.content ?? '').split('\n\n').at(-1), word = said.split(/\s/)[0];
+    const newest = body.messages.at(-1);
+    const said = newest.role === 'tool' ? 'results of ' + body.messages.filter(m => m.role === 'tool').map(m => m.name + ': ' + m.content).join(', ')
+      : (body.messages.findLast(m => m.role === 'user')?.content ?? '').split('\n\n').at(-1), word = said.split(/\s/)[0];
     const n = (state.seen.get(said) ?? 0) + 1;
     state.seen.set(said, n);
     const s = scripts[word]?.(n) ?? { text: `You said: ${said} (${n})` };
@@ -112,12 +118,21 @@ export function mockServer({ page, key = '', port = 0 } = {}) {
       }
     };
     await delta({ role: 'assistant', content: '' });
+    for (const processed of body.return_progress ? s.read ?? [] : []) {
+      await event({ choices: [{ index: 0, delta: {}, finish_reason: null }],
+        prompt_progress: { total: 60000, cache: 512, processed, time_ms: Date.now() - begun } });
+      await new Promise(r => { state.next = r; });
+    }
     if (body.enable_thinking !== false) await say('reasoning_content', s.reasoning ?? '');
     await say('content', s.text);
     if (s.breakAfter) {
       if (s.error) await write(`data: ${JSON.stringify({ error: { message: s.error } })}\n\n`);
       await sleep(1500);  // what was sent arrives before the break
       return s.error ? res.end() : res.destroy();
+    }
+    for (const [index, { name, args }] of (s.calls ?? []).entries()) {
+      await delta({ tool_calls: [{ index, id: 'call_' + index, type: 'function', function: { name, arguments: '' } }] });
+      for (const piece of args.match(/.{1,5}/gs)) await delta({ tool_calls: [{ index, function: { arguments: piece } }] });
     }
     if (gone) return;
     await delta({}, s.finish ?? 'stop');

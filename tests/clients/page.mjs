@@ -166,10 +166,89 @@ await test('answers again, edits, deletes', async (chat, page) => {
   await until('one pair', async () => await chat.answers.count() === 1 && await page.locator('.message.user').count() === 1);
   await chat.idle();
   check((await page.locator('.message.user .body').innerText()) === 'edited question', 'not edited');
-  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.getByRole('button', { name: 'Earlier version' }).first().click();
   await until('all four again', async () => await page.locator('.message').count() === 4);
-  await chat.button(page.locator('.message.user').first(), 'Delete with its answer');
+  await chat.button(page.locator('.message.user').last(), 'Delete with its answer');
   await until('two left', async () => await page.locator('.message').count() === 2);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await until('all four once more', async () => await page.locator('.message').count() === 4);
+}, any);
+
+await test('branches of a conversation are kept', async (chat, page) => {
+  const users = page.locator('.message.user'), shown = async () => (await page.locator('.versions:visible').allInnerTexts()).join();
+  const turn = (scope, name) => scope.getByRole('button', { name, exact: true }).click();
+  const edit = async (n, text) => {
+    await chat.button(users.nth(n), 'Edit and send again');
+    const field = page.getByRole('textbox', { name: 'Edit the message' });
+    await field.fill(text);
+    await field.press('Enter');
+    await until('the edited message', async () => await users.nth(n).locator('.body').innerText() === text);
+    await until('its answer', async () => await users.count() === n + 1 && await chat.answers.count() === n + 1);
+    await chat.idle();
+  };
+  await chat.ask('one');
+  await chat.ask('two');
+  check(await shown() === '', 'versions where there is one');
+  await edit(1, 'two b');
+  await edit(1, 'two c');
+  await chat.button(chat.last, 'Answer again');
+  await until('two answers', async () => await shown() === '3/3,2/2');
+  await chat.idle();
+  await turn(users.nth(1), 'Earlier version');
+  check(await users.nth(1).locator('.body').innerText() === 'two b' && await shown() === '2/3', 'not the second branch: ' + await shown());
+  await edit(0, 'uno');
+  check(await users.count() === 1 && await shown() === '2/2', 'the first message has no branches: ' + await shown());
+  await page.reload();
+  await until('the branch', async () => await shown() === '2/2');
+  await turn(users.nth(0), 'Earlier version');
+  check(await shown() === '1/2,2/3', 'branches of a branch: ' + await shown());
+  check(await page.evaluate(() => document.activeElement.getAttribute('aria-label')) === 'Later version', 'the focus is lost');
+  await turn(users.nth(1), 'Later version');
+  check(await shown() === '1/2,3/3,2/2', 'the last branch: ' + await shown());
+  await turn(chat.last, 'Earlier version');
+  if (mock) check(await chat.text() === 'You said: two c (1)', 'the first answer: ' + await chat.text());
+  if (mock) await chat.ask('three');
+  if (mock) check(asked().messages.map(m => m.content).join('|') === 'one|You said: one (1)|two c|You said: two c (1)|three', 'sent: '
+    + asked().messages.map(m => m.content).join('|'));
+  await chat.button(users.nth(1), 'Delete with its answer');
+  await until('two branches', async () => await shown() === '1/2,2/2');
+  check(await users.nth(1).locator('.body').innerText() === 'two b', 'not the branch before it');
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await until('three branches', async () => /^1\/2,3\/3/.test(await shown()));
+}, any);
+
+const textFile = (name, text) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
+await test('files of text go with a message', async (chat, page) => {
+  const chips = page.getByRole('list', { name: 'Attached files' }).getByRole('listitem');
+  await page.locator('#file-input').setInputFiles([textFile('a <b>.md', 'one\n```\ntwo\n```\n'), textFile('notes.py', 'x = 1\r\n')]);
+  await until('two chips', async () => await chips.count() === 2);
+  await page.getByRole('button', { name: 'Remove notes.py' }).click();
+  await until('one chip', async () => await chips.count() === 1);
+  await page.locator('#file-input').setInputFiles({ name: 'cat.png', mimeType: 'image/png', buffer: Buffer.from([0x89, 0x50, 0, 1, 2]) });
+  await page.getByText('cat.png was not attached: it is not text').waitFor();
+  await page.locator('#file-input').setInputFiles(textFile('big.txt', 'x'.repeat(1.2e6)));
+  await page.getByText('big.txt was not attached: it has 1.2 MB').waitFor();
+  await chat.begin('sum it up');
+  await until('an answer', async () => await chat.answers.count() === 1);
+  await chat.idle();
+  check(await chips.count() === 0, 'the chips stay');
+  if (mock) check(asked().messages[0].content === 'File a <b>.md:\n\n````md\none\n```\ntwo\n```\n````\n\nsum it up', 'sent: ' + asked().messages[0].content);
+  const file = page.locator('.message.user details');
+  await file.locator('summary').click();
+  check((await file.innerText()).includes('a <b>.md') && await file.locator('pre').innerText() === 'one\n```\ntwo\n```\n', 'not shown');
+  await page.reload();
+  await until('the file', async () => await file.count() === 1);
+  await page.evaluate(() => {   // what the browser does when files are dropped
+    const data = new DataTransfer();
+    data.items.add(new File(['dropped'], 'd.txt'));
+    for (const kind of ['dragenter', 'dragover', 'drop'])
+      document.getElementById('messages').dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await until('the dropped file', async () => await chips.count() === 1);
+  check(!(await page.locator('#drop').isVisible()), 'the place to drop stays');
+  await chat.input.press('Enter');   // a file alone
+  await until('a second answer', async () => await chat.answers.count() === 2);
+  await chat.idle();
 }, any);
 
 await test('many conversations', async (chat, page) => {
@@ -370,6 +449,54 @@ await test('settings reach the server', async (chat, page) => {
   await until('an empty one', async () => await chat.answers.count() === 0);
   await chat.ask('elsewhere');
   check(asked().messages[0].role === 'user', 'the system prompt went into another conversation');
+});
+
+await test('shows how far the prompt is read', async (chat, page) => {
+  await chat.begin('read');
+  const meter = chat.last.getByRole('progressbar', { name: 'Prompt read' });
+  const step = async () => {
+    await until('the server', () => mock.state.next);
+    mock.state.next();
+    mock.state.next = null;
+  };
+  for (const n of ['512', '30,000', '59,000']) {
+    await until(n + ' tokens', async () => (await chat.last.locator('.waiting').innerText()).includes(n + ' of 60,000 tokens read'));
+    check(Number(await meter.getAttribute('value')) === Number(n.replace(',', '')) && await meter.getAttribute('max') === '60000', 'the meter');
+    await step();
+  }
+  await chat.idle();
+  check(asked().return_progress === true, 'no progress was asked for');
+  check(await chat.text() === 'All of it.' && !(await meter.isVisible()), 'the meter stays');
+});
+
+await test('calls and their results', async (chat, page) => {
+  await page.keyboard.press('Control+,');
+  const field = page.getByLabel('Functions');
+  await field.fill('[{"name":1}]');
+  check(await field.evaluate(e => e.validationMessage) === 'Each function is an object with a name.', 'nothing wrong with it');
+  await field.fill('[{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}},{"name":"clock"}]');
+  check(await field.evaluate(e => e.checkValidity()), 'what is right is refused');
+  await page.keyboard.press('Escape');
+  await chat.ask('weather');
+  check(asked().tools.map(t => t.type + t.function.name).join() === 'functionweather,functionclock', 'tools: ' + JSON.stringify(asked().tools));
+  const calls = chat.last.locator('.call');
+  check(await calls.count() === 2, 'not two calls');
+  check(await calls.first().locator('pre').innerText() === '{\n  "city": "Ghent",\n  "days": 2\n}', 'arguments: ' + await calls.first().innerText());
+  await page.getByRole('textbox', { name: 'Result of weather' }).fill('<i>rain</i>');
+  await page.getByRole('textbox', { name: 'Result of weather' }).press('Enter');
+  await until('one result', async () => await calls.first().locator('.result pre').count() === 1);
+  check(await chat.answers.count() === 1, 'went on without the second result');
+  await page.getByRole('textbox', { name: 'Result of clock' }).fill('noon');
+  await page.getByRole('textbox', { name: 'Result of clock' }).press('Enter');
+  await until('the answer', async () => await chat.answers.count() === 2);
+  await chat.idle();
+  check(await chat.text() === 'You said: results of weather: <i>rain</i>, clock: noon (1)', 'the answer: ' + await chat.text());
+  const [, call, one, two] = asked().messages;
+  check(call.tool_calls.map(c => c.id + c.function.arguments).join() === 'call_0{"city":"Ghent","days":2},call_1{"<b>zone</b>":"x"}'
+    && one.tool_call_id === 'call_0' && two.tool_call_id === 'call_1', 'sent: ' + JSON.stringify(asked().messages));
+  await page.reload();
+  await until('the calls', async () => await calls.count() === 0 && await page.locator('.call .result pre').count() === 2);
+  check(await page.getByRole('textbox', { name: 'Result of clock' }).count() === 0, 'asks again');
 });
 
 const network = /status of|net::|Failed to load/;
