@@ -267,7 +267,7 @@ struct api_exchange *api_begin(struct api *a, const struct api_call *c)
     x->problem = problem_of_path(c->path);
     if (!take_memory(x, c))
         dispatch(x, c);
-    if (x->status / 100 == 4 && json_failures() != x->json_failures) { /* what seemed wrong may have been missing memory */
+    if (x->status / 100 == 4 && (x->lacked_memory || json_failures() != x->json_failures)) { /* what seemed wrong may have been missing memory */
         struct api_problem p;
         api_refuse(&p, 503, "out_of_memory", NULL, "out of memory for the request");
         api_fail(x, &p);

@@ -40,8 +40,8 @@ enum { API_PROMPT_BYTES = 16 };
  * first n_input were given; `whole`: the response. */
 void api_store_put(struct api *a, uint64_t owner, const char *id, const struct out *text, uint32_t n_input,
                    const struct out *whole);
-/* Its items; NULL: it is not there. The exchange, whose owner it must be, holds what they weigh. */
-json_t *api_stored_items(struct api_exchange *x, const char *id, uint32_t *n_input);
+/* Its items, the caller's. The exchange, whose owner it must be, holds what they weigh. -ENOENT: it is not there; -ENOMEM. */
+int api_stored_items(struct api_exchange *x, const char *id, json_t **items, uint32_t *n_input);
 json_t *api_previous_items(void *user, const char *id); /* for api_defaults.previous; user: an exchange */
 /* -ENOENT: it is not there. */
 int api_store_get(struct api *a, uint64_t owner, const char *id, struct out *o);
@@ -111,6 +111,7 @@ struct api_part_form {
 
 struct api_exchange {
     struct api *api;
+    bool lacked_memory;      /* for what it asked for: an answer that it is not there would be wrong */
     unsigned json_failures;  /* of this thread when the request came: more of them since, and it was not read rightly */
     int status;
     uint32_t retry_after;

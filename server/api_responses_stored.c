@@ -1,6 +1,7 @@
 /* Responses that are kept: GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items, in the forms of
  * platform.openai.com/docs/api-reference/responses (get, delete, input-items), as openai/openai-python reads them
  * (src/openai/resources/responses/responses.py and input_items.py, types/responses/response_item_list.py). */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,14 +133,14 @@ static void input_items(struct api_exchange *x, const char *id, const char *quer
     uint32_t n_input = 0;
     if (read_page(x, query, &pg))
         return;
-    json_t *items = api_stored_items(x, id, &n_input);
+    json_t *items;
     struct api_problem p;
-    int rc = 0;
-    if (!items) {
+    int rc = api_stored_items(x, id, &items, &n_input);
+    if (rc == -ENOENT) {
         not_there(x, id);
         return;
     }
-    while (json_array_size(items) > n_input)
+    while (!rc && json_array_size(items) > n_input)
         json_array_remove(items, json_array_size(items) - 1);
     for (size_t i = 0; i < json_array_size(items) && !rc; i++)
         rc = complete_item(json_array_get(items, i), id, i);

@@ -251,7 +251,7 @@ static void take(struct api_choice *c)
     c->n_evaluated = o.n_evaluated;
     c->n_reused = o.n_reused;
     x->started |= o.started;
-    if (x->r.stream && !c->begun && (o.started || o.n_tokens || o.end == SCHED_OK))
+    if (x->r.stream && !c->begun && (o.started || o.sure || o.n_tokens || o.end == SCHED_OK))
         begin_stream(c);
     int rc = put_all(c, &o);
     if (!rc && o.vector)

@@ -1,6 +1,7 @@
 /* Responses that are kept, to go on from and to be asked for again: the items of their whole conversation and the response
  * as JSON text. They are bounded in
  * number and in bytes, the oldest go first, and all of them before a request that has no memory is refused. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +119,14 @@ int api_store_remove(struct api *a, uint64_t owner, const char *id)
 
 json_t *api_previous_items(void *user, const char *id)
 {
+    struct api_exchange *x = user;
+    json_t *items = NULL;
     uint32_t n_input;
-    return api_stored_items(user, id, &n_input);
+    x->lacked_memory |= api_stored_items(x, id, &items, &n_input) == -ENOMEM;
+    return items;
 }
 
-json_t *api_stored_items(struct api_exchange *x, const char *id, uint32_t *n_input)
+int api_stored_items(struct api_exchange *x, const char *id, json_t **items, uint32_t *n_input)
 {
     struct api *a = x->api;
     char *text = NULL;
@@ -135,13 +139,13 @@ json_t *api_stored_items(struct api_exchange *x, const char *id, uint32_t *n_inp
     }
     pthread_mutex_unlock(&a->lock);
     uint64_t bytes = text ? budget_of_json(text, n) + API_PROMPT_BYTES * (uint64_t)n : 0;
-    json_t *items = NULL;
+    *items = NULL;
     if (text && !budget_take(a->o.budget, bytes)) {
         x->held += bytes;
-        items = json_read(text, n, JSON_ALLOW_NUL, NULL, NULL);
+        *items = json_read(text, n, JSON_ALLOW_NUL, NULL, NULL);
     }
     free(text);
-    return items;
+    return !at ? -ENOENT : *items ? 0 : -ENOMEM;
 }
 
 void api_store_finish(struct api *a)

@@ -767,6 +767,7 @@ int sched_submit(struct sched *s, const struct sched_request *r, struct sched_jo
     pthread_mutex_lock(&s->lock);
     bool full = s->n_live - s->n_pushed >= s->o.max_queue + s->st.slots; /* who is about to get a slot does not wait */
     s->st.requests++;
+    j->sure = s->n_live < s->st.slots;
     if (s->stopping || (s->draining && !r->goes_on))
         rc = err_set(e, -ESHUTDOWN, "the server is shutting down");
     else if (s->faulted)
@@ -807,6 +808,7 @@ void sched_take(struct sched_job *j, struct sched_out *out)
                                .n_tokens = j->taken.n_tok,
                                .end = j->end,
                                .started = atomic_load(&j->started),
+                               .sure = j->sure,
                                .n_evaluated = atomic_load(&j->n_evaluated),
                                .n_reused = atomic_load(&j->n_reused) };
     if (j->taken.n_text)

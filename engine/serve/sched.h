@@ -82,6 +82,7 @@ struct sched_out {
     uint32_t n_tokens;
     enum sched_end end;      /* SCHED_RUNNING: more will come                                                */
     bool started;            /* it has a slot, or had one                                                    */
+    bool sure;               /* nobody is in its way: a slot was free for it when it came, and it starts with the next round */
     uint32_t n_evaluated;    /* of the prompt so far, what was reused included                               */
     struct gen_result result; /* when it ended                                                              */
     struct err err;          /* all others but SCHED_CANCELLED and SCHED_SHUTDOWN: the line to show          */

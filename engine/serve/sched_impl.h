@@ -50,6 +50,7 @@ struct sched_job {
     atomic_bool cancel;
     atomic_bool started;         /* from then on n_reused stays                               */
     atomic_uint n_reused, n_evaluated; /* of the prompt                                       */
+    bool sure;                   /* written before anybody knows the job                */
     bool tell_start;
     pthread_mutex_t lock;
     struct job_out made, taken;  /* `taken` is the taker's                                    */

@@ -353,6 +353,29 @@ START_TEST(who_asks_is_told_that_it_starts)
 }
 END_TEST
 
+/* Before the scheduler has looked at any of them: those who get a slot know it, the next one does not. */
+START_TEST(who_finds_a_free_slot_knows_at_once)
+{
+    struct rig r = rig("null", 2, 4, 64);
+    struct ask a[4];
+    for (int i = 0; i < 3; i++) {
+        ask_init(&a[i], words, 8, 200); /* nobody takes, so nobody ends */
+        submit(r.s, &a[i]);
+        sched_take(a[i].job, &a[i].last);
+        ck_assert_int_eq(a[i].last.sure, i < 2);
+        a[i].n_tok = a[i].last.n_tokens;
+    }
+    for (int i = 0; i < 3; i++)
+        await_end(&a[i]);
+    ask_init(&a[3], words, 8, 4); /* when those have gone, a slot is free again */
+    submit(r.s, &a[3]);
+    take(&a[3]);
+    ck_assert(a[3].last.sure);
+    await_end(&a[3]);
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(a_full_queue_refuses_and_says_when_to_come_again)
 {
     struct rig r = rig("null", 1, 2, 64);
@@ -775,7 +798,7 @@ int main(void)
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
                      cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,
-                     who_asks_is_told_that_it_starts,
+                     who_asks_is_told_that_it_starts, who_finds_a_free_slot_knows_at_once,
                      a_full_queue_refuses_and_says_when_to_come_again, requests_that_cannot_be_are_refused,
                      the_context_ends_a_request, clients_take_turns,
                      a_full_queue_makes_room_for_who_has_less, a_client_that_ignores_refusals_keeps_nobody_out,
