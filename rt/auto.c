@@ -10,8 +10,9 @@
 #include "base/ckd.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "rt/auto_file.h"
 
-enum { MAX_WAYS = 8, KEY_BYTES = 2000, FILE_BYTES = 4096 };
+enum { MAX_WAYS = 8, KEY_BYTES = 2000 };
 
 /* A way to the card that probes well. */
 struct way {
@@ -20,7 +21,7 @@ struct way {
     double us; /* of a step; 0: unknown, below 0: it failed when it was tried */
 };
 
-static const char file_name[] = "tiers-amd", file_head[] = "zinc: ways to an AMD card, microseconds of a small step\n";
+static const char file_name[] = "tiers-amd";
 
 /* ---- the file ---- */
 
@@ -36,87 +37,61 @@ static void key_of(const struct way *w, uint32_t n, char key[KEY_BYTES])
         *p = *p == '\n' ? ' ' : *p;
 }
 
-static bool read_file(char text[FILE_BYTES], char path[CACHE_PATH])
+static bool read_file(char text[AUTO_FILE_BYTES], char path[CACHE_PATH])
 {
     FILE *f = cache_path(NULL, file_name, path) ? fopen(path, "rb") : NULL;
     if (!f)
         return false;
-    size_t n = fread(text, 1, FILE_BYTES, f);
+    size_t n = fread(text, 1, AUTO_FILE_BYTES, f);
     fclose(f);
-    text[n < FILE_BYTES ? n : 0] = 0; /* too long: none of ours */
+    text[n < AUTO_FILE_BYTES ? n : 0] = 0; /* too long: none of ours */
     return true;
 }
 
-/* A line of its own per way: "umq 12.3", "vulkan failed". NULL: fine; else what is wrong. */
-static const char *parse(const char *text, const char *key, struct way *w, uint32_t n)
+static void times_of(const struct way *w, uint32_t n, struct auto_time t[MAX_WAYS])
 {
-    size_t head = strlen(file_head), len = strlen(key);
-    if (strncmp(text, file_head, head) != 0)
-        return "it is none of zinc's";
-    text += head;
-    if (strncmp(text, key, len) != 0 || text[len] != '\n')
-        return "it is of another card, kernel, firmware, version or choice of ways";
-    text += len + 1;
-    uint32_t seen = 0;
-    while (*text) {
-        char name[16], value[24];
-        int used = 0;
-        if (sscanf(text, "%15[a-z] %23[0-9a-z.]\n%n", name, value, &used) != 2 || !used)
-            return "a line of it makes no sense";
-        bool failed = strcmp(value, "failed") == 0;
-        double us = failed ? -1.0 : strtod(value, NULL);
-        uint32_t i = 0;
-        while (i < n && strcmp(w[i].d->name, name) != 0)
-            i++;
-        if (i == n || (!failed && !(us > 0)) || w[i].us != 0.0)
-            return "a line of it makes no sense";
-        w[i].us = us;
-        seen++;
-        text += used;
-    }
-    return seen == n ? NULL : "a way is missing";
+    for (uint32_t i = 0; i < n; i++)
+        t[i] = (struct auto_time){ w[i].d->name, w[i].us };
 }
 
 static bool known(const char *key, struct way *w, uint32_t n)
 {
-    char text[FILE_BYTES], path[CACHE_PATH];
+    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
+    struct auto_time t[MAX_WAYS];
     if (!read_file(text, path))
         return false;
-    const char *wrong = parse(text, key, w, n);
-    if (!wrong) {
-        log_info(RT, "the order of the ways to the card is that of %s", path);
-        return true;
+    times_of(w, n, t);
+    const char *wrong = auto_file_read(text, key, t, n);
+    if (wrong) {
+        log_info(RT, "%s is ignored: %s; it is measured anew", path, wrong);
+        return false;
     }
-    log_info(RT, "%s is ignored: %s; it is measured anew", path, wrong);
+    log_info(RT, "the order of the ways to the card is that of %s", path);
     for (uint32_t i = 0; i < n; i++)
-        w[i].us = 0;
-    return false;
+        w[i].us = t[i].us;
+    return true;
 }
 
 static void keep(const char *key, const struct way *w, uint32_t n)
 {
-    char text[FILE_BYTES], path[CACHE_PATH];
-    size_t len = (size_t)snprintf(text, sizeof text, "%s%s\n", file_head, key);
-    for (uint32_t i = 0; i < n && len < sizeof text; i++)
-        len += (size_t)(w[i].us < 0 ? snprintf(text + len, sizeof text - len, "%s failed\n", w[i].d->name)
-                                    : snprintf(text + len, sizeof text - len, "%s %.2f\n", w[i].d->name, MAX(w[i].us, 0.01)));
+    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
+    struct auto_time t[MAX_WAYS];
+    times_of(w, n, t);
+    size_t len = auto_file_write(text, sizeof text, key, t, n);
     if (!cache_path(NULL, file_name, path))
         log_info(RT, "the order of the ways to the card is not kept: no HOME and no XDG_CACHE_HOME");
-    else if (len >= sizeof text || !cache_write(path, NULL, 0, text, len))
+    else if (!len || !cache_write(path, NULL, 0, text, len))
         log_info(RT, "%s cannot be written: the next start measures again", path);
 }
 
 void auto_describe(char *out, size_t n)
 {
-    char text[FILE_BYTES], path[CACHE_PATH];
-    size_t len = 0;
+    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
     out[0] = 0;
-    if (!read_file(text, path) || strncmp(text, file_head, strlen(file_head)) != 0)
-        return;
-    const char *line = strchr(text + strlen(file_head), '\n');
-    for (; line && line[1] && len < n; line = strchr(line + 1, '\n'))
-        len += (size_t)snprintf(out + len, n - len, "%s%.*s", len ? ", " : "", (int)strcspn(line + 1, "\n"), line + 1);
-    if (len && len < n)
+    if (read_file(text, path))
+        auto_file_describe(text, out, n);
+    size_t len = strlen(out);
+    if (len)
         snprintf(out + len, n - len, " us a small step, the least first (%s)", path);
 }
 
