@@ -10,6 +10,7 @@
 
 static struct {
     const char *p, *n, *d, *report, *streams;
+    uint32_t every_ms;
     uint32_t reps;
     bool startup, json, no_roof, profile;
 } args = { .reps = 3 };
@@ -19,6 +20,7 @@ static const struct opt opts[] = {
     OPT("generate", 'n', OPT_STR, &args.n, "N,..", "numbers of tokens to generate (default: 128; 0: none)"),
     OPT("depth", 'd', OPT_STR, &args.d, "N,..", "context, in tokens, after which to generate (default: 0)"),
     OPT("streams", 0, OPT_STR, &args.streams, "N,..", "instead: this many answers at the same time, each of -p and -n tokens"),
+    OPT_RANGE(0, 60000, "every", 0, OPT_U32, &args.every_ms, "MS", "with --streams: requests arrive MS apart (default: 0, all at once)"),
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
     OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token (vulkan: with a cold and a warm pipeline cache)"),
     OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "time by kernel; launches then run one at a time, which is slower"),
@@ -304,11 +306,11 @@ static int parse_one(const char *flag, const char *text, uint32_t *v)
 static int all_streams(void)
 {
     enum { ROUND = 64 };
-    struct bench_streams o = { .reps = args.reps, .json = args.json };
+    struct bench_streams o = { .reps = args.reps, .every_ms = args.every_ms, .json = args.json };
     uint32_t slots = 0;
     int rc;
     if (args.d || args.startup || args.profile || args.report)
-        return usage_error("--streams goes with -p, -n, -r and --json only: not with -d, --startup, --profile, --report");
+        return usage_error("--streams goes with -p, -n, -r, --every and --json only: not with -d, --startup, --profile, --report");
     if ((rc = parse_list("--streams", args.streams, o.count, &o.n_counts)) != ARGS_RUN ||
         (rc = parse_one("-p", args.p ? args.p : "512", &o.p)) != ARGS_RUN ||
         (rc = parse_one("-n", args.n ? args.n : "128", &o.n)) != ARGS_RUN)
@@ -335,6 +337,8 @@ static int bench_main(int argc, char **argv)
         return EXIT_USAGE;
     if (args.streams)
         return all_streams();
+    if (args.every_ms)
+        return usage_error("--every %u: it needs --streams", args.every_ms);
     int rc = bench_all(&b);
     roof_destroy(b.roof);
     bench_close(&b);
@@ -359,7 +363,7 @@ const struct command cmd_bench = {
         "are arbitrary, and sampling is not included.\n"
         "\n"
         "--streams measures answers generated at the same time, as zinc serve does but without HTTP: N requests\n"
-        "arrive together, decode greedily and do not end early. It prints the generated tokens per second of\n"
+        "arrive together (or --every MS apart), decode greedily and do not end early. It prints the generated tokens per second of\n"
         "all streams over the whole run, and over the time when all of them are generating; and percentiles of\n"
         "the time to the first token and of the time between two tokens.\n"
         "\n"

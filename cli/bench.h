@@ -69,11 +69,12 @@ json_t *bench_json(const struct bench *b);
  * ask for into one file. 0 or an exit status, after a message. */
 int bench_report(struct bench *b, const char *path);
 
-/* cli/bench_streams.c: `count` greedy streams at the same time, one count after the other, all of a repetition arriving
- * at once. cli_model.o must have slots and context for them. 0 or an exit status, after a message. */
+/* cli/bench_streams.c: `count` greedy streams at the same time, one count after the other; those of a repetition arrive
+ * every_ms apart. cli_model.o must have slots and context for them. 0 or an exit status, after a message. */
 struct bench_streams {
     uint32_t count[BENCH_ROWS], n_counts; /* each 1 to BENCH_STREAMS                       */
     uint32_t p, n, reps;                  /* tokens of a prompt, and to generate; all >= 1 */
+    uint32_t every_ms;                    /* 0: all at once                                */
     bool json;
 };
 int bench_streams(const struct bench_streams *o);

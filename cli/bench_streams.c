@@ -18,6 +18,7 @@ struct stream {
     struct sched_job *job;
     uint32_t n;              /* tokens so far               */
     uint64_t *at;            /* [run->n] when they came     */
+    uint64_t began;          /* when it was submitted       */
 };
 
 /* All streams of one repetition. */
@@ -45,7 +46,7 @@ static void on_wake(void *user)
     struct stream *st = user;
     struct run *r = st->run;
     struct sched_out out;
-    pthread_mutex_lock(&r->lock); /* jobs are known when all were submitted */
+    pthread_mutex_lock(&r->lock); /* the job is known when it was submitted */
     sched_take(st->job, &out);
     uint64_t now = clock_ns();
     for (uint32_t i = 0; i < out.n_tokens && st->n < r->n; i++)
@@ -70,7 +71,16 @@ static void make_prompt(int32_t *tok, uint32_t n, uint32_t n_vocab)
         tok[i] = (int32_t)(((x = x * 1664525u + 1013904223u) >> 8) % n_vocab);
 }
 
-static int submit_all(struct sched *s, struct run *r, uint32_t n_vocab, int32_t *tok, uint32_t p, struct err *e)
+/* With run->lock, which is not held while the next request is waited for. */
+static void wait_for_turn(struct run *r, uint64_t at)
+{
+    pthread_mutex_unlock(&r->lock);
+    for (uint64_t now; (now = clock_ns()) < at && !*cli_catch_interrupt();)
+        nanosleep(&(struct timespec){ .tv_nsec = (long)MIN(at - now, 50000000u) }, NULL);
+    pthread_mutex_lock(&r->lock);
+}
+
+static int submit_all(struct sched *s, struct run *r, uint32_t n_vocab, int32_t *tok, uint32_t p, uint32_t every_ms, struct err *e)
 {
     int rc = 0;
     pthread_mutex_lock(&r->lock);
@@ -78,7 +88,9 @@ static int submit_all(struct sched *s, struct run *r, uint32_t n_vocab, int32_t 
     for (uint32_t i = 0; i < r->n_streams && !rc; i++) {
         struct stream *st = &r->stream[i];
         uint32_t retry;
-        *st = (struct stream){ .run = r, .at = r->at + (size_t)i * r->n };
+        if (i && every_ms)
+            wait_for_turn(r, r->began + (uint64_t)i * every_ms * 1000000u);
+        *st = (struct stream){ .run = r, .at = r->at + (size_t)i * r->n, .began = clock_ns() };
         struct sched_request q = { .prompt = tok, .n_prompt = p, .n_logprobs = -1, .client = i, .wake = on_wake, .user = st };
         q.gen = (struct gen_opts){ .sampling = sampler_defaults(), .n_max = r->n, .ignore_eos = true };
         q.gen.sampling.temp = 0;
@@ -112,12 +124,12 @@ static void wait_all(struct run *r, bool cut)
     pthread_mutex_unlock(&r->lock);
 }
 
-static int run_streams(struct sched *s, struct run *r, uint32_t n_vocab, int32_t *tok, uint32_t p, struct err *e)
+static int run_streams(struct sched *s, struct run *r, uint32_t n_vocab, int32_t *tok, uint32_t p, uint32_t every_ms, struct err *e)
 {
     memset(r->stream, 0, r->n_streams * sizeof *r->stream);
     r->n_live = 0;
     r->err = (struct err){ 0 };
-    int rc = submit_all(s, r, n_vocab, tok, p, e);
+    int rc = submit_all(s, r, n_vocab, tok, p, every_ms, e);
     wait_all(r, rc != 0);
     for (uint32_t i = 0; i < r->n_streams; i++)
         sched_release(r->stream[i].job);
@@ -202,7 +214,7 @@ static void add_times(const struct run *r, struct times *first, struct times *be
 {
     for (uint32_t i = 0; i < r->n_streams; i++) {
         const uint64_t *at = r->stream[i].at;
-        first->v[first->n++] = (double)(at[0] - r->began) * 1e-6;
+        first->v[first->n++] = (double)(at[0] - r->stream[i].began) * 1e-6;
         for (uint32_t k = 1; k < r->n; k++)
             between->v[between->n++] = (double)(at[k] - at[k - 1]) * 1e-6;
     }
@@ -215,7 +227,7 @@ static int measure(struct sched *s, struct run *r, const struct bench_streams *o
     uint32_t n_decode = 0;
     int rc = 0;
     for (uint32_t i = 0; i < o->reps && !rc; i++) {
-        if ((rc = run_streams(s, r, n_vocab, tok, o->p, e)))
+        if ((rc = run_streams(s, r, n_vocab, tok, o->p, o->every_ms, e)))
             return rc;
         double d = decode_tps(r);
         whole += whole_tps(r) / o->reps;
@@ -242,7 +254,7 @@ static int measure_streams(struct sched *s, const struct bench_streams *o, uint3
         rc = err_set(e, -ENOMEM, "bench: out of memory for the times of %u streams", n_streams);
     r.n = MIN(o->n, 4u);
     if (!rc)
-        rc = run_streams(s, &r, n_vocab, tok, MIN(o->p, 64u), e);
+        rc = run_streams(s, &r, n_vocab, tok, MIN(o->p, 64u), 0, e);
     r.n = o->n;
     if (!rc)
         rc = measure(s, &r, o, n_vocab, tok, &first, &between, row, e);
@@ -254,25 +266,26 @@ static int measure_streams(struct sched *s, const struct bench_streams *o, uint3
 
 /* ---- the command ---- */
 
-static void print_times(const char *what, const json_t *o)
+static void print_times(const json_t *o)
 {
-    if (json_is_null(o)) /* one token has nothing between */
-        return;
-    printf("  %s p50 %.2f p95 %.2f p99 %.2f ms", what, json_real_value(json_object_get(o, "p50")),
-           json_real_value(json_object_get(o, "p95")), json_real_value(json_object_get(o, "p99")));
+    static const char *const key[] = { "p50", "p95", "p99" };
+    for (size_t i = 0; i < ARRAY_LEN(key); i++)
+        if (json_is_null(o)) /* one token has nothing between */
+            printf(" %8s", "-");
+        else
+            printf(" %8.2f", json_real_value(json_object_get(o, key[i])));
 }
 
 static void print_row(const json_t *row)
 {
     const json_t *d = json_object_get(row, "decode_tps");
-    printf("%4d streams %10.2f tok/s", (int)json_integer_value(json_object_get(row, "streams")),
-           json_real_value(json_object_get(row, "tps")));
+    printf("%7d %9.2f", (int)json_integer_value(json_object_get(row, "streams")), json_real_value(json_object_get(row, "tps")));
     if (json_is_real(d))
-        printf("  decode %10.2f tok/s", json_real_value(d));
+        printf(" %9.2f", json_real_value(d));
     else
-        printf("  decode: never all at once");
-    print_times("first token", json_object_get(row, "first_token_ms"));
-    print_times("between tokens", json_object_get(row, "between_tokens_ms"));
+        printf(" %9s", "-"); /* they never generated all at once */
+    print_times(json_object_get(row, "first_token_ms"));
+    print_times(json_object_get(row, "between_tokens_ms"));
     putchar('\n');
     fflush(stdout);
 }
@@ -293,16 +306,23 @@ static int measure_all(struct engine *eng, struct sched *s, const struct bench_s
 
 static void print_head(const struct engine_info *in, const struct bench_streams *o)
 {
-    printf("%s (%s, %s) on %s%s, %s: %u slots of %u tokens; each stream: %u tokens of prompt, %u generated\n", in->label,
-           in->family, in->weights, in->tier, in->exact ? ":exact" : "", in->device, in->n_slots, in->n_ctx, o->p, o->n);
+    printf("model    %s (%s, %s)\n", in->label, in->family, in->weights);
+    printf("tier     %s%s, %s, %u slots of %u tokens\n", in->tier, in->exact ? ":exact" : "", in->device, in->n_slots, in->n_ctx);
+    printf("load     each stream: %u tokens of prompt, %u generated; they arrive ", o->p, o->n);
+    if (o->every_ms)
+        printf("%u ms apart\n", o->every_ms);
+    else
+        puts("at once");
+    printf("\n%27s %26s %26s\n%7s %9s %9s %8s %8s %8s %8s %8s %8s\n", "tokens per second", "first token, ms", "between tokens, ms", "streams",
+           "whole run", "all busy", "p50", "p95", "p99", "p50", "p95", "p99");
 }
 
 static int print_json(const struct engine_info *in, const struct bench_streams *o, json_t *rows)
 {
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:O}", "model", in->label, "family",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "model", in->label, "family",
                             in->family, "weights", in->weights, "tier", in->tier, "exact", in->exact, "device", in->device,
                             "slots", (int)in->n_slots, "context", (int)in->n_ctx, "prompt", (int)o->p, "generate",
-                            (int)o->n, "repetitions", (int)o->reps, "rows", rows);
+                            (int)o->n, "every_ms", (int)o->every_ms, "repetitions", (int)o->reps, "rows", rows);
     if (all)
         json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     putchar('\n');

@@ -149,6 +149,7 @@ expect 2 'expected 1 to 256 streams, not 0' "$zinc" bench -m "$m" --streams 4,0
 expect 2 'expected 1 to 256 streams, not 257' "$zinc" bench -m "$m" --streams 257
 expect 2 'expected one number' "$zinc" bench -m "$m" --streams 2 -p 1,2
 expect 2 'expected one number' "$zinc" bench -m "$m" --streams 2 -n 0
+expect 2 'it needs --streams' "$zinc" bench -m "$m" --every 5
 expect 2 'not with -d' "$zinc" bench -m "$m" --streams 2 -d 0
 expect 2 'these measurements need 640' "$zinc" bench -m "$m" --streams 2 --ctx 639
 expect 1 'no such file\|No such file' "$zinc" bench -m "$work/none.gguf" --streams 2
