@@ -23,7 +23,7 @@ static struct {
 } args = { .tier = "kfd", .device = -1, .tokens = 64 };
 
 static const struct opt opts[] = {
-    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to test: kfd, cs (default: kfd)"),
+    OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &args.tier, "T", "the tier to test: kfd (default), umq or cs from their first packet; any other from its kernels on"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &args.device, "N", "which of its devices (default: the best)"),
     OPT("model", 'm', OPT_STR, &args.model, "FILE", "model for the last rungs (default: the demo model, models/zinc-demo.gguf or where make install put it)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens in the last rung (default: 64)"),
@@ -229,7 +229,7 @@ static const struct opt_group groups[] = { { "options", opts }, { 0 } };
 const struct command cmd_ladder = {
     .name = "ladder",
     .summary = "brings up a GPU rung by rung, and says where it fails",
-    .usage = "[--tier kfd|cs] [-m MODEL.gguf] [--report FILE]",
+    .usage = "[--tier kfd|umq|cs|...] [-m MODEL.gguf] [--report FILE]",
     .about =
         "Each rung proves one thing that the next one needs: the device opens, memory is mapped, a queue runs a\n"
         "packet, a kernel runs, every kernel agrees with the cpu tier, then a layer, then tokens. The first\n"
