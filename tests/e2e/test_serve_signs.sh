@@ -7,13 +7,13 @@ model=models/zinc-demo.gguf
 [ -e $model ] || skip "no $model"
 command -v curl >/dev/null || skip "curl is not installed"
 [ -n "$slow_build" ] || export ZINC_CPU_ISA=plain # reads slowly enough
-serve signs -m $model --tier cpu --threads 1 --ctx 8192 --slots 4 --cache-mib 0 || finish
+serve signs -m $model --tier cpu --threads 1 --ctx 8192 --slots 6 --cache-mib 0 || finish
 
 text=$(for ((i = 0; i < 1100; i++)); do printf ' %d words' $i; done)
 chat="\"messages\":[{\"role\":\"user\",\"content\":\"WHO $text\"}],\"max_tokens\":4,\"stream\":true"
 
-# NAME PATH BODY SIGN TEXT: until the second line like SIGN, without one like TEXT. A ping that only belongs to a beginning
-# is none: it comes with message_start.
+# NAME PATH BODY SIGN TEXT [N]: until the second line like SIGN after N (0) of them, without one like TEXT. A ping that only
+# belongs to a beginning is none: it comes with message_start, and Ollama's streams begin with an object like those that follow.
 client()
 {
     local line n=0
@@ -21,7 +21,7 @@ client()
         if [[ $line =~ $5 ]]; then
             echo text
             break
-        elif [[ $line =~ $4 ]] && [ $((++n)) -eq 2 ]; then
+        elif [[ $line =~ $4 ]] && [ $((++n)) -eq $((2 + ${6:-0})) ]; then
             echo "two signs"
             break
         fi
@@ -31,7 +31,11 @@ client chat /v1/chat/completions "{$chat}" '^: prompt [0-9]+/[0-9]+ tokens' '"co
 client progress /v1/chat/completions "{$chat,\"return_progress\":true}" '"prompt_progress"' '"content":"[^"]' &
 client messages /v1/messages "{$chat}" '^event: ping' '_delta' &
 client responses /v1/responses "{\"input\":\"responses $text\",\"max_output_tokens\":4,\"stream\":true}" '^: prompt [0-9]+/[0-9]+ tokens' 'delta' &
-for name in chat progress messages responses; do
+ollama='"stream":true,"options":{"num_predict":4}'
+client ollama_chat /api/chat "{\"messages\":[{\"role\":\"user\",\"content\":\"WHO $text\"}],$ollama}" \
+    '"content":"".*"done":false' '"content":"[^"]|"done":true' 1 &
+client ollama_generate /api/generate "{\"prompt\":\"WHO $text\",$ollama}" '"response":"".*"done":false' '"response":"[^"]|"done":true' 1 &
+for name in chat progress messages responses ollama_chat ollama_generate; do
     await test -s "$work/$name.got" || miss "$name: no sign of life"
     [ "$(cat "$work/$name.got")" = "two signs" ] || miss "$name: $(cat "$work/$name.got") before the second sign"
 done
