@@ -647,6 +647,51 @@ await test('speaks to screen readers once, not for every token', async (chat, pa
   check(nameless === 0, nameless + ' controls without a name');
 });
 
+// The browser's own tree is what a screen reader gets: roles as it computes them, names of whatever source.
+await test('roles and names in the accessibility tree, and a focus that is seen', async (chat, page, ctx) => {
+  await page.locator('#file-input').setInputFiles({ name: 'n.txt', mimeType: 'text/plain', buffer: Buffer.from('text') });
+  await page.getByRole('button', { name: 'Remove n.txt' }).waitFor();
+  await chat.ask('weather');
+  await chat.ask('one');
+  await chat.button(chat.last, 'Answer again');
+  await until('the second version', async () => await page.locator('.versions:visible').count() === 1);
+  await chat.idle();
+  await chat.input.focus();
+  const stops = [];
+  for (let i = 0; i < 3; i++) {
+    await page.keyboard.press('Tab');
+    stops.push(await page.evaluate(() => {
+      const style = getComputedStyle(document.activeElement);
+      return document.activeElement.id + (style.outlineStyle === 'solid' && parseFloat(style.outlineWidth) >= 2 ? '' : ' unseen');
+    }));
+  }
+  check(stops.join() === 'attach,thinking,send', 'Tab goes to ' + stops);
+  const cdp = await ctx.newCDPSession(page), { nodes } = await cdp.send('Accessibility.getFullAXTree');
+  const told = nodes.filter(n => !n.ignored).map(n => `${n.role?.value}:${n.name?.value ?? ''}`);
+  for (const s of ['main:', 'complementary:Conversations', 'navigation:Conversations', 'heading:weather', 'article:You', 'article:Answer',
+    'button:Earlier version', 'button:Later version', 'button:Attach files of text', 'textbox:Message', 'textbox:Result of weather',
+    'combobox:Thinking', 'button:Send (Enter)'])
+    check(told.includes(s), `no ${s} in ${[...new Set(told)].filter(t => !/Text|generic|none/.test(t)).join(', ')}`);
+  const nameless = nodes.filter(n => !n.ignored && !n.name?.value &&
+    /^(button|link|textbox|searchbox|combobox|spinbutton|progressbar|dialog)$/.test(n.role?.value));
+  check(!nameless.length, 'without a name: ' + nameless.map(n => n.role.value));
+});
+
+await test('a conversation from before there were versions opens', async (chat, page) => {
+  await page.evaluate(() => store.put({ id: 'old', title: 'Old', named: false, created: 1, updated: 1, system: '', messages: [
+    { role: 'user', content: 'from before' },
+    { role: 'assistant', content: 'kept', reasoning: '', thought: 0, state: 'done', stats: {} }] }));
+  await page.goto(url + '#/old');
+  await until('its answer', async () => await chat.answers.count() === 1 && await chat.text() === 'kept');
+  check(await page.locator('.versions:visible').count() === 0, 'versions that are not there');
+  check(await chat.ask('more') === 'You said: more (1)', 'does not go on');
+  await page.getByRole('searchbox').fill('kept');
+  await until('it found by its text', async () => await page.locator('#chats li[data-id="old"] a').count() === 1
+    && (await page.evaluate(() => chatList.query)) === 'kept' && await page.locator('#chats li').count() === 1);
+  await page.getByRole('searchbox').fill('nowhere');
+  await until('nothing found', async () => await page.locator('#chats li').count() === 0);
+});
+
 // ---- pictures, to be looked at ----
 
 async function shots(dir) {
