@@ -65,6 +65,7 @@ function showAttached() {
     }))));
   byId('files').hidden = !attached.length;
   byId('composer').classList.toggle('filled', attached.length > 0);
+  keepEnd();   // the field has grown over it
 }
 
 // Of a message that was sent: folded, with the text inside.

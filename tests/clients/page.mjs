@@ -603,6 +603,15 @@ await test('scrolls along only from the end', async (chat, page) => {
   await page.keyboard.press('Escape');
 });
 
+await test('files do not cover the end', async (chat, page) => {
+  const distance = () => page.locator('#scroll').evaluate(s => s.scrollHeight - s.scrollTop - s.clientHeight);
+  await chat.ask('article');
+  await until('the end', async () => await distance() < 2);
+  await page.locator('#file-input').setInputFiles({ name: 'n.txt', mimeType: 'text/plain', buffer: Buffer.from('text') });
+  await page.getByRole('button', { name: 'Remove n.txt' }).waitFor();
+  check(await distance() < 2, 'the end is covered by ' + await distance() + ' pixels');
+});
+
 await test('a long answer stays smooth', async (chat, page) => {
   await page.evaluate(() => {
     window.worst = 0;
