@@ -8,7 +8,8 @@
 
 static const struct graph_family *const families[FAMILY_COUNT] = {
     [FAMILY_LLAMA] = &family_llama,
-    [FAMILY_QWEN3] = &family_llama, /* its head norms and rotation are the layer's parameters */
+    [FAMILY_QWEN2] = &family_llama, /* biases, head norms and the rotation are the layer's parameters */
+    [FAMILY_QWEN3] = &family_llama,
     [FAMILY_QWEN3MOE] = &family_llama,
     [FAMILY_QWEN3NEXT] = &family_qwen35,
     [FAMILY_QWEN35] = &family_qwen35,
@@ -52,7 +53,7 @@ void graph_decoder(struct graph *g)
     const struct model *m = g->m;
     const struct graph_family *f = m->family < FAMILY_COUNT ? families[m->family] : NULL;
     if (!f) {
-        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
+        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen2, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
         return;
     }
     if (f->check)

@@ -2,6 +2,8 @@
  *     x1 = x + Wo attention(rope(rms(x)))      adjacent-pair rotation, frequency factors where the file has them
  *     x2 = x1 + ffn(rms(x1))                   or experts: softmax over all, top-k, renormalised
  *
+ * qwen2 (Qwen2, Qwen2.5): the same with biases on q, k and v, and rotation of half-split pairs.
+ *
  * qwen3, qwen3moe: the same, with q and k heads normed before the rotation, of half-split pairs.
  *     x1 = x + Wo attention(rope(rms_head(q)), rope(rms_head(k))) */
 #include "graph/ir.h"

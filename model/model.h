@@ -18,7 +18,7 @@
 
 /* X(enum name, general.architecture) */
 #define MODEL_FAMILIES(X)                                                                                              \
-    X(LLAMA, "llama") X(QWEN3, "qwen3") X(QWEN3MOE, "qwen3moe") X(QWEN3NEXT, "qwen3next") X(QWEN35, "qwen35")          \
+    X(LLAMA, "llama") X(QWEN2, "qwen2") X(QWEN3, "qwen3") X(QWEN3MOE, "qwen3moe") X(QWEN3NEXT, "qwen3next") X(QWEN35, "qwen35")          \
     X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss")
 
 enum model_family {

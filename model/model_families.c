@@ -12,6 +12,20 @@ static float default_attn_scale(struct reading *r, uint32_t head_dim)
     return s != 0 ? s : 1 / sqrtf((float)MAX(head_dim, 1));
 }
 
+static void read_qkv_biases(struct reading *r, uint32_t il, enum need need)
+{
+    struct model_layer *l = &r->m->layers[il];
+    int b = (int)il;
+    uint64_t q_rows = (uint64_t)l->n_head * l->head_dim, kv_rows = (uint64_t)l->n_head_kv * l->head_dim;
+    if (l->wqkv) {
+        l->bqkv = read_vec(r, b, "attn_qkv.bias", need, q_rows + 2 * kv_rows);
+    } else {
+        l->bq = read_vec(r, b, "attn_q.bias", need, q_rows);
+        l->bk = read_vec(r, b, "attn_k.bias", need, kv_rows);
+        l->bv = read_vec(r, b, "attn_v.bias", need, kv_rows);
+    }
+}
+
 /* --- llama ------------------------------------------------------------------------------------------------------ */
 
 static void read_llama_layer(struct reading *r, uint32_t il)
@@ -30,14 +44,7 @@ static void read_llama_layer(struct reading *r, uint32_t il)
     l->attn_scale = default_attn_scale(r, l->head_dim);
     l->attn_norm = read_vec(r, b, "attn_norm.weight", REQUIRED, m->n_embd);
     read_projections(r, il);
-    uint64_t q_rows = (uint64_t)l->n_head * l->head_dim, kv_rows = (uint64_t)l->n_head_kv * l->head_dim;
-    if (l->wqkv) {
-        l->bqkv = read_vec(r, b, "attn_qkv.bias", OPTIONAL, q_rows + 2 * kv_rows);
-    } else {
-        l->bq = read_vec(r, b, "attn_q.bias", OPTIONAL, q_rows);
-        l->bk = read_vec(r, b, "attn_k.bias", OPTIONAL, kv_rows);
-        l->bv = read_vec(r, b, "attn_v.bias", OPTIONAL, kv_rows);
-    }
+    read_qkv_biases(r, il, OPTIONAL);
     l->bo = read_vec(r, b, "attn_output.bias", OPTIONAL, m->n_embd);
     l->ffn_norm = read_vec(r, b, "ffn_norm.weight", REQUIRED, m->n_embd);
     if (m->n_expert)
@@ -51,6 +58,29 @@ void read_llama(struct reading *r)
     read_expert_counts(r, OPTIONAL);
     for (uint32_t il = 0; il < r->m->n_layer && !r->rc; il++)
         read_llama_layer(r, il);
+}
+
+/* --- qwen2 ------------------------------------------------------------------------------------------------------ */
+
+static void read_qwen2_layer(struct reading *r, uint32_t il)
+{
+    struct model *m = r->m;
+    struct model_layer *l = &m->layers[il];
+    int b = (int)il;
+    read_heads(r, il);
+    l->rope = read_rope(r, l->head_dim, ROPE_NEOX);
+    l->attn_scale = default_attn_scale(r, l->head_dim);
+    l->attn_norm = read_vec(r, b, "attn_norm.weight", REQUIRED, m->n_embd);
+    read_projections(r, il);
+    read_qkv_biases(r, il, OPTIONAL);
+    l->ffn_norm = read_vec(r, b, "ffn_norm.weight", REQUIRED, m->n_embd);
+    read_dense_ffn(r, il);
+}
+
+void read_qwen2(struct reading *r)
+{
+    for (uint32_t il = 0; il < r->m->n_layer && !r->rc; il++)
+        read_qwen2_layer(r, il);
 }
 
 /* --- qwen3, qwen3moe -------------------------------------------------------------------------------------------- */
@@ -264,16 +294,9 @@ static void read_gpt_oss_layer(struct reading *r, uint32_t il)
     read_heads(r, il);
     l->rope = read_rope(r, l->head_dim, ROPE_NEOX);
     l->attn_scale = 1 / sqrtf((float)MAX(l->head_dim, 1));
-    uint64_t q_rows = (uint64_t)l->n_head * l->head_dim, kv_rows = (uint64_t)l->n_head_kv * l->head_dim;
     l->attn_norm = read_vec(r, b, "attn_norm.weight", REQUIRED, m->n_embd);
     read_projections(r, il);
-    if (l->wqkv) {
-        l->bqkv = read_vec(r, b, "attn_qkv.bias", REQUIRED, q_rows + 2 * kv_rows);
-    } else {
-        l->bq = read_vec(r, b, "attn_q.bias", REQUIRED, q_rows);
-        l->bk = read_vec(r, b, "attn_k.bias", REQUIRED, kv_rows);
-        l->bv = read_vec(r, b, "attn_v.bias", REQUIRED, kv_rows);
-    }
+    read_qkv_biases(r, il, REQUIRED);
     l->bo = read_vec(r, b, "attn_output.bias", REQUIRED, m->n_embd);
     l->sinks = read_vec(r, b, "attn_sinks.weight", REQUIRED, l->n_head);
     l->ffn_norm = read_vec(r, b, "post_attention_norm.weight", REQUIRED, m->n_embd);

@@ -69,6 +69,7 @@ void read_expert_ffn(struct reading *r, uint32_t il);
 
 /* One per family: everything below the globals that model.c reads. */
 void read_llama(struct reading *r);
+void read_qwen2(struct reading *r);
 void read_qwen3(struct reading *r);  /* and qwen3moe                */
 void read_hybrid(struct reading *r); /* qwen3next, qwen35, qwen35moe */
 void read_gemma3(struct reading *r);

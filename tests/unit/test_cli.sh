@@ -128,7 +128,7 @@ expect 2 'no rung is left' "$zinc" ladder --tier lockstep --from 3 --to 2
 expect 2 'unknown option -v (' "$zinc" run -v
 expect 1 'there is no device 99, it has one' "$zinc" run -m "$m" --prompt-tokens 1 $null --device 99
 expect 1 "name contains 'foo'" "$zinc" run -m "$m" --prompt-tokens 1 --tier cpu --device-name foo
-expect 2 'did you mean tiny-qwen3' "$build/mkmodel" tiny-qwen4 "$work/x.gguf"
+expect 2 'did you mean tiny-qwen3' "$build/mkmodel" tiny-qwne3 "$work/x.gguf"
 expect 2 'did you mean Q4_K_' "$build/quantize" "$m" "$work/x.gguf" Q4_K_X
 [ ! -x "$build/amdsim" ] || expect 2 'nothing to inject that is called no-kdf' "$build/amdsim" --inject eintr,no-kdf true
 

@@ -264,6 +264,21 @@ static void llama_spec(struct spec *s)
     }
 }
 
+static void qwen2_spec(struct spec *s)
+{
+    base_spec(s, "qwen2", 2, false);
+    u32(s, "feed_forward_length", FF);
+    for (int il = 0; il < 2; il++) {
+        norm(s, il, "attn_norm.weight");
+        attention(s, il, HEADS * HD, KV * HD, HEADS * HD);
+        add_tensor(s, il, "attn_q.bias", HEADS * HD, 1, 1)->optional = true;
+        add_tensor(s, il, "attn_k.bias", KV * HD, 1, 1)->optional = true;
+        add_tensor(s, il, "attn_v.bias", KV * HD, 1, 1)->optional = true;
+        norm(s, il, "ffn_norm.weight");
+        dense_ffn(s, il);
+    }
+}
+
 static void qwen3_spec(struct spec *s)
 {
     base_spec(s, "qwen3", 2, false);
@@ -458,9 +473,10 @@ static void gpt_oss_spec(struct spec *s)
 }
 
 static void (*const family_spec[FAMILY_COUNT])(struct spec *) = {
-    [FAMILY_LLAMA] = llama_spec,         [FAMILY_QWEN3] = qwen3_spec,         [FAMILY_QWEN3MOE] = qwen3moe_spec,
-    [FAMILY_QWEN3NEXT] = qwen3next_spec, [FAMILY_QWEN35] = qwen35_spec,       [FAMILY_QWEN35MOE] = qwen35moe_spec,
-    [FAMILY_GEMMA3] = gemma3_spec,       [FAMILY_GEMMA4] = gemma4_spec,       [FAMILY_GPT_OSS] = gpt_oss_spec,
+    [FAMILY_LLAMA] = llama_spec,         [FAMILY_QWEN2] = qwen2_spec,         [FAMILY_QWEN3] = qwen3_spec,
+    [FAMILY_QWEN3MOE] = qwen3moe_spec,   [FAMILY_QWEN3NEXT] = qwen3next_spec, [FAMILY_QWEN35] = qwen35_spec,
+    [FAMILY_QWEN35MOE] = qwen35moe_spec, [FAMILY_GEMMA3] = gemma3_spec,       [FAMILY_GEMMA4] = gemma4_spec,
+    [FAMILY_GPT_OSS] = gpt_oss_spec,
 };
 
 static struct spec spec; /* large */
@@ -876,7 +892,7 @@ START_TEST(unknown_architectures)
 {
     qwen3_spec(&spec);
     strcpy(spec.key[0].s, "mamba");
-    expect_error(&spec, -ENOTSUP, "architecture 'mamba'", "llama, qwen3, ");
+    expect_error(&spec, -ENOTSUP, "architecture 'mamba'", "llama, qwen2, qwen3, ");
     spec.key[0].s[0] = 0;
     expect_error(&spec, -ENOTSUP, "architecture ''", "gpt-oss");
 }

@@ -88,7 +88,7 @@ static void add_attention(struct mk_model *m, uint32_t il)
 {
     const struct preset *p = m->p;
     bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
-    bool q_norm = p->family != FAMILY_LLAMA && !oss;
+    bool q_norm = p->family != FAMILY_LLAMA && p->family != FAMILY_QWEN2 && !oss;
     uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
     uint64_t q_rows = (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd; /* hybrids: query and gate */
     matrix(m, q_norm ? 1 : QUERY_GAIN, d, q_rows, "blk.%u.attn_q.weight", il);
@@ -96,10 +96,12 @@ static void add_attention(struct mk_model *m, uint32_t il)
     if (!full)
         matrix(m, 1, d, kv * hd, "blk.%u.attn_v.weight", il);
     matrix(m, BRANCH_GAIN, p->n_head * hd, d, "blk.%u.attn_output.weight", il);
-    if (oss) {
+    if (oss || p->family == FAMILY_QWEN2) {
         BIAS(m, p->n_head * hd, 1, "blk.%u.attn_q.bias", il);
         BIAS(m, kv * hd, 1, "blk.%u.attn_k.bias", il);
         BIAS(m, kv * hd, 1, "blk.%u.attn_v.bias", il);
+    }
+    if (oss) {
         BIAS(m, d, 1, "blk.%u.attn_output.bias", il);
         drawn(m, FILL_GAUSS, 0, 1, p->n_head, 1, "blk.%u.attn_sinks.weight", il);
     }

@@ -14,6 +14,8 @@ const struct preset presets[] = {
       .n_ff = 256, EXPERTS(8, 2, 256), .rope_base = 1e6f },
     { TINY("tiny-llama3", LLAMA), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 1, .head_dim = 64,
       .n_ff = 512, .rope_base = 5e5f, .rope_freqs = true, .tied = true },
+    { TINY("tiny-qwen2", QWEN2), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 64,
+      .n_ff = 512, .rope_base = 1e6f, .tied = true },
     { TINY("tiny-qwen3", QWEN3), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 128,
       .n_ff = 512, .rope_base = 1e6f, .tied = true },
     { TINY("tiny-qwen3-embed", QWEN3), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 128,
@@ -43,6 +45,8 @@ const struct preset presets[] = {
 
     { REAL("small-qwen3moe-q4_k_m", QWEN3MOE, "Q4_K_M"), .n_layer = 4, .n_embd = 1024, .n_head = 8, .n_head_kv = 2,
       .head_dim = 128, .n_ff = 2048, EXPERTS(32, 4, 512), .n_vocab = 4096, .n_ctx = 8192, .rope_base = 1e6f },
+    { REAL("qwen25-7b-q4_k_m", QWEN2, "Q4_K_M"), .n_layer = 28, .n_embd = 3584, .n_head = 28, .n_head_kv = 4,
+      .head_dim = 128, .n_ff = 18944, .n_vocab = 152064, .n_ctx = 32768, .rope_base = 1e6f },
     { REAL("qwen3-0.6b-q8_0", QWEN3, "Q8_0"), .n_layer = 28, .n_embd = 1024, .n_head = 16, .n_head_kv = 8,
       .head_dim = 128, .n_ff = 3072, .n_vocab = 151936, .n_ctx = 40960, .rope_base = 1e6f, .tied = true },
     { REAL("qwen3-8b-q4_k_m", QWEN3, "Q4_K_M"), .n_layer = 36, .n_embd = 4096, .n_head = 32, .n_head_kv = 8,

@@ -26,7 +26,7 @@ STEPS = 32                      # greedy tokens per prompt
 LENGTHS = (3, 20, 45, 90, 200)  # prompts of the tiny models
 MARGIN = 2e-3                   # least distance of the best two logits, over the rms of the row
 STORY_MARGIN = 1e-4             # the demo: how a story begins is a choice among equals
-TINY = ["llama", "llama3", "llama-moe", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
+TINY = ["llama", "llama3", "llama-moe", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
         "gemma4-moe", "gpt-oss"]
 OPTIONS = "--type Q8_0 --no-vocab"
 
@@ -203,6 +203,8 @@ def family(t, n_vocab, tied):
         c.update(num_local_experts=c.pop("num_experts"), sliding_window=None)
         c.pop("moe_intermediate_size")
         return "MixtralForCausalLM", c, plain_layer, False
+    if t.arch == "qwen2":
+        return "Qwen2ForCausalLM", c, plain_layer, False
     if t.arch == "qwen3":
         return "Qwen3ForCausalLM", c, plain_layer, False
     if t.arch == "qwen3moe":
