@@ -72,7 +72,7 @@ int roof_create(uint32_t n_threads, struct roof **out, struct err *e)
     engine_host(&h);
     struct roof *r = calloc(1, sizeof *r);
     if (!r)
-        return err_set(e, -ENOMEM, "roof: out of memory");
+        return err_set(e, -ENOMEM, "measuring memory bandwidth: out of memory");
     r->n_threads = n_threads ? n_threads : MAX(h.n_cores, 1u);
     uint64_t share = choose_bytes() / r->n_threads / (STREAMS * LINE) * (STREAMS * LINE);
     r->bytes = share * r->n_threads;
@@ -82,7 +82,7 @@ int roof_create(uint32_t n_threads, struct roof **out, struct err *e)
         if (r->mem == MAP_FAILED)
             r->mem = NULL;
         roof_destroy(r);
-        return err_set(e, -ENOMEM, "roof: no %.1f GiB to read", (double)share / (1 << 30));
+        return err_set(e, -ENOMEM, "measuring memory bandwidth: out of memory for %.1f GiB", (double)share / (1 << 30));
     }
     madvise(r->mem, r->bytes, MADV_HUGEPAGE);
     for (uint64_t i = 0; i < r->bytes; i += 4096) /* a page that was never written is the one zero page, in the cache */
@@ -100,7 +100,7 @@ int roof_create(uint32_t n_threads, struct roof **out, struct err *e)
         for (uint32_t i = 0; i < started; i++) /* they wait at a barrier that will never be full */
             pthread_cancel(r->workers[i].thread);
         r->n_started = 0;
-        return err_set(e, -EAGAIN, "roof: %u of %u threads started", started, r->n_threads);
+        return err_set(e, -EAGAIN, "measuring memory bandwidth: only %u of %u threads started", started, r->n_threads);
     }
     *out = r;
     return 0;

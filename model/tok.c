@@ -75,7 +75,7 @@ int tok_create(const struct gguf *g, struct tok **out, struct err *e)
     int rc;
 
     if (!t)
-        return err_set(e, -ENOMEM, "tok: tokenizer");
+        return err_set(e, -ENOMEM, "tok: out of memory for the tokenizer");
     t->gguf = g;
     t->bos = t->eos = t->eot = t->eom = t->unk = t->sep = t->pad = t->mask = -1;
     unicode_classes();

@@ -175,7 +175,7 @@ static int eog_init(struct tok *t, const int32_t fim[3], struct err *e)
 
     t->eog = malloc((ARRAY_LEN(eog_texts) + 6) * sizeof *t->eog);
     if (!t->eog)
-        return err_set(e, -ENOMEM, "tok: end-of-generation ids");
+        return err_set(e, -ENOMEM, "tok: out of memory for the end-of-generation ids");
     for (size_t i = 0; i < 3; i++)
         eog_add(t, fim[i]);
     for (size_t i = 0; i < ARRAY_LEN(eog_texts); i++)
@@ -212,7 +212,7 @@ static int suppressed_read(struct tok *t, struct err *e)
         return err_set(e, -EINVAL, "tok: %s: %s is not an array of i32", gguf_path(t->gguf), key);
     t->suppressed = malloc(MAX(kv->n, 1) * sizeof *t->suppressed);
     if (!t->suppressed)
-        return err_set(e, -ENOMEM, "tok: %llu suppressed tokens", (unsigned long long)kv->n);
+        return err_set(e, -ENOMEM, "tok: out of memory for %llu suppressed tokens", (unsigned long long)kv->n);
     for (uint64_t i = 0; i < kv->n; i++) {
         int64_t v;
         if (gguf_kv_i64(kv, i, &v) && v >= 0 && v < t->n_vocab)
@@ -310,14 +310,14 @@ int tok_specials_init(struct tok *t, struct err *e)
     sp->node = malloc(sp->cap_node * sizeof *sp->node);
     sp->len = malloc(MAX(n, 1u) * sizeof *sp->len);
     if (!sp->node || !sp->len)
-        return err_set(e, -ENOMEM, "tok: %u special tokens", n);
+        return err_set(e, -ENOMEM, "tok: out of memory for %u special tokens", n);
     sp->node[0] = (struct tok_node){.id = -1};
     sp->n_node = 1;
     for (uint32_t i = 0; i < t->n_vocab; i++) {
         if (!(t->attr[i] & (TOK_CONTROL | TOK_USER_DEFINED | TOK_UNKNOWN)))
             continue;
         if (tree_add(sp, t->text[i].s, t->text[i].n, (int32_t)i))
-            return err_set(e, -ENOMEM, "tok: %u special tokens", n);
+            return err_set(e, -ENOMEM, "tok: out of memory for %u special tokens", n);
         filter_add(sp, t->text[i].s, t->text[i].n);
         sp->len[k++] = t->text[i].n;
     }

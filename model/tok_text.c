@@ -67,7 +67,7 @@ static int put_piece(const struct tok *t, int32_t id, unsigned flags, struct tok
 
 int tok_piece(const struct tok *t, int32_t id, unsigned flags, struct tok_buf *out, struct err *e)
 {
-    return put_piece(t, id, flags, out) ? err_set(e, -ENOMEM, "tok: text of token %d", id) : 0;
+    return put_piece(t, id, flags, out) ? err_set(e, -ENOMEM, "tok: out of memory for the text of token %d", id) : 0;
 }
 
 int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags, struct tok_buf *out,
@@ -78,7 +78,7 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, unsigned flags
     for (size_t i = 0; i < n; i++) {
         size_t before = out->n;
         if (put_piece(t, ids[i], flags, out))
-            return err_set(e, -ENOMEM, "tok: text of %zu tokens", n);
+            return err_set(e, -ENOMEM, "tok: out of memory for the text of %zu tokens", n);
         if (!strip || (i == 0 && ids[i] == t->bos))
             continue;
         strip = false;
@@ -178,5 +178,5 @@ int tok_stream_finish(struct tok_stream *st, struct tok_buf *out, struct err *e)
 
     memcpy(held, st->held, n);
     st->n_held = 0;
-    return put_strict(st, held, n, true, out) ? err_set(e, -ENOMEM, "tok: streamed text") : 0;
+    return put_strict(st, held, n, true, out) ? err_set(e, -ENOMEM, "tok: out of memory for the streamed text") : 0;
 }

@@ -185,7 +185,7 @@ static int texts_read(struct tok *t, const struct gguf_kv *kv, struct err *e)
             log_warn(TOK, "%s: token %u has no text, now '%s'", gguf_path(t->gguf), i, name);
             s = (struct gguf_str){tok_keep(t, name, (size_t)n), (uint64_t)n};
             if (!s.s)
-                return err_set(e, -ENOMEM, "tok: token texts");
+                return err_set(e, -ENOMEM, "tok: out of memory for the tokens' texts");
         }
         t->text[i] = (struct tok_str){s.s, (uint32_t)s.len};
         t->max_text = MAX(t->max_text, (uint32_t)s.len);
@@ -222,7 +222,7 @@ static int scores_read(struct tok *t, struct err *e)
         return rc;
     t->prio = calloc(t->n_vocab, sizeof *t->prio);
     if (!t->prio)
-        return err_set(e, -ENOMEM, "tok: scores of %u tokens", t->n_vocab);
+        return err_set(e, -ENOMEM, "tok: out of memory for the scores of %u tokens", t->n_vocab);
     for (uint32_t i = 0; i < t->n_vocab; i++) {
         double f = 0.0;
         int64_t k = 0;
@@ -255,7 +255,7 @@ int tok_vocab_read(struct tok *t, struct err *e)
     t->text = calloc(t->n_vocab, sizeof *t->text);
     t->attr = malloc(t->n_vocab);
     if (!t->text || !t->attr || slots_resize(t, n_slots))
-        return err_set(e, -ENOMEM, "tok: a vocabulary of %u tokens", t->n_vocab);
+        return err_set(e, -ENOMEM, "tok: out of memory for a vocabulary of %u tokens", t->n_vocab);
     if ((rc = texts_read(t, kv, e)) || (rc = attrs_read(t, e)))
         return rc;
     return scores_read(t, e);
@@ -391,7 +391,7 @@ int tok_merges_read(struct tok *t, struct err *e)
         n_slots *= 2;
     t->pair = malloc(n_slots * sizeof *t->pair);
     if (!t->pair)
-        return err_set(e, -ENOMEM, "tok: %llu merges", (unsigned long long)kv->n);
+        return err_set(e, -ENOMEM, "tok: out of memory for %llu merges", (unsigned long long)kv->n);
     for (uint64_t i = 0; i < n_slots; i++)
         t->pair[i].left = -1;
     t->pair_mask = (uint32_t)(n_slots - 1);
