@@ -4,6 +4,7 @@
 const app = {
   chat: blankChat(),   // the open one
   ready: false,
+  opening: null,       // the id of the conversation that is being fetched
   views: [],           // of its messages
   runs: new Map(),     // answers on their way, by the conversation's id; they go on while another one is open
   model: null,
@@ -36,6 +37,7 @@ async function openChat(id, first = false) {
   app.opening = id;
   const chat = app.runs.get(id)?.chat ?? (id ? await store.get(id) : null);
   if (app.opening !== id) return;   // another one was chosen meanwhile
+  app.opening = null;
   app.chat = chat ?? blankChat();
   app.ready = true;
   for (const m of app.chat.messages) if (m.state === 'streaming' && !app.runs.has(id)) m.state = 'stopped';
@@ -391,13 +393,13 @@ async function start() {
   if (!kept) toast('This browser keeps nothing: conversations end with the page.');
   await recover();
   setUpAttach();
+  addEventListener('hashchange', () => {
+    const id = location.hash.slice(2);
+    if (id !== (app.opening ?? app.chat.id)) openChat(id, !app.ready);
+  });
   await openChat(location.hash.slice(2), true);
   loadChats();
   loadModel();
-  addEventListener('hashchange', () => {
-    const id = location.hash.slice(2);
-    if (id !== app.chat.id) openChat(id);
-  });
   addEventListener('pagehide', () => rescue([...app.runs.values()].map(r => r.chat)));
   addEventListener('pageshow', e => { if (e.persisted) localStorage.removeItem('zinc.rescue'); });
   others?.addEventListener('message', async e => {

@@ -687,6 +687,7 @@ await test('roles and names in the accessibility tree, and a focus that is seen'
 });
 
 await test('a conversation from before there were versions opens', async (chat, page) => {
+  await until('the database', () => page.evaluate(() => app.ready));
   await page.evaluate(() => store.put({ id: 'old', title: 'Old', named: false, created: 1, updated: 1, system: '', messages: [
     { role: 'user', content: 'from before' },
     { role: 'assistant', content: 'kept', reasoning: '', thought: 0, state: 'done', stats: {} }] }));
