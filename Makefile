@@ -86,7 +86,7 @@ $(K)/lists.mk: $(K)/kernel_lists
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
 LIB_DIRS := base jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
-LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c))
+LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)

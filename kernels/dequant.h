@@ -1,7 +1,7 @@
 /* kernels/dequant.h
  * One block of each quantised type to floats, in exactly the order of roundings that the format's reference uses:
  * every product and sum below is one f32 rounding, and the results are bit-equal to ggml's (tests/peer/ggml_types.c).
- * Build with -ffp-contract=off: a fused multiply-add would change bits. Freestanding: hosts and kernels include it.
+ * Build with -ffp-contract=off: a fused multiply-add would change bits. For hosts.
  *
  *     dequant_row(QT_Q4_K, tensor->data, row, 4096);
  *
@@ -203,6 +203,8 @@ static inline void dequant_iq4_xs(const blk_iq4_xs *b, float *y)
     }
 }
 
+#include "kernels/dequant_books.h"
+
 /* `n` elements, a multiple of qtype_block(t), from `src` (aligned to 4 for F32, to 2 otherwise) to `dst`.
  * A type that zinc does not read writes nothing. */
 static inline void dequant_row(enum qtype t, const void *src, float *dst, uint64_t n)
@@ -220,6 +222,7 @@ static inline void dequant_row(enum qtype t, const void *src, float *dst, uint64
         for (uint64_t i = 0; i < n; i++)
             dst[i] = bf16_to_f32(((const uint16_t *)src)[i]);
         break;
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(NAME, name, set, id, elems, ...)                                                                   \
     case QT_##NAME:                                                                                                    \
         for (uint64_t i = 0; i < n / elems; i++)                                                                       \

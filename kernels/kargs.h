@@ -20,6 +20,8 @@
  *     dw, mw by type: Q4_0 Q5_0 Q8_0 IQ4_NL: f32(d); MXFP4: 2^(e-128), isum over the doubled table;
  *     Q4_1 Q5_1: f32(d), mw = f32(m); Q4_K Q5_K: f32(d) * sc, mw = -(f32(dmin) * m); IQ4_XS: f32(d) * (ls - 32);
  *     Q6_K Q3_K: dw = f32(d), isum = sc0 * isum0 + sc1 * isum1 over the two runs of 16 (sc already minus 32 for Q3_K);
+ *     TQ1_0 TQ2_0: f32(d); IQ2_XXS IQ1_S: f32(d) * (2 s + 1) / 8; IQ3_XXS: the same / 4; IQ3_S: the same / 1;
+ *     IQ2_XS IQ2_S IQ1_M: dw = f32(d) / 8, as Q6_K with sc = 2 s + 1; q of IQ1: eight times the weight;
  *     Q2_K: as Q6_K with 4-bit scales, and acc = fma(-(f32(dmin) * d), (float)(m0 * xsum0 + m1 * xsum1), acc).
  *   Products with F32, F16, BF16: x stays f32; acc = fma(w[k], x[k], acc), k ascending.
  *   Bias, then scale, then residual: y = resid + scale * (acc + bias), written as (acc + bias) * scale + resid, each

@@ -10,6 +10,7 @@
 
 /* Values are GGUF's tensor type numbers. */
 enum qtype {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, ...) QT_##NAME = id,
 #include "kernels/qtypes.def"
     QT_LIMIT = 40
@@ -19,6 +20,7 @@ enum qtype {
 static inline uint32_t qtype_block(enum qtype t)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, elems, ...) case QT_##NAME: return elems;
 #include "kernels/qtypes.def"
     default: return 0;
@@ -29,6 +31,7 @@ static inline uint32_t qtype_block(enum qtype t)
 static inline uint32_t qtype_block_bytes(enum qtype t)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, elems, bytes, ...) case QT_##NAME: return bytes;
 #include "kernels/qtypes.def"
     default: return 0;
@@ -45,6 +48,7 @@ static inline uint64_t qtype_row_bytes(enum qtype t, uint64_t n)
 static inline const char *qtype_name(enum qtype t)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) case QT_##NAME: return #NAME;
 #include "kernels/qtypes.def"
     default: return "?";
@@ -53,10 +57,21 @@ static inline const char *qtype_name(enum qtype t)
 
 /* ---- types of blocks ---- */
 
+/* Do codes stand for several weights each? Only the cpu tier multiplies by such types, and zinc does not write them. */
+static inline bool qtype_is_book(enum qtype t)
+{
+    switch (t) {
+#define QTYPE_BOOK(NAME, ...) case QT_##NAME: return true;
+#include "kernels/qtypes.def"
+    default: return false;
+    }
+}
+
 /* Bits of a code as it meets x. */
 QTYPE_FN uint32_t qtype_bits(enum qtype t)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, ...) case QT_##NAME: return bits;
 #include "kernels/qtypes.def"
     default: return 0;
@@ -69,6 +84,7 @@ enum qtype_scales { QS_SCALE, QS_SCALE_MIN, QS_RUNS, QS_RUNS_MIN };
 QTYPE_FN enum qtype_scales qtype_scales(enum qtype t)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes)                    \
     case QT_##NAME: return QS_##scales;
 #include "kernels/qtypes.def"
@@ -84,8 +100,9 @@ QTYPE_FN bool qtype_has_min(enum qtype t)
 /* Are codes looked up in a table? */
 QTYPE_FN bool qtype_has_table(enum qtype t)
 {
-    enum { LINEAR, LOOKUP };
+    enum { LINEAR, LOOKUP, BOOK, TRITS };
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes)                    \
     case QT_##NAME: return codes == LOOKUP;
 #include "kernels/qtypes.def"

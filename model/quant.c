@@ -167,8 +167,8 @@ static int check_values(enum qtype t, const float *x, uint64_t n, struct err *e)
 int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err *e)
 {
     uint32_t block = qtype_block(t);
-    if (!block)
-        return err_set(e, -ENOTSUP, "quantise: zinc does not write tensor type %d", (int)t);
+    if (!block || qtype_is_book(t))
+        return err_set(e, -ENOTSUP, "quantise: zinc does not write tensor type %d (%s)", (int)t, qtype_name(t));
     if (n % block)
         return err_set(e, -EINVAL, "quantise to %s: a row of %llu elements is no multiple of the block of %u",
                        qtype_name(t), (unsigned long long)n, block);
@@ -191,7 +191,7 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
             quant_##name(src + i * elems, (blk_##name *)dst + i);                                                    \
         break;
 #include "kernels/qtypes.def"
-    case QT_LIMIT: break;
+    default: break;
     }
     return 0;
 }

@@ -145,6 +145,7 @@ void mm_pack(enum qtype t, uint32_t n_in, const uint8_t *rows, size_t row_bytes,
     if (n_rows < MM_ROWS)
         memset(panel, 0, mm_panel_bytes(t, n_in));
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
     case QT_##T: pack_blocks(QT_##T, n_in / qtype_block(QT_##T), rows, row_bytes, n_rows, panel); break;
 #include "kernels/qtypes.def"

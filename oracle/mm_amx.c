@@ -3,7 +3,7 @@
  * the AVX-512 kernels.
  *
  * Types with one scale per run use INT8 tiles. Runs of 16 have their integer scales multiplied into the weights,
- * which then need up to 13 bits: bfloat16 tiles, split for Q6_K into a multiple of 64 and a rest, both onto the
+ * which then need up to 13 bits: bfloat16 tiles, split for Q6_K, IQ2_XS and IQ2_S into a multiple of 64 and a rest, both onto the
  * same sums. That is exact too: every factor has at most 8 significant bits and |64 h| + |l| <= 4128, times 127
  * times 32, is below 2^24, so no step of TDPBF16PS rounds.
  *
@@ -32,7 +32,8 @@ static const struct tile_config config[] = {
 
 MM_INLINE enum form form_of(enum qtype t)
 {
-    return t == QT_Q6_K ? BF16_SPLIT : qtype_scales(t) == QS_RUNS ? BF16 : INT8;
+    bool wide = t == QT_Q6_K || t == QT_IQ2_XS || t == QT_IQ2_S; /* weight times scale has more than 8 bits */
+    return wide ? BF16_SPLIT : qtype_scales(t) == QS_RUNS ? BF16 : INT8;
 }
 
 /* An opened run: scales, and tiles of weights. INT8: a struct mm_xblk, of which this is the head, [k / 4][row][4];
@@ -104,7 +105,7 @@ MM_INLINE void open_runs(enum qtype t, const uint8_t *panel, uint32_t n_runs, ui
         mm_open(t, panel, n_runs, k0, n, mm_offset(t), out);
         return;
     }
-    for (uint32_t k = 0; k < n; k += QK_K / QK) { /* all of them are K types */
+    for (uint32_t k = 0; k < n; k += QK_K / QK) { /* all of them have blocks of 256 */
         mm_open(t, panel, n_runs, k0 + k, QK_K / QK, mm_offset(t), x);
         for (uint32_t i = 0; i < QK_K / QK; i++) {
             struct run *run = run_at(out, f, k + i);
@@ -245,6 +246,7 @@ MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t
 #define DOT_SCALE_MIN(T) DOT(T)
 #define DOT_RUNS(T)      DOT(T)
 #define DOT_RUNS_MIN(T)
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) DOT_##scales(T)
 #include "kernels/qtypes.def"
 #undef DOT
@@ -265,6 +267,7 @@ static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     if (n_rows >= min_rows(form_of(t)))
         switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) DOT_##scales(T)
 #include "kernels/qtypes.def"
         default: break;

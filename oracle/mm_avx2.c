@@ -125,6 +125,7 @@ RUNS(scale_4, QS_SCALE, STEP_4)
 RUNS(scale_8, QS_SCALE, STEP_8)
 RUNS(min_4, QS_SCALE_MIN, STEP_4)
 RUNS(min_8, QS_SCALE_MIN, STEP_8)
+RUNS(runs_signed, QS_RUNS, STEP_SIGNED)
 RUNS(runs_2, QS_RUNS, STEP_2)
 RUNS(runs_8, QS_RUNS, STEP_8)
 RUNS(runs_min_8, QS_RUNS_MIN, STEP_8)
@@ -135,11 +136,12 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
     switch (qtype_scales(t)) {
     case QS_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
     case QS_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
-    case QS_RUNS: return s == STEP_2 ? runs_2 : runs_8;
+    case QS_RUNS: return s == STEP_SIGNED ? runs_signed : s == STEP_8 ? runs_8 : runs_2;
     default: return runs_min_8;
     }
 }
 
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
@@ -269,6 +271,7 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(T, ...) case QT_##T: return dot_##T;
 #include "kernels/qtypes.def"
     default: return NULL;

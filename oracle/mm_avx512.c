@@ -132,6 +132,7 @@ RUNS(runs_runs_min, QS_RUNS_MIN)
 
 static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min };
 
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
@@ -228,6 +229,7 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
 #define QTYPE_FLOAT(T, ...) case QT_##T: return dot_##T;
 #include "kernels/qtypes.def"

@@ -25,6 +25,7 @@
 #endif
 
 #include "kernels/blocks.h"
+#include "kernels/codebooks.h"
 #include "kernels/fp.h"
 #include "kernels/qtypes.h"
 #include "oracle/mm.h"
@@ -59,8 +60,11 @@ struct mm_xblk {
 MM_INLINE int mm_offset(enum qtype t)
 {
     switch (t) {
+    case QT_TQ1_0: case QT_TQ2_0: return 1;
     case QT_Q4_0: return 8;
+    case QT_IQ1_S: case QT_IQ1_M: return 9;
     case QT_Q5_0: return 16;
+    case QT_IQ2_XXS: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ3_XXS: case QT_IQ3_S: return 64;
     case QT_Q8_0: case QT_IQ4_NL: case QT_IQ4_XS: return 128;
     case QT_MXFP4: return 12;
     case QT_Q3_K: return 4;
@@ -77,7 +81,11 @@ MM_INLINE uint32_t mm_head_bytes(enum qtype t)
 
 MM_INLINE uint32_t mm_head_off(enum qtype t)
 {
-    return t == QT_Q6_K ? offsetof(blk_q6_k, d) : t == QT_Q3_K ? offsetof(blk_q3_k, d) : 0;
+    return t == QT_Q6_K    ? offsetof(blk_q6_k, d)
+           : t == QT_Q3_K  ? offsetof(blk_q3_k, d)
+           : t == QT_TQ1_0 ? offsetof(blk_tq1_0, d)
+           : t == QT_TQ2_0 ? offsetof(blk_tq2_0, d)
+                           : 0;
 }
 
 MM_INLINE uint32_t mm_words(enum qtype t)
@@ -177,6 +185,19 @@ MM_INLINE mm_vu mm_lookup(const uint8_t table[16], mm_vu v)
 #endif
 }
 
+/* Words of a table. */
+MM_INLINE mm_vu mm_gather(const uint32_t *table, mm_vu at)
+{
+#if defined(__AVX512BW__)
+    return (mm_vu)_mm512_i32gather_epi32((__m512i)at, table, 4);
+#elif defined(__AVX2__)
+    return (mm_vu)_mm256_i32gather_epi32((const int *)table, (__m256i)at, 4);
+#else
+    mm_vu v = { table[at[0]], table[at[1]], table[at[2]], table[at[3]] };
+    return v;
+#endif
+}
+
 /* ---- opening ---- */
 
 static const uint8_t mm_iq4_codes[16] __attribute__((unused)) = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166,
@@ -196,6 +217,64 @@ MM_INLINE mm_vu mm_nibble(mm_vu w, int hi)
 MM_INLINE mm_vu mm_bits(mm_vu w, uint32_t from, uint32_t to, uint32_t mask)
 {
     return (from < to ? w << (to - from) : w >> (from - to)) & MM_B(mask);
+}
+
+/* The eighth of four times seven signs makes the number of those set even: signs 8 j and up of `word`, in the low bits. */
+MM_INLINE mm_vu mm_signs(mm_vu word, uint32_t j)
+{
+    mm_vu s = word >> 7 * j & 127, p = s ^ s >> 4;
+    p ^= p >> 2;
+    return s | ((p ^ p >> 1) & 1) << 7;
+}
+
+/* Four magnitudes below 64, with the sign of byte i in bit i (others may be set beside it): as u of offset 64. */
+MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs)
+{
+    mm_vu minus = (signs & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
+    return (v ^ all) + MM_B(64) - all; /* 127 - v + 64 - 127 */
+}
+
+/* Digit n of four bytes of them (kernels/dequant_books.h). */
+MM_INLINE mm_vu mm_trits(mm_vu w, uint32_t n)
+{
+    static const uint32_t power[5] = { 1, 3, 9, 27, 81 };
+    mm_vu even = ((w & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 >> 8 & 0x00ff00ff;
+    mm_vu odd = ((w >> 8 & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 & 0xff00ff00;
+    return even | odd;
+}
+
+/* Word g of run b of the types of codebooks: its entries, looked up. */
+MM_INLINE mm_vu mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t g)
+{
+    uint32_t j = g / 2, half = g % 2; /* an entry of eight elements and which half of it */
+    mm_vu low = mm_word(words, b), at, high;
+    switch (t) {
+    case QT_IQ2_XXS:
+        at = mm_word(words, 2 * b) >> 8 * j & 255;
+        return mm_signed(mm_gather(codebook_iq2_xxs[0], 2 * at + half), mm_signs(mm_word(words, 2 * b + 1), j) >> 4 * half);
+    case QT_IQ2_XS:
+        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
+        return mm_signed(mm_gather(codebook_iq2_xs[0], 2 * (at & 511) + half), mm_signs(at >> 9, 0) >> 4 * half);
+    case QT_IQ2_S:
+        high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j) & 3;
+        at = (low >> 8 * j & 255) | high << 8;
+        return mm_signed(mm_gather(codebook_iq2_s[0], 2 * at + half), mm_word(words, 8 + b) >> (8 * j + 4 * half));
+    case QT_IQ3_XXS:
+        at = mm_word(words, 2 * b + g / 4) >> 8 * (g % 4) & 255;
+        return mm_signed(mm_gather(codebook_iq3_xxs, at), mm_signs(mm_word(words, 16 + b), j) >> 4 * half);
+    case QT_IQ3_S:
+        high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + g) & 1;
+        at = (mm_word(words, 2 * b + g / 4) >> 8 * (g % 4) & 255) | high << 8;
+        return mm_signed(mm_gather(codebook_iq3_s, at), mm_word(words, 18 + b) >> 4 * g);
+    case QT_IQ1_S:
+        high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
+        at = (low >> 8 * j & 255) | (high >> 3 * j & 7) << 8;
+        return mm_gather(codebook_iq1[0], 2 * at + half) + (~high >> 15 & 1) * MM_B(2);
+    default: /* IQ1_M */
+        high = mm_word(words, 8 + b / 2) >> (16 * (b % 2) + 4 * j);
+        at = (low >> 8 * j & 255) | (high & 7) << 8;
+        return mm_gather(codebook_iq1[0], 2 * at + half) + (~high >> 3 & 1) * MM_B(2);
+    }
 }
 
 /* The quants of run b (of 32 elements) of a block, as u. */
@@ -230,7 +309,13 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
             w[g] = mm_bits(mm_word(words, 8 + 8 * (b / 4) + g), 2 * (b % 4), 0, 3) |
                    mm_bits(mm_word(words, g), b, 2, 4);
             break;
-        default: break;
+        case QT_TQ2_0: w[g] = mm_word(words, 8 * (b / 4) + g) >> 2 * (b % 4) & MM_B(3); break;
+        case QT_TQ1_0: /* 160 elements in 32 bytes, 80 in 16, 16 in 4 */
+            w[g] = b < 5             ? mm_trits(mm_word(words, g), b)
+                   : b < 7 || g < 4 ? mm_trits(mm_word(words, 8 + g4), 2 * (b - 5) + hi)
+                                     : mm_trits(mm_word(words, 12), g4);
+            break;
+        default: w[g] = mm_open_entry(t, words, b, g); break;
         }
     }
 }
@@ -248,6 +333,12 @@ MM_INLINE mm_vu mm_k_scale(const mm_vu s[3], uint32_t b, int min)
     if (b < 4)
         return mm_byte(own & MM_B(63), b);
     return mm_byte(mm_nibble(s[2], min) | (own >> 2 & MM_B(0x30)), b - 4);
+}
+
+/* d times an odd scale, over eight or two. */
+MM_INLINE mm_vf mm_odd(mm_vu scale)
+{
+    return mm_f32_of(2 * scale + 1);
 }
 
 /* What struct mm_xblk holds of scales, for one part. */
@@ -309,6 +400,33 @@ MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *
         x->s1 = mm_f32_of(s >> (8 * (r % 4) + 8) & 15);
         x->m0 = mm_f32_of(s >> (8 * (r % 4) + 4) & 15);
         x->m1 = mm_f32_of(s >> (8 * (r % 4) + 12) & 15);
+        break;
+    }
+    case QT_TQ1_0: case QT_TQ2_0: x->dw = mm_f32_of_halves(mm_load_u16(head)); break;
+    case QT_IQ2_XXS:
+        x->dw = mm_f32_of_halves(mm_load_u16(head)) * (mm_odd(mm_word(words, 2 * b + 1) >> 28) * 0.125f);
+        break;
+    case QT_IQ3_XXS:
+        x->dw = mm_f32_of_halves(mm_load_u16(head)) * (mm_odd(mm_word(words, 16 + b) >> 28) * 0.25f);
+        break;
+    case QT_IQ3_S: x->dw = mm_f32_of_halves(mm_load_u16(head)) * mm_odd(mm_word(words, 26) >> 4 * b & 15); break;
+    case QT_IQ1_S:
+        x->dw = mm_f32_of_halves(mm_load_u16(head)) *
+                (mm_odd(mm_word(words, 8 + b / 2) >> (16 * (b % 2) + 12) & 7) * 0.125f);
+        break;
+    case QT_IQ2_XS: case QT_IQ2_S: {
+        mm_vu s = mm_word(words, (t == QT_IQ2_XS ? 16 : 18) + b / 4) >> 8 * (b % 4);
+        x->dw = mm_f32_of_halves(mm_load_u16(head)) * 0.125f;
+        x->s0 = mm_odd(s & 15);
+        x->s1 = mm_odd(s >> 4 & 15);
+        break;
+    }
+    case QT_IQ1_M: {
+        mm_vu a = mm_word(words, 12), c = mm_word(words, 13), s = mm_word(words, 12 + b / 4) >> (16 * (b / 2 % 2) + 6 * (b % 2));
+        mm_vu d = (a >> 12 & 15) | (a >> 24 & 0xf0) | (c >> 4 & 0xf00) | (c >> 16 & 0xf000); /* iq1_m_d */
+        x->dw = mm_f32_of_halves(d) * 0.125f;
+        x->s0 = mm_odd(s & 7);
+        x->s1 = mm_odd(s >> 3 & 7);
         break;
     }
     default: break;

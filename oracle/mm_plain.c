@@ -116,6 +116,7 @@ MM_INLINE void dot_floats(enum qtype t, uint32_t n_in, const uint8_t *panels, ui
         }
 }
 
+#define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
     static void dot_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,               \
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
@@ -142,6 +143,7 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
 static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(T, ...) case QT_##T: return dot_##T;
 #include "kernels/qtypes.def"
     default: return NULL;

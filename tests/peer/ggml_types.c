@@ -30,6 +30,7 @@ typedef size_t quantize_fn(int type, const float *src, void *dst, int64_t start,
                            const float *imatrix);
 
 static const enum qtype all_types[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
 };
@@ -108,7 +109,7 @@ static int compare_errors(quantize_fn *quantize)
         enum qtype t = all_types[k];
         double ours = 0, theirs = 0;
         struct err e;
-        if (t == QT_F32)
+        if (t == QT_F32 || qtype_is_book(t))
             continue;
         for (int round = 0; round < 8; round++) {
             for (int i = 0; i < N; i++)

@@ -10,6 +10,7 @@
 #include "oracle/mm.h"
 
 static const enum qtype types[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
 };
@@ -56,6 +57,61 @@ static void k_codes(const uint8_t *qs, const uint8_t *qh, int b, int *q)
 {
     for (int l = 0; l < 32; l++)
         q[l] = (qs[32 * (b / 2) + l] >> 4 * (b & 1) & 15) + (qh ? (qh[l] >> b & 1) * 16 : 0);
+}
+
+/* Where the f16 scale of a block of the types of codebooks stands; IQ1_M has it in four pieces. */
+static size_t book_d(enum qtype t)
+{
+    return t == QT_TQ1_0 ? offsetof(blk_tq1_0, d) : t == QT_TQ2_0 ? offsetof(blk_tq2_0, d) : 0;
+}
+
+static void set_book_d(enum qtype t, uint8_t *p, uint16_t d)
+{
+    if (t != QT_IQ1_M) {
+        memcpy(p + book_d(t), &d, 2);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        uint8_t *high = p + offsetof(blk_iq1_m, scales) + 2 * i + 1;
+        *high = (uint8_t)((*high & 15) | (d >> 4 * i & 15) << 4);
+    }
+}
+
+/* Scale s of run h (of 16) of run b: dw is d times (2 s + 1) times a power of two. */
+static int book_scale(enum qtype t, const uint8_t *p, int b, int h)
+{
+    switch (t) {
+    case QT_IQ2_XXS: return p[2 + 8 * b + 7] >> 4;
+    case QT_IQ3_XXS: return p[2 + 64 + 4 * b + 3] >> 4;
+    case QT_IQ2_XS: return p[2 + 64 + b] >> 4 * h & 15;
+    case QT_IQ2_S: return p[2 + 64 + 8 + b] >> 4 * h & 15;
+    case QT_IQ3_S: return p[2 + 64 + 8 + 32 + b / 2] >> 4 * (b % 2) & 15;
+    case QT_IQ1_S: return p[2 + 32 + 2 * b + 1] >> 4 & 7;
+    case QT_IQ1_M: return (p[48 + 2 * (b / 2)] | p[49 + 2 * (b / 2)] << 8) >> (6 * (b % 2) + 3 * h) & 7;
+    default: return 0;
+    }
+}
+
+/* The codes are what the block holds for d = 1, without its scales. */
+static struct run book_run(enum qtype t, const uint8_t *p, int b)
+{
+    struct run r = { .sc = { 1, 1 } };
+    uint8_t one[128];
+    uint16_t d;
+    float y[256], unit = t == QT_IQ3_XXS ? 0.25f : t == QT_IQ3_S || t == QT_TQ1_0 || t == QT_TQ2_0 ? 1.0f : 0.125f;
+    bool runs = t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_IQ1_M;
+    memcpy(one, p, qtype_block_bytes(t));
+    set_book_d(t, one, 0x3c00);
+    dequant_row(t, one, y, 256);
+    memcpy(&d, p + book_d(t), 2);
+    if (t == QT_IQ1_M)
+        d = (uint16_t)iq1_m_d(((const blk_iq1_m *)p)->scales);
+    for (int i = 0; i < 32; i++)
+        r.q[i] = (int)(y[32 * b + i] / (unit * (float)(2 * book_scale(t, p, b, i / 16) + 1)));
+    for (int h = 0; h < 2 && runs; h++)
+        r.sc[h] = 2 * book_scale(t, p, b, h) + 1;
+    r.dw = f16_to_f32(d) * (runs ? unit : unit * (float)(2 * book_scale(t, p, b, 0) + 1));
+    return r;
 }
 
 static struct run run_of(enum qtype t, const uint8_t *p, int b)
@@ -157,7 +213,7 @@ static struct run run_of(enum qtype t, const uint8_t *p, int b)
         }
         break;
     }
-    default: break;
+    default: return book_run(t, p, b);
     }
     return r;
 }
@@ -229,7 +285,8 @@ static void tame_scales(enum qtype t, uint8_t *p)
     case QT_Q6_K: memcpy(p + 208, &d, 2); break;
     case QT_MXFP4: p[0] = (uint8_t)(110 + random_u32() % 20); break;
     case QT_F16: case QT_BF16: d = t == QT_F16 ? d : bf16_from_f32(random_f32()); memcpy(p, &d, 2); break;
-    default: { float f = random_f32(); memcpy(p, &f, 4); } break;
+    case QT_F32: { float f = random_f32(); memcpy(p, &f, 4); } break;
+    default: set_book_d(t, p, d); break;
     }
 }
 

@@ -6,6 +6,7 @@
 #include "oracle/mm.h"
 
 static const enum qtype types[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
 };

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
 #include "model/quant_mix.h"
@@ -233,11 +234,23 @@ uint64_t mk_model_bytes(const struct mk_model *m)
     return n;
 }
 
+/* Types that recipes do not know, because zinc does not quantise to them: blocks of random codes. */
+static bool book_recipe(const char *type, struct quant_recipe *r)
+{
+#define QTYPE_BOOK(NAME, lower, set, id, elems, bytes, number, ...)                                                    \
+    if (strcasecmp(type, #NAME) == 0) {                                                                                \
+        *r = (struct quant_recipe){ .base = QT_##NAME, .pure = true, .file_type = number, .name = #NAME };             \
+        return true;                                                                                                   \
+    }
+#include "kernels/qtypes.def"
+    return false;
+}
+
 int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, const char *type, struct err *e)
 {
     struct quant_recipe r;
     *m = (struct mk_model){ .p = p, .n_layer = n_layer ? n_layer : p->n_layer, .arch = arch_names[p->family] };
-    int rc = quant_recipe_parse(type ? type : p->recipe, type && p->tiny, &r, NULL);
+    int rc = type && book_recipe(type, &r) ? 0 : quant_recipe_parse(type ? type : p->recipe, type && p->tiny, &r, NULL);
     if (rc) /* of a tiny model a type's name means every matrix, and only the recipes' own names mean recipes */
         rc = quant_recipe_parse(type ? type : p->recipe, false, &r, e);
     if (rc)
