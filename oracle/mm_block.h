@@ -198,6 +198,41 @@ MM_INLINE mm_vu mm_gather(const uint32_t *table, mm_vu at)
 #endif
 }
 
+#if defined(__AVX2__)
+/* Four entries of two words. */
+MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], const uint32_t *at)
+{
+    __m128i a = _mm_loadl_epi64((const __m128i *)table[at[0]]), b = _mm_loadl_epi64((const __m128i *)table[at[2]]);
+    a = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(a), (const __m64 *)table[at[1]]));
+    b = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(b), (const __m64 *)table[at[3]]));
+    return _mm256_set_m128i(b, a);
+}
+#endif
+
+/* Entries of two words: first words in w[0], second ones in w[1]. One by one: that is quicker than gather instructions. */
+MM_INLINE void mm_gather2(const uint32_t (*table)[2], mm_vu at, mm_vu w[2])
+{
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    uint32_t i[MM_LANES] __attribute__((aligned(64)));
+    memcpy(i, &at, sizeof i);
+#endif
+#if defined(__AVX512BW__)
+    __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i)), mm_entries4(table, i + 4), 1);
+    __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i + 8)), mm_entries4(table, i + 12), 1);
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    w[0] = (mm_vu)_mm512_permutex2var_epi32(a, even, b);
+    w[1] = (mm_vu)_mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
+#elif defined(__AVX2__)
+    __m256 a = _mm256_castsi256_ps(mm_entries4(table, i)), b = _mm256_castsi256_ps(mm_entries4(table, i + 4));
+    __m256i lo = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), hi = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
+    w[0] = (mm_vu)_mm256_permute4x64_epi64(lo, 0xd8);
+    w[1] = (mm_vu)_mm256_permute4x64_epi64(hi, 0xd8);
+#else
+    for (uint32_t k = 0; k < 2; k++)
+        w[k] = (mm_vu){ table[at[0]][k], table[at[1]][k], table[at[2]][k], table[at[3]][k] };
+#endif
+}
+
 /* ---- opening ---- */
 
 static const uint8_t mm_iq4_codes[16] __attribute__((unused)) = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166,
@@ -227,11 +262,27 @@ MM_INLINE mm_vu mm_signs(mm_vu word, uint32_t j)
     return s | ((p ^ p >> 1) & 1) << 7;
 }
 
-/* Four magnitudes below 64, with the sign of byte i in bit i (others may be set beside it): as u of offset 64. */
-MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs)
+/* Magnitudes below 64 of elements 4 half and up of eight, whose signs are bits of the low byte: as u of offset 64. */
+MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
 {
-    mm_vu minus = (signs & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    const __m128i each = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const int32_t bits = half ? (int32_t)0x80402010 : 0x08040201;
+#endif
+#if defined(__AVX512BW__)
+    __m512i s = _mm512_shuffle_epi8((__m512i)signs, _mm512_broadcast_i32x4(each)), base = _mm512_set1_epi8(64);
+    __mmask64 minus = _mm512_test_epi8_mask(s, _mm512_set1_epi32(bits));
+    __m512i u = _mm512_add_epi8(base, (__m512i)v);
+    return (mm_vu)_mm512_mask_sub_epi8(u, minus, base, (__m512i)v);
+#elif defined(__AVX2__)
+    __m256i b = _mm256_set1_epi32(bits);
+    __m256i s = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)signs, _mm256_broadcastsi128_si256(each)), b);
+    __m256i minus = _mm256_cmpeq_epi8(s, b), x = _mm256_sub_epi8(_mm256_xor_si256((__m256i)v, minus), minus);
+    return (mm_vu)_mm256_add_epi8(x, _mm256_set1_epi8(64));
+#else
+    mm_vu minus = (signs >> 4 * half & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
     return (v ^ all) + MM_B(64) - all; /* 127 - v + 64 - 127 */
+#endif
 }
 
 /* Digit n of four bytes of them (kernels/dequant_books.h). */
@@ -243,38 +294,48 @@ MM_INLINE mm_vu mm_trits(mm_vu w, uint32_t n)
     return even | odd;
 }
 
-/* Word g of run b of the types of codebooks: its entries, looked up. */
-MM_INLINE mm_vu mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t g)
+/* Elements 8 j and up of run b of the types of codebooks. */
+MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t j, mm_vu w[2])
 {
-    uint32_t j = g / 2, half = g % 2; /* an entry of eight elements and which half of it */
-    mm_vu low = mm_word(words, b), at, high;
+    mm_vu low = mm_word(words, b) >> 8 * j & 255, at, high, signs;
     switch (t) {
     case QT_IQ2_XXS:
-        at = mm_word(words, 2 * b) >> 8 * j & 255;
-        return mm_signed(mm_gather(codebook_iq2_xxs[0], 2 * at + half), mm_signs(mm_word(words, 2 * b + 1), j) >> 4 * half);
+        mm_gather2(codebook_iq2_xxs, mm_word(words, 2 * b) >> 8 * j & 255, w);
+        signs = mm_signs(mm_word(words, 2 * b + 1), j);
+        break;
     case QT_IQ2_XS:
         at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
-        return mm_signed(mm_gather(codebook_iq2_xs[0], 2 * (at & 511) + half), mm_signs(at >> 9, 0) >> 4 * half);
+        mm_gather2(codebook_iq2_xs, at & 511, w);
+        signs = mm_signs(at >> 9, 0);
+        break;
     case QT_IQ2_S:
         high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j) & 3;
-        at = (low >> 8 * j & 255) | high << 8;
-        return mm_signed(mm_gather(codebook_iq2_s[0], 2 * at + half), mm_word(words, 8 + b) >> (8 * j + 4 * half));
+        mm_gather2(codebook_iq2_s, low | high << 8, w);
+        signs = mm_word(words, 8 + b) >> 8 * j;
+        break;
     case QT_IQ3_XXS:
-        at = mm_word(words, 2 * b + g / 4) >> 8 * (g % 4) & 255;
-        return mm_signed(mm_gather(codebook_iq3_xxs, at), mm_signs(mm_word(words, 16 + b), j) >> 4 * half);
     case QT_IQ3_S:
-        high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + g) & 1;
-        at = (mm_word(words, 2 * b + g / 4) >> 8 * (g % 4) & 255) | high << 8;
-        return mm_signed(mm_gather(codebook_iq3_s, at), mm_word(words, 18 + b) >> 4 * g);
-    case QT_IQ1_S:
+        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
+        for (uint32_t k = 0; k < 2; k++)
+            if (t == QT_IQ3_XXS) {
+                w[k] = mm_gather(codebook_iq3_xxs, at >> 8 * k & 255);
+            } else {
+                high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j + k) & 1;
+                w[k] = mm_gather(codebook_iq3_s, (at >> 8 * k & 255) | high << 8);
+            }
+        signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b), j) : mm_word(words, 18 + b) >> 8 * j;
+        break;
+    default: /* IQ1: moved up or down, no signs */
         high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
-        at = (low >> 8 * j & 255) | (high >> 3 * j & 7) << 8;
-        return mm_gather(codebook_iq1[0], 2 * at + half) + (~high >> 15 & 1) * MM_B(2);
-    default: /* IQ1_M */
-        high = mm_word(words, 8 + b / 2) >> (16 * (b % 2) + 4 * j);
-        at = (low >> 8 * j & 255) | (high & 7) << 8;
-        return mm_gather(codebook_iq1[0], 2 * at + half) + (~high >> 3 & 1) * MM_B(2);
+        at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
+        mm_gather2(codebook_iq1, low | at << 8, w);
+        high = ~high >> (t == QT_IQ1_S ? 15 : 4 * j + 3) & 1;
+        w[0] += high * MM_B(2);
+        w[1] += high * MM_B(2);
+        return;
     }
+    w[0] = mm_signed(w[0], signs, 0);
+    w[1] = mm_signed(w[1], signs, 1);
 }
 
 /* The quants of run b (of 32 elements) of a block, as u. */
@@ -315,7 +376,10 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
                    : b < 7 || g < 4 ? mm_trits(mm_word(words, 8 + g4), 2 * (b - 5) + hi)
                                      : mm_trits(mm_word(words, 12), g4);
             break;
-        default: w[g] = mm_open_entry(t, words, b, g); break;
+        default: /* a codebook */
+            if (g % 2 == 0)
+                mm_open_entry(t, words, b, g / 2, w + g);
+            break;
         }
     }
 }
