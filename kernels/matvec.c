@@ -61,6 +61,7 @@ float mv_row_part(uint32_t t, gpu_va base, uint32_t n_out, uint32_t n_in, uint32
     float acc = 0.0f;
 #if QSET_ANY
     switch (t) {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) case QT_##NAME: mv_plain_row(QT_##NAME, 1, base, n_out, n_in, row, l, from, step, &acc); break;
 #include "kernels/qtypes.def"
     default: break;

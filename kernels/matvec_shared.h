@@ -39,13 +39,14 @@ MVS_FN bool mv_is_float(uint32_t type)
     ;
 }
 
-/* Elements of an item: 16 bytes of floats, a quarter of a K block, half a block of Q8_0, else a block or run of 32. */
+/* Elements of an item: 16 bytes of floats, a quarter of a K block, half a block of 32 where halves have
+ * scales of their own or 32 codes are many bytes, else a block or run of 32. */
 MVS_FN uint32_t mv_item_elems(uint32_t type)
 {
     switch (type) {
     case QT_F32: return 4;
     case QT_F16: case QT_BF16: return 8;
-    case QT_Q8_0: return 16;
+    case QT_Q8_0: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M: return 16;
     case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K: return 64;
     default: return 32;
     }

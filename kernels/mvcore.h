@@ -65,10 +65,10 @@ KD_FN void mv_meta(uint32_t type, uint32_t i, uint32_t d, uint32_t sums, struct 
 /* Run s of item i of the row at byte `row` behind the first. */
 KD_FN void mv_x_run(uint32_t type, const struct mv_x *l, uint32_t row, uint32_t i, uint32_t s, struct mv_run_x *x)
 {
-    uint32_t q = l->q + row, block = type == QT_Q8_0 ? i >> 1 : wd_is_k(type) ? (i >> 1) * 4 + s : i;
+    uint32_t q = l->q + row, block = wd_is_half(type) ? i >> 1 : wd_is_k(type) ? (i >> 1) * 4 + s : i;
     if (wd_is_k(type)) {
         mv_get4(x->q, q + s * l->q_stride + i * 16);
-    } else if (type == QT_Q8_0) {
+    } else if (wd_is_half(type)) {
         mv_get4(x->q, q + (i >> 1 & 3) * l->q_stride + (i >> 3) * 32 + (i & 1) * 16);
     } else {
         mv_get4(x->q, q + (i & 3) * l->q_stride + (i >> 2) * 32);

@@ -21,6 +21,7 @@
 #endif
 
 enum { /* QSET_A_q4k ... */
+#define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...) QSET_A_##set = QT_##NAME, QSET_B_##set = QT_##NAME,
 #define QTYPE_PAIR(set, A, B)       QSET_A_##set = QT_##A, QSET_B_##set = QT_##B,
 #include "kernels/qtypes.def"

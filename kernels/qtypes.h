@@ -57,7 +57,7 @@ static inline const char *qtype_name(enum qtype t)
 
 /* ---- types of blocks ---- */
 
-/* Do codes stand for several weights each? Only the cpu tier multiplies by such types, and zinc does not write them. */
+/* Do codes stand for several weights each? */
 static inline bool qtype_is_book(enum qtype t)
 {
     switch (t) {

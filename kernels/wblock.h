@@ -9,6 +9,7 @@
 
 #include "kernels/kdev.h"
 #include "kernels/planes.h"
+#include "kernels/wbook.h"
 
 /* The tables of 16 signed bytes as functions: kernels have no static data. */
 #define WB_PACK(a, b, c, d, e, f, g, h)                                                                                \
@@ -136,7 +137,7 @@ KD_FN float wblock_at(const struct wblock *w, uint64_t at)
         float d = wb_f16(h, 0) * (float)((int32_t)sc - 32);
         return d * wb_iq4_values(wb_u8(p[0], k * 128 + 16 * r + j % 16) >> 4 * (j / 16 & 1) & 15);
     }
-    default: return 0.0f;
+    default: return qtype_is_book((enum qtype)w->type) ? wk_at(w->type, p, k, j) : 0.0f;
     }
 }
 

@@ -17,6 +17,7 @@
 #include "kernels/kdev.h"
 #include "kernels/matvec_shared.h"
 #include "kernels/planes.h"
+#include "kernels/wbook.h"
 
 enum { WD_WORDS = 16, WD_SLOTS = 8, WD_SUBS = 4, WD_SUB_WORDS = 8 };
 
@@ -25,14 +26,17 @@ KD_FN bool wd_is_k(uint32_t type)
     return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q4_K || type == QT_Q5_K || type == QT_Q6_K;
 }
 
+/* Items are half a block of x, and so is a run. */
+KD_FN bool wd_is_half(uint32_t type) { return mv_item_elems(type) == 16; }
+
 /* Items that a lane keeps in flight: as many as leave two work-groups of 256 their registers. */
 KD_FN uint32_t wd_slots(uint32_t type)
 {
-    return type == QT_Q5_K || type == QT_Q6_K ? 2 : wd_is_k(type) ? 4 : 8;
+    return type == QT_Q5_K || type == QT_Q6_K ? 2 : wd_is_k(type) || type == QT_TQ1_0 || type == QT_TQ2_0 ? 4 : 8;
 }
 /* Runs of an item that share a scale, and words of four elements in a run. */
 KD_FN uint32_t wd_subs(uint32_t type) { return wd_is_k(type) ? 4 : 1; }
-KD_FN uint32_t wd_sub_words(uint32_t type) { return wd_is_k(type) || type == QT_Q8_0 ? 4 : 8; }
+KD_FN uint32_t wd_sub_words(uint32_t type) { return wd_is_k(type) || wd_is_half(type) ? 4 : 8; }
 
 /* ---- matrices ---- */
 
@@ -124,6 +128,67 @@ KD_FN void wd_get_floats(uint32_t type, uint32_t *w, gpu_va row, uint32_t k, uin
     }
 }
 
+/* Item i of the types of codebooks, as wk_open and wk_scale want it. */
+KD_FN void wd_load_book(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat *m, uint64_t i)
+{
+    uint64_t b = i >> 3, r = i & 7, half = i >> 4, in = i & 15; /* block and run; of items of 16: block, and item in it */
+    gpu_va p = 0;
+    switch (type) {
+    case QT_IQ2_XXS:
+        wd_get8(ragged, w, m->p[0] + i * 8);
+        w[4] = wd_get2(ragged, m->p[1] + b * 2);
+        return;
+    case QT_IQ3_XXS:
+        wd_get8(ragged, w, m->p[0] + i * 8);
+        w[2] = wd_get4(ragged, m->p[1] + i * 4);
+        w[4] = wd_get2(ragged, m->p[2] + b * 2);
+        return;
+    case QT_IQ3_S:
+        p = m->p[1] + b * 44;
+        wd_get8(ragged, w, m->p[0] + i * 8);
+        w[2] = wd_get4(ragged, p + 8 + r * 4);
+        w[3] = wk_u8(p, r) | wk_u8(p, 40 + r / 2) << 8;
+        w[4] = wd_get2(ragged, m->p[2] + b * 2);
+        return;
+    case QT_IQ1_S:
+        w[0] = wd_get4(ragged, m->p[0] + i * 4);
+        w[1] = wd_get2(ragged, m->p[1] + i * 2);
+        w[4] = wd_get2(ragged, m->p[2] + b * 2);
+        return;
+    case QT_IQ2_XS:
+        w[0] = wd_get4(ragged, m->p[0] + i * 4);
+        w[1] = wk_u8(m->p[1], i >> 1);
+        w[4] = wd_get2(ragged, m->p[2] + half * 2);
+        return;
+    case QT_IQ2_S:
+        p = m->p[1] + half * 16 + in / 2;
+        w[0] = wd_get2(ragged, m->p[0] + half * 64 + in * 2) | wd_get2(ragged, m->p[0] + half * 64 + 32 + in * 2) << 16;
+        w[1] = wk_u8(p, 0) | wk_u8(p, 8) << 8;
+        w[4] = wd_get2(ragged, m->p[2] + half * 2);
+        return;
+    case QT_IQ1_M:
+        p = m->p[1] + half * 24;
+        w[0] = wd_get2(ragged, m->p[0] + i * 2);
+        w[1] = wk_u8(p, in);
+        wd_get8(ragged, w + 2, p + 16);
+        return;
+    case QT_TQ2_0:
+        p = m->p[0] + b * 64 + r / 4 * 32;
+        w[8] = wd_get2(ragged, m->p[1] + b * 2);
+        break;
+    default: /* TQ1_0: behind 160 elements the upper half is not used */
+        p = m->p[0] + b * 48 + (r < 5 ? 0 : 16);
+        w[8] = wd_get2(ragged, m->p[2] + b * 2);
+    }
+    wd_get16(ragged, w, p);
+    wd_get16(ragged, w + 4, p + 16);
+    if (type == QT_TQ1_0 && r >= 5) {
+        for (uint32_t k = 0; k < 4; k++)
+            w[k] = w[4 + k];
+        w[4] = wd_get4(ragged, m->p[1] + b * 4);
+    }
+}
+
 /* Item gi of the matrix. Widest plane: items of the K types are two pieces of 16 bytes, 32 bytes apart. */
 KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat *m, uint32_t gi)
 {
@@ -190,6 +255,8 @@ KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat 
         wd_get16(ragged, w, m->p[0] + i * 16);
         w[4] = *KD_PTR(const uint8_t, m->p[1] + i);
         break;
+    case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
+    case QT_TQ1_0: case QT_TQ2_0: wd_load_book(type, ragged, w, m, i); break;
     default:
         if (ragged) {
             uint32_t row = gi / m->items, n = mv_item_elems(type), size = type == QT_F32 ? 4 : 2;
@@ -301,6 +368,8 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
         break;
     }
     case QT_MXFP4: s.d = e8m0_half_to_f32((uint8_t)w[4]); break;
+    case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
+    case QT_TQ1_0: case QT_TQ2_0: s.d = wk_scale(type, w, gi); break;
     case QT_Q4_1: s.d = wd_f16(w[4]), s.m = wd_f16_high(w[4]); break;
     case QT_Q5_0: s.d = wd_f16(w[5]); break;
     case QT_Q5_1: s.d = wd_f16(w[5]), s.m = wd_f16_high(w[5]); break;
@@ -393,6 +462,8 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
             wd_lookup(w[k], t, &q[k], &q[k + 4]);
         break;
     }
+    case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
+    case QT_TQ1_0: case QT_TQ2_0: wk_open(type, w, gi, q); break;
     default: /* Q4_0, Q4_1 */
         for (uint32_t k = 0; k < 4; k++) {
             q[k] = w[k] & 0x0f0f0f0fu;

@@ -173,6 +173,7 @@ struct type_kernels {
 };
 #define BIT(t) (1ull << QT_##t)
 static const struct type_kernels type_kernels[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...)                                                                                    \
     { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
 #define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r8, 0, 0, 0 },

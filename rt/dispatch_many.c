@@ -64,7 +64,7 @@ static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, boo
 /* Planes that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
 static bool can_tile(const struct dispatcher *d, uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    return planes_of(type).n && !qtype_is_book(type) && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {

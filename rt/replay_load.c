@@ -96,8 +96,8 @@ static void run_loaders(struct loading *l, const struct progress *p)
 
 static int no_kernels(const struct replay *r, const struct stream *s, uint32_t i, struct err *e)
 {
-    return err_set(e, -ENOTSUP, "%s: '%s' is of type %s, for which GPUs have no kernels yet: --tier=cpu runs it, or take the "
-                   "model in another type (Q2_K, Q3_K, IQ4_XS ...)", r->tier.impl->name,
+    return err_set(e, -ENOTSUP, "%s: '%s' is of type %s, which has no kernels here yet: take another tier (cpu has all types), "
+                   "or the model in another type (Q2_K, Q3_K, IQ4_XS ...)", r->tier.impl->name,
                    stream_str(s, s->weights[i].name), qtype_name((enum qtype)s->weights[i].type));
 }
 
@@ -108,7 +108,7 @@ int replay_load(struct replay *r, const struct tier_weights *w, const struct rep
     struct loading l = { .r = r, .by = by };
     uint64_t t0 = clock_ns();
     for (uint32_t i = 0; i < h->n_weights; i++)
-        if (qtype_is_book((enum qtype)w->s->weights[i].type))
+        if (by->no_books && qtype_is_book((enum qtype)w->s->weights[i].type))
             return no_kernels(r, w->s, i, e);
     r->unit = calloc(h->n_weights + 1, sizeof *r->unit);
     if (!r->unit)

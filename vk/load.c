@@ -163,7 +163,7 @@ static int end(struct replay *r, void *thread, struct err *e)
 
 int vk_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
-    static const struct replay_loader loader = { .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
+    static const struct replay_loader loader = { .no_books = true, .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
                                                  .alloc = alloc_weights, .begin = begin, .piece = load_piece, .end = end };
     return replay_load(replay_of(t), w, &loader, p, e);
 }

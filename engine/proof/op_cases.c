@@ -19,9 +19,20 @@
       .max_nmse = limit },                                                                                             \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
+/* The types of codebooks, which have kernels for few rows alone. */
+#define PER_BOOK(t, s)                                                                                                 \
+    { "embed/" s, make_embed, QT_##t, 5, 256, 64, .max_nmse = 1e-13 },                                                 \
+    { "matmul/" s "/one row", make_matmul, QT_##t, 1, 1024, 53, .max_nmse = NMSE_INT8 },                               \
+    { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 768, 53, .max_nmse = NMSE_INT8 },                                 \
+    { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },                   \
+    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * NMSE_INT8 },                 \
+    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
+      .max_nmse = NMSE_INT8 },
+
 const struct op_case op_cases[] = {
 #define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT)
 #define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8)
+#define QTYPE_BOOK(NAME, name, ...)                  PER_BOOK(NAME, #name)
 #include "kernels/qtypes.def"
     /* tiles of matrix units, whole and ragged, on the tiers that have them */
     { "matmul/prompt q4_k", make_matmul, QT_Q4_K, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
@@ -38,6 +49,9 @@ const struct op_case op_cases[] = {
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/q4_k and q6_k", make_moe_up, QT_Q4_K, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/iq2_xxs and q6_k", make_moe_up, QT_IQ2_XXS, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "proj/iq3_s and q6_k", make_proj, QT_IQ3_S, 4, 256, 72, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },
     { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,

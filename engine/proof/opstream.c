@@ -10,6 +10,7 @@
 #include "graph/fields.h"
 #include "graph/ir.h"
 #include "model/quant.h"
+#include "model/quant_book.h"
 
 enum { MAX_BUFS = 32, MAX_CMDS = 4, MAX_USES = 64, GUARD = 256, ARGS = 512, STRS = 2048 };
 #define GUARD_BYTE 0xa5
@@ -227,7 +228,7 @@ static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32
     o->weight_data[w] = aligned_alloc(64, align_up(row * rows, 64));
     CHECK(o->weight_data[w]);
     struct err e = { 0 };
-    for (uint64_t r = 0; r < rows; r++) {
+    for (uint64_t r = 0; r < rows && !qtype_is_book(t); r++) {
         int rc = quant_row(t, v + r * n_in, o->weight_data[w] + r * row, n_in, &e);
         if (rc)
             check_fail(__FILE__, __LINE__, "%s", e.msg);
@@ -245,6 +246,15 @@ uint32_t ops_vec(struct ops *o, const char *name, uint32_t n, float lo, float hi
     return b;
 }
 
+static void random_codes(enum qtype t, uint8_t *data, uint64_t bytes, float rms)
+{
+    uint32_t block = qtype_block_bytes(t);
+    for (uint64_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)(ops_random() >> 24);
+    for (uint64_t i = 0; i < bytes; i += block)
+        quant_book_tame(t, data + i, i / block % 2 ? -rms : rms);
+}
+
 uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats)
 {
     size_t n = (size_t)n_in * n_out * n_mats;
@@ -252,6 +262,8 @@ uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in
     for (size_t i = 0; i < n; i++)
         v[i] = ops_normal() * scale;
     uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats, v);
+    if (qtype_is_book(t))
+        random_codes(t, o->weight_data[o->s.h.n_weights - 1], qtype_row_bytes(t, n_in) * n_out * n_mats, scale);
     free(v);
     return b;
 }

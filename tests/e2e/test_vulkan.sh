@@ -57,4 +57,10 @@ validated()
 validated llama Q4_K_M
 validated qwen35moe UD_Q4_K_XL
 validated gpt-oss MXFP4_MOE
+
+# ---- types without kernels here ----
+make_model qwen3 IQ2_XS "$work/m.gguf" && "$zinc" run -m "$work/m.gguf" --tier vulkan --prompt-tokens 1,2 -n 1 >"$work/out" 2>&1 &&
+    miss "IQ2_XS runs on vulkan: mend what says that it does not"
+grep -q "vulkan: '.*' is of type IQ2_XS, which has no kernels here yet: take another tier" "$work/out" ||
+    miss "IQ2_XS on vulkan: $(tail -n 1 "$work/out")"
 finish

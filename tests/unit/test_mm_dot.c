@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/dequant.h"
+#include "model/quant_book.h"
 #include "oracle/mm.h"
 
 static const enum qtype types[] = {
@@ -65,18 +66,6 @@ static size_t book_d(enum qtype t)
     return t == QT_TQ1_0 ? offsetof(blk_tq1_0, d) : t == QT_TQ2_0 ? offsetof(blk_tq2_0, d) : 0;
 }
 
-static void set_book_d(enum qtype t, uint8_t *p, uint16_t d)
-{
-    if (t != QT_IQ1_M) {
-        memcpy(p + book_d(t), &d, 2);
-        return;
-    }
-    for (int i = 0; i < 4; i++) {
-        uint8_t *high = p + offsetof(blk_iq1_m, scales) + 2 * i + 1;
-        *high = (uint8_t)((*high & 15) | (d >> 4 * i & 15) << 4);
-    }
-}
-
 /* Scale s of run h (of 16) of run b: dw is d times (2 s + 1) times a power of two. */
 static int book_scale(enum qtype t, const uint8_t *p, int b, int h)
 {
@@ -101,7 +90,7 @@ static struct run book_run(enum qtype t, const uint8_t *p, int b)
     float y[256], unit = t == QT_IQ3_XXS ? 0.25f : t == QT_IQ3_S || t == QT_TQ1_0 || t == QT_TQ2_0 ? 1.0f : 0.125f;
     bool runs = t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_IQ1_M;
     memcpy(one, p, qtype_block_bytes(t));
-    set_book_d(t, one, 0x3c00);
+    quant_book_set_d(t, one, 1);
     dequant_row(t, one, y, 256);
     memcpy(&d, p + book_d(t), 2);
     if (t == QT_IQ1_M)
@@ -286,7 +275,7 @@ static void tame_scales(enum qtype t, uint8_t *p)
     case QT_MXFP4: p[0] = (uint8_t)(110 + random_u32() % 20); break;
     case QT_F16: case QT_BF16: d = t == QT_F16 ? d : bf16_from_f32(random_f32()); memcpy(p, &d, 2); break;
     case QT_F32: { float f = random_f32(); memcpy(p, &f, 4); } break;
-    default: set_book_d(t, p, d); break;
+    default: quant_book_set_d(t, p, f16_to_f32(d)); break;
     }
 }
 

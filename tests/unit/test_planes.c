@@ -10,6 +10,7 @@
 #include "tests/lib/run.h"
 
 static const enum qtype types[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
 };

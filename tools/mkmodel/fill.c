@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/dequant.h"
 #include "model/quant.h"
+#include "model/quant_book.h"
 #include "tools/mkmodel/mkmodel.h"
 
 static uint64_t mix64(uint64_t z)
@@ -105,15 +106,6 @@ static struct block_rule block_rule(enum qtype t)
     case QT_Q5_K: return (struct block_rule){ 9.233f * 48.39f, 15.5f };
     case QT_Q6_K: return (struct block_rule){ 18.48f * 97.3f, 0 };
     case QT_IQ4_XS: return (struct block_rule){ 69.26f * 23.95f, 0 };
-    case QT_IQ2_XXS: return (struct block_rule){ 53.47f, 0 };
-    case QT_IQ2_XS: return (struct block_rule){ 55.89f, 0 };
-    case QT_IQ2_S: return (struct block_rule){ 56.46f, 0 };
-    case QT_IQ3_XXS: return (struct block_rule){ 142.0f, 0 };
-    case QT_IQ3_S: return (struct block_rule){ 138.9f, 0 };
-    case QT_IQ1_S: return (struct block_rule){ 7.182f, 0 };
-    case QT_IQ1_M: return (struct block_rule){ 7.198f, 0 };
-    case QT_TQ1_0: return (struct block_rule){ 0.817f, 0 };
-    case QT_TQ2_0: return (struct block_rule){ 0.866f, 0 };
     default: return (struct block_rule){ 0, 0 };
     }
 }
@@ -159,9 +151,6 @@ static void fill_scales(enum qtype t, uint8_t *block)
     } else if (t == QT_IQ4_XS) {
         blk_iq4_xs *b = (blk_iq4_xs *)block;
         b->scales_h = (uint16_t)((b->scales_h & 0x5555) * 3);
-    } else if (t == QT_TQ2_0) { /* no code of three */
-        for (size_t i = 0; i < sizeof ((blk_tq2_0 *)block)->qs; i++)
-            block[i] &= (uint8_t)~(block[i] >> 1 & 0x55);
     }
 }
 
@@ -181,8 +170,6 @@ static void factor_offsets(enum qtype t, int *d, int *m)
         break;
     case QT_Q3_K: *d = offsetof(blk_q3_k, d); break;
     case QT_Q6_K: *d = offsetof(blk_q6_k, d); break;
-    case QT_TQ1_0: *d = offsetof(blk_tq1_0, d); break;
-    case QT_TQ2_0: *d = offsetof(blk_tq2_0, d); break;
     default: break;
     }
 }
@@ -202,13 +189,6 @@ static uint8_t mxfp4_exponent(float d, float u)
     return (uint8_t)(e - 1 + (u < p_up) + 128);
 }
 
-/* Four bits in each word of scales, the lowest first. */
-static void iq1_m_put_d(blk_iq1_m *b, uint16_t d)
-{
-    for (int i = 0; i < 4; i++)
-        b->scales[i] = (uint16_t)((b->scales[i] & 0x0fff) | (d >> 4 * i & 15) << 12);
-}
-
 static void fill_blocks(const struct mk_tensor *t, uint64_t key, uint64_t first, uint64_t n, uint8_t *dst)
 {
     enum qtype q = t->type;
@@ -220,6 +200,10 @@ static void fill_blocks(const struct mk_tensor *t, uint64_t key, uint64_t first,
     for (uint64_t i = 0; i < n; i++, dst += bytes) {
         uint64_t state = word(key, first + i), w = mix64(state);
         random_bytes(&state, dst, bytes);
+        if (qtype_is_book(q)) {
+            quant_book_tame(q, dst, (w & 1 ? -t->b : t->b) * (0.8f + 0.4f * unit(w)));
+            continue;
+        }
         fill_scales(q, dst);
         float d = t->b / rule.rms * (0.8f + 0.4f * unit(w));
         if (q == QT_MXFP4) {
@@ -230,10 +214,7 @@ static void fill_blocks(const struct mk_tensor *t, uint64_t key, uint64_t first,
             put_u16(dst + m_off, f16_from_f32(legacy ? -d * rule.centre : d * rule.centre));
         else if (w & 1)
             d = -d;
-        if (q == QT_IQ1_M)
-            iq1_m_put_d((blk_iq1_m *)dst, f16_from_f32(d));
-        else
-            put_u16(dst + d_off, f16_from_f32(d));
+        put_u16(dst + d_off, f16_from_f32(d));
     }
 }
 
@@ -241,7 +222,7 @@ int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first,
 {
     uint64_t key = tensor_key(m->seed, t->name);
     uint32_t block = qtype_block(t->type);
-    if ((!m->p->tiny || qtype_is_book(t->type)) && block_rule(t->type).rms > 0) {
+    if (qtype_is_book(t->type) || (!m->p->tiny && block_rule(t->type).rms > 0)) {
         fill_blocks(t, key, first / block, n / block, dst);
         return 0;
     }
