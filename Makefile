@@ -39,7 +39,7 @@ $(PROBE): mk/probe.sh $(wildcard /usr/bin /usr/local/bin /usr/include /usr/lib/*
 	@mkdir -p $(@D)
 	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' PACKAGES='$(PACKAGES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
 # make reads the makefiles again when it has made one of them, and then knows MAKE_RESTARTS.
-PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),$(EDIT_LIBS),everything)
+PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),$(EDIT_LIBS),$(CURL_LIBS),everything)
 ifndef MAKE_RESTARTS
 ifneq ($(PROBE_FOUND) of $(PROBED),everything of $(PROBE_OF))
 $(PROBE): again
@@ -76,6 +76,13 @@ endif
 $(B)/obj/cli/line_edit.o: CFLAGS += $(if $(EDIT_LIBS),-DZINC_EDIT $(EDIT_CFLAGS))
 $(B)/zinc: LDLIBS += $(EDIT_LIBS)
 
+# Models by name, which are pulled over the network; tests that pull nothing do without the library.
+ifeq ($(CURL_LIBS),)
+$(call note,no libcurl by pkg-config: zinc pull fetches nothing (apt-get install libcurl4-openssl-dev))
+endif
+$(B)/obj/pull/%.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
+$(B)/zinc: LDLIBS += $(CURL_LIBS)
+
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
 	@mkdir -p $(@D)
@@ -85,7 +92,7 @@ $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
+LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)

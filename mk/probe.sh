@@ -39,4 +39,5 @@ $(package check CHECK)
 $(package libhsakmt HSAKMT)
 $(package "libdrm_amdgpu libdrm" DRM)
 $(package libedit EDIT)
+$(package libcurl CURL)
 END

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 rules='
 base:
 kernels:
+pull:     base
 jinja:    base
 model:    base kernels jinja/jinja.h
 graph:    base kernels model
@@ -28,7 +29,7 @@ engine/answer:  base model engine/grammar
 engine/serve:   base engine engine/grammar
 engine/proof:   base kernels model graph rt engine
 server:   base engine/engine.h engine/generate.h engine/answer/answer.h engine/grammar engine/serve/sched.h
-cli:      base engine/engine.h engine/generate.h engine/dialog.h engine/look.h engine/roof.h engine/answer/answer.h engine/serve/sched.h engine/proof server
+cli:      base engine/engine.h engine/generate.h engine/dialog.h engine/look.h engine/roof.h engine/answer/answer.h engine/serve/sched.h engine/proof pull server
 tests:    *
 tools:    *
 '
