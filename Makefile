@@ -76,6 +76,10 @@ endif
 $(B)/obj/cli/line_edit.o: CFLAGS += $(if $(EDIT_LIBS),-DZINC_EDIT $(EDIT_CFLAGS))
 $(B)/zinc: LDLIBS += $(EDIT_LIBS)
 
+# The catalogue of models is embedded.
+$(B)/obj/pull/catalogue.o: share/catalogue.json
+$(B)/obj/pull/catalogue.o: CFLAGS += -DZINC_CATALOGUE='"share/catalogue.json"'
+
 # Models by name, which are pulled over the network; tests that pull nothing do without the library.
 ifeq ($(CURL_LIBS),)
 $(call note,no libcurl by pkg-config: zinc pull fetches nothing (apt-get install libcurl4-openssl-dev))

@@ -108,6 +108,9 @@ static int check_main(int argc, char **argv)
 {
     if (cli_take_model(argc, argv))
         return EXIT_USAGE;
+    int status = cli_model.o.path ? cli_find_model(&cli_model.o.path) : 0;
+    if (status)
+        return status;
     struct err e = { 0 };
     struct found f = { 0 };
     char order[600];

@@ -10,6 +10,8 @@
 #include "base/ckd.h"
 #include "base/nearest.h"
 #include "engine/look.h"
+#include "pull/name.h"
+#include "pull/pull.h"
 
 struct cli_model cli_model = { .device = -1 };
 struct cli_sampling cli_sampling = { .p = {
@@ -19,7 +21,7 @@ struct cli_sampling cli_sampling = { .p = {
                                      } };
 
 const struct opt cli_model_opts[] = {
-    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
+    OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model: a GGUF file, of a split model the first part; or a name that zinc pull takes"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T",
       cli_tier_help),
     OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
@@ -131,11 +133,43 @@ int cli_take_model(int argc, char **argv)
     return 0;
 }
 
+static void say_unless_quiet(const char *line)
+{
+    if (!cli_model.quiet)
+        cli_say("%s", line);
+}
+
+int cli_find_model(const char **path)
+{
+    size_t n = strlen(*path);
+    bool like_path = strchr(*path, '/') || (n > 5 && strcmp(*path + n - 5, ".gguf") == 0);
+    if (access(*path, F_OK) == 0 || (like_path && !name_has_scheme(*path)))
+        return 0; /* who opens it says what is wrong with it */
+    struct err e = { 0 };
+    struct sigaction before;
+    struct progress bar = progress_terminal();
+    struct pull_opts o = { .progress = cli_model.quiet ? NULL : &bar, .say = say_unless_quiet };
+    struct pull_result r;
+    char *found;
+    sigaction(SIGINT, NULL, &before);
+    o.cancel = cli_catch_interrupt();
+    int rc = pull_model(*path, &o, &found, &r, &e);
+    sigaction(SIGINT, &before, NULL);
+    cli_clear_interrupt();
+    if (rc)
+        return cli_fail(&e) + (rc == -ECANCELED ? EXIT_INTERRUPTED - EXIT_FAILED : 0);
+    *path = found; /* for as long as the program runs */
+    return 0;
+}
+
 int cli_open_vocab(struct engine **out)
 {
     struct err e = { 0 };
     if (!cli_model.o.path)
         return usage_error("no model given: -m FILE");
+    int rc = cli_find_model(&cli_model.o.path);
+    if (rc)
+        return rc;
     if (sampler_check(&cli_sampling.p, &e)) /* before a long load */
         return usage_error("%s", e.msg);
     if (cli_sampling.p.top_p > 1 || cli_sampling.p.typical_p > 1)

@@ -11,7 +11,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* The commands, in the order of `zinc help`; cmd_NAME lies in NAME.c (detokenize beside tokenize). */
 #define CLI_COMMANDS(X)                                                                                                \
-    X(run) X(chat) X(serve) X(pull) X(embed) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(eval) X(validate)   \
+    X(run) X(chat) X(serve) X(pull) X(model) X(embed) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(eval) X(validate)   \
     X(check) X(ladder) X(completion)
 #define X(name) extern const struct command cmd_##name;
 CLI_COMMANDS(X)
@@ -50,6 +50,10 @@ int cli_fail(const struct err *e);
 /* The operand MODEL, for commands that have it: what -m would have said. */
 extern const char *const cli_model_operand[];
 int cli_take_model(int argc, char **argv);
+
+/* Makes of a model that is named, not given by its path, the path of its file, and pulls it where it is not here (pull/pull.h).
+ * cli_open_vocab does so by itself. 0 or an exit status, after a message. */
+int cli_find_model(const char **path);
 
 /* Opens the file, and starts the engine, with a bar for long loads. 0 or an exit status, after a message. */
 int cli_open_vocab(struct engine **out);

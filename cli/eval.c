@@ -240,6 +240,9 @@ static int run_eval(int argc, char **argv)
         return EXIT_USAGE;
     if (!cli_model.o.path)
         return usage_error("eval: which model? -m FILE");
+    int status = cli_find_model(&cli_model.o.path); /* the tasks lie beside the file */
+    if (status)
+        return status;
     struct eval *v = calloc(1, sizeof *v);
     char *path = args.tasks ? strdup(args.tasks) : default_tasks(cli_model.o.path), *text = NULL;
     size_t n;

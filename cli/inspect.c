@@ -20,6 +20,9 @@ static int inspect_main(int argc, char **argv)
     const char *path = argc > 1 ? argv[1] : cli_model.o.path;
     if (!path)
         return usage_error("no file given: zinc inspect FILE.gguf");
+    int rc = cli_find_model(&path);
+    if (rc)
+        return rc;
     return engine_inspect(path, args.tensors, args.json, stdout, &e) ? cli_fail(&e) : EXIT_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/stdout.h"
 #include "cli/cli.h"
 #include "cli/manual.h"
+#include "pull/name.h"
 
 static const struct command *const commands[] = {
 #define X(name) &cmd_##name,
@@ -25,6 +26,7 @@ static const char *command_name_at(const void *user, size_t i)
 static void print_overview(FILE *f)
 {
     fputs("zinc " ZINC_VERSION ": run a language model from a GGUF file\n\n"
+          "  zinc pull hf:OWNER/REPO:Q4_K_M             bring a model here\n"
           "  zinc chat MODEL.gguf                       talk to it\n"
           "  zinc run MODEL.gguf \"...\"                  continue a text\n"
           "  zinc serve MODEL.gguf                      serve it: OpenAI's API, a chat page\n"
@@ -115,7 +117,7 @@ static const struct command *command_of_options(int argc, char **argv)
 static bool is_model(const char *s)
 {
     size_t n = strlen(s);
-    return (n > 5 && strcmp(s + n - 5, ".gguf") == 0) || (strchr(s, '/') && access(s, F_OK) == 0);
+    return name_has_scheme(s) || (n > 5 && strcmp(s + n - 5, ".gguf") == 0) || (strchr(s, '/') && access(s, F_OK) == 0);
 }
 
 /* zinc MODEL on a terminal is a conversation; with a prompt, an option that only run has, or a text on a pipe it is one

@@ -178,3 +178,22 @@ void name_set_part(char *file, unsigned no)
     snprintf(text, sizeof text, "%05u", no % 100000);
     memcpy(file + strlen(file) - SUFFIX + 1, text, 5);
 }
+
+bool name_type(const char *file, char out[NAME_TAG])
+{
+    unsigned no, count;
+    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    size_t n = strlen(base), cut = name_split(file, &no, &count) ? SUFFIX : sizeof ".gguf" - 1;
+    if (n <= cut)
+        return false;
+    const char *end = base + n - cut, *s = end;
+    while (s > base && s[-1] != '-' && s[-1] != '.')
+        s--;
+    if (s - base >= 3 && strncasecmp(s - 3, "UD-", 3) == 0 && (s - base == 3 || s[-4] == '-' || s[-4] == '.'))
+        s -= 3;
+    if (s == base || s == end || end - s >= NAME_TAG)
+        return false;
+    memcpy(out, s, (size_t)(end - s));
+    out[end - s] = 0;
+    return true;
+}

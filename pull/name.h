@@ -39,6 +39,10 @@ void name_place(const struct model_name *m, char out[NAME_PLACE]);
 /* The other way round: "hf:OWNER/REPO:FILE" or the address; false: no name gives this place. */
 bool name_of_place(const char *place, char *out, size_t n);
 
+/* The type that a file's name ends with: "Q4_K_M" of "m-Q4_K_M.gguf", "UD-Q4_K_XL" of "m-UD-Q4_K_XL-00001-of-00002.gguf": what
+ * stands behind the last '-' or '.', with "UD-" before it. False: there is none. */
+bool name_type(const char *file, char out[NAME_TAG]);
+
 /* Of "m-00001-of-00003.gguf" how many parts there are, and which this is; false: it is not one of several. */
 bool name_split(const char *file, unsigned *no, unsigned *count);
 /* Puts the number of another part into a name that name_split knows. */

@@ -4,12 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/env.h"
+#include "pull/catalogue.h"
 #include "pull/fetch.h"
+#include "pull/http.h"
+#include "pull/hub.h"
 #include "pull/name.h"
 #include "pull/sha256.h"
+#include "pull/store.h"
 
 int pull_home(char **path, struct err *e)
 {
@@ -156,52 +161,274 @@ static bool is_offline(const struct pull_opts *o)
     return (o && o->offline) || env_get()->offline;
 }
 
-/* All parts of the model whose first file m names. */
-static int fetch_parts(struct model_name *m, const struct pull_opts *o, const char *sha256, char **path, struct pull_result *r, struct err *e)
+/* ---- which file is meant ---- */
+
+/* A name with what is known about its file. */
+struct wanted {
+    struct model_name m;        /* NAME_REPO_FILE, NAME_URL, or NAME_REPO_TAG while the file is not known */
+    struct hub_file *files;     /* what the hub says of the repository; NULL: it was not asked            */
+    size_t n_files;
+    uint64_t size;              /* of a model in one file; 0: not known  */
+    char sha256[SHA256_TEXT];   /* the same; "": not known               */
+};
+
+static int read_name(const char *name, struct wanted *w, struct err *e)
 {
-    unsigned no = 1, count = 1;
-    char *name = m->kind == NAME_URL ? m->url : m->file, *first = NULL;
-    bool split = m->kind != NAME_URL || !strpbrk(name, "?#") ? name_split(name, &no, &count) : false;
-    if (split && no != 1)
-        return err_set(e, -EINVAL, "'%.200s' is part %u of %u: name the first, which brings the others", name, no, count);
-    if (count > 1 && sha256)
-        return err_set(e, -EINVAL, "'%.200s': a model in %u files has no single sha256", name, count);
-    int rc = 0;
-    for (unsigned i = 1; i <= count && !rc; i++) {
-        char *at = NULL;
-        if (split)
-            name_set_part(name, i);
-        if ((rc = path_of(m, &at, e)))
-            break;
-        if (access(at, F_OK) != 0)
-            rc = is_offline(o) ? err_set(e, -ENOENT, "%.250s is not here, and offline nothing is pulled (--offline, ZINC_OFFLINE)", at)
-                               : fetch_one(m, at, o, sha256, 0, r, e);
-        if (i == 1)
-            first = at;
-        else
-            free(at);
+    struct catalogue_entry *c;
+    size_t n;
+    *w = (struct wanted){ 0 };
+    int rc = name_parse(name, &w->m, e);
+    if (rc || w->m.kind != NAME_CATALOGUE)
+        return rc;
+    if ((rc = catalogue_open(&c, &n, e)))
+        return rc;
+    const struct catalogue_entry *found = catalogue_find(c, n, name);
+    const char *near = found ? NULL : catalogue_nearest(c, n, name);
+    if (found) {
+        rc = name_parse(found->name, &w->m, e);
+        w->size = found->size;
+        memcpy(w->sha256, found->sha256, sizeof w->sha256);
+    } else {
+        rc = err_set(e, -EINVAL, "'%.100s' is neither a file nor in the catalogue%s%s%s (zinc model search)", name, near ? ": did you mean " : "",
+                     near ? near : "", near ? "?" : "");
     }
-    if (split)
-        name_set_part(name, 1);
+    free(c);
+    return rc;
+}
+
+/* The models of a repository that are here, as the hub would list them. */
+static int files_here(const struct model_name *m, struct hub_file **out, size_t *n_out, struct err *e)
+{
+    struct store_model *all;
+    size_t n;
+    char *home, prefix[2 * NAME_PART + 8];
+    int rc = pull_home(&home, e);
+    if (rc)
+        return rc;
+    rc = store_list(home, &all, &n, e);
+    free(home);
+    if (rc)
+        return rc;
+    struct hub_file *f = calloc(n + 1, sizeof *f);
+    size_t n_prefix = (size_t)snprintf(prefix, sizeof prefix, "hf:%s/%s:", m->owner, m->repo);
+    *n_out = 0;
+    for (size_t i = 0; f && i < n; i++)
+        if (strncmp(all[i].name, prefix, n_prefix) == 0 && all[i].n_here == all[i].n_parts) {
+            strcpy(f[*n_out].path, all[i].name + n_prefix);
+            f[(*n_out)++].size = all[i].bytes;
+        }
+    store_free(all, n);
+    *out = f;
+    return f ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+/* Of a repository and a type the file that is here. -ENOENT: none, without a message. */
+static int choose_here(struct model_name *m, struct err *e)
+{
+    struct hub_file *f;
+    size_t n, which;
+    char why[200];
+    int rc = files_here(m, &f, &n, e);
+    if (rc)
+        return rc;
+    if (n > 1 && !m->tag[0])
+        rc = err_set(e, -EINVAL, "several files of hf:%s/%s are here, %.100s and %.100s among them: name one", m->owner, m->repo, f[0].path,
+                     f[1].path);
+    else
+        rc = n ? hub_choose(f, n, m->tag, 0, &which, why, NULL) : -ENOENT;
+    if (!rc) {
+        m->kind = NAME_REPO_FILE;
+        strcpy(m->file, f[which].path);
+    }
+    free(f);
+    return rc;
+}
+
+static int hub_list(const struct model_name *m, const struct pull_opts *o, struct wanted *w, struct err *e)
+{
+    char *url, *token = NULL, *text = NULL, line[80];
+    const char *base = endpoint();
+    size_t n = strlen(base), n_refused;
+    while (n && base[n - 1] == '/')
+        n--;
+    if (asprintf(&url, "%.*s/api/models/%s/%s/tree/main?recursive=true", (int)n, base, m->owner, m->repo) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    int rc = find_token(o, url, true, &token, e);
+    if (!rc && !(rc = http_text(url, token, HUB_TREE_BYTES, &text, &n, e)) &&
+        !(rc = hub_read_tree(text, n, &w->files, &w->n_files, &n_refused, e)) && n_refused && o->say) {
+        snprintf(line, sizeof line, "note: %zu names in the hub's list are not safe, and left out", n_refused);
+        o->say(line);
+    }
+    free(url);
+    free(token);
+    free(text);
+    return rc;
+}
+
+static uint64_t machine_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+}
+
+static int choose_on_hub(struct wanted *w, const struct pull_opts *o, struct err *e)
+{
+    size_t which;
+    char why[200];
+    int rc = hub_list(&w->m, o, w, e);
+    rc = rc ? rc : hub_choose(w->files, w->n_files, w->m.tag, machine_memory(), &which, why, e);
     if (rc) {
-        free(first);
+        err_context(e, "hf:%s/%s", w->m.owner, w->m.repo);
         return rc;
     }
-    *path = first;
+    if (why[0] && o->say)
+        o->say(why);
+    w->m.kind = NAME_REPO_FILE;
+    strcpy(w->m.file, w->files[which].path);
     return 0;
+}
+
+/* What the hub's list says of a file. */
+static const struct hub_file *listed(const struct wanted *w, const char *path)
+{
+    for (size_t i = 0; i < w->n_files; i++)
+        if (strcmp(w->files[i].path, path) == 0)
+            return &w->files[i];
+    return NULL;
+}
+
+/* ---- all of a model's files ---- */
+
+static char *file_of(struct model_name *m)
+{
+    return m->kind == NAME_URL ? m->url : m->file;
+}
+
+/* How many files; an address with a query has its parts, if any, elsewhere. */
+static int count_parts(struct model_name *m, bool *split, unsigned *count, struct err *e)
+{
+    unsigned no = 1;
+    const char *file = file_of(m);
+    *count = 1;
+    *split = !(m->kind == NAME_URL && strpbrk(file, "?#")) && name_split(file, &no, count);
+    if (*split && no != 1)
+        return err_set(e, -EINVAL, "'%.200s' is part %u of %u: name the first, which brings the others", file, no, *count);
+    return *split && *count > 1000 ? err_set(e, -EINVAL, "'%.200s': a model in more than 1000 files", file) : 0;
+}
+
+/* Calls fn with the path of each part that is not here, until it fails. *first: the path of the first. */
+static int each_missing(struct wanted *w, char **first, int (*fn)(struct wanted *w, const char *path, void *user, struct err *e), void *user,
+                        struct err *e)
+{
+    bool split;
+    unsigned count;
+    int rc = count_parts(&w->m, &split, &count, e);
+    *first = NULL;
+    for (unsigned i = 1; i <= count && !rc; i++) {
+        char *path = NULL;
+        if (split)
+            name_set_part(file_of(&w->m), i);
+        if (!(rc = path_of(&w->m, &path, e)) && access(path, F_OK) != 0)
+            rc = fn(w, path, user, e);
+        if (i == 1)
+            *first = path;
+        else
+            free(path);
+    }
+    if (split)
+        name_set_part(file_of(&w->m), 1);
+    if (rc) {
+        free(*first);
+        *first = NULL;
+    }
+    return rc;
+}
+
+static int is_missing(struct wanted *w, const char *path, void *user, struct err *e)
+{
+    return err_set(e, -ENOENT, "%.300s is not here", path);
+}
+
+struct job {
+    const struct pull_opts *o;
+    struct pull_result *r;
+};
+
+static int fetch_missing(struct wanted *w, const char *path, void *user, struct err *e)
+{
+    const struct job *job = user;
+    const struct hub_file *f = w->m.kind == NAME_REPO_FILE ? listed(w, w->m.file) : NULL;
+    const char *sum = w->sha256[0] ? w->sha256 : f && f->sha256[0] ? f->sha256 : NULL;
+    if (w->n_files && !f)
+        return err_set(e, -ENOENT, "hf:%s/%s: %.200s is missing in the hub's list: the model is not whole there", w->m.owner, w->m.repo, w->m.file);
+    return fetch_one(&w->m, path, job->o, sum, w->size ? w->size : f ? f->size : 0, job->r, e);
+}
+
+/* A model in several files: room for all of them, before the first is begun. */
+static int check_room(const struct wanted *w, struct err *e)
+{
+    struct statvfs fs;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < w->n_files; i++)
+        if (strcmp(w->files[i].path, w->m.file) == 0)
+            bytes = hub_model_bytes(w->files, w->n_files, i);
+    char *home, *slash;
+    int rc = pull_home(&home, e);
+    if (rc)
+        return rc;
+    bool known;
+    while (!(known = statvfs(home, &fs) == 0) && errno == ENOENT && (slash = strrchr(home, '/')) && slash > home)
+        *slash = 0; /* it is made later */
+    uint64_t have = known ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
+    if (known && bytes > have)
+        rc = err_set(e, -ENOSPC, "%.250s: %.2f GB are needed and %.2f GB are free there: make room, or let ZINC_MODELS name another folder", home,
+                     (double)bytes * 1e-9, (double)have * 1e-9);
+    free(home);
+    return rc;
+}
+
+static int find(const char *name, struct wanted *w, char **path, struct err *e)
+{
+    int rc = read_name(name, w, e);
+    if (!rc && w->m.kind == NAME_REPO_TAG)
+        rc = choose_here(&w->m, e);
+    return rc ? rc : each_missing(w, path, is_missing, NULL, NULL);
+}
+
+int pull_find(const char *name, char **path, struct err *e)
+{
+    struct wanted w;
+    int rc = find(name, &w, path, e);
+    return rc == -ENOENT ? err_set(e, rc, "%.200s is not on this machine: zinc pull %.200s", name, name) : rc;
 }
 
 int pull_model(const char *name, const struct pull_opts *o, char **path, struct pull_result *r, struct err *e)
 {
-    struct model_name m;
+    struct wanted w;
     struct pull_result unseen;
-    char sum[SHA256_TEXT];
-    int rc = name_parse(name, &m, e);
-    r = r ? r : &unseen;
-    *r = (struct pull_result){ 0 };
-    if (!rc)
-        rc = check_endpoint(e);
-    if (!rc && o->sha256 && !sha256_from_text(o->sha256, sum))
-        rc = err_set(e, -EINVAL, "'%.100s' is no sha256: 64 hex digits are expected", o->sha256);
-    return rc ? rc : fetch_parts(&m, o, o->sha256 ? sum : NULL, path, r, e);
+    struct job job = { o, r ? r : &unseen };
+    *job.r = (struct pull_result){ 0 };
+    int rc = find(name, &w, path, e);
+    if (rc != -ENOENT)
+        return rc;
+    if (is_offline(o))
+        return err_set(e, -ENOENT, "%.200s is not on this machine, and offline nothing is pulled (--offline, ZINC_OFFLINE)", name);
+    if ((rc = check_endpoint(e)))
+        return rc;
+    if (o->sha256 && !sha256_from_text(o->sha256, w.sha256))
+        return err_set(e, -EINVAL, "'%.100s' is no sha256: 64 hex digits are expected", o->sha256);
+    if (w.m.kind == NAME_REPO_TAG)
+        rc = choose_on_hub(&w, o, e);
+    bool split;
+    unsigned count = 1;
+    rc = rc ? rc : count_parts(&w.m, &split, &count, e);
+    if (!rc && count > 1 && w.sha256[0])
+        rc = err_set(e, -EINVAL, "%.200s: a model in %u files has no single sha256", name, count);
+    if (!rc && count > 1 && !w.n_files && w.m.kind == NAME_REPO_FILE)
+        rc = hub_list(&w.m, o, &w, e);
+    if (!rc && w.n_files)
+        rc = check_room(&w, e);
+    rc = rc ? rc : each_missing(&w, path, fetch_missing, &job, e);
+    free(w.files);
+    return rc;
 }

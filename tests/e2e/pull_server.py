@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def hub_tree(self, parts):
-        repo = parts[3]
+        repo = parts[1]
         names = sorted(os.listdir(os.path.join(folder, "repo")))
         files = []
         for n in names:
@@ -102,7 +102,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock, open(os.path.join(folder, "log"), "a") as f:
             f.write("%d %s %s %s\n" % (ports.index(self.server.server_address[1]), self.path, asked, self.headers.get("Authorization")))
         if parts[:2] == ["api", "models"]:
-            return self.hub_tree(parts[1:])
+            return self.hub_tree(parts[2:])
         if len(parts) > 3 and parts[2:4] == ["resolve", "main"]:
             return self.hub_file(parts)
         how, name = parts[0], "/".join(parts[1:])
