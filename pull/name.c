@@ -189,9 +189,11 @@ bool name_type(const char *file, char out[NAME_TAG])
     const char *end = base + n - cut, *s = end;
     while (s > base && s[-1] != '-' && s[-1] != '.')
         s--;
+    if (s == base || s == end)
+        return false;
     if (s - base >= 3 && strncasecmp(s - 3, "UD-", 3) == 0 && (s - base == 3 || s[-4] == '-' || s[-4] == '.'))
         s -= 3;
-    if (s == base || s == end || end - s >= NAME_TAG)
+    if (end - s >= NAME_TAG)
         return false;
     memcpy(out, s, (size_t)(end - s));
     out[end - s] = 0;
