@@ -338,8 +338,11 @@ static int transfer(struct pulling *x, struct err *e)
             return rc;
         if (curl_multi_perform(x->multi, &running))
             return err_set(e, -EIO, "%.200s: libcurl cannot go on", x->h.url);
-        if ((rc = collect(x, e)) && (rc = after_failure(x, rc, e)))
-            return rc;
+        if ((rc = collect(x, e))) {
+            if ((rc = after_failure(x, rc, e)))
+                return rc;
+            running = 0;
+        }
         if ((rc = hash_some(x, 8 * HASH_BYTES, e)))
             return rc;
         if (clock_ns() - x->saved_ns > SAVE_NS && (rc = save(x, e)))

@@ -8,7 +8,7 @@ GET /plain/F serves FOLDER/F with ranges. Other first parts of the path are trou
   whole    knows no ranges
   nolength no Content-Length, the body never ends
   endless  as plain, and the body goes on beyond its range
-  liesize  tells 10**15 bytes, and ranges of them
+  liesize  tells 10**13 bytes, and ranges of them
   otherrange  answers the range after the one that was asked for
   changes  another entity tag with each answer
   headers  headers that never end
@@ -136,7 +136,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", '"%s"' % (count("etag") if how == "changes" else os.path.basename(name)))
         total = size
         if how == "liesize":
-            total = 10 ** 15
+            total = 10 ** 13
         if status == 206:
             self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, total))
         n = last - first + 1
