@@ -49,7 +49,6 @@ static int pull_main(int argc, char **argv)
     int status = EXIT_OK;
     if (argc < 2)
         return usage_error("no name given: zinc pull hf:OWNER/REPO:FILE.gguf (zinc pull --help)");
-    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error like another */
     args.o.connections = args.connections;
     args.o.progress = args.quiet ? NULL : &bar;
     args.o.cancel = cli_catch_interrupt();

@@ -2,7 +2,8 @@
  *
  * GET ENDPOINT/api/models/OWNER/REPO/tree/main?recursive=true answers a JSON array; a file in large file storage is
  * {"type": "file", "path": "m-Q4_K_M.gguf", "size": 123, "lfs": {"oid": "<sha256>", "size": 123, ..}, ..}: huggingface_hub,
- * hf_api.py (list_repo_tree, RepoFile, BlobLfsInfo); huggingface.js, packages/hub/src/lib/list-files.ts. */
+ * hf_api.py (list_repo_tree, RepoFile, BlobLfsInfo); huggingface.js, packages/hub/src/lib/list-files.ts. The first page alone is
+ * asked for, of some thousand entries: a longer list goes on by a Link header, which no repository of GGUF files was seen to need. */
 #ifndef ZINC_PULL_HUB_H
 #define ZINC_PULL_HUB_H
 

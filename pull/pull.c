@@ -402,12 +402,29 @@ int pull_find(const char *name, char **path, struct err *e)
     return rc == -ENOENT ? err_set(e, rc, "%.200s is not on this machine: zinc pull %.200s", name, name) : rc;
 }
 
+/* What is not here: asks the hub where only it knows, then brings all parts. */
+static int bring(const char *name, struct wanted *w, const struct pull_opts *o, char **path, struct pull_result *r, struct err *e)
+{
+    struct job job = { o, r };
+    bool split;
+    unsigned count = 1;
+    int rc = w->m.kind == NAME_REPO_TAG ? choose_on_hub(w, o, e) : 0;
+    rc = rc ? rc : count_parts(&w->m, &split, &count, e);
+    if (!rc && count > 1 && w->sha256[0])
+        rc = err_set(e, -EINVAL, "%.200s: a model in %u files has no single sha256", name, count);
+    if (!rc && count > 1 && !w->n_files && w->m.kind == NAME_REPO_FILE)
+        rc = hub_list(&w->m, o, w, e);
+    if (!rc && w->n_files)
+        rc = check_room(w, e);
+    return rc ? rc : each_missing(w, path, fetch_missing, &job, e);
+}
+
 int pull_model(const char *name, const struct pull_opts *o, char **path, struct pull_result *r, struct err *e)
 {
     struct wanted w;
     struct pull_result unseen;
-    struct job job = { o, r ? r : &unseen };
-    *job.r = (struct pull_result){ 0 };
+    r = r ? r : &unseen;
+    *r = (struct pull_result){ 0 };
     int rc = find(name, &w, path, e);
     if (rc != -ENOENT)
         return rc;
@@ -417,18 +434,11 @@ int pull_model(const char *name, const struct pull_opts *o, char **path, struct 
         return rc;
     if (o->sha256 && !sha256_from_text(o->sha256, w.sha256))
         return err_set(e, -EINVAL, "'%.100s' is no sha256: 64 hex digits are expected", o->sha256);
-    if (w.m.kind == NAME_REPO_TAG)
-        rc = choose_on_hub(&w, o, e);
-    bool split;
-    unsigned count = 1;
-    rc = rc ? rc : count_parts(&w.m, &split, &count, e);
-    if (!rc && count > 1 && w.sha256[0])
-        rc = err_set(e, -EINVAL, "%.200s: a model in %u files has no single sha256", name, count);
-    if (!rc && count > 1 && !w.n_files && w.m.kind == NAME_REPO_FILE)
-        rc = hub_list(&w.m, o, &w, e);
-    if (!rc && w.n_files)
-        rc = check_room(&w, e);
-    rc = rc ? rc : each_missing(&w, path, fetch_missing, &job, e);
+    /* A connection that is gone and a file that grows beyond a limit are errors of the calls that meet them. */
+    sighandler_t on_pipe = signal(SIGPIPE, SIG_IGN), on_size = signal(SIGXFSZ, SIG_IGN);
+    rc = bring(name, &w, o, path, r, e);
+    signal(SIGPIPE, on_pipe);
+    signal(SIGXFSZ, on_size);
     free(w.files);
     return rc;
 }

@@ -16,7 +16,8 @@ GET /plain/F serves FOLDER/F with ranges. Other first parts of the path are trou
   busy     503 twice, then as plain;   page  HTML where a model is expected
   secret   401 without a token
 OWNER/REPO/resolve/main/F and api/models/OWNER/REPO/tree/main are a hub, whose bytes lie on the other port. Repositories named
-badsum tell a wrong sum, hostile ones list names with '..', badsize tells a wrong size. FOLDER/log has a line for each request:
+badsum tell a wrong sum, hostile ones list names with '..', badsize tells a wrong size,
+and addresses that expiring redirects to answer three times only. FOLDER/log has a line for each request:
 port, path, range, token."""
 import hashlib
 import http.server
@@ -92,6 +93,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         sha = "0" * 64 if repo == "badsum" else digest("repo/" + name)
         size = os.path.getsize(path)
         where = "http://127.0.0.1:%d/%s/repo/%s" % (ports[1], "slow" if repo == "slow" else "plain", name)
+        if repo == "expiring":
+            where += "?until=%d" % count("expiring")
         self.plainly(302, b"Found", [("Location", where), ("X-Linked-Etag", '"%s"' % sha), ("X-Linked-Size", str(size)),
                                      ("X-Repo-Commit", "4" * 40)])
 
@@ -119,6 +122,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.plainly(503)
         if how == "page":
             return self.plainly(200, b"<html>" + b" " * 5000)
+        if "?until=" in self.path and count(self.path) > 3:
+            return self.plainly(403, b"expired")
         file = os.path.join(folder, name)
         if not os.path.isfile(file):
             return self.plainly(404)

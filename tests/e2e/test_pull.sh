@@ -25,7 +25,7 @@ mkfifo "$work/end"
 python3 tests/e2e/pull_server.py "$files" "$work/ready" <"$work/end" 2>"$work/server.log" &
 server=$!
 exec 9>"$work/end" # the server ends when this is closed
-trap 'exec 9>&-; kill -KILL $server $pulls 2>/dev/null; wait 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exec 9>&-; kill -KILL $server $pulls 2>/dev/null; wait 2>/dev/null; umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 pulls=
 await eval '[ -s "$work/ready" ] || ended $server'
 read -r port other <"$work/ready" || { miss "the server did not start: $(cat "$work/server.log")"; finish; }
@@ -88,6 +88,13 @@ rm -rf "$models/http" # endless has begun
 (ulimit -f 1024; fails "$base/plain/m.gguf" "File too large"; [ $misses -eq 0 ]) || miss "with a limit on files"
 nothing_begun "with a limit on files"
 
+mkdir "$work/small"
+if mount -t tmpfs -o size=3m zinc-test "$work/small" 2>/dev/null; then
+    ZINC_MODELS=$work/small fails "$base/plain/m.gguf" "GB are needed"
+    [ -z "$(find "$work/small" -type f)" ] || miss "on a small disk: left behind: $(find "$work/small" -type f)"
+    umount "$work/small"
+fi
+
 # ---- interrupted and killed: what came is gone on with
 begun() { [ "$(head -c 4 "$1" 2>/dev/null | tr -d '\0')" = GGUF ]; } # its first bytes came
 "$zinc" pull "$base/slow/m.gguf" >/dev/null 2>"$work/err" &
@@ -133,6 +140,7 @@ grep -q 'sha256 as told' "$work/err" || miss "the hub's sum is not looked at: $e
 comes hf:me/r:Q8_0 repo/m-Q8_0.gguf
 comes hf:me/r:f16 repo/m-F16-00001-of-00003.gguf
 cmp -s "$models/hf/me/r/m-F16-00003-of-00003.gguf" "$files/repo/m-F16-00003-of-00003.gguf" || miss "the third part is not there"
+comes hf:me/expiring:m-Q8_0.gguf repo/m-Q8_0.gguf
 fails hf:me/r:Q4_K_M "there are: F16 Q2_K Q8_0 UD-Q4_K_XL"
 fails hf:me/badsum:m-Q2_K.gguf "wrong sum"
 [ -z "$(find "$models/hf/me/badsum" -type f 2>/dev/null)" ] || miss "badsum: left behind: $(find "$models/hf/me/badsum" -type f)"
