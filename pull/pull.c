@@ -12,6 +12,7 @@
 #include "pull/fetch.h"
 #include "pull/http.h"
 #include "pull/hub.h"
+#include "pull/hub_access.h"
 #include "pull/name.h"
 #include "pull/sha256.h"
 #include "pull/store.h"
@@ -40,83 +41,6 @@ static int make_folders(char *path, struct err *e)
     return 0;
 }
 
-/* ---- the hub ---- */
-
-static const char *endpoint(void)
-{
-    const char *s = getenv("HF_ENDPOINT");
-    return s && *s ? s : "https://huggingface.co";
-}
-
-static int check_endpoint(struct err *e)
-{
-    const char *s = endpoint();
-    if (strncmp(s, "https://", 8) != 0 && strncmp(s, "http://", 7) != 0)
-        return err_set(e, -EINVAL, "HF_ENDPOINT='%.100s': an address that begins with https:// is expected", s);
-    return strlen(s) > 300 ? err_set(e, -EINVAL, "HF_ENDPOINT is longer than an address") : 0;
-}
-
-/* A token in the clear would be anybody's, but for a server on this machine. */
-static bool may_have_token(const char *url)
-{
-    return strncmp(url, "https://", 8) == 0 || strncmp(url, "http://127.0.0.1:", 17) == 0 || strncmp(url, "http://localhost:", 17) == 0;
-}
-
-static int read_token(const char *path, bool must, char **out, struct err *e)
-{
-    char text[1024] = "";
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return must ? err_set(e, -errno, "%.300s: the token cannot be read: %s", path, strerror(errno)) : 0;
-    bool ok = fgets(text, sizeof text, f) != NULL;
-    fclose(f);
-    text[strcspn(text, "\r\n")] = 0;
-    for (const char *p = text; *p; p++)
-        ok = ok && *p > 0x20 && *p < 0x7f;
-    if (!ok || !text[0] || strlen(text) > 900)
-        return must ? err_set(e, -EINVAL, "%.300s: a token in its first line is expected", path) : 0;
-    *out = strdup(text);
-    return *out ? 0 : err_set(e, -ENOMEM, "out of memory");
-}
-
-/* NULL in *out: none. For addresses that are not the hub's only a token that was asked for. */
-static int find_token(const struct pull_opts *o, const char *url, bool hub, char **out, struct err *e)
-{
-    const char *own = getenv("HF_TOKEN"), *hf_home = getenv("HF_HOME"), *home = getenv("HOME");
-    char path[512];
-    int rc = 0;
-    *out = NULL;
-    if (o->token_file)
-        rc = read_token(o->token_file, true, out, e);
-    else if (hub && own && *own)
-        rc = (*out = strdup(own)) ? 0 : err_set(e, -ENOMEM, "out of memory");
-    else if (hub && hf_home && *hf_home && snprintf(path, sizeof path, "%s/token", hf_home) < (int)sizeof path)
-        rc = read_token(path, false, out, e);
-    else if (hub && home && *home && snprintf(path, sizeof path, "%s/.cache/huggingface/token", home) < (int)sizeof path)
-        rc = read_token(path, false, out, e);
-    if (!rc && *out && !may_have_token(url)) {
-        rc = err_set(e, -EACCES, "%.200s: a token is not sent without encryption: an https address is expected, or no token", url);
-        free(*out);
-        *out = NULL;
-    }
-    return rc;
-}
-
-/* The address of a file of a repository: what is not safe in a path is written as %XX (RFC 3986). */
-static char *hub_url(const struct model_name *m)
-{
-    char path[3 * NAME_FILE], *url, *p = path;
-    for (const char *s = m->file; *s; s++)
-        p += (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || strchr("/._-~+", *s)
-                 ? sprintf(p, "%c", *s)
-                 : sprintf(p, "%%%02X", (unsigned char)*s);
-    const char *base = endpoint();
-    size_t n = strlen(base);
-    while (n && base[n - 1] == '/')
-        n--;
-    return asprintf(&url, "%.*s/%s/%s/resolve/main/%s", (int)n, base, m->owner, m->repo, path) < 0 ? NULL : url;
-}
-
 /* ---- one file ---- */
 
 static int path_of(const struct model_name *m, char **path, struct err *e)
@@ -135,9 +59,9 @@ static int fetch_one(const struct model_name *m, const char *path, const struct 
                      struct pull_result *r, struct err *e)
 {
     bool hub = m->kind != NAME_URL;
-    char *url = hub ? hub_url(m) : strdup(m->url), *token = NULL, *folder = strdup(path);
+    char *url = hub ? hub_file_url(m) : strdup(m->url), *token = NULL, *folder = strdup(path);
     int rc = url && folder ? 0 : err_set(e, -ENOMEM, "out of memory");
-    if (!rc && !(rc = find_token(o, url, hub, &token, e)) && !(rc = make_folders(folder, e))) {
+    if (!rc && !(rc = hub_token(o->token_file, url, hub, &token, e)) && !(rc = make_folders(folder, e))) {
         struct fetch f = { .url = url, .path = path, .size = size, .sha256 = sha256, .token = token, .connections = o->connections,
                            .progress = o->progress, .cancel = o->cancel, .say = o->say };
         struct fetch_result one;
@@ -246,14 +170,11 @@ static int choose_here(struct model_name *m, struct err *e)
 
 static int hub_list(const struct model_name *m, const struct pull_opts *o, struct wanted *w, struct err *e)
 {
-    char *url, *token = NULL, *text = NULL, line[80];
-    const char *base = endpoint();
-    size_t n = strlen(base), n_refused;
-    while (n && base[n - 1] == '/')
-        n--;
-    if (asprintf(&url, "%.*s/api/models/%s/%s/tree/main?recursive=true", (int)n, base, m->owner, m->repo) < 0)
+    char *url = hub_tree_url(m), *token = NULL, *text = NULL, line[80];
+    size_t n, n_refused;
+    if (!url)
         return err_set(e, -ENOMEM, "out of memory");
-    int rc = find_token(o, url, true, &token, e);
+    int rc = hub_token(o->token_file, url, true, &token, e);
     if (!rc && !(rc = http_text(url, token, HUB_TREE_BYTES, &text, &n, e)) &&
         !(rc = hub_read_tree(text, n, &w->files, &w->n_files, &n_refused, e)) && n_refused && o->say) {
         snprintf(line, sizeof line, "note: %zu names in the hub's list are not safe, and left out", n_refused);
@@ -430,7 +351,7 @@ int pull_model(const char *name, const struct pull_opts *o, char **path, struct 
         return rc;
     if (is_offline(o))
         return err_set(e, -ENOENT, "%.200s is not on this machine, and offline nothing is pulled (--offline, ZINC_OFFLINE)", name);
-    if ((rc = check_endpoint(e)))
+    if ((rc = hub_check_endpoint(e)))
         return rc;
     if (o->sha256 && !sha256_from_text(o->sha256, w.sha256))
         return err_set(e, -EINVAL, "'%.100s' is no sha256: 64 hex digits are expected", o->sha256);

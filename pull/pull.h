@@ -6,10 +6,7 @@
  *
  * Files lie in $ZINC_MODELS, else $XDG_DATA_HOME/zinc/models, else ~/.local/share/zinc/models (XDG Base Directory
  * Specification): hf/OWNER/REPO/FILE and https/HOST/PATH. Of a model in several files the first part is its path.
- *
- * The hub: files are at ENDPOINT/OWNER/REPO/resolve/main/FILE, where ENDPOINT is https://huggingface.co or HF_ENDPOINT; the
- * token for it is in HF_TOKEN, or in the file that opts name, else $HF_HOME/token or ~/.cache/huggingface/token. All are
- * huggingface_hub's names, constants.py and file_download.py. */
+ * The hub is where hub_access.h says. */
 #ifndef ZINC_PULL_PULL_H
 #define ZINC_PULL_PULL_H
 

@@ -68,6 +68,10 @@ comes "$base/cut/m.gguf" m.gguf
 comes "$base/whole/m.gguf" m.gguf
 comes "$base/busy/m.gguf" m.gguf
 comes "$base/away/m.gguf" m.gguf
+fails "$base/secret/m.gguf" "asks for a token"
+echo good >"$work/token"
+pull --token-file "$work/token" "$base/secret/m.gguf"
+cmp -s "$out" "$files/m.gguf" || miss "--token-file with an address: $err"
 
 # ---- servers that lie, or do not end
 fails "$base/nolength/m.gguf" "does not tell how long"
@@ -124,6 +128,8 @@ rm -rf "$models/http"
 "$zinc" pull "$base/slow/m.gguf" >"$work/one.out" 2>"$work/one.err" &
 one=$!
 await begun "$(place slow/m.gguf.part)" || miss "two: nothing came"
+held() { [ "$(grep ' /slow/m.gguf bytes=' "$files/log" | grep -vc 'bytes=0-0 ')" -ge 4 ]; }
+await held || miss "two: not four ranges at a time: $(cat "$files/log")" # each is held after 64 KiB
 "$zinc" pull "$base/slow/m.gguf" >"$work/two.out" 2>"$work/two.err" &
 two=$!
 pulls="$one $two"
@@ -153,7 +159,6 @@ fails hf:me/r:../m-Q2_K.gguf "not one that is taken"
 fails hf:me/gated:m-Q2_K.gguf "asks for a token"
 : >"$files/log"
 HF_TOKEN=good comes hf:me/gated:m-Q2_K.gguf repo/m-Q2_K.gguf
-echo good >"$work/token"
 pull --token-file "$work/token" hf:me/gated:m-Q8_0.gguf
 [ $rc -eq 0 ] || miss "--token-file: $err"
 grep -q '^0 .*Bearer good' "$files/log" || miss "the hub was sent no token"
