@@ -79,6 +79,9 @@ int http_open(struct http_request *r, const char *url, const char *token)
 #else
     curl_easy_setopt(c, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
+    const char *authorities = getenv("SSL_CERT_FILE"); /* as the curl program and OpenSSL's have it */
+    if (authorities && *authorities)
+        curl_easy_setopt(c, CURLOPT_CAINFO, authorities);
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);

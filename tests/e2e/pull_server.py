@@ -18,12 +18,13 @@ GET /plain/F serves FOLDER/F with ranges. Other first parts of the path are trou
 OWNER/REPO/resolve/main/F and api/models/OWNER/REPO/tree/main are a hub, whose bytes lie on the other port. Repositories named
 badsum tell a wrong sum, hostile ones list names with '..', badsize tells a wrong size,
 and addresses that expiring redirects to answer three times only. FOLDER/log has a line for each request:
-port, path, range, token."""
+port, path, range, token. With a file of a certificate and its key a third port speaks TLS. READY_FILE gets the ports."""
 import hashlib
 import http.server
 import json
 import os
 import socketserver
+import ssl
 import sys
 import threading
 import time
@@ -113,7 +114,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if how == "loop":
             return self.plainly(302, b"", [("Location", self.path)])
         if how == "away":
-            return self.plainly(302, b"", [("Location", "http://127.0.0.1:%d/plain/%s" % (ports[1] if port == ports[0] else ports[0], name))])
+            other = ports[1] if port == ports[0] else ports[0]
+            return self.plainly(302, b"", [("Location", "http://127.0.0.1:%d/plain/%s" % (other, name))])
         if how == "file":
             return self.plainly(302, b"", [("Location", "file:///etc/passwd")])
         if how == "secret" and self.headers.get("Authorization") != "Bearer good":
@@ -182,11 +184,15 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         pass  # a client that went away
 
 
-servers = [Server(("127.0.0.1", 0), Handler) for _ in range(2)]
+servers = [Server(("127.0.0.1", 0), Handler) for _ in range(3 if len(sys.argv) > 3 else 2)]
+if len(sys.argv) > 3:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[3])
+    servers[2].socket = context.wrap_socket(servers[2].socket, server_side=True)
 ports.extend(s.server_address[1] for s in servers)
 for s in servers:
     threading.Thread(target=s.serve_forever, daemon=True).start()
 with open(ready + ".tmp", "w") as f:
-    f.write("%d %d\n" % tuple(ports))
+    f.write(" ".join(map(str, ports)) + "\n")
 os.rename(ready + ".tmp", ready)
 sys.stdin.read()  # until the test closes it

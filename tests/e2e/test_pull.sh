@@ -21,14 +21,20 @@ cp models/zinc-demo.gguf "$files/repo/m-Q8_0.gguf"
 unset HF_TOKEN HF_HOME http_proxy HTTP_PROXY all_proxy ALL_PROXY
 export ZINC_MODELS=$models HOME=$work no_proxy=127.0.0.1
 
+certificate= # TLS is tested where openssl makes one
+if command -v openssl >/dev/null && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=127.0.0.1 \
+    -addext subjectAltName=IP:127.0.0.1 -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null; then
+    certificate=$work/both.pem
+    cat "$work/cert.pem" "$work/key.pem" >"$certificate"
+fi
 mkfifo "$work/end"
-python3 tests/e2e/pull_server.py "$files" "$work/ready" <"$work/end" 2>"$work/server.log" &
+python3 tests/e2e/pull_server.py "$files" "$work/ready" $certificate <"$work/end" 2>"$work/server.log" &
 server=$!
 exec 9>"$work/end" # the server ends when this is closed
 trap 'exec 9>&-; kill -KILL $server $pulls 2>/dev/null; wait 2>/dev/null; umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 pulls=
 await eval '[ -s "$work/ready" ] || ended $server'
-read -r port other <"$work/ready" || { miss "the server did not start: $(cat "$work/server.log")"; finish; }
+read -r port other tls <"$work/ready" || { miss "the server did not start: $(cat "$work/server.log")"; finish; }
 base=http://127.0.0.1:$port
 export HF_ENDPOINT=$base
 "$zinc" pull "$base/plain/none.gguf" 2>&1 | grep -q 'without libcurl' && skip "this zinc was built without libcurl"
@@ -72,6 +78,14 @@ fails "$base/secret/m.gguf" "asks for a token"
 echo good >"$work/token"
 pull --token-file "$work/token" "$base/secret/m.gguf"
 cmp -s "$out" "$files/m.gguf" || miss "--token-file with an address: $err"
+
+if [ -n "$certificate" ]; then
+    export SSL_CERT_FILE=$work/cert.pem
+    comes "https://127.0.0.1:$tls/plain/m.gguf" m.gguf
+    fails "https://127.0.0.1:$tls/away/m.gguf" "an https address is expected"
+    unset SSL_CERT_FILE
+    fails "https://127.0.0.1:$tls/whole/m.gguf" "certificate"
+fi
 
 # ---- servers that lie, or do not end
 fails "$base/nolength/m.gguf" "does not tell how long"
@@ -164,6 +178,8 @@ pull --token-file "$work/token" hf:me/gated:m-Q8_0.gguf
 grep -q '^0 .*Bearer good' "$files/log" || miss "the hub was sent no token"
 grep '^1 ' "$files/log" | grep -q Bearer && miss "the token went to another server: $(cat "$files/log")"
 grep -q '^1 ' "$files/log" || miss "nothing was asked of the other server"
+
+"$zinc" inspect hf:me/other:Q8_0 2>/dev/null | grep -q "$models/hf/me/other/m-Q8_0.gguf" || miss "inspect pulls nothing"
 
 # ---- what is here: list, path, rm, without the network; and -m
 exec 9>&-
