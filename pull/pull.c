@@ -285,25 +285,42 @@ static int fetch_missing(struct wanted *w, const char *path, void *user, struct 
     return fetch_one(&w->m, path, job->o, sum, w->size ? w->size : f ? f->size : 0, job->r, e);
 }
 
-/* A model in several files: room for all of them, before the first is begun. */
-static int check_room(const struct wanted *w, struct err *e)
+/* Adds what a part that is not here still takes of the disk; of one that was begun, its room is taken already. */
+static int add_need(struct wanted *w, const char *path, void *user, struct err *e)
+{
+    uint64_t *need = user, taken = 0;
+    const struct hub_file *f = listed(w, w->m.file);
+    struct stat st;
+    char *part;
+    if (asprintf(&part, "%s.part", path) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    if (stat(part, &st) == 0)
+        taken = (uint64_t)st.st_blocks * 512;
+    free(part);
+    if (f && f->size > taken && __builtin_add_overflow(*need, f->size - taken, need))
+        *need = UINT64_MAX;
+    return 0;
+}
+
+/* Room for all files of a model, before the first is begun. */
+static int check_room(struct wanted *w, struct err *e)
 {
     struct statvfs fs;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < w->n_files; i++)
-        if (strcmp(w->files[i].path, w->m.file) == 0)
-            bytes = hub_model_bytes(w->files, w->n_files, i);
-    char *home, *slash;
-    int rc = pull_home(&home, e);
+    uint64_t need = 0;
+    char *home, *first, *slash;
+    bool known;
+    int rc = each_missing(w, &first, add_need, &need, e);
     if (rc)
         return rc;
-    bool known;
+    free(first);
+    if ((rc = pull_home(&home, e)))
+        return rc;
     while (!(known = statvfs(home, &fs) == 0) && errno == ENOENT && (slash = strrchr(home, '/')) && slash > home)
         *slash = 0; /* it is made later */
     uint64_t have = known ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
-    if (known && bytes > have)
+    if (known && need > have)
         rc = err_set(e, -ENOSPC, "%.250s: %.2f GB are needed and %.2f GB are free there: make room, or let ZINC_MODELS name another folder", home,
-                     (double)bytes * 1e-9, (double)have * 1e-9);
+                     (double)need * 1e-9, (double)have * 1e-9);
     free(home);
     return rc;
 }

@@ -109,6 +109,7 @@ nothing_begun "with a limit on files"
 mkdir "$work/small"
 if mount -t tmpfs -o size=3m zinc-test "$work/small" 2>/dev/null; then
     ZINC_MODELS=$work/small fails "$base/plain/m.gguf" "GB are needed"
+    ZINC_MODELS=$work/small fails hf:me/r:F16 "GB are needed" # its first two parts alone would fit
     [ -z "$(find "$work/small" -type f)" ] || miss "on a small disk: left behind: $(find "$work/small" -type f)"
     umount "$work/small"
 fi
