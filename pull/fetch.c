@@ -85,15 +85,15 @@ static int check_answer(struct slot *s)
     curl_easy_getinfo(s->r.curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(s->r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     if (status != 200 && status != 206)
-        return http_status_error(status, x->h.url, x->f->token && x->h.same_origin, &s->e);
+        return http_status_error(status, x->h.shown, x->f->token && x->h.same_origin, &s->e);
     if (h->etag[0] && x->h.etag[0] && strcmp(h->etag, x->h.etag) != 0)
-        return err_set(&s->e, -ESTALE, "%.200s: the file changed on the server while it was pulled", x->h.url);
+        return err_set(&s->e, -ESTALE, "%.200s: the file changed on the server while it was pulled", x->h.shown);
     if (x->h.ranges && (status != 206 || !h->has_range || h->first != s->first || h->last != s->end - 1))
-        return err_set(&s->e, -EIO, "%.200s: asked for bytes %llu to %llu, the server answers %ld with others", x->h.url,
+        return err_set(&s->e, -EIO, "%.200s: asked for bytes %llu to %llu, the server answers %ld with others", x->h.shown,
                        (unsigned long long)s->first, (unsigned long long)s->end - 1, status);
     uint64_t total = status == 206 ? h->total : length > 0 ? (uint64_t)length : 0;
     if (total != x->part.s.size)
-        return err_set(&s->e, -ESTALE, "%.200s: %llu bytes are expected, the server now has %llu", x->h.url,
+        return err_set(&s->e, -ESTALE, "%.200s: %llu bytes are expected, the server now has %llu", x->h.shown,
                        (unsigned long long)x->part.s.size, (unsigned long long)total);
     return 0;
 }
@@ -107,7 +107,7 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *user)
         return 0;
     s->looked_at = true;
     if (n > s->end - s->first) {
-        s->rc = err_set(&s->e, -EIO, "%.200s: the server sends more bytes than it said", x->h.url);
+        s->rc = err_set(&s->e, -EIO, "%.200s: the server sends more bytes than it said", x->h.shown);
         return 0;
     }
     for (size_t at = 0; at < n;) {
@@ -153,7 +153,7 @@ static int start_slot(struct pulling *x, struct slot *s, uint32_t piece, struct 
     s->first = (uint64_t)piece * x->part.s.piece + x->part.s.done[piece];
     s->end = (uint64_t)piece * x->part.s.piece + part_state_bytes(&x->part.s, piece);
     if (http_open(&s->r, x->h.url, x->h.same_origin ? x->f->token : NULL))
-        return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.url);
+        return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.shown);
     if (x->h.ranges) {
         snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)s->first, (unsigned long long)s->end - 1);
         curl_easy_setopt(s->r.curl, CURLOPT_RANGE, range);
@@ -164,7 +164,7 @@ static int start_slot(struct pulling *x, struct slot *s, uint32_t piece, struct 
     s->busy = true;
     x->taken[piece] = true;
     if (curl_multi_add_handle(x->multi, s->r.curl))
-        return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.url);
+        return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.shown);
     return 0;
 }
 
@@ -220,7 +220,7 @@ static int look(struct pulling *x, struct err *e)
         return rc;
     memcpy(said, x->h.sha256, sizeof said);
     if (!x->h.size)
-        return err_set(e, -EIO, "%.200s: the server does not tell how long the file is (Content-Length), or it is empty", x->h.url);
+        return err_set(e, -EIO, "%.200s: the server does not tell how long the file is (Content-Length), or it is empty", x->h.shown);
     if (f->size && f->size != x->h.size)
         return err_set(e, -EIO, "%.200s: %llu bytes are expected, the server has %llu", f->url, (unsigned long long)f->size,
                        (unsigned long long)x->h.size);
@@ -315,11 +315,11 @@ static int collect(struct pulling *x, struct err *e)
             continue;
         int own = s->rc;
         if (!own && code)
-            own = http_curl_error((int)code, &s->r, x->h.url, &s->e);
+            own = http_curl_error((int)code, &s->r, x->h.shown, &s->e);
         else if (!own && !s->looked_at)
             own = check_answer(s); /* an answer without a body */
         if (!own && s->first < s->end)
-            own = err_set(&s->e, -EAGAIN, "%.200s: the connection ended before all bytes were there", x->h.url);
+            own = err_set(&s->e, -EAGAIN, "%.200s: the connection ended before all bytes were there", x->h.shown);
         if (own && (!rc || rc == -EAGAIN)) {
             rc = own;
             *e = s->e;
@@ -344,7 +344,7 @@ static int transfer(struct pulling *x, struct err *e)
         if ((rc = start_slots(x, e)))
             return rc;
         if (curl_multi_perform(x->multi, &running))
-            return err_set(e, -EIO, "%.200s: libcurl cannot go on", x->h.url);
+            return err_set(e, -EIO, "%.200s: libcurl cannot go on", x->h.shown);
         if ((rc = collect(x, e))) {
             if ((rc = after_failure(x, rc, e)))
                 return rc;

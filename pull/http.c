@@ -137,13 +137,22 @@ static bool same_origin(const char *a, const char *b)
     return same;
 }
 
+/* Without query and fragment. */
+static void show(const char *url, char out[HTTP_SHOWN])
+{
+    snprintf(out, HTTP_SHOWN, "%.*s", (int)strcspn(url, "?#"), url);
+}
+
 /* Follows from `from`, or says why not. */
 static int check_redirect(const char *from, const char *to, struct err *e)
 {
+    char a[HTTP_SHOWN], b[HTTP_SHOWN];
+    show(from, a);
+    show(to, b);
     if (strncmp(to, "https://", 8) != 0 && (strncmp(to, "http://", 7) != 0 || strncmp(from, "https://", 8) == 0))
-        return err_set(e, -EIO, "%.200s: redirected to %.100s: an https address is expected", from, to);
+        return err_set(e, -EIO, "%.200s: redirected to %.100s: an https address is expected", a, b);
     if (memchr(to, '@', strcspn(to + 8, "/?#") + 8))
-        return err_set(e, -EIO, "%.200s: redirected to an address with a user's name in it, which is not followed", from);
+        return err_set(e, -EIO, "%.200s: redirected to an address with a user's name in it, which is not followed", a);
     return 0;
 }
 
@@ -183,6 +192,7 @@ static bool is_redirect(long status)
 struct answer {
     long status;
     char *url;           /* which answered; malloc'ed */
+    char shown[HTTP_SHOWN];
     struct http_head head;
     curl_off_t length;   /* Content-Length; -1: none  */
     char sha256[65];     /* the first origin's word   */
@@ -197,6 +207,7 @@ static int ask(const char *url, const char *token, const char *range, struct bod
     for (int hop = 0; a->url; hop++) {
         struct http_request r;
         char *next = NULL;
+        show(a->url, a->shown);
         a->same_origin = same_origin(url, a->url);
         if (http_open(&r, a->url, a->same_origin ? token : NULL))
             break;
@@ -210,9 +221,9 @@ static int ask(const char *url, const char *token, const char *range, struct bod
         curl_easy_getinfo(r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &a->length);
         curl_easy_getinfo(r.curl, CURLINFO_REDIRECT_URL, &next);
         a->head = r.head;
-        int rc = code && !(code == CURLE_WRITE_ERROR && (b->too_long || is_redirect(a->status))) ? http_curl_error((int)code, &r, a->url, e) : 0;
+        int rc = code && !(code == CURLE_WRITE_ERROR && (b->too_long || is_redirect(a->status))) ? http_curl_error((int)code, &r, a->shown, e) : 0;
         if (!rc && b->no_memory)
-            rc = err_set(e, -ENOMEM, "%.200s: out of memory", a->url);
+            rc = err_set(e, -ENOMEM, "%.200s: out of memory", a->shown);
         if (!rc && a->same_origin && !a->sha256[0] && sha256_from_etag(r.head.linked_etag, a->sha256))
             a->linked_size = r.head.linked_size;
         bool go_on = !rc && is_redirect(a->status);
@@ -247,11 +258,12 @@ int http_look(const char *url, const char *token, struct http_file *out, struct 
     if (rc)
         return rc;
     out->url = a.url;
+    memcpy(out->shown, a.shown, sizeof out->shown);
     out->same_origin = a.same_origin;
     if (a.status != 200 && a.status != 206)
-        rc = http_status_error(a.status, a.url, token && a.same_origin, e);
+        rc = http_status_error(a.status, a.shown, token && a.same_origin, e);
     else if (a.status == 206 && (!a.head.has_range || a.head.first || a.head.last))
-        rc = err_set(e, -EIO, "%.200s: asked for its first byte, the server answers another range", a.url);
+        rc = err_set(e, -EIO, "%.200s: asked for its first byte, the server answers another range", a.shown);
     if (rc) {
         http_file_clear(out);
         return rc;
@@ -274,9 +286,9 @@ int http_text(const char *url, const char *token, size_t max, char **text, size_
     struct answer a;
     int rc = ask(url, token, NULL, &b, &a, e);
     if (!rc && a.status != 200)
-        rc = http_status_error(a.status, a.url, token && a.same_origin, e);
+        rc = http_status_error(a.status, a.shown, token && a.same_origin, e);
     if (!rc && b.too_long)
-        rc = err_set(e, -EMSGSIZE, "%.200s: the answer is longer than %zu bytes, which no answer of this kind needs", a.url, max);
+        rc = err_set(e, -EMSGSIZE, "%.200s: the answer is longer than %zu bytes, which no answer of this kind needs", a.shown, max);
     if (!rc && !b.s && !(b.s = calloc(1, 1)))
         rc = err_set(e, -ENOMEM, "%.200s: out of memory", url);
     free(a.url);

@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 
-enum { HTTP_REDIRECTS = 8, HTTP_HEADER_BYTES = 65536, HTTP_ETAG = 200 };
+enum { HTTP_REDIRECTS = 8, HTTP_HEADER_BYTES = 65536, HTTP_ETAG = 200, HTTP_SHOWN = 201 };
 
 /* Headers of one answer, as far as they are looked at. */
 struct http_head {
@@ -38,6 +38,7 @@ void http_head_line(struct http_head *h, const char *line, size_t n);
 
 struct http_file {
     char *url;                /* where the bytes are, after redirects; malloc'ed */
+    char shown[HTTP_SHOWN];   /* the same for messages, without a query: where a redirect leads it may be a key */
     bool same_origin;         /* ... which may be given the token                */
     uint64_t size;            /* bytes; 0: not told                              */
     bool ranges;              /* answers ranges                                  */

@@ -114,6 +114,9 @@ if mount -t tmpfs -o size=3m zinc-test "$work/small" 2>/dev/null; then
     umount "$work/small"
 fi
 
+fails "$base/secret/m.gguf?key=hidden" "asks for a token"
+grep -q hidden "$work/err" && miss "the query is shown: $err"
+
 # ---- interrupted and killed: what came is gone on with
 begun() { [ "$(head -c 4 "$1" 2>/dev/null | tr -d '\0')" = GGUF ]; } # its first bytes came
 "$zinc" pull "$base/slow/m.gguf" >/dev/null 2>"$work/err" &
