@@ -417,6 +417,9 @@ static void try_calls(struct trial *t, struct chat_file *f)
     f->info.call_end = mark[1];
 }
 
+/* The marks of reasoning; Magistral and Ministral 3 Reasoning have the second pair. */
+static const char *const thoughts[][2] = { { "<think>", "</think>" }, { "[THINK]", "[/THINK]" } };
+
 static void try_thinking(struct trial *t, struct chat_file *f, const char *text, size_t n)
 {
     const struct chat_msg ask = { .role = "user", .content = "Q" };
@@ -426,15 +429,19 @@ static void try_thinking(struct trial *t, struct chat_file *f, const char *text,
                        : chat_find(all, "thinking")        ? "thinking"
                        : chat_find(all, "reasoning")       ? "reasoning"
                                                            : "reasoning_content";
-    if (!chat_find(all, "</think>"))
+    size_t k = 0;
+    while (k < ARRAY_LEN(thoughts) && !chat_find(all, thoughts[k][1]))
+        k++;
+    if (k == ARRAY_LEN(thoughts))
         return;
     f->info.can_think = true;
-    f->info.think_begin = "<think>";
-    f->info.think_end = "</think>";
+    f->info.think_begin = thoughts[k][0];
+    f->info.think_end = thoughts[k][1];
+    size_t n_begin = strlen(thoughts[k][0]);
     for (int i = 0; i < 3; i++) {
         try(t, &ask, 1, NULL, &(struct chat_opts){ .thinking = (enum chat_thinking)i, .add_generation_prompt = true });
         struct chat_span s = chat_trim((struct chat_span){ t->text.s, t->rc ? 0 : t->text.n });
-        f->opens_thinking[i] = s.n >= 7 && memcmp(s.s + s.n - 7, "<think>", 7) == 0;
+        f->opens_thinking[i] = s.n >= n_begin && memcmp(s.s + s.n - n_begin, thoughts[k][0], n_begin) == 0;
         if (!t->rc && tok_buf_add(&by[i], t->text.s, t->text.n))
             t->no_memory = true;
     }

@@ -591,8 +591,10 @@ int answer_call_value(struct answer *a, const char *s, size_t n, unsigned types)
 /* The text that ends the reasoning as the format's template writes it. */
 const char *answer_think_end(const struct chat_template *chat)
 {
-    if (chat->file)
-        return chat_template_info(chat)->think_end ? "\n</think>\n\n" : NULL;
+    if (chat->file) {
+        const char *end = chat_template_info(chat)->think_end;
+        return end && strcmp(end, "</think>") == 0 ? "\n</think>\n\n" : end;
+    }
     switch (chat->format) {
     case CHAT_QWEN3:
     case CHAT_QWEN3_THINKING:

@@ -266,6 +266,23 @@ START_TEST(calls_of_released_templates_too)
 }
 END_TEST
 
+/* Thoughts between other marks than <think>. */
+START_TEST(thoughts_between_brackets)
+{
+    struct chat_file *f = opened("{{ '[SYSTEM_PROMPT]Think so: [THINK]thoughts[/THINK]answer.[/SYSTEM_PROMPT]' }}" MARKED_MISTRAL);
+    struct chat_template tpl = { .file = f };
+    const struct chat_info *in = chat_template_info(&tpl);
+    ck_assert(in->can_think && !in->can_toggle && !chat_prompt_opens_thinking(&tpl, &(struct chat_opts){ .add_generation_prompt = true }));
+    ck_assert_str_eq(in->think_begin, "[THINK]");
+    ck_assert_str_eq(answer_think_end(&tpl), "[/THINK]");
+    expect(&tpl, "[THINK]Hm.[/THINK]", "Hm.", "");
+    expect(&tpl, "[THINK]one [b] [/TH[/THINK]", "one [b] [/TH", "");
+    expect(&tpl, "[THINK]Which?[/THINK][TOOL_CALLS]now[ARGS]{}", "Which?", "now({})");
+    expect(&tpl, "<think>no</think>", "<think>no</think>", "");
+    chat_file_close(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("answer_marked");
@@ -273,6 +290,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, calls_of_a_form_are_found_written_and_read, 0, ARRAY_LEN(forms));
     tcase_add_test(t, calls_of_released_templates_too);
+    tcase_add_test(t, thoughts_between_brackets);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
