@@ -80,12 +80,11 @@ $(B)/zinc: LDLIBS += $(EDIT_LIBS)
 $(B)/obj/pull/catalogue.o: share/catalogue.json
 $(B)/obj/pull/catalogue.o: CFLAGS += -DZINC_CATALOGUE='"share/catalogue.json"'
 
-# Models by name, which are pulled over the network; tests that pull nothing do without the library.
+# Models by name, which are pulled over the network: libcurl's headers here, the library is opened when it is needed.
 ifeq ($(CURL_LIBS),)
 $(call note,no libcurl by pkg-config: zinc pull fetches nothing (apt-get install libcurl4-openssl-dev))
 endif
 $(B)/obj/pull/%.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
-$(B)/zinc: LDLIBS += $(CURL_LIBS)
 
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c

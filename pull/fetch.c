@@ -17,12 +17,12 @@ int fetch_file(const struct fetch *f, struct fetch_result *r, struct err *e)
 
 #else
 
-#include <curl/curl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "pull/curl_lib.h"
 
 /* TRIES in a row without a byte, FAILURES in all, or RESTARTS because the file changed, and it is given up. */
 enum { TRIES = 5, FAILURES = 500, RESTARTS = 2, WAIT_MS = 250, MAX_WAIT_MS = 8000, HASH_BYTES = 1 << 20, WAIT_EVENTS_MS = 200 };
@@ -82,8 +82,8 @@ static int check_answer(struct slot *s)
     const struct http_head *h = &s->r.head;
     long status = 0;
     curl_off_t length = -1;
-    curl_easy_getinfo(s->r.curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(s->r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    curl_lib.easy_getinfo(s->r.curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_lib.easy_getinfo(s->r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     if (status != 200 && status != 206)
         return http_status_error(status, x->h.shown, x->f->token && x->h.same_origin, &s->e);
     if (h->etag[0] && x->h.etag[0] && strcmp(h->etag, x->h.etag) != 0)
@@ -156,14 +156,14 @@ static int start_slot(struct pulling *x, struct slot *s, uint32_t piece, struct 
         return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.shown);
     if (x->h.ranges) {
         snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)s->first, (unsigned long long)s->end - 1);
-        curl_easy_setopt(s->r.curl, CURLOPT_RANGE, range);
+        curl_lib.easy_setopt(s->r.curl, CURLOPT_RANGE, range);
     }
-    curl_easy_setopt(s->r.curl, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(s->r.curl, CURLOPT_WRITEDATA, s);
-    curl_easy_setopt(s->r.curl, CURLOPT_PRIVATE, s);
+    curl_lib.easy_setopt(s->r.curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_lib.easy_setopt(s->r.curl, CURLOPT_WRITEDATA, s);
+    curl_lib.easy_setopt(s->r.curl, CURLOPT_PRIVATE, s);
     s->busy = true;
     x->taken[piece] = true;
-    if (curl_multi_add_handle(x->multi, s->r.curl))
+    if (curl_lib.multi_add_handle(x->multi, s->r.curl))
         return err_set(e, -ENOMEM, "%.200s: out of memory", x->h.shown);
     return 0;
 }
@@ -172,7 +172,7 @@ static void end_slot(struct pulling *x, struct slot *s)
 {
     if (!s->busy)
         return;
-    curl_multi_remove_handle(x->multi, s->r.curl);
+    curl_lib.multi_remove_handle(x->multi, s->r.curl);
     http_close(&s->r);
     x->taken[s->piece] = false;
     s->busy = false;
@@ -308,10 +308,10 @@ static int collect(struct pulling *x, struct err *e)
 {
     CURLMsg *m;
     int rc = 0, left;
-    while ((m = curl_multi_info_read(x->multi, &left))) {
+    while ((m = curl_lib.multi_info_read(x->multi, &left))) {
         struct slot *s = NULL;
         CURLcode code = m->data.result;
-        if (m->msg != CURLMSG_DONE || curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s) || !s)
+        if (m->msg != CURLMSG_DONE || curl_lib.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s) || !s)
             continue;
         int own = s->rc;
         if (!own && code)
@@ -343,7 +343,7 @@ static int transfer(struct pulling *x, struct err *e)
             return err_set(e, -ECANCELED, "interrupted; what came is kept, and the next pull goes on with it");
         if ((rc = start_slots(x, e)))
             return rc;
-        if (curl_multi_perform(x->multi, &running))
+        if (curl_lib.multi_perform(x->multi, &running))
             return err_set(e, -EIO, "%.200s: libcurl cannot go on", x->h.shown);
         if ((rc = collect(x, e))) {
             if ((rc = after_failure(x, rc, e)))
@@ -356,7 +356,7 @@ static int transfer(struct pulling *x, struct err *e)
             return rc;
         report(x);
         if (running || clock_ns() < x->retry_ns)
-            curl_multi_poll(x->multi, NULL, 0, WAIT_EVENTS_MS, NULL);
+            curl_lib.multi_poll(x->multi, NULL, 0, WAIT_EVENTS_MS, NULL);
     }
     return 0;
 }
@@ -423,11 +423,12 @@ int fetch_file(const struct fetch *f, struct fetch_result *r, struct err *e)
     uint64_t begun = clock_ns();
     const char *name = strrchr(f->path, '/');
     bool there;
+    int no_library = curl_lib_open(e);
     *r = (struct fetch_result){ 0 };
-    if (!x || !(x->buf = malloc(HASH_BYTES)) || !(x->multi = curl_multi_init())) {
+    if (no_library || !x || !(x->buf = malloc(HASH_BYTES)) || !(x->multi = curl_lib.multi_init())) {
         free(x ? x->buf : NULL);
         free(x);
-        return err_set(e, -ENOMEM, "%.200s: out of memory", f->url);
+        return no_library ? no_library : err_set(e, -ENOMEM, "%.200s: out of memory", f->url);
     }
     x->f = f;
     x->out = r;
@@ -440,7 +441,7 @@ int fetch_file(const struct fetch *f, struct fetch_result *r, struct err *e)
         r->size = x->part.s.size;
     }
     end_slots(x);
-    curl_multi_cleanup(x->multi);
+    curl_lib.multi_cleanup(x->multi);
     sha256_end(&x->sum, NULL);
     http_file_clear(&x->h);
     part_close(&x->part);

@@ -48,7 +48,7 @@ int http_text(const char *url, const char *token, size_t max, char **text, size_
 
 #else
 
-#include <curl/curl.h>
+#include "pull/curl_lib.h"
 
 /* Seconds: to connect; and without a byte until a connection counts as dead. */
 enum { CONNECT_S = 20, SILENT_S = 30 };
@@ -63,49 +63,49 @@ static size_t on_header(char *p, size_t size, size_t n, void *user)
 int http_open(struct http_request *r, const char *url, const char *token)
 {
     char line[1100];
-    *r = (struct http_request){ .curl = curl_easy_init() };
+    *r = (struct http_request){ .curl = curl_lib.easy_init() };
     CURL *c = r->curl;
     if (!c)
         return -ENOMEM;
     if (token && (snprintf(line, sizeof line, "Authorization: Bearer %s", token) >= (int)sizeof line ||
-                  !(r->headers = curl_slist_append(NULL, line)))) {
+                  !(r->headers = curl_lib.slist_append(NULL, line)))) {
         http_close(r);
         return -ENOMEM;
     }
-    curl_easy_setopt(c, CURLOPT_URL, url);
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, r->headers);
+    curl_lib.easy_setopt(c, CURLOPT_URL, url);
+    curl_lib.easy_setopt(c, CURLOPT_HTTPHEADER, r->headers);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_lib.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+    curl_lib.easy_setopt(c, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
     const char *authorities = getenv("SSL_CERT_FILE"); /* as the curl program and OpenSSL's have it */
     if (authorities && *authorities)
-        curl_easy_setopt(c, CURLOPT_CAINFO, authorities);
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    curl_easy_setopt(c, CURLOPT_BUFFERSIZE, 262144L);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "zinc/" ZINC_VERSION);
-    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(c, CURLOPT_HEADERDATA, r);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, r->why);
+        curl_lib.easy_setopt(c, CURLOPT_CAINFO, authorities);
+    curl_lib.easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_lib.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_lib.easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+    curl_lib.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_lib.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    curl_lib.easy_setopt(c, CURLOPT_BUFFERSIZE, 262144L);
+    curl_lib.easy_setopt(c, CURLOPT_USERAGENT, "zinc/" ZINC_VERSION);
+    curl_lib.easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    curl_lib.easy_setopt(c, CURLOPT_HEADERDATA, r);
+    curl_lib.easy_setopt(c, CURLOPT_ERRORBUFFER, r->why);
     return 0;
 }
 
 void http_close(struct http_request *r)
 {
     if (r->curl)
-        curl_easy_cleanup(r->curl);
-    curl_slist_free_all(r->headers);
+        curl_lib.easy_cleanup(r->curl);
+    curl_lib.slist_free_all(r->headers);
     r->curl = r->headers = NULL;
 }
 
 int http_curl_error(int code, const struct http_request *r, const char *shown, struct err *e)
 {
-    const char *why = r->why[0] ? r->why : curl_easy_strerror((CURLcode)code);
+    const char *why = r->why[0] ? r->why : curl_lib.easy_strerror((CURLcode)code);
     if (r->head.n_bytes > HTTP_HEADER_BYTES)
         return err_set(e, -EIO, "%.200s: the server sends more than %d bytes of headers", shown, HTTP_HEADER_BYTES);
     switch (code) {
@@ -123,17 +123,17 @@ int http_curl_error(int code, const struct http_request *r, const char *shown, s
 static bool same_origin(const char *a, const char *b)
 {
     static const CURLUPart parts[] = { CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT };
-    CURLU *ua = curl_url(), *ub = curl_url();
-    bool same = ua && ub && !curl_url_set(ua, CURLUPART_URL, a, 0) && !curl_url_set(ub, CURLUPART_URL, b, 0);
+    CURLU *ua = curl_lib.url(), *ub = curl_lib.url();
+    bool same = ua && ub && !curl_lib.url_set(ua, CURLUPART_URL, a, 0) && !curl_lib.url_set(ub, CURLUPART_URL, b, 0);
     for (size_t i = 0; same && i < ARRAY_LEN(parts); i++) {
         char *pa = NULL, *pb = NULL;
-        same = !curl_url_get(ua, parts[i], &pa, CURLU_DEFAULT_PORT) && !curl_url_get(ub, parts[i], &pb, CURLU_DEFAULT_PORT) &&
+        same = !curl_lib.url_get(ua, parts[i], &pa, CURLU_DEFAULT_PORT) && !curl_lib.url_get(ub, parts[i], &pb, CURLU_DEFAULT_PORT) &&
                strcasecmp(pa, pb) == 0;
-        curl_free(pa);
-        curl_free(pb);
+        curl_lib.free(pa);
+        curl_lib.free(pb);
     }
-    curl_url_cleanup(ua);
-    curl_url_cleanup(ub);
+    curl_lib.url_cleanup(ua);
+    curl_lib.url_cleanup(ub);
     return same;
 }
 
@@ -203,7 +203,10 @@ struct answer {
 /* Follows redirects from `url`; the body goes to `b`, of which too much ends the transfer without being an error. */
 static int ask(const char *url, const char *token, const char *range, struct body *b, struct answer *a, struct err *e)
 {
-    *a = (struct answer){ .url = strdup(url) };
+    int no_library = curl_lib_open(e);
+    *a = (struct answer){ .url = no_library ? NULL : strdup(url) };
+    if (no_library)
+        return no_library;
     for (int hop = 0; a->url; hop++) {
         struct http_request r;
         char *next = NULL;
@@ -213,13 +216,13 @@ static int ask(const char *url, const char *token, const char *range, struct bod
             break;
         b->n = 0;
         if (range)
-            curl_easy_setopt(r.curl, CURLOPT_RANGE, range);
-        curl_easy_setopt(r.curl, CURLOPT_WRITEFUNCTION, on_body);
-        curl_easy_setopt(r.curl, CURLOPT_WRITEDATA, b);
-        CURLcode code = curl_easy_perform(r.curl);
-        curl_easy_getinfo(r.curl, CURLINFO_RESPONSE_CODE, &a->status);
-        curl_easy_getinfo(r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &a->length);
-        curl_easy_getinfo(r.curl, CURLINFO_REDIRECT_URL, &next);
+            curl_lib.easy_setopt(r.curl, CURLOPT_RANGE, range);
+        curl_lib.easy_setopt(r.curl, CURLOPT_WRITEFUNCTION, on_body);
+        curl_lib.easy_setopt(r.curl, CURLOPT_WRITEDATA, b);
+        CURLcode code = curl_lib.easy_perform(r.curl);
+        curl_lib.easy_getinfo(r.curl, CURLINFO_RESPONSE_CODE, &a->status);
+        curl_lib.easy_getinfo(r.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &a->length);
+        curl_lib.easy_getinfo(r.curl, CURLINFO_REDIRECT_URL, &next);
         a->head = r.head;
         int rc = code && !(code == CURLE_WRITE_ERROR && (b->too_long || is_redirect(a->status))) ? http_curl_error((int)code, &r, a->shown, e) : 0;
         if (!rc && b->no_memory)
