@@ -27,7 +27,8 @@
     { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },                   \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * NMSE_INT8 },                 \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
-      .max_nmse = NMSE_INT8 },
+      .max_nmse = NMSE_INT8 },                                                                                         \
+    { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
 const struct op_case op_cases[] = {
 #define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT)

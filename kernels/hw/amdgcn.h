@@ -5,8 +5,10 @@
 #define KD_GLOBAL __attribute__((address_space(1)))
 #define KD_SHARED __attribute__((address_space(3)))
 
-extern KD_SHARED uint8_t kd_dynamic_shared[] __attribute__((aligned(1024)));
-#define KD_SHARED_AT(type, off) ((KD_SHARED type *)(kd_dynamic_shared + (off)))
+/* By address, as the block begins at 0: with an array of unknown size, a function that is not inlined is to be told by its caller
+ * which kernel it runs in, and clang 19's callers do not tell. */
+KD_FN KD_SHARED uint8_t *kd_shared_at(uint32_t off) { return (KD_SHARED uint8_t *)off; }
+#define KD_SHARED_AT(type, off) ((KD_SHARED type *)kd_shared_at(off))
 
 #define KD_KERNEL(name, args) __attribute__((amdgpu_kernel)) void name(const args a)
 
