@@ -12,8 +12,8 @@
  *     }
  *
  * Rules, so that MSL can take the same text: every pointer has an address space (KD_GLOBAL, KD_SHARED, or none for what
- * is private), no recursion, no function pointers, no static data but constant tables. Functions are KD_FN. All lanes of a workgroup reach
- * every kd_barrier, and all 32 lanes of a warp every kd_shfl_*; both are rendezvous points on the host.
+ * is private), no recursion, no function pointers, no static data but constant tables. Functions are KD_FN. All lanes of
+ * a workgroup reach every kd_barrier, and all 32 lanes of a warp every kd_shfl_*; both are rendezvous points on the host.
  *
  * Shared memory is one block per workgroup, sized by the dispatch and carved by the kernel: KD_SHARED_AT(type, offset),
  * the offset in bytes. It holds rubbish at the start.
