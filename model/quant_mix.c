@@ -39,6 +39,10 @@ int quant_recipe_parse(const char *name, bool pure, struct quant_recipe *out, st
         out->name = qtype_name(t);
         return 0;
     }
+#define QTYPE_BOOK(NAME, ...)                                                                                          \
+    if (strcasecmp(name, #NAME) == 0)                                                                                  \
+        return err_set(e, -ENOTSUP, #NAME ": zinc runs files of this type and does not quantise to it yet");
+#include "kernels/qtypes.def"
     static const char types[] =
 #define QTYPE(NAME, ...) "|" #NAME
 #include "kernels/qtypes.def"

@@ -69,7 +69,7 @@ struct quant_item {
 };
 
 /* A recipe's name, in any case; with `pure`, or for a type that is no recipe (Q4_K, Q5_K, Q3_K, MXFP4), a type's
- * name: then every matrix gets that type. -EINVAL with the list of names. */
+ * name: then every matrix gets that type. -EINVAL with the list of names; -ENOTSUP: a type that zinc does not write. */
 int quant_recipe_parse(const char *name, bool pure, struct quant_recipe *out, struct err *e);
 
 /* True for matrices that recipes may change; vectors, norms, routers, convolutions and the like stay as they are. */

@@ -225,6 +225,8 @@ START_TEST(pure_types_and_fallbacks)
     ck_assert_int_eq(quant_recipe_parse("Q4_K_M", true, &r, &e), -EINVAL);
     ck_assert_int_eq(quant_recipe_parse("Q9", false, &r, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.msg, "MXFP4_MOE"));
+    ck_assert_int_eq(quant_recipe_parse("iq2_xxs", false, &r, &e), -ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(e.msg, "IQ2_XXS: zinc runs files of this type"));
 
     ck_assert_int_eq(quant_fallback(QT_Q4_K, 512), QT_Q4_K);
     ck_assert_int_eq(quant_fallback(QT_Q4_K, 704), QT_Q5_0);
