@@ -92,7 +92,8 @@ int store_list(const char *home, struct store_model **out, size_t *n, struct err
         store_free(l.m, l.n);
         return err_set(e, rc, "%.300s: out of memory", home);
     }
-    qsort(l.m, l.n, sizeof *l.m, by_name);
+    if (l.n)
+        qsort(l.m, l.n, sizeof *l.m, by_name);
     *out = l.m;
     *n = l.n;
     return 0;
