@@ -158,7 +158,8 @@ int cli_find_model(const char **path)
     cli_clear_interrupt();
     if (rc)
         return cli_fail(&e) + (rc == -ECANCELED ? EXIT_INTERRUPTED - EXIT_FAILED : 0);
-    *path = found; /* for as long as the program runs */
+    static char *kept; /* for as long as the program runs */
+    *path = kept = found;
     return 0;
 }
 
