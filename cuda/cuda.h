@@ -43,9 +43,21 @@ struct cuda {
     cu_func func[KERNEL_COUNT];
 };
 
+/* Launches [first, first + n) of a pass as one that walks through them (cuda/walk.c). */
+struct cuda_walk {
+    uint32_t first, n;
+    cu_module module;
+    cu_func func;
+    cu_ptr counters;
+    uint32_t groups, shared;
+    kl_walk args;
+};
+
 /* A pass as the driver has it. */
 struct cuda_pass {
     cu_exec exec;
+    struct cuda_walk *walks; /* of a persistent plan, in order */
+    uint32_t n_walks;
     cu_event *events; /* [d->n + 1], when tracing */
 };
 
@@ -92,6 +104,11 @@ void cuda_plan_destroy(struct tier_plan *p);
 int cuda_run(struct replay *r, struct replay_plan *p, uint32_t pass, uint32_t n, uint64_t *point); /* replay_ops */
 int cuda_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
 void cuda_plan_dump(const struct tier_plan *p, FILE *f);
+
+/* cuda/walk.c: finds the runs of launches that have a persistent form, and makes a walk of each. d is relocated. */
+int cuda_walks_make(struct cuda *c, const struct dispatch_plan *d, struct cuda_pass *x, struct err *e);
+cu_result cuda_walk_launch(struct cuda *c, const struct cuda_walk *w);
+void cuda_walks_free(struct cuda *c, struct cuda_pass *x);
 
 /* cuda/report.c: a report of a failure, in a folder of its own; its path goes into c->r.fault. */
 void cuda_report(struct cuda *c, cu_result r, const struct replay_plan *p, uint32_t cmd, const char *when);

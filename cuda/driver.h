@@ -37,13 +37,14 @@ enum { CU_FUNC_LOCAL_BYTES = 3, CU_FUNC_REGS = 4, CU_FUNC_MAX_DYNAMIC_SHARED = 8
 enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
 enum { CU_STREAM_NON_BLOCKING = 1, CU_CAPTURE_THREAD_LOCAL = 1, CU_HOST_MAPPED = 2, CU_HOST_PORTABLE = 1 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_NO_TIMING = 2 };
-enum { CU_LAUNCH_PROGRAMMATIC = 6 };
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_PROGRAMMATIC = 6 };
 
 struct cu_launch_attr {
     int id;
     char pad[4];
     union {
         char bytes[64];
+        int cooperative;  /* CU_LAUNCH_COOPERATIVE: all work-groups are on the device at once, or the launch fails */
         int programmatic; /* CU_LAUNCH_PROGRAMMATIC: the launch may begin before its predecessor ends */
     } value;
 };
@@ -114,6 +115,8 @@ _Static_assert(sizeof(struct cu_launch_attr) == 72 && sizeof(struct cu_launch) =
     X(module_load, "cuModuleLoadDataEx", (cu_module *m, const void *image, unsigned n, int *opts, void **values))      \
     X(module_unload, "cuModuleUnload", (cu_module m))                                                                  \
     X(module_function, "cuModuleGetFunction", (cu_func *f, cu_module m, const char *name))                             \
+    X(module_global, "cuModuleGetGlobal_v2", (cu_ptr *p, size_t *n, cu_module m, const char *name))                    \
+    X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *n, cu_func f, int threads, size_t shared))       \
     X(func_set, "cuFuncSetAttribute", (cu_func f, int attr, int v))                                                    \
     X(func_attr, "cuFuncGetAttribute", (int *v, int attr, cu_func f))                                                  \
     X(launch, "cuLaunchKernelEx", (const struct cu_launch *l, cu_func f, void **params, void **extra))

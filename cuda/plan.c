@@ -56,9 +56,12 @@ static int capture(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct er
         return cuda_fail(c, r, e, "graph capture");
     bool over = overlaps(c);
     r = launch_begin(c, p);
-    uint32_t i = 0;
-    for (; i < d->n && !r; i++)
-        r = launch_dispatch(c, d, i, over);
+    uint32_t i = 0, walk = 0;
+    while (i < d->n && !r) {
+        bool walks = walk < x->n_walks && x->walks[walk].first == i;
+        r = walks ? cuda_walk_launch(c, &x->walks[walk]) : launch_dispatch(c, d, i, over);
+        i += walks ? x->walks[walk++].n : 1;
+    }
     if (r) {
         cu->capture_end(c->q, &g);
         if (g)
@@ -96,6 +99,7 @@ void cuda_plan_destroy(struct tier_plan *base)
             if (x->events[k])
                 c->cu->event_destroy(x->events[k]);
         free(x->events);
+        cuda_walks_free(c, x);
     }
     if (p->work)
         c->cu->mem_free(p->work);
@@ -157,6 +161,14 @@ static int make_events(struct cuda *c, struct cuda_plan *p, uint32_t pass, struc
     return replay_trace_room(&c->r, n, e);
 }
 
+/* Passes of a single row are walked by a persistent plan, others replayed. */
+static int record(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct err *e)
+{
+    bool walks = p->r.base.kind == PLAN_PERSISTENT && p->r.pass[pass].max_rows == 1;
+    int rc = walks ? cuda_walks_make(c, p->r.pass[pass].d, &p->pass[pass], e) : 0;
+    return rc ? rc : capture(c, p, pass, e);
+}
+
 int cuda_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
 {
     struct cuda *c = cuda_of(t);
@@ -173,7 +185,7 @@ int cuda_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struc
             if (c->r.trace_on)
                 rc = make_events(c, p, i, e);
             else if (!c->r.check)
-                rc = capture(c, p, i, e);
+                rc = record(c, p, i, e);
         }
     }
     if (rc) {

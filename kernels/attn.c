@@ -21,6 +21,7 @@ struct attn_job {
     uint32_t group;        /* query heads per kv head                     */
     uint32_t n_active;     /* splits in use                               */
     uint32_t from, to;     /* positions of this split                     */
+    uint32_t warps;        /* among which the positions are shared        */
     uint32_t set0, n_sets; /* of heads in this pass                       */
     uint32_t set, wp, n_wp; /* the warp's: its heads, which positions      */
     bool idle;             /* a warp too many                             */
@@ -30,19 +31,19 @@ struct attn_job {
 KD_FN KD_SHARED uint32_t *sh_arrived(void) { return KD_SHARED_AT(uint32_t, 0); }
 KD_FN KD_SHARED float *sh_prob(void) { return KD_SHARED_AT(float, 4 * (4 + kd_warp() * ATTN_PROB)); }
 KD_FN KD_SHARED float *sh_ml(void) { return KD_SHARED_AT(float, 4 * (4 + kd_n_warps() * ATTN_PROB)); }
-KD_FN KD_SHARED float *sh_o(void) { return sh_ml() + kd_n_warps() * ATTN_NH * 2; }
+KD_FN KD_SHARED float *sh_o(const struct attn_job *j) { return sh_ml() + j->warps * ATTN_NH * 2; }
 
 /* False: the work-group has nothing to do. */
 KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
 {
     j->row = kd_group_z();
     j->kvh = kd_group_y();
+    ka_row row = *kd_row(a->step, j->row); /* asked for with the count, for which it would wait */
     if (j->row >= kd_step_rows(a->step, ROWS_STEP))
         return false;
-    KD_GLOBAL const ka_row *row = kd_row(a->step, j->row);
-    uint32_t pos = row->pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
+    uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
     uint32_t chunk = attn_chunk(n, a->splits, a->chunk_min);
-    j->slot = row->slot;
+    j->slot = row.slot;
     j->group = a->n_head / a->n_kv;
     j->n_active = kd_div_up(n, chunk);
     j->from = lo + kd_group_x() * chunk;
@@ -50,14 +51,15 @@ KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
     return kd_group_x() < j->n_active;
 }
 
-/* The warps' places in the pass over the sets of heads from set0 on. */
-KD_FN void attn_places(const kl_attn *a, struct attn_job *j, uint32_t set0)
+/* The place of warp `warp` of `warps` in the pass over the sets of heads from set0 on. */
+KD_FN void attn_place(const kl_attn *a, struct attn_job *j, uint32_t set0, uint32_t warp, uint32_t warps)
 {
+    j->warps = warps;
     j->set0 = set0;
-    j->n_sets = kd_min_u32(attn_sets(a->n_head / a->n_kv) - set0, kd_n_warps());
-    j->set = set0 + kd_warp() % j->n_sets;
-    j->wp = kd_warp() / j->n_sets;
-    j->n_wp = kd_n_warps() / j->n_sets;
+    j->n_sets = kd_min_u32(attn_sets(a->n_head / a->n_kv) - set0, warps);
+    j->set = set0 + warp % j->n_sets;
+    j->wp = warp / j->n_sets;
+    j->n_wp = warps / j->n_sets;
     j->idle = j->wp >= j->n_wp;
 }
 
@@ -85,7 +87,7 @@ KD_FN uint32_t job_heads(const struct attn_job *j)
 KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
     uint32_t slots = j->n_sets * ATTN_NH, n = job_heads(j) * hd;
-    KD_SHARED const float *ml = sh_ml(), *os = sh_o();
+    KD_SHARED const float *ml = sh_ml(), *os = sh_o(j);
     for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
         uint32_t s = i / hd, d = i % hd, head = j->kvh * j->group + j->set0 * ATTN_NH + s;
         float m = ml[2 * s], l = 0.0f, o = 0.0f;
@@ -147,7 +149,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
 }
 
 /* All of a work-group's passes are done: the last of the row's splits merges them. */
-KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd)
+KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd, uint32_t warps)
 {
     if (j->n_active == 1)
         return;
@@ -157,8 +159,8 @@ KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd)
     kd_barrier();
     if (*sh_arrived() != j->n_active - 1)
         return;
-    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
-        attn_places(a, j, set0);
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += warps) {
+        attn_place(a, j, set0, kd_warp(), warps);
         attn_merge(a, j, hd);
     }
 }
@@ -198,7 +200,7 @@ KD_FN void attn_leave(const struct attn_job *j, const uint32_t HD, const uint32_
 {
     const uint32_t lpp = HD / 8, n = HD / 32;
     uint32_t lane = kd_lane(), d = lane % lpp * 8, slots = j->n_sets * ATTN_NH;
-    KD_SHARED float *ml = sh_ml(), *os = sh_o();
+    KD_SHARED float *ml = sh_ml(), *os = sh_o(j);
     KD_UNROLL
     for (uint32_t h = 0; h < NH; h++) {
         if (lpp <= 16)
@@ -272,7 +274,7 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
     uint32_t own = sub / rep % NH, own_pos = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
     struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
     struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
-    KD_SHARED float *q = sh_o() + (j->wp * j->n_sets * ATTN_NH + job_slot(j, 0)) * HD; /* where o ends up */
+    KD_SHARED float *q = sh_o(j) + (j->wp * j->n_sets * ATTN_NH + job_slot(j, 0)) * HD; /* where o ends up */
     float o[ATTN_NH][8], m = NEG_INF, l = 0.0f;
     kd_u32x4 k[ATTN_SUB], v[ATTN_SUB];
     uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
@@ -373,7 +375,7 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
     struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
     struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
     KD_SHARED float *prob = sh_prob(), *ml = sh_ml();
-    KD_SHARED float *mine = sh_o() + (j->wp * slots + job_slot(j, 0)) * hd; /* q, and at the end o */
+    KD_SHARED float *mine = sh_o(j) + (j->wp * slots + job_slot(j, 0)) * hd; /* q, and at the end o */
     float o[ATTN_NH][ANY_HELD], m[ATTN_NH], l[ATTN_NH];
     KD_UNROLL
     for (uint32_t h = 0; h < ATTN_NH; h++) {
@@ -434,31 +436,33 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
 
 /* ---- the kernels ---- */
 
-KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD)
+KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
 {
     struct attn_job j;
     kd_wait_inputs();
     kd_let_next_start();
     if (!attn_job(a, &j))
         return;
-    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
-        attn_places(a, &j, set0);
-        if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
-            attn_scan(a, &j, HD, 4, KA_KV_F16);
-        else if (!j.idle && a->kv_type == KA_KV_F16)
-            attn_scan(a, &j, HD, 2, KA_KV_F16);
-        else if (!j.idle)
-            attn_scan(a, &j, HD, 4, KA_KV_Q8_0);
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += warps) {
+        for (uint32_t warp = kd_warp(); warp < warps; warp += kd_n_warps()) {
+            attn_place(a, &j, set0, warp, warps);
+            if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
+                attn_scan(a, &j, HD, 4, KA_KV_F16);
+            else if (!j.idle && a->kv_type == KA_KV_F16)
+                attn_scan(a, &j, HD, 2, KA_KV_F16);
+            else if (!j.idle)
+                attn_scan(a, &j, HD, 4, KA_KV_Q8_0);
+        }
         kd_barrier();
         attn_combine(a, &j, HD);
         kd_barrier();
     }
-    attn_finish(a, &j, HD);
+    attn_finish(a, &j, HD, warps);
 }
 
-KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64); }
-KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128); }
-KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256); }
+KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, ATTN_WARPS_SMALL); }
+KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, ATTN_WARPS_SMALL); }
+KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
 
 KD_FN void attn_any(const kl_attn *a)
 {
@@ -468,14 +472,14 @@ KD_FN void attn_any(const kl_attn *a)
     if (!attn_job(a, &j))
         return;
     for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += kd_n_warps()) {
-        attn_places(a, &j, set0);
+        attn_place(a, &j, set0, kd_warp(), kd_n_warps());
         if (!j.idle)
             attn_scan_any(a, &j);
         kd_barrier();
         attn_combine(a, &j, a->head_dim);
         kd_barrier();
     }
-    attn_finish(a, &j, a->head_dim);
+    attn_finish(a, &j, a->head_dim, kd_n_warps());
 }
 
 KD_KERNEL(k_attn_any, kl_attn)

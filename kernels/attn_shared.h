@@ -11,7 +11,9 @@ enum {
     ATTN_ANY_SUB = 32,      /* the same in attn_any                            */
     ATTN_ANY_DIM = 512,     /* its largest head, a multiple of 16              */
     ATTN_MAX_SPLITS = 320,
-    ROPE_WARPS = 4,
+    ATTN_WARPS_SMALL = 16,  /* attn_h64 and attn_h128: among which a split's positions are shared; a   */
+                            /* work-group with fewer warps takes them in turns (kernels/walk.h)         */
+    ROPE_WARPS = 8,
 };
 
 /* Sets of ATTN_NH heads among the `group` query heads of a kv head. */

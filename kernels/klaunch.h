@@ -22,10 +22,11 @@ enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
 /* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
  * rows_pass: rows of x that a work-group takes at once, 1 to MV_PASS_ROWS; grid y covers the rows. gate_up: the command is GATE_UP.
  * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
- * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h). */
+ * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h); ask: all of the weights are asked for
+ * before the launch waits. */
 #define KL_MATVEC(F)                                                                                                   \
     KA_MATMUL(F) F(uint32_t, rows_pass, 1, N) F(uint32_t, gate_up, 1, N) F(uint32_t, tile_end, 4, N) F(uint32_t, shape, 4, N)       \
-    F(uint32_t, n_pad, 1, N) F(uint32_t, pad2, 1, N)
+    F(uint32_t, n_pad, 1, N) F(uint32_t, ask, 1, N)
 
 /* ROUTER: grid x work-groups share the experts' rows, grid y: rows; the last one to arrive chooses. counters: u32 [rows]
  * that are 0. */
@@ -72,6 +73,9 @@ enum { KL_RING = 8 };
 #define KL_STEP_END(F)                                                                                                 \
     F(gpu_va, next, 1, R) F(gpu_va, host_next, 1, W) F(gpu_va, seq, 1, M) F(gpu_va, done, 1, W) F(uint32_t, n, 1, N)   \
     F(uint32_t, pad, 1, N)
+
+/* The walk of a persistent plan (kernels/walk.h): counter and left are 0 between walks. */
+#define KL_WALK(F) F(gpu_va, counter, 1, M) F(gpu_va, left, 1, M) F(uint32_t, n_items, 1, N) F(uint32_t, pad, 1, N)
 
 /* Reads n16 pieces of 16 bytes at p. out: never written. */
 #define KL_ROOF(F) F(gpu_va, p, 1, R) F(gpu_va, out, 1, W) F(uint32_t, n16, 1, N) F(uint32_t, pad, 1, N)
@@ -161,6 +165,7 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
     X(kl_sample, KL_SAMPLE)                                                                                            \
     X(kl_step_begin, KL_STEP_BEGIN)                                                                                    \
     X(kl_step_end, KL_STEP_END)                                                                                        \
+    X(kl_walk, KL_WALK)                                                                                                \
     X(kl_ladder, KL_LADDER)                                                                                            \
     X(kl_roof, KL_ROOF)                                                                                                \
     X(kl_act, KL_ACT)                                                                                                  \

@@ -32,6 +32,8 @@ QSET_KERNEL(k_matvec_, _r1, kl_matvec)
             struct mo_tile t;
             mo_tile(type, &s, u, &t);
             mo_fetch(type, &s, &t, mo_item(&s, 0), w);
+            if (a.ask)
+                mo_ask(type, &s, &t);
         })
     }
     float norm[8];
@@ -39,7 +41,7 @@ QSET_KERNEL(k_matvec_, _r1, kl_matvec)
         xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
     kd_wait_inputs();
     kd_let_next_start();
-    if (kd_step_rows(a.step, a.rows) == 0)
+    if (a.rows == ROWS_OUT && kd_step_rows(a.step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
         return;
     bool quants = false, floats = false;
     for (uint32_t m = 0; m < a.n_mats; m++)

@@ -104,6 +104,27 @@ KD_FN void mo_fetch(uint32_t type, const struct mo_mats *s, const struct mo_tile
     }
 }
 
+/* Asks for the rest of a tile's rows, behind the first step, in the level-2 cache. */
+KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, const struct mo_tile *t)
+{
+    enum { LINE = 128 };
+    const kl_matvec *a = s->a;
+    if (s->steps == 1)
+        return;
+    KD_UNROLL
+    for (uint32_t k = 0; k < mo_slots(type); k++) {
+        uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
+        rows = t->row + rows < t->n_out ? rows : 0;
+        uint64_t second = a->gate_up && (k & 1) ? a->w[1] - a->w[0] : 0;
+        KD_UNROLL
+        for (uint32_t f = 0; f < PLANES_MAX; f++) {
+            uint32_t bytes = mo_row_bytes(type, f, a->n_in);
+            for (uint32_t o = bytes / s->steps + s->il * LINE; o < bytes; o += s->lanes * LINE)
+                kd_prefetch(KD_PTR(const void, t->p[f] + (uint64_t)rows * bytes + second + o));
+        }
+    }
+}
+
 /* ---- the ends of rows ---- */
 
 KD_FN float mo_act(uint32_t act, float g, float u)

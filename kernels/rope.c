@@ -66,10 +66,11 @@ KD_KERNEL(k_rope_kv, kl_rope_kv)
     KD_SHARED float *s = KD_SHARED_AT(float, 4 * hd * kd_warp());
     kd_wait_inputs();
     kd_let_next_start();
+    ka_row row = *kd_row(a.step, r); /* asked for with the count, for which it would wait */
     if (r >= kd_step_rows(a.step, ROWS_STEP))
         return;
-    uint32_t pos = kd_row(a.step, r)->pos;
-    uint64_t slot = kd_row(a.step, r)->slot * a.slot_bytes;
+    uint32_t pos = row.pos;
+    uint64_t slot = row.slot * a.slot_bytes;
     for (uint32_t i = kd_group_y() * kd_n_warps() + kd_warp(); i < heads; i += kd_groups_y() * kd_n_warps()) {
         kd_warp_sync(); /* the head before is out of s */
         if (i < a.n_head) {

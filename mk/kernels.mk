@@ -18,16 +18,21 @@ endif
 MODULES := $(sort $(MODULES))
 NV      := $(sort $(MODULES) $(MODULES_MMA8))
 PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
+WALKED  := $(filter-out %_any,$(filter basic rope attn attn_group gdn matvec1_% matvec_%,$(NV)))
+WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
-BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(AMD))
+BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(WALK) $(AMD))
 
 # In the rules below $(*D) is the target, $(*F) the module.
 K_FLAGS      := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
 flags_sm_90a := -DKD_SM90
-$(PTX): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads.txt tools/ptx_threads.awk
+# Bodies for persistent plans (kernels/walk.h).
+flags_walk_sm_90a := -DKD_SM90 -DKD_WALK
+source_walk := kernels/walk.c
+$(PTX) $(WALK): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads.txt tools/ptx_threads.awk
 	@mkdir -p $(@D)
 	@echo "  PTX   $@"
-	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(*D) \
+	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(patsubst walk_%,%,$(*D)) \
 	   -Xclang -target-feature -Xclang +ptx83 -MMD -MP -MF $@.d -MT $@ -S -o $@.s $<
 	@awk -f tools/ptx_threads.awk $(K)/threads.txt $@.s >$@ && rm $@.s
 # The list of threads has the kernels that the target's preprocessed source has: some are not for all targets.

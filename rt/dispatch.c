@@ -197,12 +197,18 @@ static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t sh
     return MAX(MIN(units, d->t->n_cores * per_core), 1u);
 }
 
+/* A launch whose weights are no more than this, a tile for each warp, asks for all of them while the launch before it still
+ * runs; more would be in the way of that one's own. The items of the K types are large: little is left to ask for. */
+enum { ASK_BYTES = 20 << 20, ASK_BYTES_K = 8 << 20 };
+
 /* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. */
 static bool one_row(struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t)
 {
     kl_matvec k = { 0 };
     memcpy(&k, a, sizeof *a);
+    uint64_t bytes = 0;
     for (uint32_t m = 0, tiles = 0; m < a->n_mats; m++) {
+        bytes += a->n_out[m] * qtype_row_bytes(a->type[m], a->n_in);
         struct mv_geom g = mv_geom(a->type[m], a->n_in);
         uint32_t slots = mv_one_slots(a->type[m]), rows = (gate_up ? slots / 2 : slots) * (32 / g.lanes);
         k.tile_end[m] = tiles += div_up(a->n_out[m], rows);
@@ -217,6 +223,8 @@ static bool one_row(struct dispatcher *d, const ka_matmul *a, bool gate_up, cons
     uint32_t groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
     k.rows_pass = 1;
     k.gate_up = gate_up;
+    k.ask = k.tile_end[gate_up ? 0 : a->n_mats - 1] <= groups * MV_WARPS &&
+            bytes <= (mv_one_slots(a->type[0]) > 2 ? ASK_BYTES : ASK_BYTES_K);
     dispatch_add(d, t->r1, groups, 1, 1, shared, &k);
     return true;
 }

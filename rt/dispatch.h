@@ -35,6 +35,7 @@ struct dispatch_target {
     uint32_t shared_core;    /* bytes of shared memory of one core                                         */
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool mma8;               /* matrix instructions on signed bytes: the class "rows" of kernels/klaunch.h  */
+    bool walks;              /* has persistent plans                                                       */
     bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
     uint32_t prompt_head_max; /* the largest heads whose prompts run on matrix units; 0: any              */
     const struct kernel_info *kernels; /* NULL: kernel_infos                                               */

@@ -7,17 +7,42 @@
 #define KD_SHARED __attribute__((address_space(3)))
 
 extern KD_SHARED uint8_t kd_dynamic_shared[] __attribute__((aligned(1024)));
-#define KD_SHARED_AT(type, off) ((KD_SHARED type *)(kd_dynamic_shared + (off)))
 
-#define KD_KERNEL(name, args) __attribute__((nvptx_kernel)) void name(const args a)
+/* Compiled with KD_WALK, a kernel is a function that a walk calls (kernels/walk.h): its arguments lie in constant memory,
+ * and which group it is stands in front of its shared memory. */
+#ifdef KD_WALK
+#include "kernels/walk.h"
+#define WALK_GROUP              ((KD_SHARED struct walk_group *)kd_dynamic_shared)
+#define KD_SHARED_AT(type, off) ((KD_SHARED type *)(kd_dynamic_shared + WALK_HEAD + (off)))
+#define KD_KERNEL(name, args)                                                                                          \
+    KD_FN void name##_body(const args a);                                                                              \
+    void name##_walk(__attribute__((address_space(4))) const args *a)                                                  \
+    {                                                                                                                  \
+        const args own = *a; /* no copy is made: constant memory cannot change */                                      \
+        name##_body(own);                                                                                              \
+    }                                                                                                                  \
+    KD_FN void name##_body(const args a)
+#else
+#define KD_SHARED_AT(type, off) ((KD_SHARED type *)(kd_dynamic_shared + (off)))
+#define KD_KERNEL(name, args)   __attribute__((nvptx_kernel)) void name(const args a)
+#endif
 
 KD_FN uint32_t kd_tid(void) { return (uint32_t)__nvvm_read_ptx_sreg_tid_x(); }
+#ifdef KD_WALK
+KD_FN uint32_t kd_group_size(void) { return WALK_THREADS; }
+KD_FN uint32_t kd_group_x(void) { return WALK_GROUP->id[0]; }
+KD_FN uint32_t kd_group_y(void) { return WALK_GROUP->id[1]; }
+KD_FN uint32_t kd_group_z(void) { return WALK_GROUP->id[2]; }
+KD_FN uint32_t kd_groups_x(void) { return WALK_GROUP->grid[0]; }
+KD_FN uint32_t kd_groups_y(void) { return WALK_GROUP->grid[1]; }
+#else
 KD_FN uint32_t kd_group_size(void) { return (uint32_t)__nvvm_read_ptx_sreg_ntid_x(); }
 KD_FN uint32_t kd_group_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_x(); }
 KD_FN uint32_t kd_group_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_y(); }
 KD_FN uint32_t kd_group_z(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z(); }
 KD_FN uint32_t kd_groups_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_nctaid_x(); }
 KD_FN uint32_t kd_groups_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_nctaid_y(); }
+#endif
 
 KD_FN void kd_barrier(void) { __nvvm_bar_sync(0); }
 KD_FN void kd_warp_sync(void) { __nvvm_bar_warp_sync(0xffffffffu); }
@@ -43,11 +68,17 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
-/* Volatile, so that loads keep their place: kernels issue them early on purpose. */
+/* Volatile, so that loads keep their place: kernels issue them early on purpose. The cache's new rows are written in the same
+ * launch when a walk runs them, so nothing is of the read-only kind there. */
+#ifdef KD_WALK
+#define KD_LD "ld.global.L1::no_allocate.L2::128B"
+#else
+#define KD_LD "ld.global.nc.L1::no_allocate.L2::128B"
+#endif
 KD_FN kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *p)
 {
     uint32_t x, y, z, w;
-    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    __asm__ volatile(KD_LD ".v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
                      : "l"(p));
     return (kd_u32x4){ x, y, z, w };
@@ -55,13 +86,13 @@ KD_FN kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *p)
 KD_FN kd_u32x2 kd_load_once8(KD_GLOBAL const kd_u32x2 *p)
 {
     uint32_t x, y;
-    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "l"(p));
+    __asm__ volatile(KD_LD ".v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "l"(p));
     return (kd_u32x2){ x, y };
 }
 KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p)
 {
     uint32_t x;
-    __asm__ volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(x) : "l"(p));
+    __asm__ volatile(KD_LD ".u32 %0, [%1];" : "=r"(x) : "l"(p));
     return x;
 }
 KD_FN void kd_prefetch(KD_GLOBAL const void *p) { __asm__ volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
@@ -95,7 +126,38 @@ KD_FN void kd_store_host(KD_GLOBAL uint32_t *p, uint32_t v)
     __asm__ volatile("fence.acq_rel.sys;\n\tst.release.sys.global.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
 }
 
-#if __CUDA_ARCH__ >= 900 || defined(KD_SM90)
+#ifdef KD_WALK
+/* One more work-group is through with its item. */
+KD_FN void kd_release(KD_GLOBAL uint32_t *counter)
+{
+    __asm__ volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(counter) : "memory");
+}
+KD_FN void kd_wait_inputs(void)
+{
+    enum { LOOK = 1 << 16 };
+    KD_SHARED const struct walk_group *g = WALK_GROUP;
+    if (!g->wait)
+        return;
+    if (kd_tid() == 0) {
+        uint32_t seen, turns = 0;
+        uint64_t until = 0;
+        for (;;) {
+            __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(g->counter) : "memory");
+            if (seen >= g->need)
+                break;
+            if (++turns % LOOK)
+                continue;
+            uint64_t now;
+            __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+            until = until ? until : now + WALK_SECONDS * 1000000000ull;
+            if (now > until)
+                __builtin_trap();
+        }
+    }
+    kd_barrier();
+}
+KD_FN void kd_let_next_start(void) {}
+#elif __CUDA_ARCH__ >= 900 || defined(KD_SM90)
 KD_FN void kd_wait_inputs(void) { __asm__ volatile("griddepcontrol.wait;" ::: "memory"); }
 KD_FN void kd_let_next_start(void) { __asm__ volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 #else

@@ -1,0 +1,61 @@
+#include "rt/walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/ckd.h"
+
+static uint32_t args_room(const struct dispatch_plan *d, uint32_t i)
+{
+    return (uint32_t)align_up(d->kernels[d->d[i].kernel].args_bytes, 16);
+}
+
+uint32_t walk_length(const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel), void *user)
+{
+    uint64_t bytes = 0;
+    uint32_t i = first;
+    for (; i < d->n && has(user, d->d[i].kernel); i++)
+        if ((bytes += sizeof(struct walk_item) + args_room(d, i)) > WALK_CONST)
+            break;
+    return i - first;
+}
+
+void walk_list_write(const struct walk_list *w, uint32_t (*number)(void *user, uint32_t kernel), void *user, uint8_t *to)
+{
+    uint32_t args = w->n * (uint32_t)sizeof(struct walk_item), sum = 0, need = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct dispatch *x = &w->d->d[w->first + i];
+        struct walk_item it = { .kernel = number(user, x->kernel), .args = args,
+                                .groups = x->grid[0] * x->grid[1] * x->grid[2],
+                                .grid = { x->grid[0], x->grid[1], x->grid[2] } };
+        need = x->wait ? sum : need;
+        it.need = need;
+        sum += MIN(it.groups, w->groups);
+        memcpy(to + i * sizeof it, &it, sizeof it);
+        memcpy(to + args, w->d->args + x->args_off, w->d->kernels[x->kernel].args_bytes);
+        args += args_room(w->d, w->first + i);
+    }
+}
+
+int walk_list_verify(const uint8_t *list, uint32_t n, uint32_t groups, struct err *e)
+{
+    uint64_t sum = 0, mark = 0; /* mark: the sum before the first item of those that may overlap */
+    for (uint32_t i = 0; i < n; i++) {
+        struct walk_item it;
+        memcpy(&it, list + i * sizeof it, sizeof it);
+        if (!it.groups || it.groups != (uint64_t)it.grid[0] * it.grid[1] * it.grid[2])
+            return err_set(e, -EINVAL, "walk: item %u has %u groups, its grid %u x %u x %u", i, it.groups, it.grid[0],
+                           it.grid[1], it.grid[2]);
+        if (it.args < n * sizeof it || it.args >= WALK_CONST || it.args % 16)
+            return err_set(e, -EINVAL, "walk: item %u has its arguments at %u; behind %zu and below %d is expected", i, it.args,
+                           n * sizeof it, WALK_CONST);
+        if (it.need != mark && it.need != sum)
+            return err_set(e, -EINVAL, "walk: item %u waits for %u; %llu or %llu work-groups are expected", i, it.need,
+                           (unsigned long long)mark, (unsigned long long)sum);
+        mark = it.need;
+        sum += MIN(it.groups, groups);
+        if (sum > UINT32_MAX)
+            return err_set(e, -EINVAL, "walk: item %u: more work-groups than the counter counts", i);
+    }
+    return 0;
+}
