@@ -98,7 +98,7 @@ static bool copy_registers(FILE *f, struct text line)
 static bool copy_body(FILE *f, const struct walk_body *b, uint32_t number)
 {
     struct text body, line;
-    bool returns = false;
+    bool begun = false, returns = false; /* begun: the argument is read, so %walk_item is there */
     char param[160];
     if (!find_body(b->ptx, b->name, &body))
         return false;
@@ -117,16 +117,21 @@ static bool copy_body(FILE *f, const struct walk_body *b, uint32_t number)
             if (!comma || !starts((struct text){ comma + 2, word.end }, param))
                 return false;
             fprintf(f, "ld.volatile.shared.u64%.*s, [kd_dynamic_shared+%d];\n"
-                    "ld.volatile.shared.u32 %%walk_item, [kd_dynamic_shared+%d];\nmov.u32 %%walk_tid, %%tid.x;\nadd.u32 %%walk_item, %%walk_item, %%walk_tid;\n",
+                    "ld.volatile.shared.u32 %%walk_item, [kd_dynamic_shared+%d];\nmov.u32 %%walk_tid, %%tid.x;\n"
+                    "add.u32 %%walk_item, %%walk_item, %%walk_tid;\n",
                     (int)(comma - word.p - 12), word.p + 12, (int)offsetof(struct walk_group, args),
                     (int)offsetof(struct walk_group, zero));
+            begun = true;
         } else if (starts(word, "ld.param") || starts(word, "call")) {
             return false;
         } else { /* labels get the body's number */
             for (const char *at; (at = memmem(line.p, (size_t)(line.end - line.p), "$L__", 4)); line.p = at + 4)
                 fprintf(f, "%.*s$W%u__", (int)(at - line.p), line.p, number);
-            for (const char *at; (at = memmem(line.p, (size_t)(line.end - line.p), "%tid.x", 6)); line.p = at + 6)
+            for (const char *at; (at = memmem(line.p, (size_t)(line.end - line.p), "%tid.x", 6)); line.p = at + 6) {
+                if (!begun)
+                    return false;
                 fprintf(f, "%.*s%%walk_item", (int)(at - line.p), line.p);
+            }
             fprintf(f, "%.*s\n", (int)(line.end - line.p), line.p);
         }
     }
@@ -139,7 +144,8 @@ static bool copy_calls(FILE *f, struct text mark, const struct walk_body *b, uin
     char kernel[16];
     if (sscanf(mark.p, MARK "%15s", kernel) != 1)
         return false;
-    fprintf(f, "{\n.reg .b32 %%walk_kernel, %%walk_item, %%walk_tid;\n.reg .pred %%walk_other;\nmov.u32 %%walk_kernel, %s;\n", kernel);
+    fprintf(f, "{\n.reg .b32 %%walk_kernel, %%walk_item, %%walk_tid;\n.reg .pred %%walk_other;\n"
+               "mov.u32 %%walk_kernel, %s;\n", kernel);
     for (uint32_t i = 0; i < n; i++) {
         fprintf(f, "setp.ne.u32 %%walk_other, %%walk_kernel, %u;\n@%%walk_other bra $WALK_NOT_%u;\n{\n", i, i);
         if (!copy_body(f, &b[i], i))

@@ -190,8 +190,9 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
         for (uint64_t i = 0; i < n / elems; i++)                                                                     \
             quant_##name(src + i * elems, (blk_##name *)dst + i);                                                    \
         break;
+#define QTYPE_BOOK(NAME, ...) case QT_##NAME:
 #include "kernels/qtypes.def"
-    default: break;
+    case QT_LIMIT: break;
     }
     return 0;
 }

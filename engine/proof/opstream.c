@@ -258,12 +258,16 @@ static void random_codes(enum qtype t, uint8_t *data, uint64_t bytes, float rms)
 uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats)
 {
     size_t n = (size_t)n_in * n_out * n_mats;
-    float *v = malloc(n * sizeof *v), scale = 1.0f / sqrtf((float)n_in);
+    float scale = 1.0f / sqrtf((float)n_in);
+    if (qtype_is_book(t)) {
+        uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats, NULL);
+        random_codes(t, o->weight_data[o->s.h.n_weights - 1], qtype_row_bytes(t, n_in) * n_out * n_mats, scale);
+        return b;
+    }
+    float *v = malloc(n * sizeof *v);
     for (size_t i = 0; i < n; i++)
         v[i] = ops_normal() * scale;
     uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats, v);
-    if (qtype_is_book(t))
-        random_codes(t, o->weight_data[o->s.h.n_weights - 1], qtype_row_bytes(t, n_in) * n_out * n_mats, scale);
     free(v);
     return b;
 }
