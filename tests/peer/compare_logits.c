@@ -70,6 +70,12 @@ static struct run load(const char *ids_path, const char *logits_path)
     return r;
 }
 
+static void unload(struct run *r)
+{
+    free(r->ids);
+    free(r->logits);
+}
+
 /* ---- the reference ---- */
 
 enum { TOP = 8, SAMPLES = 24 };
@@ -84,7 +90,8 @@ _Static_assert(sizeof(struct record) == 148, "as reference.py packs it");
 
 struct reference {
     struct run run;              /* golden: no logits */
-    const struct record *golden; /* [run.n] */
+    struct record *all;          /* golden: the file */
+    const struct record *golden; /* [run.n] of it */
     long first;                  /* golden: the first record's number in the file */
 };
 
@@ -121,12 +128,13 @@ static struct reference load_golden(const char *dir, const char *name, long n_vo
         g.run.ids[i] = strtol(ids + 1, &ids, 10);
     free(text);
     snprintf(path, sizeof path, "%s/logits.bin", dir);
-    const struct record *all = slurp(path, &n);
+    struct record *all = slurp(path, &n);
     if (n % sizeof *all || (size_t)(g.first + g.run.n) * sizeof *all > n) {
         fprintf(stderr, "%s has %zu bytes, expected %zu for each step and at least %ld steps\n", path, n, sizeof *all,
                 g.first + g.run.n);
         exit(2);
     }
+    g.all = all;
     g.golden = all + g.first;
     return g;
 }
@@ -242,5 +250,8 @@ int main(int argc, char **argv)
            detail);
     if (each)
         fclose(each);
+    unload(&a);
+    unload(&ref.run);
+    free(ref.all);
     return differ >= 0 || over;
 }
