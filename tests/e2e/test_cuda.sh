@@ -23,6 +23,9 @@ for f in $families; do
         for c in 7 16 33; do
             greedy b "$work/m.gguf" "$prompt" 12 --tier cuda --chunk $c && same_run ref b "$f $t, chunks of $c"
         done
+        if "$zinc" check 2>/dev/null | grep -q 'kernels for sm_90a'; then
+            greedy b "$work/m.gguf" "$prompt" 12 --tier cuda:persistent && same_run ref b "$f $t, as a walk"
+        fi
         greedy b "$work/m.gguf" "$prompt" 12 --tier cuda:check && same_run ref b "$f $t, launched one by one"
     done
 done
