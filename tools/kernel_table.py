@@ -28,7 +28,7 @@ HOT = {
                ("moe_up_q4k", 3712, "35B"), ("moe_down_q5k", 8256, "35B"), ("moe_up_mxfp4", 4992, "gpt-oss"),
                ("moe_down_mxfp4", 17184, "gpt-oss"), ("router_f32", 12928, "35B"), ("attn_h64", 28688, "gpt-oss"),
                ("attn_h128", 41488, "8B"), ("attn_h256", 37136, "35B"), ("gdn_step_h128", 2080, "35B"),
-               ("rope_kv", 2048, "8B"), ("embed", 0, ""), ("norm", 1024, ""), ("sample", 4096, "")],
+               ("rope_kv", 4096, "8B"), ("embed", 0, ""), ("norm", 1024, ""), ("sample", 4096, "")],
     "prompt": [("gemm_q4k", 49152, ""), ("gemm_q5k", 49152, ""), ("gemm_q6k", 49152, ""), ("gemm_q80", 49152, ""),
                ("gemm_mxfp4", 49152, ""), ("gemm_q4k_q6k", 49152, ""), ("gemm_f32", 0, ""),
                ("attn_prompt_small_h64", 29696, ""), ("attn_prompt_small_h128", 54272, ""),
