@@ -264,14 +264,11 @@ static void print_all(const struct bench *b)
     }
 }
 
+/* Measures, or profiles, the rows that were added. */
 static int bench_all(struct bench *b)
 {
     struct err e = { 0 };
-    int rc = plan_rows(b);
-    if (rc != ARGS_RUN)
-        return rc;
-    if (args.report && args.profile)
-        return usage_error("--report profiles by itself, after measuring: not with --profile");
+    int rc;
     b->reps = args.reps;
     b->bar = progress_terminal();
     cli_catch_interrupt();
@@ -303,14 +300,27 @@ static int parse_one(const char *flag, const char *text, uint32_t *v)
     return rc;
 }
 
-static int all_streams(void)
+static int profile_streams(struct bench *b, const struct bench_streams *o)
+{
+    for (uint32_t i = 0; i < o->n_counts; i++) {
+        CHECK(b->n_rows < BENCH_ROWS);
+        struct bench_row *r = &b->row[b->n_rows++];
+        *r = (struct bench_row){ .n = o->n, .depth = o->p, .streams = o->count[i] };
+        snprintf(r->name, sizeof r->name, "%u streams@d%u", r->streams, r->depth);
+    }
+    return bench_all(b);
+}
+
+static int all_streams(struct bench *b)
 {
     enum { ROUND = 64 };
     struct bench_streams o = { .reps = args.reps, .every_ms = args.every_ms, .json = args.json };
     uint32_t slots = 0;
     int rc;
-    if (args.d || args.startup || args.profile || args.report)
-        return usage_error("--streams goes with -p, -n, -r, --every and --json only: not with -d, --startup, --profile, --report");
+    if (args.d || args.startup || args.report)
+        return usage_error("--streams goes with -p, -n, -r, --every, --profile and --json only: not with -d, --startup, --report");
+    if (args.profile && args.every_ms)
+        return usage_error("--every %u: not with --profile, whose streams all stand at one position", args.every_ms);
     if ((rc = parse_list("--streams", args.streams, o.count, &o.n_counts)) != ARGS_RUN ||
         (rc = parse_one("-p", args.p ? args.p : "512", &o.p)) != ARGS_RUN ||
         (rc = parse_one("-n", args.n ? args.n : "128", &o.n)) != ARGS_RUN)
@@ -327,7 +337,19 @@ static int all_streams(void)
     if (!cli_model.o.n_ctx)
         cli_model.o.n_ctx = (o.p + o.n + ROUND - 1) / ROUND * ROUND;
     cli_model.o.n_slots = cli_model.o.score_rows = slots;
-    return bench_streams(&o);
+    return args.profile ? profile_streams(b, &o) : bench_streams(&o);
+}
+
+static int all_rows(struct bench *b)
+{
+    int rc = plan_rows(b);
+    if (rc != ARGS_RUN)
+        return rc;
+    if (args.report && args.profile)
+        return usage_error("--report profiles by itself, after measuring: not with --profile");
+    if (args.every_ms)
+        return usage_error("--every %u: it needs --streams", args.every_ms);
+    return bench_all(b);
 }
 
 static int bench_main(int argc, char **argv)
@@ -335,11 +357,7 @@ static int bench_main(int argc, char **argv)
     static struct bench b;
     if (cli_take_model(argc, argv))
         return EXIT_USAGE;
-    if (args.streams)
-        return all_streams();
-    if (args.every_ms)
-        return usage_error("--every %u: it needs --streams", args.every_ms);
-    int rc = bench_all(&b);
+    int rc = args.streams ? all_streams(&b) : all_rows(&b);
     roof_destroy(b.roof);
     bench_close(&b);
     for (uint32_t i = 0; i < b.n_rows; i++)
@@ -365,7 +383,8 @@ const struct command cmd_bench = {
         "--streams measures answers generated at the same time, as zinc serve does but without HTTP: N requests\n"
         "arrive together (or --every MS apart), decode greedily and do not end early. It prints the generated tokens per second of\n"
         "all streams over the whole run, and over the time when all of them are generating; and percentiles of\n"
-        "the time to the first token and of the time between two tokens.\n"
+        "the time to the first token and of the time between two tokens. With --profile it shows instead where\n"
+        "the time of a step goes that makes a token of each of N streams, all at position -p.\n"
         "\n"
         "  zinc bench model.gguf -p 512 -n 128 -d 0,4096\n"
         "  zinc bench model.gguf --streams 1,8,32,64 -p 512 -n 128\n"

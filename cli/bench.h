@@ -25,6 +25,7 @@ struct bench_profile {
 struct bench_row {
     char name[48];
     uint32_t n, depth, n_reps;
+    uint32_t streams;        /* 0: one session; else so many, a token of each in a step: profiled only */
     bool prompt, startup;
     double tps[BENCH_REPS], gbs[BENCH_REPS]; /* startup: seconds, first token's seconds */
     struct engine_stats host;                /* summed over the repetitions             */

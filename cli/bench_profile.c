@@ -32,18 +32,52 @@ static void sum_launches(struct bench_profile *p, const struct engine_launch *l,
     p->launches = n;
 }
 
+/* Steps of a token of each of r->streams sessions, which stand at r->depth. */
+static int profile_streams(struct bench *b, const struct bench_row *r, struct bench_profile *p, struct engine_launch *l,
+                           struct err *e)
+{
+    struct session *s[BENCH_STREAMS] = { b->s };
+    const float *logits[BENCH_STREAMS];
+    uint32_t n = 1;
+    int rc = 0;
+    session_reset(b->s);
+    while (n < r->streams && !(rc = session_create(b->eng, &s[n], e)))
+        n++;
+    for (uint32_t i = 0; i < n && !rc; i++)
+        if (!(rc = session_eval(s[i], b->tok + i, r->depth, NULL, e)) && *cli_catch_interrupt())
+            rc = err_set(e, -ECANCELED, "bench: interrupted");
+    enum { WARM = 2 };
+    for (uint32_t i = 0; i < WARM + p->steps && !rc; i++) {
+        uint32_t at = 0, launches = 0;
+        for (uint32_t take; at < n && !rc; at += take) {
+            take = MIN(n - at, engine_info(b->eng)->n_batch);
+            rc = session_eval_batch(s + at, b->tok, take, logits, e);
+            if (!rc && i >= WARM)
+                sum_launches(p, l, engine_trace(b->eng, l, MAX_LAUNCHES)), launches += p->launches;
+        }
+        p->launches = launches;
+    }
+    while (n > 1)
+        session_destroy(s[--n]);
+    return rc;
+}
+
 /* One step of a prompt (the last chunk of it), or the mean of a few tokens. */
 int bench_profile_row(struct bench *b, struct bench_row *r, struct err *e)
 {
     struct engine_launch *l = calloc(MAX_LAUNCHES, sizeof *l);
     struct bench_profile *p = r->profile = calloc(1, sizeof *p);
     double tps, gbs;
-    int rc = l && p ? bench_prepare(b, r, e) : err_set(e, -ENOMEM, "bench: out of memory");
+    int rc = l && p ? 0 : err_set(e, -ENOMEM, "bench: out of memory");
     if (!rc)
         p->steps = r->prompt ? 1 : MIN(r->n, 16u);
+    if (!rc && !r->streams)
+        rc = bench_prepare(b, r, e);
+    if (!rc && r->streams)
+        rc = profile_streams(b, r, p, l, e);
     if (!rc && r->prompt)
         session_reset(b->s);
-    for (uint32_t i = 0; !rc && i < p->steps; i++) {
+    for (uint32_t i = 0; !rc && !r->streams && i < p->steps; i++) {
         rc = bench_measure(b, r->prompt ? r->n : 1, r->prompt, &tps, &gbs, NULL, e);
         if (!rc)
             sum_launches(p, l, engine_trace(b->eng, l, MAX_LAUNCHES));

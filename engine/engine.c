@@ -272,6 +272,9 @@ static void describe_plan(struct engine *eng)
     struct engine_info *in = &eng->info;
     in->n_ctx = d->n_ctx;
     in->n_slots = d->n_slots;
+    in->n_batch = MIN(d->row_cap, d->out_cap);
+    if (!eng->tier->info.by_capacity)
+        in->n_batch = MAX(in->n_batch, MIN(p->row_cap, p->out_cap));
     in->n_vocab = d->n_vocab;
     in->chunk = p->row_cap;
     in->n_cmds = d->n_cmds;

@@ -73,6 +73,7 @@ struct engine_info {
     bool is_reference, dry_run, compiles; /* the tier: others are compared with it; it computes nothing, logits are
                                              made up; opening it compiles kernels, which are kept            */
     uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
+    uint32_t n_batch;        /* sessions that session_eval_batch takes at once */
     uint64_t n_params, file_bytes;
     uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */
     uint64_t load_ns;
@@ -232,7 +233,8 @@ typedef int (*session_score_fn)(void *user, uint32_t i, const float *logits);
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e);
 
 /* One token for each of n sessions (no session twice) of one engine, together where the tier gains from it. logits
- * [n] receives a pointer for each; the pointers of one call are valid until the next evaluation. n <= ENGINE_MAX_BATCH.
+ * [n] receives a pointer for each; the pointers of one call are valid until the next evaluation.
+ * n is at most engine_info.n_batch, which is ENGINE_MAX_BATCH or more where the engine has so many slots.
  * On failure no position has moved. */
 enum { ENGINE_MAX_BATCH = 8 };
 int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e);

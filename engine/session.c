@@ -284,10 +284,13 @@ int session_score(struct session *s, const int32_t *tok, uint32_t n, session_sco
 
 int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
 {
-    if (!n || n > ENGINE_MAX_BATCH)
-        return err_set(e, -EINVAL, "engine: a batch of %u sessions, expected 1 to %d", n, ENGINE_MAX_BATCH);
+    if (!n)
+        return err_set(e, -EINVAL, "engine: a batch of no sessions, expected 1 or more");
     struct engine *eng = s[0]->eng;
+    struct engine_plan *p = n <= eng->decode.s->h.row_cap ? &eng->decode : &eng->prefill; /* as the scheduler chooses */
     int rc;
+    if (n > eng->info.n_batch)
+        return err_set(e, -EINVAL, "engine: a batch of %u sessions, the stream takes %u", n, eng->info.n_batch);
     for (uint32_t i = 0; i < n; i++) {
         CHECK(s[i]->eng == eng);
         for (uint32_t j = 0; j < i; j++)
@@ -298,10 +301,7 @@ int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n,
         eng->out_row[i] = i;
     }
     const float *l;
-    if (eng->decode.s->h.row_cap < n || eng->decode.s->h.out_cap < n)
-        return err_set(e, -EINVAL, "engine: a batch of %u sessions, the stream has %u rows and %u outputs", n,
-                       eng->decode.s->h.row_cap, eng->decode.s->h.out_cap);
-    if ((rc = engine_step(eng, &eng->decode, n, n, NULL, &l, e)))
+    if ((rc = engine_step(eng, p, n, n, NULL, &l, e)))
         return rc;
     for (uint32_t i = 0; i < n; i++) {
         s[i]->tok[s[i]->pos++] = tok[i];

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/ckd.h"
 #include "kernels/attn_shared.h"
+#include "kernels/matmul8_shared.h"
 #include "kernels/matvec_shared.h"
 #include "kernels/planes.h"
 #include "kernels/sample_shape.h"
@@ -229,6 +230,49 @@ static bool one_row(struct dispatcher *d, const ka_matmul *a, bool gate_up, cons
     return true;
 }
 
+/* Kernels of kernels/matmul8.c by their types; 0: none. */
+static uint32_t matmul8_for(uint64_t types)
+{
+    static const struct { uint64_t types; uint32_t kernel; } all[] = {
+#define QTYPE_BLOCK(NAME, name, set, ...) { BIT(NAME), K_matmul8_##set },
+#define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matmul8_##set },
+#include "kernels/qtypes.def"
+    };
+    for (uint32_t i = 0; i < ARRAY_LEN(all); i++)
+        if (!(types & ~all[i].types))
+            return all[i].kernel;
+    return 0;
+}
+
+/* Rows of x in a pass and chunks of a warp's ring: what fits into shared memory, rather all rows than a long ring. */
+static bool matmul8_fits(const struct dispatch_target *t, const ka_matmul *a, kl_matvec *k)
+{
+    for (k->rows_pass = M8_ROWS; k->rows_pass >= M8_ROWS / 2; k->rows_pass /= 2)
+        for (k->shape[0] = M8_SLOTS; k->shape[0] >= 2; k->shape[0]--)
+            if (m8_shared_bytes(a->type, a->n_mats, a->n_in, k->rows_pass, k->shape[0]) <= t->shared_max)
+                return true;
+    return false;
+}
+
+/* A few rows where there are matrix instructions on signed bytes. */
+static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uint64_t types)
+{
+    kl_matvec k = { 0 };
+    uint32_t kernel = d->t->mma8 ? matmul8_for(types) : 0, mats = gate_up ? 1 : a->n_mats, units = 0;
+    memcpy(&k, a, sizeof *a);
+    if (!kernel || (gate_up && a->type[0] != a->type[1]) || !matmul8_fits(d->t, a, &k))
+        return false;
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        if (a->w[m] % 16)
+            return false;
+    for (uint32_t m = 0; m < mats; m++)
+        units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), M8_WARPS / m8_parts(a->type[m], a->n_in));
+    k.gate_up = gate_up;
+    dispatch_add(d, kernel, MIN(units, d->t->n_cores), div_up(dispatch_rows(d, a->rows), k.rows_pass), 1,
+                 m8_shared_bytes(a->type, a->n_mats, a->n_in, k.rows_pass, k.shape[0]), &k);
+    return true;
+}
+
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     kl_matvec k = { 0 };
@@ -238,7 +282,7 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
         types |= 1ull << a->type[m];
     const struct type_kernels *t = kernels_for(types, false);
     uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS);
-    if (rows == 1 && one_row(d, a, gate_up, t))
+    if (rows == 1 ? one_row(d, a, gate_up, t) : few_rows(d, a, gate_up, types))
         return;
     while (pass > 1 && matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass) > d->t->shared_max)
         pass--;

@@ -23,12 +23,14 @@
  *
  *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`
  *     kd_copy_commit();                           closes a group of copies
- *     kd_copy_wait_1(); kd_copy_wait_0();         the lane's groups are there, but for the newest 1 or 0; then
+ *     kd_copy_wait_3(); .. kd_copy_wait_0();      the lane's groups are there, but for the newest 3, 2, 1 or 0; then
  *                                                 comes a barrier
  *
  * Sources of the layouts: the PTX ISA manual (mma.m16n8k16, ldmatrix), AMD's RDNA3 and RDNA4 ISA manuals (WMMA). */
 #ifndef ZINC_KERNELS_HW_MMA_H
 #define ZINC_KERNELS_HW_MMA_H
+
+#include <stdbool.h>
 
 #include "kernels/kdev.h"
 
@@ -302,6 +304,8 @@ KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
     *(KD_SHARED kd_u32x4 *)dst = on ? *(KD_GLOBAL const kd_u32x4 *)src : (kd_u32x4){ 0, 0, 0, 0 };
 }
 KD_FN void kd_copy_commit(void) {}
+KD_FN void kd_copy_wait_3(void) {}
+KD_FN void kd_copy_wait_2(void) {}
 KD_FN void kd_copy_wait_1(void) {}
 KD_FN void kd_copy_wait_0(void) {}
 #endif

@@ -7,7 +7,11 @@
  *     b0, b1       column g, k from 4 t on, and from 16 + 4 t on
  *
  * A word is four elements, the first in the low byte. k may be permuted, the same way in A and B.
- * Source: the PTX ISA manual, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .u8/.s8 type". */
+ *
+ *     kd_bytes8_load(r, row);                     four matrices of 8 rows of 16 bytes from shared memory: lane l points at
+ *                                                 row l % 8 of matrix l / 8, and gets of each matrix row g, bytes 4 t on
+ *
+ * Source: the PTX ISA manual, "ldmatrix", "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .u8/.s8 type". */
 #ifndef ZINC_KERNELS_HW_MMA8_H
 #define ZINC_KERNELS_HW_MMA8_H
 
@@ -29,6 +33,14 @@ KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
             : "r"(a0), "r"(a1), "r"(b0));
 }
 
+KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
+{
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"((uint32_t)(uintptr_t)row)
+                     : "memory");
+}
+
 #elif !defined(__AMDGCN__) /* the host: each lane fetches its rows of A and its columns of B from the lanes that hold them */
 
 KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
@@ -45,6 +57,12 @@ KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uin
 {
     kd_mma8_k16(c, a0, a1, b0);
     kd_mma8_k16(c, a2, a3, b1);
+}
+KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
+{
+    uint32_t at = (uint32_t)(row - kd_item.shared);
+    for (uint32_t i = 0; i < 4; i++)
+        memcpy(&r[i], kd_item.shared + kd_shfl_u32(at, 8 * i + kd_lane() / 4) + kd_lane() % 4 * 4, 4);
 }
 
 #endif

@@ -1,0 +1,559 @@
+/* kernels/matmul8.c
+ * Decode products of 2 to 8 rows on the matrix instructions for signed bytes (kernels/hw/mma8.h): MATMUL, PROJ and
+ * GATE_UP. Compiled once per set of weight types with KD_SET=<set>; the kernels are k_matmul8_<set>.
+ *
+ * The sums are those of kernels/mvcore.h, in the same order, so a row's bits are those that it has alone. There a lane adds
+ * the items that it meets, then lanes are added 1, 2, 4, 8, 16 apart. Here a warp keeps four such sums for each of 16 rows
+ * of weights and 8 of x, an instruction makes the integer sums of a run for all of them, and what lanes would add warps
+ * leave in shared memory (kernels/matmul8_shared.h).
+ *
+ * A warp's codes come through a ring of its own in shared memory, some chunks ahead and across tiles; their scales are
+ * asked for a chunk ahead. */
+#include "kernels/hw/mma.h"
+#include "kernels/hw/mma8.h"
+#include "kernels/klaunch.h"
+#include "kernels/matmul8_shared.h"
+#include "kernels/mvone.h"
+#include "kernels/qset.h"
+
+enum { M8_START = 0x4b400000 }; /* the bits of 1.5 * 2^23: with an integer added they are that float plus the integer */
+#define M8_MAGIC 12582912.0f
+
+/* ---- x ---- */
+
+/* Sets of two types share what goes with x: there codes are opened with their signs. */
+KD_FN bool m8_is_signed(uint32_t type) { return QSET_PAIR && wd_bias(type, 0); }
+KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR; }
+
+/* What goes with the scale d of a run of x whose codes add up to `sum`. */
+KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
+{
+    if (!m8_has_start(type))
+        return f32_bits(d * (float)sum);
+    return (uint32_t)M8_START + (uint32_t)(wd_bias(type, 0) * sum);
+}
+
+/* Elements 8 c and on of row r. The block's first lane of four writes what its runs have. */
+KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c, const float *v)
+{
+    uint32_t w[2], words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
+    float d = xq_codes(v, w);
+    *KD_SHARED_AT(kd_u32x2, words + r * x->ld + c * 8) = (kd_u32x2){ w[0], w[1] };
+    int32_t sum = kd_dot4(w[0], 0x01010101u, kd_dot4(w[1], 0x01010101u, 0));
+    sum += (int32_t)kd_shfl_xor_u32((uint32_t)sum, 1);
+    int32_t other = (int32_t)kd_shfl_xor_u32((uint32_t)sum, 2);
+    if (c & 3)
+        return;
+    uint32_t run = m8_run(type) == 16 ? c >> 1 : c >> 2;
+    KD_SHARED kd_u32x2 *meta = KD_SHARED_AT(kd_u32x2, x->meta) + run * x->cols + r;
+    if (m8_run(type) == 16) {
+        meta[0] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum) };
+        meta[x->cols] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, other) };
+    } else {
+        meta[0] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum + other) };
+    }
+}
+
+/* All rows of the pass. Half of the work-group takes every other row, as a work-group of kernels/xquant.h would: the sums
+ * of squares are its. */
+KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0, uint32_t rows)
+{
+    struct xq_in in = { .x = a->x, .norm = a->norm, .ldx = a->ldx, .n_in = a->n_in, .rows = rows, .row0 = row0, .eps = a->eps };
+    uint32_t tid = kd_tid() % MV_THREADS, side = kd_tid() / MV_THREADS;
+    KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    if (a->norm) {
+        for (uint32_t r = side; r < rows; r += 2) {
+            float ss = 0.0f;
+            for (uint32_t i = tid * 8; i < a->n_in; i += MV_THREADS * 8) {
+                float v[8];
+                xq_load8(v, xq_row(&in, r), i, a->n_in);
+                KD_UNROLL
+                for (uint32_t k = 0; k < 8; k++)
+                    ss = k_fma(v[k], v[k], ss);
+            }
+            ss = kd_warp_sum(ss);
+            if (kd_lane() == 0)
+                red[r * MV_WARPS + tid / KD_WARP] = ss;
+        }
+        kd_barrier();
+    }
+    for (uint32_t c = tid; c < x->n_pad / 8; c += MV_THREADS) {
+        float norm[8];
+        if (a->norm)
+            xq_load8(norm, a->norm, c * 8, a->n_in);
+        for (uint32_t r = side; r < rows; r += 2) {
+            float v[8];
+            xq_load8(v, xq_row(&in, r), c * 8, a->n_in);
+            if (a->norm) {
+                float scale = xq_rms(&in, r, red);
+                KD_UNROLL
+                for (uint32_t k = 0; k < 8; k++)
+                    v[k] = v[k] * scale * norm[k];
+            }
+            m8_quant(type, x, r, c, v);
+        }
+    }
+    kd_barrier();
+}
+
+/* ---- weights ---- */
+
+struct m8_mats {
+    const kl_matvec *a;
+    uint32_t m, end;        /* the matrix, or the first of the pair, and its tiles         */
+    uint32_t steps, parts;  /* of a row; warps that share a tile                           */
+    uint32_t part, side;    /* this warp's, and which of the work-group's tiles it is at   */
+    uint32_t tile, stride;  /* its first tile, and from one to the next                    */
+    uint32_t x_end, slots;  /* of the ring                                                 */
+};
+
+/* The row of A that is row r of a tile, and its matrix: of pairs the second half is the other matrix's. */
+KD_FN gpu_va m8_row(uint32_t type, uint32_t f, const struct m8_mats *s, uint32_t tile, uint32_t r)
+{
+    const kl_matvec *a = s->a;
+    bool second = a->gate_up && r >= M8_TILE / 2;
+    uint32_t n_out = mo_pick(a->n_out, s->m), row = a->gate_up ? tile * (M8_TILE / 2) + r % (M8_TILE / 2) : tile * M8_TILE + r;
+    gpu_va p = second ? a->w[1] : mo_pick_va(a->w, s->m);
+    KD_UNROLL
+    for (uint32_t i = 0; i < f; i++)
+        p += (uint64_t)n_out * mo_row_bytes(type, i, a->n_in);
+    return p + (uint64_t)kd_min_u32(row, n_out - 1) * mo_row_bytes(type, f, a->n_in);
+}
+
+/* Where piece p of row r lies among n a row: eight rows meet no bank twice. */
+KD_FN uint32_t m8_place(uint32_t n, uint32_t r, uint32_t p) { return (r * n + (p ^ (r * n / 8 & (n - 1)))) * 16; }
+
+KD_FN KD_SHARED uint8_t *m8_slot(uint32_t type, const struct m8_mats *s, uint32_t i)
+{
+    return KD_SHARED_AT(uint8_t, s->x_end + (kd_warp() * s->slots + i) * m8_slot_bytes(type));
+}
+
+/* The codes of chunk c of a tile on their way; behind the row's end zeros. */
+KD_FN void m8_copy(uint32_t type, const struct m8_mats *s, uint32_t tile, uint32_t c, KD_SHARED uint8_t *slot)
+{
+    KD_UNROLL
+    for (uint32_t f = 0; f < 2; f++) {
+        uint32_t n = m8_pieces(type, f), all = n ? mo_row_bytes(type, f, s->a->n_in) / 16 : 0;
+        KD_UNROLL
+        for (uint32_t k = 0; k < n * M8_TILE / KD_WARP; k++) {
+            uint32_t i = kd_lane() + k * KD_WARP, r = i / n, p = i % n, at = c * n + p;
+            bool on = at < all;
+            gpu_va from = m8_row(type, f, s, tile, r) + (on ? at : 0) * 16;
+            kd_copy16(slot + m8_place(n, r, p), KD_PTR(const uint8_t, from), on);
+        }
+        slot += M8_TILE * n * 16;
+    }
+    kd_copy_commit();
+}
+
+/* What a chunk's scales are made of, for this lane's rows g and g + 8. */
+struct m8_head {
+    uint32_t w[2][8];
+};
+
+KD_FN void m8_load_head(uint32_t type, const struct m8_mats *s, uint32_t tile, uint32_t c, struct m8_head *h)
+{
+    uint32_t blocks = s->a->n_in / qtype_block((enum qtype)type);
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t r = kd_lane() / 4 + 8 * i, *w = h->w[i], b = kd_min_u32(c, blocks - 1);
+        switch (type) {
+        case QT_Q4_K: wd_get16(false, w, m8_row(type, 1, s, tile, r) + b * 16); break;
+        case QT_Q5_K: wd_get16(false, w, m8_row(type, 2, s, tile, r) + b * 16); break;
+        case QT_Q6_K:
+            wd_get16(false, w, m8_row(type, 2, s, tile, r) + b * 16);
+            w[4] = wd_get2(false, m8_row(type, 3, s, tile, r) + b * 2);
+            break;
+        case QT_Q2_K:
+            wd_get16(false, w, m8_row(type, 1, s, tile, r) + b * 16);
+            w[4] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 4);
+            break;
+        case QT_Q3_K:
+            KD_UNROLL
+            for (uint32_t k = 0; k < 3; k++)
+                w[k] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 12 + k * 4);
+            w[3] = wd_get2(false, m8_row(type, 3, s, tile, r) + b * 2);
+            break;
+        case QT_IQ4_XS: wd_get8(false, w, m8_row(type, 1, s, tile, r) + kd_min_u32(c / 2, blocks - 1) * 8); break;
+        case QT_Q8_0:
+            KD_UNROLL
+            for (uint32_t k = 0; k < 2; k++)
+                w[k] = wd_get2(false, m8_row(type, 1, s, tile, r) + kd_min_u32(2 * c + k, blocks - 1) * 2);
+            break;
+        default:
+            KD_UNROLL
+            for (uint32_t k = 0; k < 4; k++) {
+                b = kd_min_u32(4 * c + k, blocks - 1);
+                if (type == QT_Q4_1)
+                    w[k] = wd_get4(false, m8_row(type, 1, s, tile, r) + b * 4);
+                else if (type == QT_MXFP4)
+                    w[k] = *KD_PTR(const uint8_t, m8_row(type, 1, s, tile, r) + b);
+                else if (type == QT_Q5_0 || type == QT_Q5_1)
+                    w[4 + k] = wd_get4(false, m8_row(type, 1, s, tile, r) + b * 4);
+                else
+                    w[k] = wd_get2(false, m8_row(type, 1, s, tile, r) + b * 2);
+                if (type == QT_Q5_0)
+                    w[k] = wd_get2(false, m8_row(type, 2, s, tile, r) + b * 2);
+                if (type == QT_Q5_1)
+                    w[k] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 4);
+            }
+        }
+    }
+}
+
+/* Pieces p and q of all 16 rows: [0], [2] of row g, [1], [3] of row g + 8, this lane's word of each. */
+KD_FN void m8_words(uint32_t n, KD_SHARED const uint8_t *plane, uint32_t p, uint32_t q, uint32_t v[4])
+{
+    uint32_t l = kd_lane();
+    kd_bytes8_load(v, plane + m8_place(n, l % 16, l < 16 ? p : q));
+}
+
+/* ---- a chunk ---- */
+
+/* Column pair of C: scales, and what goes with them. */
+struct m8_pair {
+    float d[2];
+    uint32_t by[2];
+};
+KD_FN struct m8_pair m8_meta(const struct m8_x *x, uint32_t run)
+{
+    kd_u32x4 v = *KD_SHARED_AT(const kd_u32x4, x->meta + (run * x->cols + 2 * (kd_lane() & (x->cols / 2 - 1))) * 8);
+    return (struct m8_pair){ { f32_from_bits(v[0]), f32_from_bits(v[2]) }, { v[1], v[3] } };
+}
+
+/* 16 bytes of each row of x from elements k, k + step, ... on. */
+KD_FN void m8_x_words(const struct m8_x *x, uint32_t k, uint32_t step, uint32_t b[4])
+{
+    uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
+    kd_bytes8_load(b, KD_SHARED_AT(const uint8_t, words + row * x->ld + k + kd_lane() / 8 * step));
+}
+
+KD_FN void m8_starts(uint32_t type, const struct m8_pair *p, uint32_t c[4])
+{
+    c[0] = c[2] = m8_has_start(type) ? p->by[0] : (uint32_t)M8_START;
+    c[1] = c[3] = m8_has_start(type) ? p->by[1] : (uint32_t)M8_START;
+}
+
+/* A row's item as wd_scale and wd_open take it, with this lane's word of each piece in place of the first. */
+KD_FN void m8_item(uint32_t type, const uint32_t *head, uint32_t i, uint32_t *w)
+{
+    switch (type) {
+    case QT_Q4_K:
+    case QT_Q5_K:
+        KD_UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            w[8 + k] = head[k];
+        break;
+    case QT_Q6_K: w[12] = head[i & 2], w[13] = head[(i & 2) + 1], w[14] = head[4]; break;
+    case QT_Q2_K: w[4] = head[i & 2], w[5] = head[(i & 2) + 1], w[6] = head[4]; break;
+    case QT_Q3_K:
+        KD_UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            w[8 + k] = head[k];
+        break;
+    case QT_IQ4_XS: w[4] = head[0], w[5] = head[1]; break;
+    case QT_Q5_0:
+    case QT_Q5_1: w[4] = head[4 + i] >> kd_lane() % 4 * 4, w[5] = head[i]; break;
+    case QT_Q8_0: w[4] = head[i / 2]; break;
+    default: w[4] = head[i]; break;
+    }
+}
+
+/* The word of run s that meets x; Q4_K's high nibbles as they are. */
+KD_FN uint32_t m8_open(uint32_t type, const uint32_t *w, const struct wd_scale *sc, uint32_t i, uint32_t s)
+{
+    uint32_t q[WD_SUB_WORDS];
+    float dw, mw;
+    if (type == QT_Q4_K)
+        return w[(s >> 1) * 4] >> (s & 1) * 4 & 0x0f0f0f0fu;
+    wd_open(type, w, sc, i, s, q, &dw, &mw);
+    return m8_is_signed(type) ? ((q[0] | 0x80808080u) - 0x01010101u * (uint32_t)-wd_bias(type, s)) ^ 0x80808080u : q[0];
+}
+
+/* An item of the K types, for this lane's rows; run: the first of its runs of x. */
+KD_FN void m8_item_k(uint32_t type, const struct m8_x *x, uint32_t run, uint32_t item, const uint32_t (*w)[WD_WORDS],
+                     const struct wd_scale *sc, const uint32_t *b, float acc[4])
+{
+    float sum_d[4] = { 0.0f, 0.0f, 0.0f, 0.0f }, sum_m[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+    KD_UNROLL
+    for (uint32_t s = 0; s < WD_SUBS; s++) {
+        struct m8_pair p = m8_meta(x, run + 2 * s);
+        uint32_t c[4];
+        m8_starts(type, &p, c);
+        kd_mma8_k16(c, m8_open(type, w[0], &sc[0], item, s), m8_open(type, w[1], &sc[1], item, s), b[s]);
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
+            sum_d[i] = k_fma(mv_code(type, sc[i / 2].sc, s), t, sum_d[i]);
+            if (wd_has_min(type))
+                sum_m[i] = k_fma(mv_code(QT_Q4_K, sc[i / 2].mn, s), f32_from_bits(p.by[i % 2]), sum_m[i]);
+        }
+    }
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        acc[i] = k_fma(sc[i / 2].d, sum_d[i], acc[i]);
+        if (wd_has_min(type))
+            acc[i] = k_fma(sc[i / 2].m, sum_m[i], acc[i]);
+        acc[i] = mv_pinned(acc[i]);
+    }
+}
+
+/* The K types: two pairs of items, elements k and on of x. */
+KD_FN void m8_chunk_k(uint32_t type, const struct m8_x *x, uint32_t k, KD_SHARED const uint8_t *slot, const struct m8_head *h,
+                      float (*acc)[4])
+{
+    uint32_t n0 = m8_pieces(type, 0), n1 = m8_pieces(type, 1), high[4];
+    KD_SHARED const uint8_t *plane1 = slot + M8_TILE * n0 * 16;
+    if (n1 == 2)
+        m8_words(n1, plane1, 0, 1, high);
+    KD_UNROLL
+    for (uint32_t n = 0; n < 2; n++) {
+        uint32_t both[4];
+        if (n1 == 4)
+            m8_words(n1, plane1, 2 * n, 2 * n + 1, high);
+        if (n0 == 4)
+            m8_words(n0, slot, 2 * n, 2 * n + 1, both);
+        KD_UNROLL
+        for (uint32_t j = 0; j < 2; j++) {
+            uint32_t w[2][WD_WORDS] = { 0 }, o[4], b[4], item = 2 * n + j;
+            struct wd_scale sc[2];
+            if (n0 == 8)
+                m8_words(n0, slot, 4 * n + j, 4 * n + 2 + j, o);
+            m8_x_words(x, k + 128 * n + 16 * j, 32, b);
+            KD_UNROLL
+            for (uint32_t i = 0; i < 2; i++) {
+                m8_item(type, h->w[i], item, w[i]);
+                sc[i] = wd_scale(type, w[i], item);
+                w[i][0] = n0 == 8 ? o[i] : both[2 * j + i];
+                if (n0 == 8)
+                    w[i][4] = o[2 + i];
+                if (n1)
+                    w[i][type == QT_Q5_K ? 12 : type == QT_Q6_K ? 8 : 4] = high[2 * j + i];
+            }
+            m8_item_k(type, x, (k >> 4) + 8 * n + j, item, w, sc, b, acc[item]);
+        }
+    }
+}
+
+/* The others: items that are runs; c: the chunk's number in the row. */
+KD_FN void m8_chunk_runs(uint32_t type, const struct m8_x *x, uint32_t k, uint32_t c, KD_SHARED const uint8_t *slot,
+                         const struct m8_head *h, float (*acc)[4])
+{
+    const bool half = m8_run(type) == 16;
+    uint32_t b[2][4];
+    m8_x_words(x, k, 16, b[0]);
+    if (!half)
+        m8_x_words(x, k + 64, 16, b[1]);
+    KD_UNROLL
+    for (uint32_t j = 0; j < M8_LANES; j += 2) {
+        uint32_t v[4];
+        m8_words(m8_pieces(type, 0), slot, j, j + 1, v);
+        KD_UNROLL
+        for (uint32_t i = j; i < j + 2; i++) {
+            uint32_t q[2][WD_SUB_WORDS], s[4];
+            float dw[2], mw[2];
+            KD_UNROLL
+            for (uint32_t r = 0; r < 2; r++) {
+                uint32_t w[WD_WORDS] = { 0 };
+                m8_item(type, h->w[r], i, w);
+                struct wd_scale sc = wd_scale(type, w, M8_LANES * c + i);
+                w[0] = v[2 * (i - j) + r];
+                wd_open(type, w, &sc, M8_LANES * c + i, 0, q[r], &dw[r], &mw[r]);
+            }
+            struct m8_pair p = m8_meta(x, k / m8_run(type) + i);
+            m8_starts(type, &p, s);
+            if (half)
+                kd_mma8_k16(s, q[0][0], q[1][0], b[0][i]);
+            else
+                kd_mma8_k32(s, q[0][0], q[1][0], q[0][4], q[1][4], b[i / 2][i % 2 * 2], b[i / 2][i % 2 * 2 + 1]);
+            KD_UNROLL
+            for (uint32_t e = 0; e < 4; e++) {
+                acc[i][e] = k_fma(dw[e / 2] * p.d[e % 2], f32_from_bits(s[e]) - M8_MAGIC, acc[i][e]);
+                if (wd_has_min(type))
+                    acc[i][e] = k_fma(mw[e / 2], f32_from_bits(p.by[e % 2]), acc[i][e]);
+            }
+        }
+    }
+}
+
+/* ---- the end of a tile ---- */
+
+KD_FN KD_SHARED float *m8_part(uint32_t parity, uint32_t warp)
+{
+    return KD_SHARED_AT(float, M8_HEAD_BYTES + (parity * M8_WARPS + warp) * M8_PART_BYTES);
+}
+
+KD_FN void m8_leave(uint32_t parity, float (*acc)[4])
+{
+    uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
+    KD_SHARED float *p = m8_part(parity, kd_warp());
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        p[(2 * t + i % 2) * M8_PART_LD + g + i / 2 * 8] = (acc[0][i] + acc[1][i]) + (acc[2][i] + acc[3][i]);
+}
+
+/* The sum of row r of the tile for row p of x: parts 1, 2, 4 apart. */
+KD_FN float m8_total(const struct m8_mats *s, uint32_t parity, uint32_t p, uint32_t r)
+{
+    KD_SHARED const float *v = m8_part(parity, s->side * s->parts) + p * M8_PART_LD + r;
+    const uint32_t next = M8_PART_BYTES / 4;
+    float a = v[0];
+    if (s->parts > 1)
+        a += v[next];
+    if (s->parts > 2)
+        a += v[2 * next] + v[3 * next];
+    if (s->parts > 4)
+        a += (v[4 * next] + v[5 * next]) + (v[6 * next] + v[7 * next]);
+    return a;
+}
+
+KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, uint32_t row0, uint32_t rows)
+{
+    const kl_matvec *a = s->a;
+    uint32_t n = a->gate_up ? M8_TILE / 2 : M8_TILE, n_out = mo_pick(a->n_out, s->m);
+    gpu_va b = mo_pick_va(a->b, s->m), y = mo_pick_va(a->y, s->m);
+    uint64_t ld = mo_pick(a->ld, s->m);
+    for (uint32_t i = s->part * KD_WARP + kd_lane(); i < n * rows; i += s->parts * KD_WARP) {
+        uint32_t r = i % n, p = i / n, row = tile * n + r;
+        if (row >= n_out)
+            continue;
+        uint64_t at = row0 + p;
+        float v = m8_total(s, parity, p, r);
+        if (b)
+            v += KD_PTR(const float, b)[row];
+        if (a->gate_up) {
+            float up = m8_total(s, parity, p, r + M8_TILE / 2);
+            v = mo_act(a->act, v, a->b[1] ? up + KD_PTR(const float, a->b[1])[row] : up);
+        } else {
+            if (a->scale)
+                v *= KD_PTR(const float, a->scale)[at];
+            if (a->resid)
+                v += KD_PTR(const float, a->resid)[at * a->ldr + row];
+            if (a->softcap > 0.0f)
+                v = a->softcap * k_tanh(v / a->softcap);
+        }
+        KD_PTR(float, y)[at * ld + row] = v;
+    }
+}
+
+/* ---- the tiles of a matrix ---- */
+
+/* Where a warp's chunks go on: tile and step. */
+struct m8_at {
+    uint32_t tile, step;
+};
+KD_FN void m8_next(const struct m8_mats *s, struct m8_at *p)
+{
+    if (++p->step == s->steps)
+        p->step = 0, p->tile += s->stride;
+}
+
+/* The first chunks of this warp's tiles on their way. */
+KD_FN struct m8_at m8_fill(uint32_t type, const struct m8_mats *s)
+{
+    struct m8_at p = { s->tile, 0 };
+    for (uint32_t i = 0; i < s->slots; i++) {
+        if (p.tile < s->end)
+            m8_copy(type, s, p.tile, p.step * s->parts + s->part, m8_slot(type, s, i));
+        else
+            kd_copy_commit();
+        m8_next(s, &p);
+    }
+    return p;
+}
+
+KD_FN void m8_wait(uint32_t slots)
+{
+    if (slots >= 4)
+        kd_copy_wait_3();
+    else if (slots == 3)
+        kd_copy_wait_2();
+    else if (slots == 2)
+        kd_copy_wait_1();
+    else
+        kd_copy_wait_0();
+    kd_warp_sync();
+}
+
+/* All warps of the work-group make the same number of turns. fed: what m8_fill returned. */
+KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_at fed, uint32_t row0,
+                    uint32_t rows, uint32_t *parity)
+{
+    uint32_t tile = s->tile, slot = 0;
+    struct m8_head head, next;
+    if (tile < s->end)
+        m8_load_head(type, s, tile, s->part, &next);
+    for (; tile - s->side < s->end; tile += s->stride, *parity ^= 1) {
+        float acc[M8_LANES][4];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4 * M8_LANES; i++)
+            acc[i / 4][i % 4] = 0.0f;
+        for (uint32_t step = 0; step < s->steps && tile < s->end; step++) {
+            uint32_t c = step * s->parts + s->part, k = c * m8_chunk(type);
+            head = next;
+            if (step + 1 < s->steps)
+                m8_load_head(type, s, tile, c + s->parts, &next);
+            else if (tile + s->stride < s->end)
+                m8_load_head(type, s, tile + s->stride, s->part, &next);
+            m8_wait(s->slots);
+            if (m8_is_k(type))
+                m8_chunk_k(type, x, k, m8_slot(type, s, slot), &head, acc);
+            else
+                m8_chunk_runs(type, x, k, c, m8_slot(type, s, slot), &head, acc);
+            kd_warp_sync();
+            if (fed.tile < s->end)
+                m8_copy(type, s, fed.tile, fed.step * s->parts + s->part, m8_slot(type, s, slot));
+            else
+                kd_copy_commit();
+            m8_next(s, &fed);
+            slot = slot + 1 == s->slots ? 0 : slot + 1;
+        }
+        m8_leave(*parity, acc);
+        kd_barrier();
+        if (tile < s->end)
+            m8_finish(s, *parity, tile, row0, rows);
+    }
+}
+
+/* Matrix m. A work-group takes as many tiles at once as it has warps for; such units are dealt to the work-groups across
+ * the matrices, *unit of them before this one. */
+KD_FN struct m8_mats m8_mats(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t m, uint32_t *unit)
+{
+    struct mv_geom g = mv_geom(type, a->n_in);
+    uint32_t groups = kd_groups_x(), parts = g.lanes / M8_LANES, at_once = M8_WARPS / parts;
+    struct m8_mats s = { .a = a, .m = m, .steps = g.steps, .parts = parts, .part = kd_warp() % parts,
+                         .side = kd_warp() / parts, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
+    s.end = kd_div_up(mo_pick(a->n_out, m), a->gate_up ? M8_TILE / 2 : M8_TILE);
+    s.tile = (kd_group_x() + groups - *unit % groups) % groups * at_once + s.side;
+    *unit += kd_div_up(s.end, at_once);
+    return s;
+}
+
+QSET_KERNEL(k_matmul8_, , kl_matvec)
+{
+    struct m8_x x = m8_x(a.type[0], a.n_in, a.rows_pass);
+    uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0, unit = 0;
+    struct m8_at fed = { 0, 0 };
+    QSET_FOR(a.type[0], {
+        struct m8_mats s = m8_mats(type, &a, &x, 0, &unit);
+        fed = m8_fill(type, &s);
+    })
+    kd_wait_inputs();
+    kd_let_next_start();
+    uint32_t n = kd_step_rows(a.step, a.rows), row0 = kd_group_y() * a.rows_pass;
+    if (row0 >= n) {
+        kd_copy_wait_0();
+        return;
+    }
+    uint32_t rows = kd_min_u32(n - row0, a.rows_pass);
+    QSET_FOR(a.type[0], m8_prepare(type, &a, &x, row0, rows))
+    unit = 0;
+    for (uint32_t m = 0; m < mats; m++) {
+        QSET_FOR(mo_pick(a.type, m), {
+            struct m8_mats s = m8_mats(type, &a, &x, m, &unit);
+            if (m)
+                fed = m8_fill(type, &s);
+            m8_tiles(type, &s, &x, fed, row0, rows, &parity);
+        })
+    }
+}
