@@ -54,43 +54,79 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
     }
 }
 
-/* All rows of the pass. Half of the work-group takes every other row, as a work-group of kernels/xquant.h would: the sums
- * of squares are its. */
+/* Half of the work-group takes every other row, as a work-group of kernels/xquant.h would: the sums of squares are its. */
+enum { M8_SIDE_ROWS = M8_ROWS * MV_THREADS / M8_THREADS };
+
+/* Chunk c of the side's rows, zeros behind the end. Rows that are not there are the last one again. */
+KD_FN void m8_load_x(const kl_matvec *a, uint32_t side, uint32_t row0, uint32_t rows, uint32_t c, kd_f32x4 (*v)[2])
+{
+    bool in = c * 8 < a->n_in;
+    KD_UNROLL
+    for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
+        uint64_t row = row0 + kd_min_u32(side + 2 * i, rows - 1);
+        KD_GLOBAL const kd_f32x4 *p = KD_PTR(const kd_f32x4, a->x + (row * a->ldx + (in ? c * 8 : 0)) * 4);
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++)
+            v[i][k] = p[k];
+    }
+    KD_UNROLL
+    for (uint32_t i = 0; i < 8 * M8_SIDE_ROWS; i++)
+        v[i / 8][i / 4 % 2][i % 4] = in ? v[i / 8][i / 4 % 2][i % 4] : 0.0f;
+}
+
+/* All rows of the pass. What a turn takes is asked for in the turn before. */
 KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0, uint32_t rows)
 {
-    struct xq_in in = { .x = a->x, .norm = a->norm, .ldx = a->ldx, .n_in = a->n_in, .rows = rows, .row0 = row0, .eps = a->eps };
-    uint32_t tid = kd_tid() % MV_THREADS, side = kd_tid() / MV_THREADS;
+    struct xq_in in = { .n_in = a->n_in, .eps = a->eps };
+    uint32_t tid = kd_tid() % MV_THREADS, side = kd_tid() / MV_THREADS, chunks = x->n_pad / 8;
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    kd_f32x4 v[M8_SIDE_ROWS][2], next[M8_SIDE_ROWS][2];
+    float scale[M8_SIDE_ROWS];
+    m8_load_x(a, side, row0, rows, tid, v);
     if (a->norm) {
-        for (uint32_t r = side; r < rows; r += 2) {
-            float ss = 0.0f;
-            for (uint32_t i = tid * 8; i < a->n_in; i += MV_THREADS * 8) {
-                float v[8];
-                xq_load8(v, xq_row(&in, r), i, a->n_in);
+        float ss[M8_SIDE_ROWS];
+        KD_UNROLL
+        for (uint32_t i = 0; i < M8_SIDE_ROWS; i++)
+            ss[i] = 0.0f;
+        for (uint32_t c = tid; c * 8 < a->n_in; c += MV_THREADS) {
+            if (c != tid)
+                m8_load_x(a, side, row0, rows, c, next);
+            KD_UNROLL
+            for (uint32_t i = 0; i < M8_SIDE_ROWS; i++)
                 KD_UNROLL
-                for (uint32_t k = 0; k < 8; k++)
-                    ss = k_fma(v[k], v[k], ss);
-            }
-            ss = kd_warp_sum(ss);
+                for (uint32_t k = 0; k < 8; k++) {
+                    float e = c == tid ? v[i][k / 4][k % 4] : next[i][k / 4][k % 4];
+                    ss[i] = k_fma(e, e, ss[i]);
+                }
+        }
+        KD_UNROLL
+        for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
+            ss[i] = kd_warp_sum(ss[i]);
             if (kd_lane() == 0)
-                red[r * MV_WARPS + tid / KD_WARP] = ss;
+                red[(side + 2 * i) * MV_WARPS + tid / KD_WARP] = ss[i];
         }
         kd_barrier();
+        KD_UNROLL
+        for (uint32_t i = 0; i < M8_SIDE_ROWS; i++)
+            scale[i] = xq_rms(&in, side + 2 * i, red);
     }
-    for (uint32_t c = tid; c < x->n_pad / 8; c += MV_THREADS) {
+    for (uint32_t c = tid; c < chunks; c += MV_THREADS) {
         float norm[8];
         if (a->norm)
             xq_load8(norm, a->norm, c * 8, a->n_in);
-        for (uint32_t r = side; r < rows; r += 2) {
-            float v[8];
-            xq_load8(v, xq_row(&in, r), c * 8, a->n_in);
-            if (a->norm) {
-                float scale = xq_rms(&in, r, red);
-                KD_UNROLL
-                for (uint32_t k = 0; k < 8; k++)
-                    v[k] = v[k] * scale * norm[k];
+        m8_load_x(a, side, row0, rows, c + MV_THREADS, next);
+        KD_UNROLL
+        for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
+            float e[8];
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++) {
+                e[k] = v[i][k / 4][k % 4];
+                if (a->norm)
+                    e[k] = e[k] * scale[i] * norm[k];
             }
-            m8_quant(type, x, r, c, v);
+            if (side + 2 * i < x->cols)
+                m8_quant(type, x, side + 2 * i, c, e);
+            v[i][0] = next[i][0], v[i][1] = next[i][1];
         }
     }
     kd_barrier();
@@ -101,23 +137,24 @@ KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, u
 struct m8_mats {
     const kl_matvec *a;
     uint32_t m, end;        /* the matrix, or the first of the pair, and its tiles         */
-    uint32_t steps, parts;  /* of a row; warps that share a tile                           */
+    uint32_t steps, log2;   /* of a row; of the warps that share a tile                    */
     uint32_t part, side;    /* this warp's, and which of the work-group's tiles it is at   */
     uint32_t tile, stride;  /* its first tile, and from one to the next                    */
     uint32_t x_end, slots;  /* of the ring                                                 */
 };
 
-/* The row of A that is row r of a tile, and its matrix: of pairs the second half is the other matrix's. */
+/* Plane f of a tile's row r, `bytes` a row; of pairs the second half is the other matrix's. A row behind the last is the
+ * first one. */
 KD_FN gpu_va m8_row(uint32_t type, uint32_t f, const struct m8_mats *s, uint32_t tile, uint32_t r)
 {
     const kl_matvec *a = s->a;
-    bool second = a->gate_up && r >= M8_TILE / 2;
     uint32_t n_out = mo_pick(a->n_out, s->m), row = a->gate_up ? tile * (M8_TILE / 2) + r % (M8_TILE / 2) : tile * M8_TILE + r;
-    gpu_va p = second ? a->w[1] : mo_pick_va(a->w, s->m);
+    gpu_va p = mo_pick_va(a->w, s->m);
     KD_UNROLL
     for (uint32_t i = 0; i < f; i++)
         p += (uint64_t)n_out * mo_row_bytes(type, i, a->n_in);
-    return p + (uint64_t)kd_min_u32(row, n_out - 1) * mo_row_bytes(type, f, a->n_in);
+    p += a->gate_up && r >= M8_TILE / 2 ? a->w[1] - a->w[0] : 0;
+    return p + (uint64_t)(row < n_out ? row : 0) * mo_row_bytes(type, f, a->n_in);
 }
 
 /* Where piece p of row r lies among n a row: eight rows meet no bank twice. */
@@ -395,14 +432,14 @@ KD_FN void m8_leave(uint32_t parity, float (*acc)[4])
 /* The sum of row r of the tile for row p of x: parts 1, 2, 4 apart. */
 KD_FN float m8_total(const struct m8_mats *s, uint32_t parity, uint32_t p, uint32_t r)
 {
-    KD_SHARED const float *v = m8_part(parity, s->side * s->parts) + p * M8_PART_LD + r;
+    KD_SHARED const float *v = m8_part(parity, s->side << s->log2) + p * M8_PART_LD + r;
     const uint32_t next = M8_PART_BYTES / 4;
     float a = v[0];
-    if (s->parts > 1)
+    if (s->log2 > 0)
         a += v[next];
-    if (s->parts > 2)
+    if (s->log2 > 1)
         a += v[2 * next] + v[3 * next];
-    if (s->parts > 4)
+    if (s->log2 > 2)
         a += (v[4 * next] + v[5 * next]) + (v[6 * next] + v[7 * next]);
     return a;
 }
@@ -410,11 +447,11 @@ KD_FN float m8_total(const struct m8_mats *s, uint32_t parity, uint32_t p, uint3
 KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, uint32_t row0, uint32_t rows)
 {
     const kl_matvec *a = s->a;
-    uint32_t n = a->gate_up ? M8_TILE / 2 : M8_TILE, n_out = mo_pick(a->n_out, s->m);
+    uint32_t wide = a->gate_up ? 3 : 4, n_out = mo_pick(a->n_out, s->m); /* log2 of the tile's rows of y */
     gpu_va b = mo_pick_va(a->b, s->m), y = mo_pick_va(a->y, s->m);
     uint64_t ld = mo_pick(a->ld, s->m);
-    for (uint32_t i = s->part * KD_WARP + kd_lane(); i < n * rows; i += s->parts * KD_WARP) {
-        uint32_t r = i % n, p = i / n, row = tile * n + r;
+    for (uint32_t i = s->part * KD_WARP + kd_lane(); i < rows << wide; i += (uint32_t)KD_WARP << s->log2) {
+        uint32_t r = i & ((1u << wide) - 1), p = i >> wide, row = (tile << wide) + r;
         if (row >= n_out)
             continue;
         uint64_t at = row0 + p;
@@ -454,7 +491,7 @@ KD_FN struct m8_at m8_fill(uint32_t type, const struct m8_mats *s)
     struct m8_at p = { s->tile, 0 };
     for (uint32_t i = 0; i < s->slots; i++) {
         if (p.tile < s->end)
-            m8_copy(type, s, p.tile, p.step * s->parts + s->part, m8_slot(type, s, i));
+            m8_copy(type, s, p.tile, (p.step << s->log2) + s->part, m8_slot(type, s, i));
         else
             kd_copy_commit();
         m8_next(s, &p);
@@ -489,10 +526,10 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
         for (uint32_t i = 0; i < 4 * M8_LANES; i++)
             acc[i / 4][i % 4] = 0.0f;
         for (uint32_t step = 0; step < s->steps && tile < s->end; step++) {
-            uint32_t c = step * s->parts + s->part, k = c * m8_chunk(type);
+            uint32_t c = (step << s->log2) + s->part, k = c * m8_chunk(type);
             head = next;
             if (step + 1 < s->steps)
-                m8_load_head(type, s, tile, c + s->parts, &next);
+                m8_load_head(type, s, tile, c + (1u << s->log2), &next);
             else if (tile + s->stride < s->end)
                 m8_load_head(type, s, tile + s->stride, s->part, &next);
             m8_wait(s->slots);
@@ -502,7 +539,7 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
                 m8_chunk_runs(type, x, k, c, m8_slot(type, s, slot), &head, acc);
             kd_warp_sync();
             if (fed.tile < s->end)
-                m8_copy(type, s, fed.tile, fed.step * s->parts + s->part, m8_slot(type, s, slot));
+                m8_copy(type, s, fed.tile, (fed.step << s->log2) + s->part, m8_slot(type, s, slot));
             else
                 kd_copy_commit();
             m8_next(s, &fed);
@@ -516,16 +553,16 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
 }
 
 /* Matrix m. A work-group takes as many tiles at once as it has warps for; such units are dealt to the work-groups across
- * the matrices, *unit of them before this one. */
-KD_FN struct m8_mats m8_mats(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t m, uint32_t *unit)
+ * the matrices, *unit of them, modulo the work-groups, before this one. */
+KD_FN struct m8_mats m8_mats(const kl_matvec *a, const struct m8_x *x, uint32_t m, uint32_t *unit)
 {
-    struct mv_geom g = mv_geom(type, a->n_in);
-    uint32_t groups = kd_groups_x(), parts = g.lanes / M8_LANES, at_once = M8_WARPS / parts;
-    struct m8_mats s = { .a = a, .m = m, .steps = g.steps, .parts = parts, .part = kd_warp() % parts,
-                         .side = kd_warp() / parts, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
+    uint32_t groups = kd_groups_x(), log2 = a->shape[1], at_once = M8_WARPS >> log2;
+    struct m8_mats s = { .a = a, .m = m, .steps = a->shape[2], .log2 = log2, .part = kd_warp() & ((1u << log2) - 1),
+                         .side = kd_warp() >> log2, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
     s.end = kd_div_up(mo_pick(a->n_out, m), a->gate_up ? M8_TILE / 2 : M8_TILE);
-    s.tile = (kd_group_x() + groups - *unit % groups) % groups * at_once + s.side;
-    *unit += kd_div_up(s.end, at_once);
+    uint32_t before = *unit; /* below the number of work-groups */
+    s.tile = (kd_group_x() + (kd_group_x() < before ? groups : 0) - before) * at_once + s.side;
+    *unit = (before + kd_div_up(s.end, at_once)) % groups;
     return s;
 }
 
@@ -535,7 +572,7 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
     uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0, unit = 0;
     struct m8_at fed = { 0, 0 };
     QSET_FOR(a.type[0], {
-        struct m8_mats s = m8_mats(type, &a, &x, 0, &unit);
+        struct m8_mats s = m8_mats(&a, &x, 0, &unit);
         fed = m8_fill(type, &s);
     })
     kd_wait_inputs();
@@ -550,7 +587,7 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
     unit = 0;
     for (uint32_t m = 0; m < mats; m++) {
         QSET_FOR(mo_pick(a.type, m), {
-            struct m8_mats s = m8_mats(type, &a, &x, m, &unit);
+            struct m8_mats s = m8_mats(&a, &x, m, &unit);
             if (m)
                 fed = m8_fill(type, &s);
             m8_tiles(type, &s, &x, fed, row0, rows, &parity);

@@ -263,11 +263,14 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
     if (!kernel || (gate_up && a->type[0] != a->type[1]) || !matmul8_fits(d->t, a, &k))
         return false;
     for (uint32_t m = 0; m < a->n_mats; m++)
-        if (a->w[m] % 16)
+        if (a->w[m] % 16 || a->x % 16 || a->norm % 16 || a->ldx % 4)
             return false;
+    uint32_t parts = m8_parts(a->type[0], a->n_in);
     for (uint32_t m = 0; m < mats; m++)
-        units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), M8_WARPS / m8_parts(a->type[m], a->n_in));
+        units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), M8_WARPS / parts);
     k.gate_up = gate_up;
+    k.shape[1] = (uint32_t)__builtin_ctz(parts);
+    k.shape[2] = mv_geom(a->type[0], a->n_in).steps;
     dispatch_add(d, kernel, MIN(units, d->t->n_cores), div_up(dispatch_rows(d, a->rows), k.rows_pass), 1,
                  m8_shared_bytes(a->type, a->n_mats, a->n_in, k.rows_pass, k.shape[0]), &k);
     return true;
