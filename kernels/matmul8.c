@@ -137,24 +137,67 @@ KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, u
 struct m8_mats {
     const kl_matvec *a;
     uint32_t m, end;        /* the matrix, or the first of the pair, and its tiles         */
+    uint32_t n_out;
     uint32_t steps, log2;   /* of a row; of the warps that share a tile                    */
     uint32_t part, side;    /* this warp's, and which of the work-group's tiles it is at   */
     uint32_t tile, stride;  /* its first tile, and from one to the next                    */
     uint32_t x_end, slots;  /* of the ring                                                 */
+    gpu_va w;
+    uint64_t second;        /* bytes from it to the other matrix of pairs                  */
 };
 
-/* Plane f of a tile's row r, `bytes` a row; of pairs the second half is the other matrix's. A row behind the last is the
- * first one. */
-KD_FN gpu_va m8_row(uint32_t type, uint32_t f, const struct m8_mats *s, uint32_t tile, uint32_t r)
+/* log2 of the rows of y that a tile makes: of pairs the second half of its rows are the other matrix's. */
+KD_FN uint32_t m8_wide(const kl_matvec *a) { return a->gate_up ? 3 : 4; }
+
+/* From row 0 of a tile to row r, in a plane of so many bytes a row. */
+KD_FN uint64_t m8_row(const struct m8_mats *s, uint32_t r, uint32_t bytes)
 {
-    const kl_matvec *a = s->a;
-    uint32_t n_out = mo_pick(a->n_out, s->m), row = a->gate_up ? tile * (M8_TILE / 2) + r % (M8_TILE / 2) : tile * M8_TILE + r;
-    gpu_va p = mo_pick_va(a->w, s->m);
+    bool second = s->a->gate_up && r >= M8_TILE / 2;
+    return (uint64_t)(second ? r - M8_TILE / 2 : r) * bytes + (second ? s->second : 0);
+}
+
+/* Row 0 of this warp's first tile in plane f, and from one of its tiles to the next. */
+KD_FN gpu_va m8_plane(uint32_t type, uint32_t f, const struct m8_mats *s)
+{
+    gpu_va p = s->w;
     KD_UNROLL
     for (uint32_t i = 0; i < f; i++)
-        p += (uint64_t)n_out * mo_row_bytes(type, i, a->n_in);
-    p += a->gate_up && r >= M8_TILE / 2 ? a->w[1] - a->w[0] : 0;
-    return p + (uint64_t)(row < n_out ? row : 0) * mo_row_bytes(type, f, a->n_in);
+        p += (uint64_t)s->n_out * mo_row_bytes(type, i, s->a->n_in);
+    return p + (uint64_t)(s->tile << m8_wide(s->a)) * mo_row_bytes(type, f, s->a->n_in);
+}
+KD_FN uint64_t m8_to_next(uint32_t type, uint32_t f, const struct m8_mats *s)
+{
+    return (uint64_t)(s->stride << m8_wide(s->a)) * mo_row_bytes(type, f, s->a->n_in);
+}
+
+/* Is there a row r of the tile? */
+KD_FN bool m8_has_row(const struct m8_mats *s, uint32_t tile, uint32_t r)
+{
+    return (tile << m8_wide(s->a)) + (s->a->gate_up ? r % (M8_TILE / 2) : r) < s->n_out;
+}
+
+/* The planes of what scales are made of. */
+KD_FN uint32_t m8_scales(uint32_t type) { return m8_pieces(type, 1) ? 2 : 1; }
+
+/* Where a warp's copies have come to: this lane's first piece of each plane of codes, and its row of the first plane of
+ * scales, which is asked for in the level-2 cache. */
+struct m8_feed {
+    uint32_t tile, step;
+    gpu_va p[2], scales;
+};
+
+KD_FN struct m8_feed m8_feed(uint32_t type, const struct m8_mats *s)
+{
+    struct m8_feed d = { .tile = s->tile };
+    KD_UNROLL
+    for (uint32_t f = 0; f < 2; f++) {
+        uint32_t n = m8_pieces(type, f), bytes = mo_row_bytes(type, f, s->a->n_in);
+        if (n)
+            d.p[f] = m8_plane(type, f, s) + m8_row(s, kd_lane() / n, bytes) + (s->part * n + kd_lane() % n) * 16;
+    }
+    uint32_t f = m8_scales(type);
+    d.scales = m8_plane(type, f, s) + m8_row(s, kd_lane() % M8_TILE, mo_row_bytes(type, f, s->a->n_in));
+    return d;
 }
 
 /* Where piece p of row r lies among n a row: eight rows meet no bank twice. */
@@ -165,74 +208,107 @@ KD_FN KD_SHARED uint8_t *m8_slot(uint32_t type, const struct m8_mats *s, uint32_
     return KD_SHARED_AT(uint8_t, s->x_end + (kd_warp() * s->slots + i) * m8_slot_bytes(type));
 }
 
-/* The codes of chunk c of a tile on their way; behind the row's end zeros. */
-KD_FN void m8_copy(uint32_t type, const struct m8_mats *s, uint32_t tile, uint32_t c, KD_SHARED uint8_t *slot)
+/* The codes of the next chunk on their way; zeros behind the row's end and for rows behind the last. */
+KD_FN void m8_copy(uint32_t type, const struct m8_mats *s, struct m8_feed *d, KD_SHARED uint8_t *slot)
 {
-    KD_UNROLL
-    for (uint32_t f = 0; f < 2; f++) {
-        uint32_t n = m8_pieces(type, f), all = n ? mo_row_bytes(type, f, s->a->n_in) / 16 : 0;
+    uint32_t c = (d->step << s->log2) + s->part;
+    bool last = d->step + 1 == s->steps;
+    if (d->tile < s->end) {
         KD_UNROLL
-        for (uint32_t k = 0; k < n * M8_TILE / KD_WARP; k++) {
-            uint32_t i = kd_lane() + k * KD_WARP, r = i / n, p = i % n, at = c * n + p;
-            bool on = at < all;
-            gpu_va from = m8_row(type, f, s, tile, r) + (on ? at : 0) * 16;
-            kd_copy16(slot + m8_place(n, r, p), KD_PTR(const uint8_t, from), on);
+        for (uint32_t f = 0; f < 2; f++) {
+            uint32_t n = m8_pieces(type, f), bytes = mo_row_bytes(type, f, s->a->n_in), l = kd_lane();
+            if (!n)
+                continue;
+            bool in = (c * n + l % n) * 16 < bytes;
+            KD_UNROLL
+            for (uint32_t k = 0; k < n * M8_TILE / KD_WARP; k++) {
+                uint32_t r = l / n + k * (KD_WARP / n);
+                uint64_t off = n > 2 ? m8_row(s, k * (KD_WARP / n), bytes) : 0;
+                kd_copy16(slot + m8_place(n, r, l % n), KD_PTR(const uint8_t, d->p[f] + off),
+                          in && m8_has_row(s, d->tile, r));
+            }
+            slot += M8_TILE * n * 16;
+            d->p[f] += last ? m8_to_next(type, f, s) - (uint64_t)(s->steps - 1) * (n * 16 << s->log2) : n * 16 << s->log2;
         }
-        slot += M8_TILE * n * 16;
+        uint32_t f = m8_scales(type), bytes = mo_row_bytes(type, f, s->a->n_in);
+        uint32_t at = c * (planes_of((enum qtype)type).f[f].len * m8_chunk(type) / qtype_block((enum qtype)type));
+        if (m8_has_row(s, d->tile, kd_lane() % M8_TILE))
+            kd_prefetch(KD_PTR(const void, d->scales + kd_min_u32(at, bytes - 1)));
+        d->scales += last ? m8_to_next(type, f, s) : 0;
     }
     kd_copy_commit();
+    d->step = last ? 0 : d->step + 1;
+    d->tile += last ? s->stride : 0;
 }
 
 /* What a chunk's scales are made of, for this lane's rows g and g + 8. */
 struct m8_head {
     uint32_t w[2][8];
 };
-
-KD_FN void m8_load_head(uint32_t type, const struct m8_mats *s, uint32_t tile, uint32_t c, struct m8_head *h)
+/* Rows g of the tile, or of the first row where there is none, in the planes from m8_scales on. */
+struct m8_heads {
+    gpu_va p[2];
+};
+KD_FN struct m8_heads m8_heads(uint32_t type, const struct m8_mats *s)
 {
-    uint32_t blocks = s->a->n_in / qtype_block((enum qtype)type);
+    struct m8_heads h;
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        h.p[i] = m8_plane(type, m8_scales(type) + i, s);
+    return h;
+}
+
+KD_FN void m8_load_head(uint32_t type, const struct m8_mats *s, const struct m8_heads *at, uint32_t tile, uint32_t c,
+                        struct m8_head *h)
+{
+    uint32_t blocks = s->a->n_in / qtype_block((enum qtype)type), f = m8_scales(type);
     KD_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t r = kd_lane() / 4 + 8 * i, *w = h->w[i], b = kd_min_u32(c, blocks - 1);
+        gpu_va p[2];
+        r = m8_has_row(s, tile, r) ? r : 0;
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++)
+            p[k] = at->p[k] + m8_row(s, r, mo_row_bytes(type, f + k, s->a->n_in));
         switch (type) {
-        case QT_Q4_K: wd_get16(false, w, m8_row(type, 1, s, tile, r) + b * 16); break;
-        case QT_Q5_K: wd_get16(false, w, m8_row(type, 2, s, tile, r) + b * 16); break;
+        case QT_Q4_K:
+        case QT_Q5_K: wd_get16(false, w, p[0] + b * 16); break;
         case QT_Q6_K:
-            wd_get16(false, w, m8_row(type, 2, s, tile, r) + b * 16);
-            w[4] = wd_get2(false, m8_row(type, 3, s, tile, r) + b * 2);
+            wd_get16(false, w, p[0] + b * 16);
+            w[4] = wd_get2(false, p[1] + b * 2);
             break;
         case QT_Q2_K:
-            wd_get16(false, w, m8_row(type, 1, s, tile, r) + b * 16);
-            w[4] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 4);
+            wd_get16(false, w, p[0] + b * 16);
+            w[4] = wd_get4(false, p[1] + b * 4);
             break;
         case QT_Q3_K:
             KD_UNROLL
             for (uint32_t k = 0; k < 3; k++)
-                w[k] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 12 + k * 4);
-            w[3] = wd_get2(false, m8_row(type, 3, s, tile, r) + b * 2);
+                w[k] = wd_get4(false, p[0] + b * 12 + k * 4);
+            w[3] = wd_get2(false, p[1] + b * 2);
             break;
-        case QT_IQ4_XS: wd_get8(false, w, m8_row(type, 1, s, tile, r) + kd_min_u32(c / 2, blocks - 1) * 8); break;
+        case QT_IQ4_XS: wd_get8(false, w, p[0] + kd_min_u32(c / 2, blocks - 1) * 8); break;
         case QT_Q8_0:
             KD_UNROLL
             for (uint32_t k = 0; k < 2; k++)
-                w[k] = wd_get2(false, m8_row(type, 1, s, tile, r) + kd_min_u32(2 * c + k, blocks - 1) * 2);
+                w[k] = wd_get2(false, p[0] + kd_min_u32(2 * c + k, blocks - 1) * 2);
             break;
         default:
             KD_UNROLL
             for (uint32_t k = 0; k < 4; k++) {
                 b = kd_min_u32(4 * c + k, blocks - 1);
                 if (type == QT_Q4_1)
-                    w[k] = wd_get4(false, m8_row(type, 1, s, tile, r) + b * 4);
+                    w[k] = wd_get4(false, p[0] + b * 4);
                 else if (type == QT_MXFP4)
-                    w[k] = *KD_PTR(const uint8_t, m8_row(type, 1, s, tile, r) + b);
+                    w[k] = *KD_PTR(const uint8_t, p[0] + b);
                 else if (type == QT_Q5_0 || type == QT_Q5_1)
-                    w[4 + k] = wd_get4(false, m8_row(type, 1, s, tile, r) + b * 4);
+                    w[4 + k] = wd_get4(false, p[0] + b * 4);
                 else
-                    w[k] = wd_get2(false, m8_row(type, 1, s, tile, r) + b * 2);
+                    w[k] = wd_get2(false, p[0] + b * 2);
                 if (type == QT_Q5_0)
-                    w[k] = wd_get2(false, m8_row(type, 2, s, tile, r) + b * 2);
+                    w[k] = wd_get2(false, p[1] + b * 2);
                 if (type == QT_Q5_1)
-                    w[k] = wd_get4(false, m8_row(type, 2, s, tile, r) + b * 4);
+                    w[k] = wd_get4(false, p[1] + b * 4);
             }
         }
     }
@@ -447,7 +523,7 @@ KD_FN float m8_total(const struct m8_mats *s, uint32_t parity, uint32_t p, uint3
 KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, uint32_t row0, uint32_t rows)
 {
     const kl_matvec *a = s->a;
-    uint32_t wide = a->gate_up ? 3 : 4, n_out = mo_pick(a->n_out, s->m); /* log2 of the tile's rows of y */
+    uint32_t wide = m8_wide(a), n_out = s->n_out;
     gpu_va b = mo_pick_va(a->b, s->m), y = mo_pick_va(a->y, s->m);
     uint64_t ld = mo_pick(a->ld, s->m);
     for (uint32_t i = s->part * KD_WARP + kd_lane(); i < rows << wide; i += (uint32_t)KD_WARP << s->log2) {
@@ -475,28 +551,13 @@ KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, ui
 
 /* ---- the tiles of a matrix ---- */
 
-/* Where a warp's chunks go on: tile and step. */
-struct m8_at {
-    uint32_t tile, step;
-};
-KD_FN void m8_next(const struct m8_mats *s, struct m8_at *p)
-{
-    if (++p->step == s->steps)
-        p->step = 0, p->tile += s->stride;
-}
-
 /* The first chunks of this warp's tiles on their way. */
-KD_FN struct m8_at m8_fill(uint32_t type, const struct m8_mats *s)
+KD_FN struct m8_feed m8_fill(uint32_t type, const struct m8_mats *s)
 {
-    struct m8_at p = { s->tile, 0 };
-    for (uint32_t i = 0; i < s->slots; i++) {
-        if (p.tile < s->end)
-            m8_copy(type, s, p.tile, (p.step << s->log2) + s->part, m8_slot(type, s, i));
-        else
-            kd_copy_commit();
-        m8_next(s, &p);
-    }
-    return p;
+    struct m8_feed d = m8_feed(type, s);
+    for (uint32_t i = 0; i < s->slots; i++)
+        m8_copy(type, s, &d, m8_slot(type, s, i));
+    return d;
 }
 
 KD_FN void m8_wait(uint32_t slots)
@@ -513,13 +574,14 @@ KD_FN void m8_wait(uint32_t slots)
 }
 
 /* All warps of the work-group make the same number of turns. fed: what m8_fill returned. */
-KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_at fed, uint32_t row0,
+KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_feed *fed, uint32_t row0,
                     uint32_t rows, uint32_t *parity)
 {
     uint32_t tile = s->tile, slot = 0;
     struct m8_head head, next;
+    struct m8_heads at = m8_heads(type, s);
     if (tile < s->end)
-        m8_load_head(type, s, tile, s->part, &next);
+        m8_load_head(type, s, &at, tile, s->part, &next);
     for (; tile - s->side < s->end; tile += s->stride, *parity ^= 1) {
         float acc[M8_LANES][4];
         KD_UNROLL
@@ -528,21 +590,19 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
         for (uint32_t step = 0; step < s->steps && tile < s->end; step++) {
             uint32_t c = (step << s->log2) + s->part, k = c * m8_chunk(type);
             head = next;
-            if (step + 1 < s->steps)
-                m8_load_head(type, s, tile, c + (1u << s->log2), &next);
-            else if (tile + s->stride < s->end)
-                m8_load_head(type, s, tile + s->stride, s->part, &next);
+            bool more = step + 1 < s->steps;
+            KD_UNROLL
+            for (uint32_t i = 0; i < 2; i++)
+                at.p[i] += more ? 0 : m8_to_next(type, m8_scales(type) + i, s);
+            if (more || tile + s->stride < s->end)
+                m8_load_head(type, s, &at, more ? tile : tile + s->stride, more ? c + (1u << s->log2) : s->part, &next);
             m8_wait(s->slots);
             if (m8_is_k(type))
                 m8_chunk_k(type, x, k, m8_slot(type, s, slot), &head, acc);
             else
                 m8_chunk_runs(type, x, k, c, m8_slot(type, s, slot), &head, acc);
             kd_warp_sync();
-            if (fed.tile < s->end)
-                m8_copy(type, s, fed.tile, (fed.step << s->log2) + s->part, m8_slot(type, s, slot));
-            else
-                kd_copy_commit();
-            m8_next(s, &fed);
+            m8_copy(type, s, fed, m8_slot(type, s, slot));
             slot = slot + 1 == s->slots ? 0 : slot + 1;
         }
         m8_leave(*parity, acc);
@@ -559,7 +619,10 @@ KD_FN struct m8_mats m8_mats(const kl_matvec *a, const struct m8_x *x, uint32_t 
     uint32_t groups = kd_groups_x(), log2 = a->shape[1], at_once = M8_WARPS >> log2;
     struct m8_mats s = { .a = a, .m = m, .steps = a->shape[2], .log2 = log2, .part = kd_warp() & ((1u << log2) - 1),
                          .side = kd_warp() >> log2, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
-    s.end = kd_div_up(mo_pick(a->n_out, m), a->gate_up ? M8_TILE / 2 : M8_TILE);
+    s.w = mo_pick_va(a->w, m);
+    s.second = a->gate_up ? a->w[1] - a->w[0] : 0;
+    s.n_out = mo_pick(a->n_out, m);
+    s.end = kd_div_up(s.n_out, 1u << m8_wide(a));
     uint32_t before = *unit; /* below the number of work-groups */
     s.tile = (kd_group_x() + (kd_group_x() < before ? groups : 0) - before) * at_once + s.side;
     *unit = (before + kd_div_up(s.end, at_once)) % groups;
@@ -570,7 +633,7 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
 {
     struct m8_x x = m8_x(a.type[0], a.n_in, a.rows_pass);
     uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0, unit = 0;
-    struct m8_at fed = { 0, 0 };
+    struct m8_feed fed = { 0 };
     QSET_FOR(a.type[0], {
         struct m8_mats s = m8_mats(&a, &x, 0, &unit);
         fed = m8_fill(type, &s);
@@ -590,7 +653,7 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
             struct m8_mats s = m8_mats(&a, &x, m, &unit);
             if (m)
                 fed = m8_fill(type, &s);
-            m8_tiles(type, &s, &x, fed, row0, rows, &parity);
+            m8_tiles(type, &s, &x, &fed, row0, rows, &parity);
         })
     }
 }

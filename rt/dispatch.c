@@ -248,7 +248,7 @@ static uint32_t matmul8_for(uint64_t types)
 static bool matmul8_fits(const struct dispatch_target *t, const ka_matmul *a, kl_matvec *k)
 {
     for (k->rows_pass = M8_ROWS; k->rows_pass >= M8_ROWS / 2; k->rows_pass /= 2)
-        for (k->shape[0] = M8_SLOTS; k->shape[0] >= 2; k->shape[0]--)
+        for (k->shape[0] = M8_SLOTS; k->shape[0] >= 1; k->shape[0]--)
             if (m8_shared_bytes(a->type, a->n_mats, a->n_in, k->rows_pass, k->shape[0]) <= t->shared_max)
                 return true;
     return false;
