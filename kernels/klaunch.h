@@ -23,7 +23,8 @@ enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
  * rows_pass: rows of x that a work-group takes at once, 1 to MV_PASS_ROWS; grid y covers the rows. gate_up: the command is GATE_UP.
  * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
  * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h); ask: all of the weights are asked for
- * before the launch waits. */
+ * before the launch waits. kernels/matmul8.c: rows_pass 8 or 4; shape[0]: chunks of a warp's ring, [1]: log2 of the warps that share
+ * a tile, [2]: steps of a row, [3]: tiles of a work-group at once; tile_end[0]: rows that x has room for. */
 #define KL_MATVEC(F)                                                                                                   \
     KA_MATMUL(F) F(uint32_t, rows_pass, 1, N) F(uint32_t, gate_up, 1, N) F(uint32_t, tile_end, 4, N) F(uint32_t, shape, 4, N)       \
     F(uint32_t, n_pad, 1, N) F(uint32_t, ask, 1, N)

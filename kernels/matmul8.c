@@ -57,13 +57,16 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
 /* Half of the work-group takes every other row, as a work-group of kernels/xquant.h would: the sums of squares are its. */
 enum { M8_SIDE_ROWS = M8_ROWS * MV_THREADS / M8_THREADS };
 
-/* Chunk c of the side's rows, zeros behind the end. Rows that are not there are the last one again. */
-KD_FN void m8_load_x(const kl_matvec *a, uint32_t side, uint32_t row0, uint32_t rows, uint32_t c, kd_f32x4 (*v)[2])
+/* Chunk c of the side's rows, zeros behind the end. Rows that the step does not have are read as well: their number would
+ * have to be waited for. There is room for a->tile_end[0] of them. */
+KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t row0, uint32_t c, kd_f32x4 (*v)[2])
 {
     bool in = c * 8 < a->n_in;
     KD_UNROLL
     for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
-        uint64_t row = row0 + kd_min_u32(side + 2 * i, rows - 1);
+        if (2 * i >= cols)
+            break;
+        uint64_t row = kd_min_u32(row0 + side + 2 * i, a->tile_end[0] - 1);
         KD_GLOBAL const kd_f32x4 *p = KD_PTR(const kd_f32x4, a->x + (row * a->ldx + (in ? c * 8 : 0)) * 4);
         KD_UNROLL
         for (uint32_t k = 0; k < 2; k++)
@@ -74,15 +77,16 @@ KD_FN void m8_load_x(const kl_matvec *a, uint32_t side, uint32_t row0, uint32_t 
         v[i / 8][i / 4 % 2][i % 4] = in ? v[i / 8][i / 4 % 2][i % 4] : 0.0f;
 }
 
-/* All rows of the pass. What a turn takes is asked for in the turn before. */
-KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0, uint32_t rows)
+/* All rows of the pass. What a turn takes is asked for in the turn before. Returns how many rows the step has. */
+KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0)
 {
     struct xq_in in = { .n_in = a->n_in, .eps = a->eps };
     uint32_t tid = kd_tid() % MV_THREADS, side = kd_tid() / MV_THREADS, chunks = x->n_pad / 8;
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
     kd_f32x4 v[M8_SIDE_ROWS][2], next[M8_SIDE_ROWS][2];
     float scale[M8_SIDE_ROWS];
-    m8_load_x(a, side, row0, rows, tid, v);
+    m8_load_x(a, x->cols, side, row0, tid, v);
+    uint32_t n = kd_step_rows(a->step, a->rows);
     if (a->norm) {
         float ss[M8_SIDE_ROWS];
         KD_UNROLL
@@ -90,7 +94,7 @@ KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, u
             ss[i] = 0.0f;
         for (uint32_t c = tid; c * 8 < a->n_in; c += MV_THREADS) {
             if (c != tid)
-                m8_load_x(a, side, row0, rows, c, next);
+                m8_load_x(a, x->cols, side, row0, c, next);
             KD_UNROLL
             for (uint32_t i = 0; i < M8_SIDE_ROWS; i++)
                 KD_UNROLL
@@ -114,7 +118,7 @@ KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, u
         float norm[8];
         if (a->norm)
             xq_load8(norm, a->norm, c * 8, a->n_in);
-        m8_load_x(a, side, row0, rows, c + MV_THREADS, next);
+        m8_load_x(a, x->cols, side, row0, c + MV_THREADS, next);
         KD_UNROLL
         for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
             float e[8];
@@ -130,6 +134,7 @@ KD_FN void m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, u
         }
     }
     kd_barrier();
+    return n;
 }
 
 /* ---- weights ---- */
@@ -140,7 +145,8 @@ struct m8_mats {
     uint32_t n_out;
     uint32_t steps, log2;   /* of a row; of the warps that share a tile                    */
     uint32_t part, side;    /* this warp's, and which of the work-group's tiles it is at   */
-    uint32_t tile, stride;  /* its first tile, and from one to the next                    */
+    uint32_t first;         /* tile of the work-group                                      */
+    uint32_t tile, stride;  /* this warp's first one, and from one to the next              */
     uint32_t x_end, slots;  /* of the ring                                                 */
     gpu_va w;
     uint64_t second;        /* bytes from it to the other matrix of pairs                  */
@@ -577,12 +583,12 @@ KD_FN void m8_wait(uint32_t slots)
 KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_feed *fed, uint32_t row0,
                     uint32_t rows, uint32_t *parity)
 {
-    uint32_t tile = s->tile, slot = 0;
+    uint32_t tile = s->tile, slot = 0, first = s->first;
     struct m8_head head, next;
     struct m8_heads at = m8_heads(type, s);
     if (tile < s->end)
         m8_load_head(type, s, &at, tile, s->part, &next);
-    for (; tile - s->side < s->end; tile += s->stride, *parity ^= 1) {
+    for (uint32_t turn = first; turn < s->end; turn += s->stride, tile += s->stride, *parity ^= 1) {
         float acc[M8_LANES][4];
         KD_UNROLL
         for (uint32_t i = 0; i < 4 * M8_LANES; i++)
@@ -616,16 +622,19 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
  * the matrices, *unit of them, modulo the work-groups, before this one. */
 KD_FN struct m8_mats m8_mats(const kl_matvec *a, const struct m8_x *x, uint32_t m, uint32_t *unit)
 {
-    uint32_t groups = kd_groups_x(), log2 = a->shape[1], at_once = M8_WARPS >> log2;
+    uint32_t groups = kd_groups_x(), log2 = a->shape[1], at_once = a->shape[3], side = kd_warp() >> log2;
     struct m8_mats s = { .a = a, .m = m, .steps = a->shape[2], .log2 = log2, .part = kd_warp() & ((1u << log2) - 1),
-                         .side = kd_warp() >> log2, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
+                         .side = side, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
     s.w = mo_pick_va(a->w, m);
     s.second = a->gate_up ? a->w[1] - a->w[0] : 0;
     s.n_out = mo_pick(a->n_out, m);
     s.end = kd_div_up(s.n_out, 1u << m8_wide(a));
     uint32_t before = *unit; /* below the number of work-groups */
-    s.tile = (kd_group_x() + (kd_group_x() < before ? groups : 0) - before) * at_once + s.side;
+    s.first = (kd_group_x() + (kd_group_x() < before ? groups : 0) - before) * at_once;
+    s.tile = s.first + side;
     *unit = (before + kd_div_up(s.end, at_once)) % groups;
+    if (side >= at_once) /* warps that only help with x: as many turns as the others */
+        s.tile = s.end + side;
     return s;
 }
 
@@ -640,13 +649,13 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
     })
     kd_wait_inputs();
     kd_let_next_start();
-    uint32_t n = kd_step_rows(a.step, a.rows), row0 = kd_group_y() * a.rows_pass;
+    uint32_t n = 0, row0 = kd_group_y() * a.rows_pass;
+    QSET_FOR(a.type[0], n = m8_prepare(type, &a, &x, row0))
     if (row0 >= n) {
         kd_copy_wait_0();
         return;
     }
     uint32_t rows = kd_min_u32(n - row0, a.rows_pass);
-    QSET_FOR(a.type[0], m8_prepare(type, &a, &x, row0, rows))
     unit = 0;
     for (uint32_t m = 0; m < mats; m++) {
         QSET_FOR(mo_pick(a.type, m), {

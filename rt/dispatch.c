@@ -245,33 +245,40 @@ static uint32_t matmul8_for(uint64_t types)
 }
 
 /* Rows of x in a pass and chunks of a warp's ring: what fits into shared memory, rather all rows than a long ring. */
-static bool matmul8_fits(const struct dispatch_target *t, const ka_matmul *a, kl_matvec *k)
+static bool matmul8_fits(const struct dispatch_target *t, const ka_matmul *a, uint32_t rows, kl_matvec *k)
 {
-    for (k->rows_pass = M8_ROWS; k->rows_pass >= M8_ROWS / 2; k->rows_pass /= 2)
+    for (k->rows_pass = rows > M8_ROWS / 2 ? M8_ROWS : M8_ROWS / 2; k->rows_pass >= M8_ROWS / 2; k->rows_pass /= 2)
         for (k->shape[0] = M8_SLOTS; k->shape[0] >= 1; k->shape[0]--)
             if (m8_shared_bytes(a->type, a->n_mats, a->n_in, k->rows_pass, k->shape[0]) <= t->shared_max)
                 return true;
     return false;
 }
 
-/* A few rows where there are matrix instructions on signed bytes. */
+/* A few rows where there are matrix instructions on signed bytes: those always make eight columns, so two rows are faster
+ * without. */
 static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uint64_t types)
 {
+    enum { LEAST = 3 };
     kl_matvec k = { 0 };
-    uint32_t kernel = d->t->mma8 ? matmul8_for(types) : 0, mats = gate_up ? 1 : a->n_mats, units = 0;
+    uint32_t rows = dispatch_rows(d, a->rows), kernel = d->t->mma8 && rows >= LEAST ? matmul8_for(types) : 0;
+    uint32_t mats = gate_up ? 1 : a->n_mats, units = 0, tiles = 0;
     memcpy(&k, a, sizeof *a);
-    if (!kernel || (gate_up && a->type[0] != a->type[1]) || !matmul8_fits(d->t, a, &k))
+    if (!kernel || (gate_up && a->type[0] != a->type[1]) || !matmul8_fits(d->t, a, rows, &k))
         return false;
     for (uint32_t m = 0; m < a->n_mats; m++)
         if (a->w[m] % 16 || a->x % 16 || a->norm % 16 || a->ldx % 4)
             return false;
     uint32_t parts = m8_parts(a->type[0], a->n_in);
     for (uint32_t m = 0; m < mats; m++)
-        units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), M8_WARPS / parts);
+        tiles += div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE);
+    k.shape[3] = MIN(div_up(tiles, d->t->n_cores), M8_WARPS / parts); /* tiles of a work-group at once */
+    for (uint32_t m = 0; m < mats; m++)
+        units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), k.shape[3]);
     k.gate_up = gate_up;
+    k.tile_end[0] = rows;
     k.shape[1] = (uint32_t)__builtin_ctz(parts);
     k.shape[2] = mv_geom(a->type[0], a->n_in).steps;
-    dispatch_add(d, kernel, MIN(units, d->t->n_cores), div_up(dispatch_rows(d, a->rows), k.rows_pass), 1,
+    dispatch_add(d, kernel, MIN(units, d->t->n_cores), div_up(rows, k.rows_pass), 1,
                  m8_shared_bytes(a->type, a->n_mats, a->n_in, k.rows_pass, k.shape[0]), &k);
     return true;
 }
@@ -296,14 +303,21 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     dispatch_add(d, t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
 }
 
+/* Work-groups of routers and experts prepare x for themselves: of `all` that keep the device busy each of n rows, or pairs
+ * of row and expert, gets its share. Where there are no plans for 2 and 4 rows, half of the rows are counted on. */
+static uint32_t share_of(const struct dispatcher *d, uint32_t all, uint32_t n, uint32_t least)
+{
+    return MAX(all / MAX(d->t->mma8 ? n : div_up(n, 2), least), 1u);
+}
+
 static void decode_router(struct dispatcher *d, const ka_router *a)
 {
     kl_router k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert);
     uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
-    if (rows > KL_DECODE_ROWS) /* of a row; each norms it again */
-        groups = MIN(groups, div_up(4 * d->t->n_cores, rows));
+    if (rows > 1)
+        groups = MIN(groups, share_of(d, 2 * d->t->n_cores, rows, 1));
     k.counters = dispatch_counters(d, rows);
     dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router, groups, rows, 1, shared, &k);
 }
@@ -313,7 +327,7 @@ static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
     kl_moe_up k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
-    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = 2 * d->t->n_cores / MIN(pairs, a->k);
+    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = share_of(d, 2 * d->t->n_cores, pairs, MIN(pairs, a->k));
     struct mv_geom g = mv_geom(a->type_gate, a->n_in);
     bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride) % 16 == 0 &&
                    !(mv_is_float(a->type_gate) && qtype_row_bytes(a->type_gate, a->n_in) % 16);
@@ -331,8 +345,8 @@ static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
     kl_moe_down k;
     memcpy(&k, a, sizeof *a);
     uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k);
-    dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, resident(d, moe_down_units(a->n_out), shared),
-                 dispatch_rows(d, ROWS_STEP), 1, shared, &k);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), groups = resident(d, moe_down_units(a->n_out), shared);
+    dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, share_of(d, groups, rows, 1), rows, 1, shared, &k);
 }
 
 /* ---- attention, decode class ---- */

@@ -50,9 +50,14 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
 {
     const struct stream *s = p->base.s;
     const struct dispatch_target *t = &replay_of(p->base.tier)->target;
-    uint32_t cap = s->h.row_cap, rows[REPLAY_PASSES] = { cap, 1 }, n = cap > 1 && cap <= KL_DECODE_ROWS ? 2 : 1;
-    if (t->mma8 && cap > KL_ROWS_FEW && cap <= KL_ROWS_MAX)
-        rows[1] = KL_ROWS_FEW, n = 2;
+    uint32_t cap = s->h.row_cap, rows[REPLAY_PASSES] = { cap }, n = 1;
+    if (cap <= KL_DECODE_ROWS) {
+        for (uint32_t few = t->mma8 ? KL_DECODE_ROWS / 2 : 1; few; few /= 2)
+            if (few < cap)
+                rows[n++] = few;
+    } else if (t->mma8 && cap > KL_ROWS_FEW && cap <= KL_ROWS_MAX) {
+        rows[n++] = KL_ROWS_FEW;
+    }
     for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
         struct replay_pass *x = &p->pass[i];
         uint32_t counters = i ? (uint32_t)p->pass[0].d->counters_bytes : 0;

@@ -20,7 +20,7 @@
 #include "rt/pieces.h"
 #include "rt/tier.h"
 
-enum { REPLAY_PASSES = 2, REPLAY_CHECK_N = 64 };
+enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64 };
 
 struct replay;
 struct replay_plan;
