@@ -9,6 +9,7 @@
  *
  * A warp's codes come through a ring of its own in shared memory, some chunks ahead and across tiles; their scales are
  * asked for a chunk ahead. */
+#include "kernels/hw/cluster.h"
 #include "kernels/hw/mma.h"
 #include "kernels/hw/mma8.h"
 #include "kernels/klaunch.h"
@@ -38,7 +39,7 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
 {
     uint32_t w[2], words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
     float d = xq_codes(v, w);
-    *KD_SHARED_AT(kd_u32x2, words + r * x->ld + c * 8) = (kd_u32x2){ w[0], w[1] };
+    kd_cluster_store8(KD_SHARED_AT(kd_u32x2, words + r * x->ld + c * 8), (kd_u32x2){ w[0], w[1] });
     int32_t sum = kd_dot4(w[0], 0x01010101u, kd_dot4(w[1], 0x01010101u, 0));
     sum += (int32_t)kd_shfl_xor_u32((uint32_t)sum, 1);
     int32_t other = (int32_t)kd_shfl_xor_u32((uint32_t)sum, 2);
@@ -47,15 +48,17 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
     uint32_t run = m8_run(type) == 16 ? c >> 1 : c >> 2;
     KD_SHARED kd_u32x2 *meta = KD_SHARED_AT(kd_u32x2, x->meta) + run * x->cols + r;
     if (m8_run(type) == 16) {
-        meta[0] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum) };
-        meta[x->cols] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, other) };
+        kd_cluster_store8(meta, (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum) });
+        kd_cluster_store8(meta + x->cols, (kd_u32x2){ f32_bits(d), m8_beside(type, d, other) });
     } else {
-        meta[0] = (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum + other) };
+        kd_cluster_store8(meta, (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum + other) });
     }
 }
 
-/* Half of the work-group takes every other row, as a work-group of kernels/xquant.h would: the sums of squares are its. */
-enum { M8_SIDE_ROWS = M8_ROWS * MV_THREADS / M8_THREADS };
+/* As many work-items as a work-group of kernels/xquant.h has, a half of this one, take every so-manieth row, as that would:
+ * the sums of squares are its. The work-groups of a cluster do it for each other. */
+enum { M8_SIDES = KD_CLUSTER * (M8_THREADS / MV_THREADS), M8_SIDE_ROWS = M8_ROWS / M8_SIDES };
+KD_FN uint32_t m8_side(void) { return kd_cluster_rank() + KD_CLUSTER * (kd_tid() / MV_THREADS); }
 
 /* Chunk c of the side's rows, zeros behind the end. Rows that the step does not have are read as well: their number would
  * have to be waited for. There is room for a->tile_end[0] of them. */
@@ -64,9 +67,9 @@ KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t 
     bool in = c * 8 < a->n_in;
     KD_UNROLL
     for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
-        if (2 * i >= cols)
+        if (M8_SIDES * i >= cols)
             break;
-        uint64_t row = kd_min_u32(row0 + side + 2 * i, a->tile_end[0] - 1);
+        uint64_t row = kd_min_u32(row0 + side + M8_SIDES * i, a->tile_end[0] - 1);
         KD_GLOBAL const kd_f32x4 *p = KD_PTR(const kd_f32x4, a->x + (row * a->ldx + (in ? c * 8 : 0)) * 4);
         KD_UNROLL
         for (uint32_t k = 0; k < 2; k++)
@@ -81,7 +84,7 @@ KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t 
 KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0)
 {
     struct xq_in in = { .n_in = a->n_in, .eps = a->eps };
-    uint32_t tid = kd_tid() % MV_THREADS, side = kd_tid() / MV_THREADS, chunks = x->n_pad / 8;
+    uint32_t tid = kd_tid() % MV_THREADS, side = m8_side(), chunks = x->n_pad / 8;
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
     kd_f32x4 v[M8_SIDE_ROWS][2], next[M8_SIDE_ROWS][2];
     float scale[M8_SIDE_ROWS];
@@ -107,13 +110,14 @@ KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *
         for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
             ss[i] = kd_warp_sum(ss[i]);
             if (kd_lane() == 0)
-                red[(side + 2 * i) * MV_WARPS + tid / KD_WARP] = ss[i];
+                red[(side + M8_SIDES * i) * MV_WARPS + tid / KD_WARP] = ss[i];
         }
         kd_barrier();
         KD_UNROLL
         for (uint32_t i = 0; i < M8_SIDE_ROWS; i++)
-            scale[i] = xq_rms(&in, side + 2 * i, red);
+            scale[i] = xq_rms(&in, side + M8_SIDES * i, red);
     }
+    kd_cluster_wait(); /* the others are there */
     for (uint32_t c = tid; c < chunks; c += MV_THREADS) {
         float norm[8];
         if (a->norm)
@@ -128,12 +132,13 @@ KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *
                 if (a->norm)
                     e[k] = e[k] * scale[i] * norm[k];
             }
-            if (side + 2 * i < x->cols)
-                m8_quant(type, x, side + 2 * i, c, e);
+            if (side + M8_SIDES * i < x->cols)
+                m8_quant(type, x, side + M8_SIDES * i, c, e);
             v[i][0] = next[i][0], v[i][1] = next[i][1];
         }
     }
-    kd_barrier();
+    kd_cluster_arrive();
+    kd_cluster_wait();
     return n;
 }
 
@@ -643,6 +648,7 @@ QSET_KERNEL(k_matmul8_, , kl_matvec)
     struct m8_x x = m8_x(a.type[0], a.n_in, a.rows_pass);
     uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0, unit = 0;
     struct m8_feed fed = { 0 };
+    kd_cluster_arrive();
     QSET_FOR(a.type[0], {
         struct m8_mats s = m8_mats(&a, &x, 0, &unit);
         fed = m8_fill(type, &s);

@@ -278,7 +278,8 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
     k.tile_end[0] = rows;
     k.shape[1] = (uint32_t)__builtin_ctz(parts);
     k.shape[2] = mv_geom(a->type[0], a->n_in).steps;
-    dispatch_add(d, kernel, MIN(units, d->t->n_cores), div_up(rows, k.rows_pass), 1,
+    uint32_t groups = MIN(units, d->t->n_cores);
+    dispatch_add(d, kernel, d->t->wgmma ? div_up(groups, 2) * 2 : groups, div_up(rows, k.rows_pass), 1,
                  m8_shared_bytes(a->type, a->n_mats, a->n_in, k.rows_pass, k.shape[0]), &k);
     return true;
 }
