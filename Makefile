@@ -84,7 +84,7 @@ $(B)/obj/pull/catalogue.o: CFLAGS += -DZINC_CATALOGUE='"share/catalogue.json"'
 ifeq ($(CURL_LIBS),)
 $(call note,no libcurl by pkg-config: zinc pull fetches nothing (apt-get install libcurl4-openssl-dev))
 endif
-$(B)/obj/pull/%.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
+$(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
 
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
@@ -95,7 +95,7 @@ $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server
+LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)

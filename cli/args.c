@@ -157,6 +157,32 @@ static int set_value(const struct opt *o, const char *shown, const char *value, 
     return ARGS_RUN;
 }
 
+int args_set_option(const struct opt *o, const char *shown, const char *value)
+{
+    return set_value(o, shown, value, false);
+}
+
+static struct {
+    struct arg_given *all;
+    uint32_t n;
+} given;
+
+static int remember(const struct opt *o, const char *value, bool negated)
+{
+    struct arg_given *all = realloc(given.all, (given.n + 1) * sizeof *all);
+    if (!all)
+        return usage_error("out of memory");
+    given.all = all;
+    all[given.n++] = (struct arg_given){ o, value, negated };
+    return ARGS_RUN;
+}
+
+const struct arg_given *args_given(uint32_t *n)
+{
+    *n = given.n;
+    return given.all;
+}
+
 static int unknown_option(const struct command *c, const char *arg)
 {
     char word[64];
@@ -202,7 +228,8 @@ static int parse_option(const struct command *c, int argc, char **argv, int *i)
             return usage_error("%s needs a value: %s %s", shown, shown, o->value);
         value = argv[++*i];
     }
-    return set_value(o, shown, value, negated);
+    int rc = set_value(o, shown, value, negated);
+    return rc == ARGS_RUN ? remember(o, value, negated) : rc;
 }
 
 static int unexpected(const struct command *c, const char *arg)

@@ -69,6 +69,16 @@ void args_print_wrapped(FILE *f, const char *text, size_t column, size_t indent)
 const char *args_default(const struct opt *o, char buf[32]);
 /* Sets the option of a table (ending with name NULL) as --NAME VALUE does. ARGS_RUN, or 2 after a message. */
 int args_set(const struct opt *table, const char *name, const char *value);
+/* The same for an option itself: `shown` stands for it in messages. */
+int args_set_option(const struct opt *o, const char *shown, const char *value);
+
+/* What args_parse has set, in its order. */
+struct arg_given {
+    const struct opt *o;
+    const char *value; /* NULL: it takes none */
+    bool negated;
+};
+const struct arg_given *args_given(uint32_t *n);
 
 /* "zinc: ..." on stderr, for usage errors; returns 2. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);

@@ -5,16 +5,17 @@
 
 #include "base/ckd.h"
 #include "cli/cli.h"
+#include "cli/serve.h"
 #include "server/server.h"
 
 enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024, DEFAULT_DISK_MIB = 16384 };
 
 static struct {
-    const char *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling, *cache_dir;
+    const char *models, *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling, *cache_dir;
     int32_t port, think_budget, cache_mib, cache_disk_mib;
-    uint32_t slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
+    uint32_t max_loaded, unload_after_s, slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
-    bool no_page, no_metrics, reuse_generated, share_cache, strict_model;
+    bool behind_router, no_page, no_metrics, reuse_generated, share_cache, strict_model;
     struct str_list keys, hosts, aliases;
 } args = { .port = 8080, .think = -1, .think_budget = -1, .cache_mib = -1, .cache_disk_mib = -1,
            .drain_s = DEFAULT_DRAIN_S };
@@ -36,6 +37,18 @@ static const struct opt server_opts[] = {
     OPT("no-page", 0, OPT_FLAG, &args.no_page, NULL, "no chat page at /"),
     OPT("no-metrics", 0, OPT_FLAG, &args.no_metrics, NULL, "no /metrics"),
     OPT("ready-file", 0, OPT_STR, &args.ready_file, "FILE", "write the URL to this file when the server is ready"),
+    OPT("behind-router", 0, OPT_FLAG, &args.behind_router, NULL,
+      "clients are who the header X-Zinc-From says: what --models starts its models with, and only for a socket that nobody else reaches"),
+    { 0 },
+};
+
+static const struct opt several_opts[] = {
+    OPT("models", 0, OPT_STR, &args.models, "DIR|FILE.toml|pulled",
+      "serve several models, each loaded when a request's \"model\" asks for it: the .gguf files of a folder, a list with options for "
+      "each (doc/server.md), or what zinc pull has brought here"),
+    OPT_RANGE(1, SERVE_MOST_MODELS, "max-loaded", 0, OPT_U32, &args.max_loaded, "N",
+      "models that are loaded at the same time; the one that has been idle longest makes room (default: 1, and those that are pinned)"),
+    OPT("unload-after", 0, OPT_U32, &args.unload_after_s, "S", "unload a model that nobody asked for in so many seconds; 0: never (default)"),
     { 0 },
 };
 
@@ -162,6 +175,7 @@ static int listen_first(struct server **s)
                              .no_page = args.no_page,
                              .no_metrics = args.no_metrics,
                              .quiet = cli_model.quiet,
+                             .behind_router = args.behind_router,
                              .ready_file = args.ready_file };
     if (server_create(&o, s, &e))
         return cli_fail(&e);
@@ -224,12 +238,55 @@ static int serve_all(struct engine **eng, struct server **s)
     return server_run(*s, *eng, &m, &stop, &e) ? cli_fail(&e) : EXIT_OK;
 }
 
+static int check_several(const struct serve_models *m)
+{
+    uint32_t pinned = 0;
+    for (uint32_t i = 0; i < m->n; i++)
+        pinned += m->m[i].pinned;
+    if (args.max_loaded && (args.max_loaded < pinned || (args.max_loaded == pinned && pinned < m->n)))
+        return usage_error("--max-loaded %u: expected more than the %u models that are pinned, or the others could never be loaded",
+                           args.max_loaded, pinned);
+    args.max_loaded = MIN(args.max_loaded ? args.max_loaded : pinned + 1, m->n);
+    return 0;
+}
+
+static int serve_several(struct server **s)
+{
+    /* what a model's process is given; its address and name are the router's */
+    static const struct opt *const tables[] = { request_opts, limit_opts, cli_model_opts, cli_sampling_opts, NULL };
+    struct serve_models m = { 0 };
+    struct err e = { 0 };
+    int rc = check_args();
+    if (!rc && cli_model.o.path)
+        rc = usage_error("--models %s: expected without a model beside it (%s)", args.models, cli_model.o.path);
+    if (!rc && !(rc = serve_models_list(args.models, tables, args.unload_after_s, &m)) && !(rc = check_several(&m))) {
+        catch_signals();
+        rc = listen_first(s);
+    }
+    if (!rc) {
+        const char *url = server_url(*s);
+        if (!cli_model.quiet)
+            fprintf(stderr, "serving %u models at %s%s, %u loaded at a time%s%s\n", m.n, url, strncmp(url, "http", 4) == 0 ? "/v1" : "",
+                    args.max_loaded, args.no_page ? "" : "; chat at ", args.no_page ? "" : url);
+        serving = 1;
+        struct router_opts o = { .models = m.m, .n_models = m.n, .max_loaded = args.max_loaded };
+        rc = server_run_models(*s, &o, &stop, &e) ? cli_fail(&e) : EXIT_OK;
+    }
+    server_destroy(*s);
+    serve_models_free(&m);
+    return rc;
+}
+
 static int serve_main(int argc, char **argv)
 {
     if (cli_take_model(argc, argv))
         return EXIT_USAGE;
     struct engine *eng = NULL;
     struct server *s = NULL;
+    if (args.models)
+        return serve_several(&s);
+    if (args.max_loaded || args.unload_after_s)
+        return usage_error("--%s is for several models: --models DIR beside it", args.max_loaded ? "max-loaded" : "unload-after");
     int rc = serve_all(&eng, &s);
     server_destroy(s);
     engine_close(eng);
@@ -237,14 +294,14 @@ static int serve_main(int argc, char **argv)
 }
 
 static const struct opt_group groups[] = {
-    { "address", server_opts },    { "requests", request_opts }, { "model and hardware", cli_model_opts },
+    { "address", server_opts },    { "several models", several_opts }, { "requests", request_opts }, { "model and hardware", cli_model_opts },
     { "limits", limit_opts },      { "sampling defaults, when the request does not say", cli_sampling_opts }, { 0 },
 };
 
 const struct command cmd_serve = {
     .name = "serve",
     .summary = "serve over HTTP: OpenAI, Anthropic and Ollama APIs, a chat page",
-    .usage = "MODEL.gguf [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
+    .usage = "MODEL.gguf|--models DIR [--host ADDR] [--port N] [--slots N] [--api-key-file FILE] [options]",
     .about =
         "Serves the APIs of OpenAI (chat completions, responses, completions) and Anthropic (messages) at\n"
         "http://127.0.0.1:8080/v1 and of Ollama at /api, several requests at the same time, and a chat page at\n"
@@ -256,6 +313,7 @@ const struct command cmd_serve = {
         "  zinc serve qwen3-8b-q4_k_m.gguf\n"
         "  zinc -m qwen3-8b-q4_k_m.gguf -p 8080\n"
         "  zinc serve model.gguf --host 0.0.0.0 --api-key-file keys --slots 16\n"
+        "  zinc serve --models ~/models --max-loaded 2 --ctx 16384\n"
         "  curl http://127.0.0.1:8080/v1/chat/completions \\\n"
         "       -H 'Content-Type: application/json' \\\n"
         "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is a noble gas?\"}]}'\n"

@@ -14,12 +14,12 @@ static void load(void)
 {
     void *so = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!so && !(so = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL))) {
-        err_set(&why, -ENOSYS, "libcurl.so.4 cannot be loaded, and nothing is pulled without it: install libcurl4 (Debian, Ubuntu) or libcurl");
+        err_set(&why, -ENOSYS, "libcurl.so.4 cannot be loaded, which pulling and serving several models need: install libcurl4 (Debian, Ubuntu) or libcurl");
         return;
     }
 #define X(name)                                                                                                        \
     if (!(curl_lib.name = (__typeof__(&curl_##name))dlsym(so, "curl_" #name)))                                         \
-        err_set(&why, -ENOSYS, "libcurl.so.4 has no curl_" #name ": libcurl 7.66 or newer is needed");
+        err_set(&why, -ENOSYS, "libcurl.so.4 has no curl_" #name ": libcurl 7.68 or newer is needed");
     CURL_LIB_LIST(X)
 #undef X
 }

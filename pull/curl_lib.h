@@ -10,7 +10,7 @@
 
 #define CURL_LIB_LIST(X)                                                                                               \
     X(easy_init) X(easy_setopt) X(easy_getinfo) X(easy_perform) X(easy_cleanup) X(easy_strerror) X(multi_init)         \
-    X(multi_add_handle) X(multi_perform) X(multi_poll) X(multi_info_read) X(multi_remove_handle) X(multi_cleanup)      \
+    X(multi_add_handle) X(multi_perform) X(multi_poll) X(multi_wakeup) X(easy_pause) X(multi_info_read) X(multi_remove_handle) X(multi_cleanup)      \
     X(slist_append) X(slist_free_all) X(url) X(url_set) X(url_get) X(url_cleanup) X(free)
 
 struct curl_lib {

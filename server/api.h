@@ -19,6 +19,9 @@
 
 #include "engine/serve/sched.h"
 
+/* Of Ollama's API: clients look whether the server is new enough for tools and thinking. */
+#define API_OLLAMA_VERSION "0.12.0"
+
 struct api;
 struct budget;
 struct api_exchange;
@@ -50,6 +53,7 @@ struct api_call {
     const char *id;                  /* of the request, for logs and ids of answers                         */
     uint64_t client;                 /* fairness: see sched_request                                         */
     uint64_t owner;                  /* of prefixes: a key's number; 0: no keys                              */
+    const char *peer;                /* address, for who hands the call on; NULL: unknown                    */
     void (*wake)(void *user);        /* on the scheduler's thread, maybe before api_begin returned          */
     void *user;
 };
@@ -88,6 +92,7 @@ struct api_usage {
     uint32_t prompt_tokens, reused_tokens, generated_tokens;
     uint64_t queued_ns, prompt_ns, decode_ns;
     const char *reason;              /* static; NULL: nothing was generated                                 */
+    bool logged;                     /* who has answered has written the line for the log                    */
 };
 struct api_usage api_usage(struct api_exchange *x);
 void api_end(struct api_exchange *x); /* NULL is fine */

@@ -8,9 +8,6 @@
 #include "engine/answer/answer.h"
 #include "server/api_impl.h"
 
-/* Of the API: clients look whether the server is new enough for tools and thinking. */
-#define OLLAMA_VERSION "0.12.0"
-
 static void put(struct out *o, const char *name, const char *value)
 {
     out_text(o, name);
@@ -98,7 +95,7 @@ void api_ollama_ps(struct api_exchange *x, const struct api_call *c)
 void api_ollama_version(struct api_exchange *x, const struct api_call *c)
 {
     (void)c;
-    out_text(&x->out, "{\"version\":\"" OLLAMA_VERSION "\"}");
+    out_text(&x->out, "{\"version\":\"" API_OLLAMA_VERSION "\"}");
     api_answer(x, 200);
 }
 

@@ -148,5 +148,5 @@ void http_destroy(struct http *h)
 uint64_t http_owner_name(void *user, uint64_t owner)
 {
     const struct http *h = user;
-    return auth_name(h->auth, owner);
+    return h->o.behind_router && owner ? owner : auth_name(h->auth, owner); /* a router sends names */
 }

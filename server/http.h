@@ -3,7 +3,7 @@
 #ifndef ZINC_SERVER_HTTP_H
 #define ZINC_SERVER_HTTP_H
 
-#include "server/api.h"
+#include "server/backend.h"
 #include "server/server.h"
 
 struct http;
@@ -17,9 +17,10 @@ struct budget *http_budget(struct http *h);
 
 /* What is behind it from now on: all of it must live until http_stop returned. */
 struct http_backend {
-    struct api *api;
-    struct sched *sched;
-    const char *model, *tier;
+    const struct backend_ops *ops;
+    void *self;
+    struct sched *sched;         /* NULL: the back end has several, and tells of itself */
+    const char *model, *tier;    /* as sched */
     uint32_t n_ctx;
 };
 void http_serve(struct http *h, const struct http_backend *b);

@@ -87,16 +87,19 @@ const char *http_own_path(size_t i)
 /* The methods that the path takes, 0: nothing is there. */
 static unsigned find_route(struct request *r, bool *open)
 {
+    bool ready = atomic_load(&r->h->state) != HTTP_LOADING;
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (strcmp(r->path, own[i].path) == 0) {
             if ((own[i].reply == reply_page && r->h->o.no_page) || (own[i].reply == reply_metrics && r->h->o.no_metrics))
+                break;
+            if (own[i].reply == reply_metrics && ready && !r->h->b.sched && strstr(r->query, "model=")) /* of one of several */
                 break;
             r->reply = own[i].reply;
             r->label = own[i].path;
             *open = own[i].open;
             return API_GET;
         }
-    unsigned methods = api_methods(r->path, &r->label);
+    unsigned methods = (ready ? r->h->b.ops->methods : api_methods)(r->path, &r->label);
     r->to_api = methods != 0;
     return methods;
 }
@@ -174,6 +177,19 @@ static void check_key(struct request *r)
     r->client = r->owner = key;
 }
 
+/* What a router says of who asks it: client and owner in hexadecimal digits, and the address. */
+static void take_from(struct request *r)
+{
+    const char *from = header(r, "X-Zinc-From");
+    char peer[sizeof r->conn->peer];
+    unsigned long long client, owner;
+    if (!r->h->o.behind_router || !from || sscanf(from, "%16llx %16llx %63s", &client, &owner, peer) != 3)
+        return;
+    r->client = client;
+    r->owner = owner;
+    memcpy(r->conn->peer, peer, sizeof peer);
+}
+
 static void check_load(struct request *r)
 {
     const struct http *h = r->h;
@@ -205,6 +221,7 @@ void request_check(struct request *r)
     check_route(r, url, &open);
     if (strcmp(r->method, "OPTIONS") != 0 && !open)
         check_key(r);
+    take_from(r);
     check_body(r);
     if (r->to_api)
         check_load(r);

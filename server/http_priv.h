@@ -142,7 +142,7 @@ struct request {
     uint64_t seen;              /* bytes of the body, kept or not                       */
 
     TAILQ_ENTRY(request) of_pool; /* the pool's */
-    struct api_exchange *x;
+    void *x;                    /* the back end's exchange                             */
     unsigned status;
     uint64_t start_ns, whole_ns, first_ns; /* head, body read, first byte of the answer */
 };

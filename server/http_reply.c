@@ -173,8 +173,10 @@ void reply_health(struct request *r)
 {
     struct http *h = r->h;
     int state = atomic_load(&h->state);
-    char text[160];
-    if (state == HTTP_READY) {
+    char text[160], *told = NULL;
+    if (state == HTTP_READY && !h->b.sched) {
+        told = h->b.ops->health(h->b.self);
+    } else if (state == HTTP_READY) {
         struct sched_stats s = sched_stats(h->b.sched);
         snprintf(text, sizeof text, "{\"status\":\"ok\",\"slots\":%u,\"running\":%u,\"waiting\":%u}\n", s.slots,
                  s.running, s.waiting);
@@ -184,7 +186,7 @@ void reply_health(struct request *r)
     begin(r, state == HTTP_READY ? 200 : 503);
     put_retry(r, state != HTTP_READY);
     put(r, "Cache-Control", "no-store");
-    char *copy = strdup(text);
+    char *copy = told || (state == HTTP_READY && !h->b.sched) ? told : strdup(text);
     whole_made(r, copy, copy ? strlen(copy) : 0, "application/json");
 }
 
@@ -197,7 +199,10 @@ void reply_metrics(struct request *r)
                                .answering = atomic_load(&h->answering),
                                .body_bytes = atomic_load(&h->body_bytes),
                                .memory = budget_stats(h->budget) };
-    if (state != HTTP_LOADING) {
+    char *more = NULL;
+    if (state != HTTP_LOADING && !h->b.sched) {
+        now.more = more = h->b.ops->metrics(h->b.self);
+    } else if (state != HTTP_LOADING) {
         now.model = h->b.model;
         now.tier = h->b.tier;
         now.n_ctx = h->b.n_ctx;
@@ -205,6 +210,7 @@ void reply_metrics(struct request *r)
     }
     size_t n = 0;
     char *text = metrics_text(h->metrics, &now, &n);
+    free(more);
     begin(r, text ? 200 : 503);
     whole_made(r, text, n, "text/plain; version=0.0.4; charset=utf-8");
 }
@@ -225,10 +231,11 @@ void reply_preflight(struct request *r)
 void reply_api(struct request *r)
 {
     struct conn *c = r->conn;
-    bool streams = api_streams(r->x);
-    begin(r, (unsigned)api_status(r->x));
-    put(r, "Content-Type", api_content_type(r->x));
-    put_retry(r, api_retry_after(r->x));
+    const struct backend_ops *ops = r->h->b.ops;
+    bool streams = ops->streams(r->x);
+    begin(r, (unsigned)ops->status(r->x));
+    put(r, "Content-Type", ops->content_type(r->x));
+    put_retry(r, ops->retry_after(r->x));
     if (streams) {
         put(r, "Cache-Control", "no-cache");
         put(r, "X-Accel-Buffering", "no"); /* nginx would collect the pieces */
@@ -237,7 +244,7 @@ void reply_api(struct request *r)
         put(r, "Transfer-Encoding", c->chunked ? "chunked" : NULL);
     } else {
         c->chunked = false;
-        add(c, "Content-Length: %zu\r\n", api_length(r->x));
+        add(c, "Content-Length: %zu\r\n", ops->length(r->x));
     }
     end_head(c);
     c->from_api = strcmp(r->method, "HEAD") != 0;

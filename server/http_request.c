@@ -70,7 +70,7 @@ bool request_body(struct request *r, const char *data, size_t n)
 
 ssize_t request_read(struct request *r, char *buf, size_t cap)
 {
-    ssize_t n = api_read(r->x, buf, cap);
+    ssize_t n = r->h->b.ops->read(r->x, buf, cap);
     if (n && !r->first_ns)
         r->first_ns = clock_ns();
     return n;
@@ -78,7 +78,7 @@ ssize_t request_read(struct request *r, char *buf, size_t cap)
 
 bool request_keep_alive(struct request *r, uint64_t quiet_ns)
 {
-    return r->begun && !request_is_beginning(r) && r->x && api_keep_alive(r->x, quiet_ns);
+    return r->begun && !request_is_beginning(r) && r->x && r->h->b.ops->keep_alive(r->x, quiet_ns);
 }
 
 void request_begin(struct request *r)
@@ -87,10 +87,10 @@ void request_begin(struct request *r)
     struct api_call call = { .method = head ? "GET" : r->method, .path = r->path, .query = r->query,
                              .body = r->body ? r->body : "",
                              .n_body = r->n_body, .id = r->id, .client = r->client,
-                             .owner = r->owner, .wake = request_wake, .user = r };
+                             .owner = r->owner, .peer = r->conn->peer, .wake = request_wake, .user = r };
     if (r->body)
         r->body[r->n_body] = 0;
-    r->x = api_begin(r->h->b.api, &call);
+    r->x = r->h->b.ops->begin(r->h->b.self, &call);
     drop_body(r);
 }
 
@@ -133,7 +133,7 @@ static void carry(struct request *r)
     if (!r->x) {
         request_refuse(r, 503, "overloaded", "out of memory");
         reply_refusal(r);
-    } else if (api_status(r->x)) {
+    } else if (r->h->b.ops->status(r->x)) {
         reply_api(r);
     }
 }
@@ -187,8 +187,8 @@ void request_end(struct request *r, bool cut)
     struct http *h = r->h;
     struct api_usage u = { 0 };
     if (r->x) {
-        u = api_usage(r->x);
-        api_end(r->x); /* no wake after this */
+        u = h->b.ops->usage(r->x);
+        h->b.ops->end(r->x); /* no wake after this */
     }
     pthread_mutex_lock(&r->loop->lock);
     if (r->queued)
@@ -202,7 +202,7 @@ void request_end(struct request *r, bool cut)
                                  .generated = u.generated_tokens, .queued_ns = u.queued_ns, .prompt_ns = u.prompt_ns,
                                  .decode_ns = u.decode_ns, .cut = cut };
     metrics_request(h->metrics, &m);
-    if (!h->o.quiet)
+    if (!h->o.quiet && !u.logged)
         log_request(r, &u, how_it_ended(r, &u, cut), end);
     drop_body(r);
     r->conn->r = NULL;

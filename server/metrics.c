@@ -261,6 +261,7 @@ char *metrics_text(struct metrics *m, const struct metrics_now *now, size_t *n)
         put_value(f, "zinc_context_tokens", "gauge", "context of a slot", now->n_ctx);
         put_sched(f, &now->sched);
     }
+    fputs(now->more ? now->more : "", f);
     if (fclose(f)) {
         free(text);
         return NULL;

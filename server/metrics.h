@@ -32,7 +32,8 @@ void metrics_rejected(struct metrics *m);
 
 /* Figures that others keep. */
 struct metrics_now {
-    const char *model, *tier;   /* NULL: still loading; then sched means nothing */
+    const char *model, *tier;   /* NULL: still loading, or several; then sched means nothing */
+    const char *more;           /* further lines; NULL: none */
     struct sched_stats sched;
     uint32_t n_ctx;
     uint32_t connections, answering;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "server/http.h"
+#include "server/router/router.h"
 #include "server/sys.h"
 
 enum { LAST_BYTES_S = 2 }; /* for sending what a drained scheduler left */
@@ -67,17 +68,29 @@ static void wait_for(const volatile sig_atomic_t *stop)
         nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 }
 
-static void drain(struct server *s, struct sched *sched)
+static uint32_t drain_sched(void *sched, uint64_t timeout_ns)
 {
     struct sched_stats st = sched_stats(sched);
-    log_info(SERVER, "draining: %u requests running, %u waiting, %u s at most", st.running, st.waiting, s->drain_s);
+    log_info(SERVER, "draining: %u requests running, %u waiting, %.0f s at most", st.running, st.waiting, (double)timeout_ns * 1e-9);
+    return sched_drain(sched, timeout_ns);
+}
+
+/* Answers until *stop; `end` gives what is being answered its time. */
+static int serve(struct server *s, const struct http_backend *b, uint32_t (*end)(void *user, uint64_t timeout_ns), void *user,
+                 const volatile sig_atomic_t *stop, struct err *e)
+{
+    http_serve(s->http, b);
+    int rc = write_ready(s, e);
+    if (!rc)
+        wait_for(stop);
     http_drain(s->http);
-    uint32_t ended = sched_drain(sched, s->drain_s * 1000000000ull);
+    uint32_t ended = end(user, s->drain_s * 1000000000ull);
     uint32_t cut = http_stop(s->http, LAST_BYTES_S * 1000000000ull);
     if (ended || cut)
         log_warn(SERVER, "drained: %u requests ended early, %u answers cut", ended, cut);
     if (s->ready_file)
         sys->unlink(s->ready_file);
+    return rc;
 }
 
 int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
@@ -101,16 +114,40 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     if (!rc)
         rc = api_create(&ao, &api, e);
     if (!rc) {
-        struct http_backend b = { .api = api, .sched = sched, .model = m->name ? m->name : in->label, .tier = in->tier,
-                                  .n_ctx = in->n_ctx };
-        http_serve(s->http, &b);
-        rc = write_ready(s, e);
-        if (!rc)
-            wait_for(stop);
-        drain(s, sched);
+        struct http_backend b = { .ops = &api_backend, .self = api, .sched = sched, .model = m->name ? m->name : in->label,
+                                  .tier = in->tier, .n_ctx = in->n_ctx };
+        rc = serve(s, &b, drain_sched, sched, stop, e);
     }
     http_stop(s->http, 0); /* nothing refers to what is destroyed now */
     api_destroy(api);
     sched_destroy(sched);
     return rc;
+}
+
+#ifdef ZINC_CURL
+static uint32_t drain_router(void *router, uint64_t timeout_ns)
+{
+    return router_drain(router, timeout_ns);
+}
+#endif
+
+int server_run_models(struct server *s, const struct router_opts *o, const volatile sig_atomic_t *stop, struct err *e)
+{
+#ifdef ZINC_CURL
+    struct router_opts all = *o;
+    struct router *r;
+    all.budget = http_budget(s->http);
+    all.owner_name = http_owner_name;
+    all.user = s->http;
+    all.end_s = s->drain_s;
+    int rc = router_create(&all, &r, e);
+    if (rc)
+        return rc;
+    rc = serve(s, &(struct http_backend){ .ops = &router_backend, .self = r }, drain_router, r, stop, e);
+    http_stop(s->http, 0);
+    router_destroy(r);
+    return rc;
+#else
+    return err_set(e, -ENOSYS, "this zinc was built without libcurl and serves one model at a time: build it with libcurl4-openssl-dev");
+#endif
 }

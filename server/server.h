@@ -1,5 +1,5 @@
 /* server/server.h
- * `zinc serve`: one loaded model behind the OpenAI-compatible API and a chat page. All of server/ that programs see.
+ * `zinc serve`: a loaded model, or several, behind the OpenAI-compatible API and a chat page. All of server/ that programs see.
  *
  *     server_create(&o, &s, &e);           listens; until server_run requests are answered with 503, "loading"
  *     ... load the model ...
@@ -13,6 +13,7 @@
 #include "engine/serve/sched.h"
 
 struct server;
+struct router_opts;
 
 /* The strings must live until server_destroy. */
 struct server_opts {
@@ -33,6 +34,7 @@ struct server_opts {
     uint32_t drain_s;                /* at the end: how long running answers may take                        */
     bool no_page, no_metrics;
     bool quiet;                      /* no log line for each request                                         */
+    bool behind_router;              /* clients are who X-Zinc-From says: only where nobody else can connect */
     const char *ready_file;          /* the URL is written here once requests are answered; NULL: nowhere    */
 };
 
@@ -60,5 +62,9 @@ bool server_is_open(const struct server *s);    /* others than this machine can 
 /* Serves until *stop is set and drains. 0 after a clean end. */
 int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
                struct err *e);
+
+/* The same for several models, each a process of its own (router/router.h). budget, owner_name, user and end_s of `o` are
+ * not looked at. -ENOSYS: not without libcurl. */
+int server_run_models(struct server *s, const struct router_opts *o, const volatile sig_atomic_t *stop, struct err *e);
 
 #endif

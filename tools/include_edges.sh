@@ -28,7 +28,7 @@ engine/grammar: base model/tok_buf.h
 engine/answer:  base model engine/grammar
 engine/serve:   base engine engine/grammar
 engine/proof:   base kernels model graph rt engine
-server:   base engine/engine.h engine/generate.h engine/answer/answer.h engine/grammar engine/serve/sched.h
+server:   base engine/engine.h engine/generate.h engine/answer/answer.h engine/grammar engine/serve/sched.h pull/curl_lib.h
 cli:      base engine/engine.h engine/generate.h engine/dialog.h engine/look.h engine/roof.h engine/answer/answer.h engine/serve/sched.h engine/proof pull server
 tests:    *
 tools:    *

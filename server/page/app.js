@@ -347,12 +347,30 @@ function hideNotice() {
   byId('notice').hidden = true;
 }
 
+function chosenModel() {
+  try { return localStorage.getItem('zinc.model'); } catch { return null; }
+}
+
+// One of several models is chosen for the answers that follow.
+function showModels(several, chosen) {
+  const list = byId('models');
+  list.hidden = several.length < 2;
+  list.replaceChildren(...several.map(m => el('option', { value: m.id }, m.id)));
+  list.value = chosen ?? '';
+  list.onchange = () => {
+    try { localStorage.setItem('zinc.model', list.value); } catch { /* until the page goes */ }
+    loadModel();
+  };
+}
+
 async function loadModel() {
   try {
     const list = await (await request('v1/models')).json();
-    const m = list.data?.[0];
+    const several = (list.data ?? []).filter(m => m.status);   // of a server of several: each says whether it is loaded
+    const m = several.find(m => m.id === chosenModel()) ?? list.data?.[0];
+    showModels(several, m?.id);
     app.model = m ? { id: m.id, context: m.max_model_len ?? m.context_length ?? m.meta?.n_ctx ?? 0 } : null;
-    byId('model').textContent = app.model?.id ?? '';
+    byId('model').textContent = several.length > 1 ? '' : app.model?.id ?? '';
     byId('about').textContent = app.model?.context
       ? app.model.id + ', ' + count(app.model.context) + ' tokens of context' : app.model?.id ?? '';
     hideNotice();
