@@ -82,7 +82,7 @@ $(B)/obj/pull/catalogue.o: CFLAGS += -DZINC_CATALOGUE='"share/catalogue.json"'
 
 # Models by name, which are pulled over the network: libcurl's headers here, the library is opened when it is needed.
 ifeq ($(CURL_LIBS),)
-$(call note,no libcurl by pkg-config: zinc pull fetches nothing (apt-get install libcurl4-openssl-dev))
+$(call note,no libcurl by pkg-config: zinc pull fetches nothing and zinc serve takes no --models (apt-get install libcurl4-openssl-dev))
 endif
 $(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
 

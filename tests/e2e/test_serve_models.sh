@@ -88,6 +88,27 @@ answers "beta, behind a stream" "Hello"
 wait $client
 grep -q '\[DONE\]' "$work/stream" || miss "the stream was cut: $(tail -c 200 "$work/stream")"
 
+# A stream whose model has no place yet is told so, and then goes on, to its answer or to what is wrong with it.
+rm -f "$work/stream"
+curl -sN -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"model":"alpha","prompt":"x","max_tokens":2000,"ignore_eos":true,"stream":true}' >"$work/stream" &
+client=$!
+await test -s "$work/stream" || miss "no piece of a stream"
+alpha=$(pid_of alpha)
+kill -STOP "$alpha"
+curl -sN -H 'Content-Type: application/json' "$url/v1/chat/completions" \
+    -d '{"model":"beta","max_tokens":4,"stream":true,"messages":[{"role":"user","content":"Hello!"}]}' >"$work/waits" &
+waits=$!
+curl -sN -H 'Content-Type: application/json' "$url/v1/messages" \
+    -d '{"model":"beta","max_tokens":4,"stream":true,"messages":7}' >"$work/wrong" &
+wrong=$!
+await grep -q '^: beta is waiting for a place' "$work/waits" || miss "no sign of life: $(cat "$work/waits")"
+await grep -q '^: beta is waiting for a place' "$work/wrong" || miss "no sign of life: $(cat "$work/wrong")"
+kill -CONT "$alpha"
+wait $client $waits $wrong
+grep -q 'Hello' "$work/waits" && grep -q '\[DONE\]' "$work/waits" || miss "a stream that waited: $(cat "$work/waits")"
+grep -q '^event: error' "$work/wrong" && grep -q '"type":"invalid_request_error"' "$work/wrong" || miss "an error in a stream that waited: $(cat "$work/wrong")"
+
 # A process that is killed: what it answers breaks off or is an error, and the next request finds it again.
 ask beta 1 >/dev/null
 curl -sN -H 'Content-Type: application/json' "$url/v1/completions" \
