@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "engine/serve/prefix_folder.h"
 
-enum { DEFAULT_QUEUE = 64 << 20 };
+enum { DEFAULT_QUEUE = 64 << 20, SPARES = 6 };
 #define REFRESH_NS 500000000u   /* the folder is looked into no more often                  */
 #define PAUSE_NS 10000000000u   /* after a write that failed                                */
 
@@ -25,6 +25,7 @@ struct prefix_read {
     struct prefix_id id;
     int32_t *tok;
     uint8_t *file;
+    uint64_t cap;            /* of file                                                      */
     _Atomic(enum prefix_read_state) state;
     bool dropped;            /* under the lock: its reader does not want it any more         */
 };
@@ -41,16 +42,52 @@ struct prefix_disk {
     uint64_t queued_bytes;   /* of images, from their making on                              */
     uint64_t pause_until_ns, refreshed_ns;
     bool refresh, quit, waits_for_room;
+    struct {
+        uint8_t *file;
+        uint64_t cap;
+    } spare[SPARES];         /* of reads before, while others are to come: pages that are new cost as much as reading them */
+    uint32_t n_reads;        /* not freed yet                                                */
     struct prefix_disk_stats st;
 };
 
 /* ---- the thread ---- */
 
-static void free_read(struct prefix_read *r)
+static void free_read(struct prefix_disk *d, struct prefix_read *r)
 {
+    pthread_mutex_lock(&d->lock);
+    bool last = !--d->n_reads;
+    for (size_t i = 0; i < SPARES; i++) {
+        if (last) {
+            free(d->spare[i].file);
+            d->spare[i].file = NULL;
+        } else if (!d->spare[i].file && r->file) {
+            d->spare[i].file = r->file;
+            d->spare[i].cap = r->cap;
+            r->file = NULL;
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
     free(r->file);
     free(r->tok);
     free(r);
+}
+
+/* Room for a file of n bytes; false: no memory. Files of one prompt grow a little, by the tokens before them. */
+static bool give_room(struct prefix_disk *d, struct prefix_read *r, uint64_t n)
+{
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < SPARES && !r->file; i++)
+        if (d->spare[i].file && d->spare[i].cap >= n && d->spare[i].cap / 2 <= n) {
+            r->file = d->spare[i].file;
+            r->cap = d->spare[i].cap;
+            d->spare[i].file = NULL;
+        }
+    pthread_mutex_unlock(&d->lock);
+    if (!r->file) {
+        r->cap = align_up(n + n / 8, 64);
+        r->file = aligned_alloc(64, r->cap);
+    }
+    return r->file != NULL;
 }
 
 static void free_image(struct prefix_image *m)
@@ -64,9 +101,8 @@ static void do_read(struct prefix_disk *d, struct prefix_read *r)
 {
     struct err e = { 0 };
     uint64_t n = prefix_file_bytes(&r->id);
-    int rc = (r->file = aligned_alloc(64, align_up(n, 64))) ? prefix_folder_get(d->folder, &r->id, r->tok, r->file, &e)
-                                                            : err_set(&e, -ENOMEM, "out of memory for %llu bytes",
-                                                                      (unsigned long long)n);
+    int rc = give_room(d, r, n) ? prefix_folder_get(d->folder, &r->id, r->tok, r->file, &e)
+                                : err_set(&e, -ENOMEM, "out of memory for %llu bytes", (unsigned long long)n);
     if (rc && rc != -ENOENT)
         log_warn(ENGINE, "a prefix on disk is not used: %s", e.msg);
     pthread_mutex_lock(&d->lock);
@@ -78,7 +114,7 @@ static void do_read(struct prefix_disk *d, struct prefix_read *r)
         atomic_store(&r->state, rc ? PREFIX_READ_FAILED : PREFIX_READ_DONE);
     pthread_mutex_unlock(&d->lock);
     if (dropped)
-        free_read(r);
+        free_read(d, r);
 }
 
 static void do_write(struct prefix_disk *d, struct prefix_image *m)
@@ -332,6 +368,7 @@ struct prefix_read *prefix_disk_read(struct prefix_disk *d, const struct prefix_
     r->id = *id;
     memcpy(r->tok, tok, id->to * sizeof *tok);
     pthread_mutex_lock(&d->lock);
+    d->n_reads++;
     *d->read_end = r;
     d->read_end = &r->next;
     pthread_cond_signal(&d->work);
@@ -365,5 +402,5 @@ void prefix_disk_drop(struct prefix_disk *d, struct prefix_read *r)
         }
     pthread_mutex_unlock(&d->lock);
     if (!busy)
-        free_read(r);
+        free_read(d, r);
 }
