@@ -253,7 +253,8 @@ void kvpool_disk_begin(struct kvpool *p, struct kv_slot *slot, const int32_t *to
     f->n = n;
     f->since_ns = clock_ns();
     slot->fetch = f;
-    if (!plan(p, slot, f, tok))
+    uint32_t pos = slot->s->pos;
+    if (!plan(p, slot, f, tok) || does_not_pay(p, kvcopy_run_bytes(p->copy, pos, f->target) + p->state_bytes, f->target - pos))
         kvpool_disk_stop(p, slot);
 }
 
@@ -336,6 +337,13 @@ static void learn_disk(struct kvpool *p, const struct kv_fetch *f)
         p->disk_byte_ns = p->disk_byte_ns > 0 ? 0.7 * p->disk_byte_ns + 0.3 * ns : ns;
 }
 
+/* The blocks so far came more slowly than they could be evaluated; what has come is of use, the rest is evaluated. */
+static bool is_too_slow(const struct kvpool *p, const struct kv_fetch *f)
+{
+    return !p->recurrent && p->token_ns > 0 && f->done >= AHEAD &&
+           (double)(clock_ns() - f->since_ns) > p->token_ns * (double)(f->done * BLOCK);
+}
+
 bool kvpool_fetch(struct kvpool *p, struct session *s, const int32_t *tok, bool *again)
 {
     struct kv_slot *slot = &p->slot[s->slot];
@@ -359,6 +367,8 @@ bool kvpool_fetch(struct kvpool *p, struct session *s, const int32_t *tok, bool 
         }
         prefix_disk_drop(p->disk, r);
         f->read[f->done++ % AHEAD] = NULL;
+        if (is_too_slow(p, f))
+            break;
         if (f->done < files_of(f) && clock_ns() >= until) {
             *again = true;
             return true;
