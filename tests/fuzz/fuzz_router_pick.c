@@ -1,6 +1,7 @@
 /* Fuzzes what a router reads of requests: of a body that is JSON it finds what Jansson finds.
  *
  * fixed runs: 50000 */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

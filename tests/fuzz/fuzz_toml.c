@@ -1,6 +1,7 @@
 /* Fuzzes the lists of models: nothing crashes, what is read is whole, and an error has a line of text.
  *
  * fixed runs: 50000 */
+#include <stdint.h>
 #include <string.h>
 
 #include "base/check.h"

@@ -193,7 +193,7 @@ __attribute__((unused)) static void server_start(enum transport over, struct ser
     transport = over;
     if (over != OVER_UNIX)
         server_port = (uint16_t)atoi(strrchr(http_url(server), ':') + 1);
-    struct http_backend b = { .api = (void *)&server_port, .sched = (void *)&server_port, .model = "m", .tier = "t" };
+    struct http_backend b = { .ops = &api_backend, .self = (void *)&server_port, .sched = (void *)&server_port, .model = "m", .tier = "t" };
     http_serve(server, &b);
 }
 

@@ -203,7 +203,7 @@ static void start(const struct server_opts *o)
     opts.quiet = true;
     ck_assert_msg(http_start(&opts, &h, &e) == 0, "%s", e.msg);
     port = (uint16_t)atoi(strrchr(http_url(h), ':') + 1);
-    struct http_backend b = { .api = (void *)&port, .sched = (void *)&port, .model = "m", .tier = "t" };
+    struct http_backend b = { .ops = &api_backend, .self = (void *)&port, .sched = (void *)&port, .model = "m", .tier = "t" };
     http_serve(h, &b);
     atomic_store(&workers_stop, false);
     for (uint32_t i = 0; i < WORKERS; i++)

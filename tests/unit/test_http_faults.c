@@ -302,7 +302,7 @@ static int start(uint32_t threads, struct err *e)
         ck_assert_msg(strncmp(url, transport == OVER_TLS ? "https://127." : "http://127.", 11) == 0 && atoi(port + 1),
                       "it calls itself '%s'", url);
     server_port = (uint16_t)atoi(port + 1);
-    struct http_backend b = { .api = (void *)&server_port, .sched = (void *)&server_port, .model = "m", .tier = "t" };
+    struct http_backend b = { .ops = &api_backend, .self = (void *)&server_port, .sched = (void *)&server_port, .model = "m", .tier = "t" };
     http_serve(server, &b);
     return 0;
 }
