@@ -82,8 +82,9 @@ static size_t put_utf8(char *out, uint32_t c)
 static bool escape(struct parser *p, char **out)
 {
     static const char from[] = "btnfre\"\\", to[] = "\b\t\n\f\r\033\"\\";
-    char c = *p->p++;
+    char c = *p->p;
     const char *at = c ? strchr(from, c) : NULL;
+    p->p += c != 0;
     if (at) {
         *(*out)++ = to[at - from];
         return true;
@@ -301,7 +302,7 @@ int toml_parse(const char *s, size_t n, const char *name, struct toml *out, stru
         return rc;
     }
     for (uint32_t i = 0, at = 0; i < out->n; at += out->pair[i++].n_values) /* the array has stopped moving */
-        out->pair[i].value = out->values + at;
+        out->pair[i].value = out->pair[i].n_values ? out->values + at : NULL;
     return 0;
 }
 

@@ -29,7 +29,7 @@ struct toml_pair {
     bool is_array;
     enum toml_kind kind;       /* of all its values                              */
     uint32_t n_values;
-    const char **value;        /* "true", "false"; numbers as they were written, without _ */
+    const char **value;        /* [n_values] "true", "false"; numbers as they were written, without _ */
 };
 
 struct toml {

@@ -97,7 +97,7 @@ bool pick_query(const char *query, char model[PICK_NAME])
 {
     while (query && *query && strncmp(query, "model=", 6) != 0) {
         query = strchr(query, '&');
-        query += query != NULL;
+        query = query ? query + 1 : NULL;
     }
     if (!query || !*query)
         return false;
@@ -108,5 +108,5 @@ bool pick_query(const char *query, char model[PICK_NAME])
         query += lo < 0 ? 0 : 2;
     }
     model[n] = 0;
-    return n > 0;
+    return model[0] != 0; /* %00 ends it */
 }
