@@ -53,7 +53,7 @@ const xss = `<script>window.pwned = 1</script> <img src=x onerror="window.pwned=
 | <iframe src="javascript:window.pwned=1"> | c |`;
 
 // Each gives { reasoning, text, pause (ms per piece), status, retryAfter, breakAfter (pieces), error, finish, calls: [{ name,
-// args }], read: [tokens read so far, of 60000, each when `state.next` allows it] }.
+// args }], steps: each piece of them when `state.next` allows it, read: [tokens read so far, of 60000, likewise] }.
 const scripts = {
   article: () => ({ text: article }),
   think: () => ({ reasoning: 'The user wants a sum.\n\n12 + 30 is 42, so:', text: 'It is **42**.', pause: 30 }),
@@ -73,11 +73,12 @@ const scripts = {
   read: () => ({ text: 'All of it.', read: [512, 30000, 59000] }),
   weather: () => ({ text: '', finish: 'tool_calls', calls: [{ name: 'weather', args: '{"city":"Ghent","days":2}' },
     { name: 'clock', args: '{"<b>zone</b>":"x"}' }] }),
+  slowly: () => ({ text: '', finish: 'tool_calls', steps: true, calls: [{ name: 'weather', args: '{"city":"Ghent"}' }] }),
 };
 
-// state: { key, requests: [body], aborted } is shared with the test.
+// state: { key, requests: [body], aborted, models: what /v1/models lists, null for one } is shared with the test.
 export function mockServer({ page, key = '', port = 0 } = {}) {
-  const state = { key, requests: [], aborted: 0, seen: new Map(), next: null };
+  const state = { key, requests: [], aborted: 0, seen: new Map(), next: null, models: null };
   const html = () => page ? readFileSync(page) : execFileSync('tools/gen/inline_page.sh', ['server/page/index.html']);
 
   function fail(res, status, { error, code = null, param = null, retryAfter }) {
@@ -132,7 +133,10 @@ export function mockServer({ page, key = '', port = 0 } = {}) {
     }
     for (const [index, { name, args }] of (s.calls ?? []).entries()) {
       await delta({ tool_calls: [{ index, id: 'call_' + index, type: 'function', function: { name, arguments: '' } }] });
-      for (const piece of args.match(/.{1,5}/gs)) await delta({ tool_calls: [{ index, function: { arguments: piece } }] });
+      for (const piece of args.match(/.{1,5}/gs)) {
+        if (s.steps && !gone) await new Promise(r => { state.next = r; res.on('close', r); });
+        if (!gone) await delta({ tool_calls: [{ index, function: { arguments: piece } }] });
+      }
     }
     if (gone) return;
     await delta({}, s.finish ?? 'stop');
@@ -156,7 +160,7 @@ export function mockServer({ page, key = '', port = 0 } = {}) {
         return fail(res, 401, { error: 'this API key is not known', code: 'invalid_api_key' });
       if (path === '/v1/models')
         return res.writeHead(200, { 'content-type': 'application/json' })
-          .end(JSON.stringify({ object: 'list', data: [{ id: 'mock-8b', object: 'model', max_model_len: 8192 }] }));
+          .end(JSON.stringify({ object: 'list', data: state.models ?? [{ id: 'mock-8b', object: 'model', max_model_len: 8192 }] }));
       if (path === '/v1/chat/completions') return chat(req, res, JSON.parse(body));
       fail(res, 404, { error: 'no such path' });
     });

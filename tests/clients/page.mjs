@@ -58,7 +58,7 @@ async function test(name, body, { expect = /^$/, needsMock = true, ...context } 
   page.on('request', r => {
     if (!r.url().startsWith(url) && !r.url().startsWith('blob:')) odd.push('request to ' + r.url());
   });
-  if (mock) Object.assign(mock.state, { key: '', requests: [], aborted: 0, seen: new Map() });
+  if (mock) Object.assign(mock.state, { key: '', requests: [], aborted: 0, seen: new Map(), models: null });
   try {
     await page.goto(url);
     await body(new Chat(page), page, ctx);
@@ -497,6 +497,60 @@ await test('calls and their results', async (chat, page) => {
   await page.reload();
   await until('the calls', async () => await calls.count() === 0 && await page.locator('.call .result pre').count() === 2);
   check(await page.getByRole('textbox', { name: 'Result of clock' }).count() === 0, 'asks again');
+});
+
+await test('a call while it is written', async (chat, page) => {
+  await page.keyboard.press('Control+,');
+  await page.getByLabel('Functions').fill('[{"name":"weather"}]');
+  await page.keyboard.press('Escape');
+  const call = chat.last.locator('.call'), args = call.locator('pre').first(), result = page.getByRole('textbox', { name: 'Result of weather' });
+  const step = async seen => {
+    await until('the next piece', () => mock.state.next);
+    const next = mock.state.next;
+    mock.state.next = null;
+    next();
+    await until(seen, async () => await args.innerText() === seen);
+  };
+  await chat.begin('slowly');
+  await until('the name', async () => (await call.innerText()).includes('weather'));
+  await step('{"cit');
+  check(await result.count() === 0, 'asks for a result of half a call');
+  check(await page.locator('#send').isHidden(), 'nothing can be stopped');
+  await step('{"city":"G');
+  await step('{"city":"Ghent"');
+  await step('{\n  "city": "Ghent"\n}');
+  await chat.idle();
+  await until('a place for the result', async () => await result.count() === 1);
+  await result.fill('rain');
+  await result.press('Enter');
+  await until('the answer', async () => (await chat.text()).includes('results of weather: rain'));
+  await chat.idle();
+
+  await chat.begin('slowly');
+  await step('{"cit');
+  await page.locator('#stop').click();
+  await chat.idle();
+  check(await args.innerText() === '{"cit', 'what came of the call is gone: ' + await args.innerText());
+  check(await result.count() === 0, 'asks for a result of a call that was cut off');
+  check((await chat.ask('and now')).startsWith('You said: and now'), 'no way on after a call that was cut off');
+  check(!asked().messages.some(m => m.tool_calls?.some(c => c.function.arguments === '{"cit')), 'half a call was sent');
+});
+
+await test('one of several models', async (chat, page) => {
+  const choice = page.getByLabel('Model', { exact: true });
+  check(await choice.isHidden(), 'one model is a choice');
+  mock.state.models = ['small', 'large'].map(id => ({ id, object: 'model', status: { value: 'unloaded' }, context_length: 4096 }));
+  await page.reload();
+  await until('the models', async () => await choice.isVisible());
+  await chat.ask('hello');
+  check(asked().model === 'small', 'asked: ' + asked().model);
+  await choice.selectOption('large');
+  await chat.ask('hello again');
+  check(asked().model === 'large', 'asked: ' + asked().model);
+  await page.reload();
+  await until('the choice', async () => await choice.inputValue() === 'large');
+  await chat.ask('and again');
+  check(asked().model === 'large', 'asked after a reload: ' + asked().model);
 });
 
 const network = /status of|net::|Failed to load/;
