@@ -259,6 +259,8 @@ static int serve_several(struct server **s)
     int rc = check_args();
     if (!rc && cli_model.o.path)
         rc = usage_error("--models %s: expected without a model beside it (%s)", args.models, cli_model.o.path);
+    if (!rc && (args.name || args.aliases.n))
+        rc = usage_error("--%s names one model: with --models, names stand in a list (doc/server.md)", args.name ? "name" : "alias");
     if (!rc && !(rc = serve_models_list(args.models, tables, args.unload_after_s, &m)) && !(rc = check_several(&m))) {
         catch_signals();
         rc = listen_first(s);

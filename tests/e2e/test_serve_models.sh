@@ -194,6 +194,7 @@ mkdir "$work/empty"
 refused 2 "no model is in this folder" --models "$work/empty"
 refused 2 "No such file" --models "$work/nowhere"
 refused 2 "without a model beside it" --models "$work/models" -m $demo
+refused 2 "names one model" --models "$work/models" --name x
 refused 2 "is for several models" $demo --max-loaded 2
 cd_list() { printf "$1" >"$work/models/bad.toml"; }
 cd_list '[a]\nmodel = "alpha.gguf"\nctxx = 5\n'
