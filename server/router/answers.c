@@ -168,7 +168,9 @@ static void put_show(const struct model *m, struct out *o)
     out_text(o, ",\"");
     out_escaped(o, family, strlen(family));
     put_int(o, ".context_length\":", m->o->n_ctx_train);
-    out_text(o, "},\"modified_at\":\"2000-01-01T00:00:00Z\",\"capabilities\":[\"completion\",\"tools\"]}");
+    out_text(o, "},\"modified_at\":\"2000-01-01T00:00:00Z\",\"capabilities\":[");
+    out_text(o, m->o->pools ? "\"embedding\"" : m->o->chats ? "\"completion\",\"tools\"" : "\"completion\"");
+    out_text(o, "]}");
 }
 
 /* ---- requests ---- */

@@ -30,6 +30,7 @@ struct router_model {
     const char *path, *family, *weights; /* family, weights: NULL: unknown                                 */
     uint64_t bytes, n_params;    /* of its files; 0: unknown                                               */
     uint32_t n_ctx_train;        /* 0: unknown                                                             */
+    bool chats, pools;           /* the file has a chat template; it is made for vectors or ranking        */
 };
 
 struct router_opts {

@@ -56,6 +56,7 @@ answers "an unknown model" "model_not_found: there is no model 'nope', this serv
 [ "$(post /models/unload '{"model":"gamma"}')" = 200 ] || miss "unload: $(cat "$work/body")"
 await is_loaded "" || miss "after unloading: $(loaded)"
 [ "$(post /api/show '{"model":"alpha"}')" = 200 ] && grep -q '"family":"qwen35moe"' "$work/body" || miss "show: $(cat "$work/body")"
+grep -q '"capabilities":\["completion","tools"\]' "$work/body" || miss "what alpha can: $(cat "$work/body")"
 is_loaded "" || miss "a model was loaded to be shown: $(loaded)"
 curl -s "$url/api/tags" | grep -q '"name":"gamma"' || miss "no tags"
 [ "$(curl -s -o "$work/body" -w '%{http_code}' "$url/v1/models/beta")" = 200 ] || miss "one model: $(cat "$work/body")"
