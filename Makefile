@@ -95,7 +95,7 @@ $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
+LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
@@ -116,7 +116,7 @@ isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))
 TOOLS     := $(if $(HAVE_VK),$(TOOLS),$(filter-out vkstats,$(TOOLS)))
 TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
-PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(wildcard tools/amdsim/main.c),$(B)/libamdsim.so)
+PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(B)/libamdsim.so $(B)/libmetalsim.so
 
 .PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install install-files uninstall clean help
 .DEFAULT_GOAL := all
@@ -154,9 +154,10 @@ $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) 
 	@echo "  LINK  $$@"
 	@$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
 endef
-$(foreach t,$(filter-out amdsim,$(TOOLS)),$(eval $(call tool_rule,$(t))))
+$(foreach t,$(filter-out amdsim metalsim,$(TOOLS)),$(eval $(call tool_rule,$(t))))
 
 include mk/amdsim.mk
+include mk/metalsim.mk
 include mk/tests.mk
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' | grep -v '/gen/')

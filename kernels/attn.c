@@ -70,10 +70,10 @@ KD_FN uint32_t job_slot(const struct attn_job *j, uint32_t h) { return (j->set -
 /* ---- the end of a pass, shared by all kernels ---- */
 
 /* m, l, o of the split that head has in part. */
-KD_FN KD_GLOBAL float *attn_part(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head,
-                                 uint32_t split)
+KD_FN KD_COHERENT float *attn_part(const kl_attn *a, const struct attn_job *j, uint32_t hd, uint32_t head,
+                                   uint32_t split)
 {
-    return KD_PTR(float, a->part) + (((uint64_t)j->row * a->n_head + head) * a->splits + split) * (hd + 2);
+    return (KD_COHERENT float *)KD_PTR(float, a->part) + (((uint64_t)j->row * a->n_head + head) * a->splits + split) * (hd + 2);
 }
 
 /* Heads of the pass that exist: slots from here on are of no head. */
@@ -102,7 +102,7 @@ KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32
             attn_write(a, j->row, hd, head, d, m, l, o);
             continue;
         }
-        KD_GLOBAL float *p = attn_part(a, j, hd, head, kd_group_x());
+        KD_COHERENT float *p = attn_part(a, j, hd, head, kd_group_x());
         if (d == 0) {
             p[0] = m;
             p[1] = l;
@@ -117,7 +117,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
     uint32_t n = job_heads(j), head0 = j->kvh * j->group + j->set0 * ATTN_NH, splits = j->n_active;
     KD_SHARED float *ml = sh_ml();
     for (uint32_t i = kd_tid(); i < n * splits; i += kd_group_size()) {
-        KD_GLOBAL const float *p = attn_part(a, j, hd, head0 + i / splits, i % splits);
+        KD_COHERENT const float *p = attn_part(a, j, hd, head0 + i / splits, i % splits);
         ml[2 * i] = p[0];
         ml[2 * i + 1] = p[1];
     }
@@ -125,7 +125,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
     for (uint32_t i = kd_tid(); i < n * hd; i += kd_group_size()) {
         uint32_t s = i / hd, d = i % hd;
         KD_SHARED const float *mine = ml + 2 * s * splits;
-        KD_GLOBAL const float *p = attn_part(a, j, hd, head0 + s, 0) + 2 + d;
+        KD_COHERENT const float *p = attn_part(a, j, hd, head0 + s, 0) + 2 + d;
         float m = mine[0], l = 0.0f, o = 0.0f;
         for (uint32_t k = 1; k < splits; k++)
             m = kd_max(mine[2 * k], m);
@@ -356,7 +356,7 @@ KD_FN void any_scores(const kl_attn *a, struct kv_head kh, KD_SHARED const float
         s[h] = 0.0f;
     for (uint32_t d = 0; d < a->head_dim; d += 8) {
         float x[8];
-        kv_load8(a->kv_type, kh, pos, a->head_dim, d, x);
+        kv_load8((enum ka_kv)a->kv_type, kh, pos, a->head_dim, d, x);
         KD_UNROLL
         for (uint32_t h = 0; h < ATTN_NH; h++) {
             KD_UNROLL
@@ -372,8 +372,8 @@ enum { ANY_HELD = ATTN_ANY_DIM / KD_WARP }; /* dimensions of o per lane */
 KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
 {
     const uint32_t hd = a->head_dim, lane = kd_lane(), slots = j->n_sets * ATTN_NH;
-    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
-    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
+    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
+    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
     KD_SHARED float *prob = sh_prob(), *ml = sh_ml();
     KD_SHARED float *mine = sh_o(j) + (j->wp * slots + job_slot(j, 0)) * hd; /* q, and at the end o */
     float o[ATTN_NH][ANY_HELD], m[ATTN_NH], l[ATTN_NH];
@@ -412,7 +412,7 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
         for (uint32_t i = 0; i < ANY_HELD; i++) {
             uint32_t d = lane + i * KD_WARP;
             for (uint32_t t = 0; d < hd && t < n; t++) {
-                float x = kv_load1(a->kv_type, vh, p0 + t, hd, d);
+                float x = kv_load1((enum ka_kv)a->kv_type, vh, p0 + t, hd, d);
                 KD_UNROLL
                 for (uint32_t h = 0; h < ATTN_NH; h++)
                     o[h][i] = k_fma(prob[t * ATTN_NH + h], x, o[h][i]);
@@ -460,8 +460,13 @@ KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
     attn_finish(a, &j, HD, warps);
 }
 
-KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, ATTN_WARPS_SMALL); }
-KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, ATTN_WARPS_SMALL); }
+#if defined(KD_SMALL_SHARED)
+#define SMALL_HEADS_WARPS kd_n_warps()
+#else
+#define SMALL_HEADS_WARPS ATTN_WARPS_SMALL
+#endif
+KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, SMALL_HEADS_WARPS); }
+KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, SMALL_HEADS_WARPS); }
 KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
 
 KD_FN void attn_any(const kl_attn *a)

@@ -16,13 +16,18 @@
 #include "kernels/kv.h"
 
 #if defined(__AMDGCN__)
+#define AP_ROOM   AP_ROOM_64K
+#define AP_STAGES 1
+#elif defined(KD_SMALL_SHARED)
+#define AP_ROOM   AP_ROOM_32K
 #define AP_STAGES 1
 #else
+#define AP_ROOM   AP_ROOM_STAGES
 #define AP_STAGES 2
 #endif
 
 KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
-KD_FN uint32_t ap_part(const uint32_t HD) { return attn_prompt_part(HD, AP_STAGES); }
+KD_FN uint32_t ap_part(const uint32_t HD) { return attn_prompt_part(HD, AP_ROOM); }
 /* K and V of part of a tile take turns in one place. */
 KD_FN bool ap_in_parts(const uint32_t HD) { return ap_part(HD) < AP_POS; }
 /* stage: below AP_STAGES; v: 0 for K, 1 for V */
@@ -33,7 +38,7 @@ KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
 }
 KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
-    uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_STAGES) : 2 * AP_STAGES * AP_POS;
+    uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_ROOM) : 2 * AP_STAGES * AP_POS;
     return ap_q() + (16 * kd_n_warps() + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
 }
 
@@ -53,7 +58,7 @@ KD_FN void ap_mask(kd_acc s[AP_POS / 16], uint32_t p0, const uint32_t *pos, cons
 /* s: of as many positions as k has */
 KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc *s)
 {
-    const uint32_t N = attn_prompt_part(HD, AP_STAGES) / 16;
+    const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16;
     KD_SHARED const uint16_t *q = ap_q() + kd_warp() * 16 * (HD + AP_PAD);
     KD_UNROLL
     for (uint32_t n = 0; n < N; n++)
@@ -116,7 +121,7 @@ KD_FN void ap_decay(const uint32_t HD, const float *decay, kd_acc *o)
 KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc *p, kd_acc *o)
 {
     KD_UNROLL
-    for (uint32_t k = 0; k < attn_prompt_part(HD, AP_STAGES) / 16; k++) {
+    for (uint32_t k = 0; k < attn_prompt_part(HD, AP_ROOM) / 16; k++) {
         kd_frag a = kd_frag_of(&p[k], ap_scratch(HD));
         KD_UNROLL
         for (uint32_t n = 0; n < HD / 16; n++)
@@ -164,7 +169,7 @@ KD_FN bool ap_sees(uint32_t p, uint32_t pos, uint32_t lo) { return p <= pos && p
 KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc *p, uint32_t p0, uint32_t at,
                             const uint32_t *pos, const uint32_t *lo, kd_acc *o)
 {
-    const uint32_t N = attn_prompt_part(HD, AP_STAGES) / 16;
+    const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16;
     kd_frag a[AP_POS / 16];
     KD_UNROLL
     for (uint32_t k = 0; k < N; k++)
@@ -210,7 +215,7 @@ KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_a
 KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV, uint32_t p0,
                             bool masked, const uint32_t *pos, const uint32_t *lo, float *m, float *l, kd_acc *o)
 {
-    const uint32_t PART = attn_prompt_part(HD, AP_STAGES);
+    const uint32_t PART = attn_prompt_part(HD, AP_ROOM);
     kd_acc s[AP_POS / 16];
     float decay[KD_ACC_SLOTS];
     KD_UNROLL

@@ -18,18 +18,21 @@ static inline uint32_t attn_prompt_rows(uint32_t warps, uint32_t group)
     return 16 * warps / group;
 }
 
-/* Positions of K or V that lie in shared memory at a time: a tile's, or with one stage half of it for heads of 256, whose
- * K and V take turns. */
-static inline uint32_t attn_prompt_part(uint32_t head_dim, uint32_t stages)
+/* How much shared memory there is: room for two stages, the next tile being fetched while this one is worked on; for one in
+ * the 64 KiB of AMD's; or the 32 KiB of Apple's. */
+enum ap_room { AP_ROOM_32K, AP_ROOM_64K, AP_ROOM_STAGES };
+
+/* Positions of K or V that lie in shared memory at a time: a tile's, or half of it for large heads, whose K and V take
+ * turns. */
+static inline uint32_t attn_prompt_part(uint32_t head_dim, enum ap_room room)
 {
-    return stages == 1 && head_dim == 256 ? AP_POS / 2 : AP_POS;
+    return head_dim >= (room == AP_ROOM_32K ? 128u : 256u) && room != AP_ROOM_STAGES ? AP_POS / 2 : AP_POS;
 }
 
-/* Shared memory, bytes: Q, then K and V of each stage, then scratch. Two stages where the next tile can be fetched while
- * this one is worked on; one on AMD, whose shared memory is small. */
-static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim, uint32_t stages)
+/* Shared memory, bytes: Q, then K and V of each stage, then scratch. */
+static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim, enum ap_room room)
 {
-    uint32_t part = attn_prompt_part(head_dim, stages), kv = part < AP_POS ? part : 2 * stages * AP_POS;
+    uint32_t part = attn_prompt_part(head_dim, room), kv = part < AP_POS ? part : (room == AP_ROOM_STAGES ? 4 : 2) * AP_POS;
     return 2 * ((16 * warps + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }
 

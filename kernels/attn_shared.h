@@ -32,10 +32,10 @@ static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_mi
 /* Shared memory of the attn_* kernels, bytes: a word; probabilities per warp; then m and l, and o, of the warps, or
  * m and l of all splits. warps: of a work-group. */
 enum { ATTN_PROB = ATTN_ANY_SUB * ATTN_NH };
-static inline uint32_t attn_shared_bytes(uint32_t head_dim, uint32_t group, uint32_t warps)
+static inline uint32_t attn_shared_bytes(uint32_t head_dim, uint32_t group, uint32_t warps, uint32_t splits)
 {
     uint32_t sets = attn_sets(group) < warps ? attn_sets(group) : warps;
-    uint32_t combine = warps * ATTN_NH * (head_dim + 2), merge = sets * ATTN_NH * ATTN_MAX_SPLITS * 2;
+    uint32_t combine = warps * ATTN_NH * (head_dim + 2), merge = sets * ATTN_NH * splits * 2;
     return 4 * (4 + warps * ATTN_PROB + (combine > merge ? combine : merge));
 }
 

@@ -67,8 +67,8 @@ KD_FN void ap_next_run(const kl_attn *a, struct ap_run *r, const uint32_t HD, ui
         r->row1++;
     r->lo = ap_first(a, kd_row(a->step, r->row0)->pos);
     r->end = kd_row(a->step, r->row1 - 1)->pos + 1;
-    r->k = kv_head(a->kc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r->kvh);
-    r->v = kv_head(a->vc + slot * a->slot_bytes, a->kv_type, a->n_kv, a->n_ctx, HD, r->kvh);
+    r->k = kv_head(a->kc + slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, r->kvh);
+    r->v = kv_head(a->vc + slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, r->kvh);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef ZINC_KERNELS_FP_H
 #define ZINC_KERNELS_FP_H
 
+#if !defined(KD_MSL) /* kernels/hw/msl.metal has these */
 #include <stdint.h>
 
 static inline uint32_t f32_bits(float f)
@@ -71,6 +72,8 @@ static inline uint16_t f16_from_f32(float f)
 {
     return f16_from_f32_soft(f);
 }
+#endif
+
 #endif
 
 static inline float bf16_to_f32(uint16_t h)

@@ -35,9 +35,9 @@ KD_KERNEL(k_gdn_rows, kl_gdn_prompt)
             mask |= kd_shfl_xor_u32(mask, m);
         kd_barrier();
         if (lane == 0)
-            found[w] = (uint32_t)__builtin_popcount(mask);
+            found[w] = (uint32_t)kd_popcount(mask);
         kd_barrier();
-        uint32_t at = count + (uint32_t)__builtin_popcount(mask & ((1u << lane) - 1));
+        uint32_t at = count + (uint32_t)kd_popcount(mask & ((1u << lane) - 1));
         for (uint32_t i = 0; i < ROWS_WARPS; i++) {
             at += i < w ? found[i] : 0;
             count += found[i];

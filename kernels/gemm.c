@@ -10,8 +10,13 @@
 enum {
     G_N = 64,                                /* positions of a tile               */
     G_W = KL_TILE_ROWS * 128, G_X = G_N * 128, /* bytes of a chunk                  */
-    G_BUF = G_W + G_X,                       /* two of these                      */
-    G_LDC = G_N + 1,                         /* the products, in the same memory  */
+    G_BUF = G_W + G_X,
+#if defined(KD_SMALL_SHARED)
+    G_BUFS = 1, G_PAD = 0,
+#else
+    G_BUFS = 2, G_PAD = 1,
+#endif
+    G_LDC = G_N + G_PAD,                     /* the products, in the same memory  */
     G_XQ = G_X / 16 / KL_TILE_ROWS           /* pieces that a work-item copies    */
 };
 
@@ -49,7 +54,7 @@ KD_FN void gemm_fill(enum qtype type, const struct wt_raw *raw, uint32_t c, cons
         sx[i * KL_TILE_ROWS + kd_tid()] = x[i];
 }
 
-/* All of k: weights a unit ahead in registers, positions a chunk ahead, one barrier a chunk by two buffers. */
+/* All of k: weights a unit ahead in registers, positions a chunk ahead; one barrier a chunk by two buffers. */
 KD_FN void gemm_sum(enum qtype type, const kl_gemm *a, const struct gemm_item *it, uint32_t p0, struct gemm_tile *t)
 {
     uint32_t mat = gemm_row_mat(a, it, kd_tid()), row = kd_min_u32(gemm_row_col(a, it, kd_tid()), a->n_out[mat] - 1);
@@ -69,10 +74,12 @@ KD_FN void gemm_sum(enum qtype type, const kl_gemm *a, const struct gemm_item *i
             if (c >= chunks)
                 continue;
             uint32_t kc = u * wt_unit_chunks(type) + c;
-            gemm_fill(type, &raw, c, x, kc & 1);
+            gemm_fill(type, &raw, c, x, kc % G_BUFS);
             gemm_load_x(a, p0, kd_min_u32(kc + 1, last), x);
             kd_tile_barrier();
-            gemm_multiply(t, kc & 1);
+            gemm_multiply(t, kc % G_BUFS);
+            if (G_BUFS == 1)
+                kd_tile_barrier();
         }
     }
     kd_barrier();

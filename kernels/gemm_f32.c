@@ -9,7 +9,11 @@
 
 enum {
     F_TILE = 32,
+#if defined(KD_SMALL_SHARED)
+    F_K = 16,
+#else
     F_K = 32,               /* a step along k, of each team       */
+#endif
     F_TEAMS = 4,
     F_LD = F_TILE + 4,      /* both tiles lie with k outermost    */
     F_TEAM = 2 * F_K * F_LD /* floats of a team                   */

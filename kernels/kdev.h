@@ -29,7 +29,8 @@
 #include "kernels/mathf.h"
 
 #define KD_WARP 32
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(KD_MSL) /* kernels/hw/msl.metal has them */
+#elif defined(__NVPTX__) || defined(__AMDGCN__)
 #define KD_FN     static inline __attribute__((always_inline))
 #define KD_UNROLL _Pragma("GCC unroll 32")
 #else /* the host's compiler would take minutes over code that only tests run */
@@ -37,17 +38,29 @@
 #define KD_UNROLL
 #endif
 
+#if !defined(KD_MSL)
 typedef uint32_t kd_u32x4 __attribute__((vector_size(16)));
 typedef uint32_t kd_u32x2 __attribute__((vector_size(8)));
 typedef float kd_f32x4 __attribute__((vector_size(16)));
 typedef float kd_f32x2 __attribute__((vector_size(8)));
+#endif
 
-#if defined(__NVPTX__)
+#if defined(KD_MSL)
+#include "kernels/hw/msl.h"
+#elif defined(__NVPTX__)
 #include "kernels/hw/nvptx.h"
 #elif defined(__AMDGCN__)
 #include "kernels/hw/amdgcn.h"
 #else
 #include "kernels/hw/host.h"
+#endif
+
+/* Memory that work-groups of one launch hand to each other by kd_arrive, and a constant table of a file. */
+#ifndef KD_COHERENT
+#define KD_COHERENT KD_GLOBAL
+#endif
+#ifndef KD_TABLE
+#define KD_TABLE static const __attribute__((unused))
 #endif
 
 /* Each target's header defines, beside KD_KERNEL, KD_GLOBAL, KD_SHARED and KD_SHARED_AT:
@@ -79,7 +92,11 @@ KD_FN uint32_t kd_lane(void) { return kd_tid() % KD_WARP; }
 KD_FN uint32_t kd_warp(void) { return kd_uniform(kd_tid() / KD_WARP); }
 KD_FN uint32_t kd_n_warps(void) { return kd_group_size() / KD_WARP; }
 
+#if !defined(KD_MSL)
 KD_FN float kd_sqrt(float x) { return __builtin_sqrtf(x); }
+KD_FN int kd_popcount(uint32_t v) { return __builtin_popcount(v); }
+KD_FN float kd_inf(void) { return __builtin_inff(); }
+#endif
 KD_FN float kd_max(float a, float b) { return a > b ? a : b; }
 KD_FN uint32_t kd_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 KD_FN uint32_t kd_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }

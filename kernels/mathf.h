@@ -5,6 +5,7 @@
 #ifndef ZINC_KERNELS_MATHF_H
 #define ZINC_KERNELS_MATHF_H
 
+#if !defined(KD_MSL) /* kernels/hw/msl.metal has these */
 static inline float k_bits_float(unsigned u)
 {
     union { unsigned u; float f; } v = { .u = u };
@@ -15,6 +16,7 @@ static inline float k_fma(float a, float b, float c)
 {
     return __builtin_fmaf(a, b, c);
 }
+#endif
 
 /* exp(x), relative error below 2e-7; 0 below -87.3 (no subnormal results), +inf above 88.7; NaN stays NaN.
  * Cody-Waite: x = n ln 2 + r with |r| <= 0.35, the Taylor series of degree 7 in Horner form, then 2^n. */

@@ -236,6 +236,12 @@ KD_FN uint32_t mv_key(float f)
     return u >> 31 ? ~u : u | 0x80000000u;
 }
 
+/* Of row r; the work-groups of a launch hand them to the last one. */
+KD_FN KD_COHERENT float *mv_logits(const kl_router *a, uint32_t r)
+{
+    return (KD_COHERENT float *)KD_PTR(float, a->logits) + (uint64_t)r * a->n_expert;
+}
+
 /* How many of n candidates are larger. */
 KD_FN uint32_t mv_rank(KD_SHARED const uint64_t *all, uint32_t n, uint64_t own)
 {
@@ -254,9 +260,9 @@ KD_FN void mv_topk(const kl_router *a, uint32_t r, uint32_t at)
     KD_SHARED uint64_t *cand = KD_SHARED_AT(uint64_t, at);
     KD_SHARED float *logit = KD_SHARED_AT(float, at + all * 8), *p = logit + all;
     KD_SHARED uint32_t *chosen = KD_SHARED_AT(uint32_t, at + all * 12 + MV_TOPK_MAX * 4);
-    float top = -__builtin_inff(), sum = 0.0f;
+    float top = -kd_inf(), sum = 0.0f;
     for (uint32_t i = kd_tid(); i < all; i += MV_THREADS) {
-        float l = i < n ? KD_PTR(const float, a->logits)[(uint64_t)r * n + i] : 0.0f;
+        float l = i < n ? mv_logits(a, r)[i] : 0.0f;
         uint32_t key = i < n ? mv_key(l) : 0, rank = 0;
         logit[i] = l;
         if (i < n)
@@ -313,7 +319,7 @@ KD_FN float mv_router_part(const kl_router *a, uint32_t row, uint32_t part, cons
 KD_FN void mv_router_store(const kl_router *a, uint32_t row, uint32_t r, float v)
 {
     if (row < a->n_expert)
-        KD_PTR(float, a->logits)[(uint64_t)r * a->n_expert + row] = a->b ? v + KD_PTR(const float, a->b)[row] : v;
+        mv_logits(a, r)[row] = a->b ? v + KD_PTR(const float, a->b)[row] : v;
     else if (a->shared_w && row == a->n_expert)
         KD_PTR(float, a->share)[r] = k_sigmoid(v);
 }

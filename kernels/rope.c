@@ -51,7 +51,7 @@ KD_FN void rope_rotate(const kl_rope_kv *a, float pos, KD_SHARED float *s)
 
 KD_FN void rope_store(const kl_rope_kv *a, gpu_va slot, uint32_t h, uint32_t pos, KD_SHARED const float *s)
 {
-    struct kv_head k = kv_head(slot, a->kv_type, a->n_kv, a->n_ctx, a->head_dim, h);
+    struct kv_head k = kv_head(slot, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, a->head_dim, h);
     if (a->kv_type == KA_KV_F16)
         kv_store(KA_KV_F16, k, pos, a->head_dim, s);
     else if (a->kv_type == KA_KV_Q8_0)

@@ -252,7 +252,7 @@ KD_FN bool arrive_last(const kl_sample *a, uint32_t i, KD_SHARED struct shared *
 }
 
 /* The largest of the slices' largest. False: another work-group goes on. */
-KD_FN bool choose_largest(const kl_sample *a, uint32_t i, const struct keys *x, KD_GLOBAL uint64_t *part,
+KD_FN bool choose_largest(const kl_sample *a, uint32_t i, const struct keys *x, KD_COHERENT uint64_t *part,
                           KD_SHARED struct shared *sh, uint32_t *id)
 {
     uint64_t key = 0;
@@ -275,7 +275,7 @@ KD_FN bool choose_largest(const kl_sample *a, uint32_t i, const struct keys *x, 
 }
 
 /* The row's k largest into sh->found, from the lists of k keys that the slices left in part. */
-KD_FN uint32_t merge(KD_GLOBAL const uint64_t *part, uint32_t k, KD_SHARED struct shared *sh, uint32_t *turn)
+KD_FN uint32_t merge(KD_COHERENT const uint64_t *part, uint32_t k, KD_SHARED struct shared *sh, uint32_t *turn)
 {
     uint32_t found = 0, total = kd_groups_x() * k;
     for (uint32_t first = 0; first < total; first += SAMPLE_SLICE) {
@@ -322,7 +322,7 @@ KD_FN uint32_t draw_one(KD_GLOBAL const ka_sample *s, uint32_t n, KD_SHARED stru
 
 /* False: another work-group goes on. */
 KD_FN bool choose_drawn(const kl_sample *a, uint32_t i, KD_GLOBAL const ka_sample *s, const struct keys *x,
-                        KD_GLOBAL uint64_t *part, KD_SHARED struct shared *sh, uint32_t *id)
+                        KD_COHERENT uint64_t *part, KD_SHARED struct shared *sh, uint32_t *id)
 {
     uint32_t turn = 0, k = sample_top_k(s->top_k), found = find_largest(x, k, sh, &turn);
     kd_barrier();
@@ -347,7 +347,7 @@ KD_KERNEL(k_sample, kl_sample)
     if (i >= kd_step_rows(a.step, ROWS_OUT))
         return;
     KD_GLOBAL const ka_sample *s = KD_PTR(const ka_sample, a.sample) + i;
-    KD_GLOBAL uint64_t *part = KD_PTR(uint64_t, a.part) + (uint64_t)i * kd_groups_x() * KA_SAMPLE_MAX;
+    KD_COHERENT uint64_t *part = (KD_COHERENT uint64_t *)KD_PTR(uint64_t, a.part) + (uint64_t)i * kd_groups_x() * KA_SAMPLE_MAX;
     load_slice(&a, i, !a.sample || !s->quiet, &x);
     bool drawn = a.sample && s->temp > 0.0f;
     bool mine = drawn ? choose_drawn(&a, i, s, &x, part, sh, &id) : choose_largest(&a, i, &x, part, sh, &id);

@@ -96,7 +96,7 @@ static inline uint32_t sample_draw(const SAMPLE_MEM float *w, uint32_t n, float 
     return n - 1;
 }
 
-#if !defined(__NVPTX__) && !defined(__AMDGCN__)
+#if !defined(__NVPTX__) && !defined(__AMDGCN__) && !defined(KD_MSL)
 
 /* The host's way to the candidates: the k largest of n logits, falling, ties by the lower id; returns how many there
  * are. NaN and -inf are none, nor is what is not in the mask (one bit per logit; NULL: all). */

@@ -9,7 +9,7 @@
 #include "kernels/kdev.h"
 #include "kernels/planes.h"
 
-#define BOOK(name, n, ...) static const uint32_t wk_##name SHAPE_##name __attribute__((unused)) = { __VA_ARGS__ };
+#define BOOK(name, n, ...) KD_TABLE uint32_t wk_##name SHAPE_##name = { __VA_ARGS__ };
 #include "kernels/codebooks.inc"
 
 /* Seven signs and the one that makes their number even. */

@@ -22,6 +22,7 @@ WALKED  := $(filter-out %_any,$(filter basic rope attn attn_group gdn matvec1_% 
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(WALK) $(AMD))
+include mk/msl.mk
 
 # In the rules below $(*D) is the target, $(*F) the module.
 K_FLAGS      := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.

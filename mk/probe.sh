@@ -34,6 +34,7 @@ PKG_LIBS   := $(pkg-config --libs $PACKAGES)
 HAVE_NV    := $(gpu --target=nvptx64-nvidia-cuda -march=sm_90a -S)
 HAVE_AMD   := $(gpu --target=amdgcn-amd-amdhsa -mcpu=gfx12-generic -nogpulib -fuse-ld=lld \
                -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6)
+HAVE_CXX   := $(echo "struct s { int i; };" | yes_if $CLANG -x c++ -std=c++14 -c - -o /dev/null)
 HAVE_VK    := $(vulkan)
 $(package check CHECK)
 $(package libhsakmt HSAKMT)

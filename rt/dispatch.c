@@ -87,7 +87,7 @@ struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uin
     if (!grow(d, (void **)&p->d, p->n + 1, &p->cap, sizeof *p->d) ||
         !grow(d, (void **)&p->args, p->args_bytes + bytes, &p->args_cap, 1))
         return NULL;
-    p->d[p->n++] = (struct dispatch){ .kernel = (uint16_t)k, .grid = { gx, gy, gz }, .shared = shared,
+    p->d[p->n++] = (struct dispatch){ .kernel = (uint16_t)k, .grid = { gx, gy, gz }, .shared = shared, .threads = p->kernels[k].threads,
                                       .args_off = p->args_bytes, .cmd = d->cmd };
     memcpy(p->args + p->args_bytes, args, bytes);
     p->args_bytes += bytes;
@@ -363,19 +363,25 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
                         : a->head_dim == 256    ? K_attn_h256
                                                 : K_attn_any;
     uint32_t warps = kernel_infos[id].threads / 32, group = a->n_head / a->n_kv;
-    if (id == K_attn_any && attn_shared_bytes(a->head_dim, group, warps) > d->t->shared_max) {
+    if (id == K_attn_any && attn_shared_bytes(a->head_dim, group, warps, ATTN_MAX_SPLITS) > d->t->shared_max) {
         id = K_attn_any_w4;
         warps = kernel_infos[id].threads / 32;
     }
+    /* kernels compiled for 32 KiB (KD_SMALL_SHARED) take whatever warps there are */
+    uint32_t most = d->t->shared_max <= 32 << 10 ? d->t->n_cores : ATTN_MAX_SPLITS;
+    while (d->t->shared_max <= 32 << 10 && warps > 1 && attn_shared_bytes(a->head_dim, group, warps, most) > d->t->shared_max)
+        warps /= 2;
     /* a work-group fills a core, so there are as many splits as cores; short ones are not worth their merge, and many
      * rows keep the machine busy without */
-    uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), (uint32_t)ATTN_MAX_SPLITS);
+    uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), most);
     k.chunk_min = warps * ATTN_SUB;
     k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
     if (k.splits > 1)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
     k.counters = dispatch_counters(d, rows * a->n_kv);
-    dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, group, warps), &k);
+    struct dispatch *l = dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, group, warps, most), &k);
+    if (l)
+        l->threads = (uint16_t)(32 * warps);
 }
 
 /* ---- the rest ---- */

@@ -36,7 +36,7 @@ struct dispatch_target {
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool mma8;               /* matrix instructions on signed bytes: the class "rows" of kernels/klaunch.h  */
     bool walks;              /* has persistent plans                                                       */
-    bool amd;                /* kernels compiled for AMD: see AP_STAGES                                    */
+    bool amd;                /* kernels compiled for AMD: see enum ap_room                                  */
     uint32_t prompt_head_max; /* the largest heads whose prompts run on matrix units; 0: any              */
     const struct kernel_info *kernels; /* NULL: kernel_infos                                               */
     void (*lower)(struct dispatcher *d, enum cmd_op op, const void *args); /* NULL: the kernels in C       */
@@ -54,6 +54,7 @@ bool kernel_for_all(uint32_t kernel); /* false: one target alone has it */
 struct dispatch {
     uint16_t kernel;  /* enum kernel_id, or the target's own number */
     uint16_t variant; /* the target's own */
+    uint16_t threads; /* of a work-group: the kernel's own, but for attention where shared memory is 32 KiB */
     bool concurrent;  /* the target's own: may run while the launch before it does */
     bool wait;        /* for everything launched before it; without, it may run while they do */
     uint32_t grid[3], shared;

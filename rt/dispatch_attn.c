@@ -46,10 +46,10 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
         (d->t->prompt_head_max && a->head_dim > d->t->prompt_head_max))
         return false;
-    uint32_t stages = d->t->amd ? 1 : 2;
-    bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, stages) <= d->t->shared_max &&
+    enum ap_room room = d->t->shared_max <= 32 << 10 ? AP_ROOM_32K : d->t->amd ? AP_ROOM_64K : AP_ROOM_STAGES;
+    bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, room) <= d->t->shared_max &&
                 (uint64_t)rows / attn_prompt_rows(c.warps, group) * a->n_kv >= (uint64_t)c.rounds * d->t->n_cores;
-    uint32_t warps = wide ? c.warps : WARPS_SMALL, shared = attn_prompt_shared_bytes(warps, a->head_dim, stages);
+    uint32_t warps = wide ? c.warps : WARPS_SMALL, shared = attn_prompt_shared_bytes(warps, a->head_dim, room);
     if (shared > d->t->shared_max)
         return false;
     kl_attn k = { 0 };

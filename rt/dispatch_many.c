@@ -145,12 +145,12 @@ static void add_gemm(struct dispatcher *d, kl_gemm *g, uint32_t positions)
         dispatch_add(d, k, MIN(d->t->n_cores, tiles * (g->tiles ? g->n_slots : div_up(positions, 32))), 1, 1,
                      WGMMA_SHARED, g);
     else
-        dispatch_add(d, k, tiles, g->tiles ? g->n_slots : div_up(positions, TILE_N), 1, GEMM_SHARED, g);
+        dispatch_add(d, k, tiles, g->tiles ? g->n_slots : div_up(positions, TILE_N), 1, MIN(GEMM_SHARED, d->t->shared_max), g);
 }
 
 static void add_gemm_f32(struct dispatcher *d, const kl_gemm *g, uint32_t rows)
 {
-    dispatch_add(d, K_gemm_f32, gemm_tiles(g, F32_TILE), div_up(rows, F32_TILE), 1, F32_SHARED, g);
+    dispatch_add(d, K_gemm_f32, gemm_tiles(g, F32_TILE), div_up(rows, F32_TILE), 1, MIN(F32_SHARED, d->t->shared_max), g);
 }
 
 /* Rows for gemm_f32: x itself, or normed into a temporary. */

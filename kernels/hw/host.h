@@ -20,6 +20,7 @@ extern _Thread_local struct kd_item kd_item;
 void kd_host_barrier(void);
 void kd_host_warp_sync(void);
 uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane);
+const uint32_t *kd_host_share(uint32_t v); /* what all 32 lanes brought, until the lane's next rendezvous */
 
 #define KD_SHARED_AT(type, off) ((type *)(void *)(kd_item.shared + (off)))
 

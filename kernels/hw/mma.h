@@ -63,7 +63,7 @@ typedef kd_f16x16 kd_frag;
 KD_FN uint32_t kd_frag_k(void) { return 0; }
 KD_FN uint32_t kd_acc_row(uint32_t i) { return 2 * i + kd_lane() / 16; }
 #endif
-enum { KD_ACC_SLOTS = 8, KD_ACC_SPREAD = 16 };
+enum { KD_ACC_SLOTS = 8, KD_ACC_SPREAD = 16, KD_ACC_STEP = 1 };
 KD_FN uint32_t kd_acc_col(uint32_t i) { return kd_lane() % 16 + 0 * i; }
 KD_FN uint32_t kd_acc_slot(uint32_t i) { return i; }
 KD_FN uint32_t kd_acc_slot_row(uint32_t slot) { return kd_acc_row(slot); }
@@ -112,6 +112,60 @@ KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
         c->v[i] = v[i];
 }
 
+#elif defined(KD_MSL)
+
+/* Four 8 x 8 matrices, left to right and then down; a word of each and a pair of sums a lane. */
+#define KD_MMA_ADD_ZERO_EXACT 1
+KD_FN void kd_mma_in_turn(void) {}
+
+typedef struct {
+    uint32_t r[4];
+} kd_frag;
+
+enum { KD_ACC_SLOTS = 2, KD_ACC_SPREAD = 16, KD_ACC_STEP = 3 }; /* lanes 0, 1, 8 and 9 share a row */
+KD_FN uint32_t kd_acc_slot(uint32_t i) { return i / 4; }
+KD_FN uint32_t kd_acc_slot_row(uint32_t slot) { return kd_m8_row() + 8 * slot; }
+KD_FN uint32_t kd_acc_row(uint32_t i) { return kd_acc_slot_row(kd_acc_slot(i)); }
+KD_FN uint32_t kd_acc_col(uint32_t i) { return kd_m8_col() + i / 2 % 2 * 8 + i % 2; }
+
+KD_FN kd_frag kd_frag_of(const kd_acc *c, KD_SHARED uint16_t *scratch)
+{
+    kd_frag f;
+    KD_UNROLL
+    for (uint32_t q = 0; q < 4; q++)
+        f.r[q] = kd_half2(c->v[2 * q], c->v[2 * q + 1]);
+    return f;
+}
+KD_FN kd_frag kd_frag_a(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    kd_frag f;
+    s += kd_m8_row() * ld + kd_m8_col();
+    KD_UNROLL
+    for (uint32_t q = 0; q < 4; q++)
+        f.r[q] = *(KD_SHARED const uint32_t *)(s + q / 2 * 8 * ld + q % 2 * 8);
+    return f;
+}
+KD_FN kd_frag kd_frag_b(KD_SHARED const uint16_t *s, uint32_t ld) { return kd_frag_a(s, ld); }
+KD_FN kd_frag kd_frag_bt(KD_SHARED const uint16_t *s, uint32_t ld)
+{
+    kd_frag f;
+    s += kd_m8_col() * ld + kd_m8_row();
+    KD_UNROLL
+    for (uint32_t q = 0; q < 4; q++) {
+        KD_SHARED const uint16_t *p = s + q % 2 * 8 * ld + q / 2 * 8;
+        f.r[q] = p[0] | (uint32_t)p[ld] << 16;
+    }
+    return f;
+}
+KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
+{
+    KD_UNROLL
+    for (uint32_t q = 0; q < 4; q++) {
+        kd_m8_f16(c->v + 2 * q, a.r[q / 2 * 2], b.r[q % 2]);
+        kd_m8_f16(c->v + 2 * q, a.r[q / 2 * 2 + 1], b.r[2 + q % 2]);
+    }
+}
+
 #else /* nvptx, and the host in the same layout */
 
 #define KD_MMA_ADD_ZERO_EXACT 1
@@ -121,7 +175,7 @@ typedef struct {
     uint32_t r[4];
 } kd_frag;
 
-enum { KD_ACC_SLOTS = 2, KD_ACC_SPREAD = 4 };
+enum { KD_ACC_SLOTS = 2, KD_ACC_SPREAD = 4, KD_ACC_STEP = 1 };
 KD_FN uint32_t kd_acc_slot(uint32_t i) { return i / 2 % 2; }
 KD_FN uint32_t kd_acc_slot_row(uint32_t slot) { return kd_lane() / 4 + 8 * slot; }
 KD_FN uint32_t kd_acc_row(uint32_t i) { return kd_acc_slot_row(kd_acc_slot(i)); }
@@ -273,14 +327,14 @@ KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
 KD_FN float kd_acc_max(float v)
 {
     KD_UNROLL
-    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= 1)
+    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= KD_ACC_STEP)
         v = kd_max(kd_shfl_xor_f32(v, m), v);
     return v;
 }
 KD_FN float kd_acc_sum(float v)
 {
     KD_UNROLL
-    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= 1)
+    for (uint32_t m = 1; m < KD_ACC_SPREAD; m <<= KD_ACC_STEP)
         v += kd_shfl_xor_f32(v, m);
     return v;
 }

@@ -203,7 +203,7 @@ KD_FN void kd_tile_barrier(void)
     __builtin_amdgcn_wave_barrier();
 }
 
-#else
+#else /* Apple GPUs, and the host */
 
 KD_FN float kd_byte7_f32(uint32_t codes, uint32_t i)
 {
@@ -230,6 +230,33 @@ KD_FN uint32_t kd_bf16x2_tame(float lo, float hi) { return kd_bf16x2(lo, hi); }
 KD_FN float kd_tame(float x) { return x; }
 KD_FN float kd_rcp(float x) { return 1.0f / x; }
 
+#if defined(KD_MSL)
+/* Four 8 x 8 matrices: acc[2 q], acc[2 q + 1] are the lane's columns of matrix q, which is 8 (q / 2) down and 8 (q % 2)
+ * to the right. The rows of b are B's columns. */
+KD_FN uint32_t kd_mma_row(uint32_t i) { return kd_m8_row() + i / 4 * 8; }
+KD_FN uint32_t kd_mma_col(uint32_t i) { return kd_m8_col() + i / 2 % 2 * 8 + i % 2; }
+KD_FN uint32_t kd_tile_half(KD_SHARED const uint8_t *t, uint32_t row, uint32_t k)
+{
+    return *(KD_SHARED const uint16_t *)(t + row * 128 + ((k / 8) ^ row % 8) * 16 + k % 8 * 2);
+}
+KD_FN void kd_mma_16x16(float acc[8], KD_SHARED const uint8_t *a, KD_SHARED const uint8_t *b, uint32_t k)
+{
+    uint32_t row = kd_m8_row(), col = kd_m8_col();
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        uint32_t at = 16 * k + 8 * h, fa[2], fb[2];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t r = row + 8 * i, c = col + 8 * i;
+            fa[i] = *(KD_SHARED const uint32_t *)(a + r * 128 + ((at / 8) ^ r % 8) * 16 + col * 2);
+            fb[i] = kd_tile_half(b, c, at + row) | kd_tile_half(b, c + 1, at + row) << 16;
+        }
+        KD_UNROLL
+        for (uint32_t q = 0; q < 4; q++)
+            kd_m8_bf16(acc + 2 * q, fa[q / 2], fb[q % 2]);
+    }
+}
+#else
 KD_FN uint32_t kd_mma_row(uint32_t i) { return kd_lane() / 4 + (i & 2) * 4; }
 KD_FN uint32_t kd_mma_col(uint32_t i) { return kd_lane() % 4 * 2 + (i & 1) + (i & 4) * 2; }
 KD_FN float kd_mma_elem(const uint8_t *t, uint32_t row, uint32_t k)
@@ -244,6 +271,7 @@ KD_FN void kd_mma_16x16(float acc[8], const uint8_t *a, const uint8_t *b, uint32
         for (uint32_t j = 16 * k; j < 16 * k + 16; j++)
             acc[i] = k_fma(kd_mma_elem(a, kd_mma_row(i), j), kd_mma_elem(b, kd_mma_col(i), j), acc[i]);
 }
+#endif
 
 #endif
 

@@ -287,14 +287,19 @@ void kd_host_warp_sync(void)
     meet(w, &w->sync);
 }
 
-uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane)
+const uint32_t *kd_host_share(uint32_t v)
 {
     struct warp *w = &run.warps[kd_item.tid / KD_WARP];
     uint32_t *turn = w->v[w->n_shfl % 2];
     turn[kd_item.tid % KD_WARP] = v;
     w->n_shfl += (w->shfl | 1u << kd_item.tid % KD_WARP) == ALL_LANES;
     meet(w, &w->shfl);
-    return turn[from_lane % KD_WARP];
+    return turn;
+}
+
+uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane)
+{
+    return kd_host_share(v)[from_lane % KD_WARP];
 }
 
 static void item_returned(void)
@@ -495,6 +500,13 @@ int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_
     }
     pthread_mutex_unlock(&one_launch);
     return rc;
+}
+
+void lockstep_abandon(void)
+{
+    for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
+        run.fibres[i].started = false;
+    pthread_mutex_unlock(&one_launch);
 }
 
 void lockstep_reverse(bool on)

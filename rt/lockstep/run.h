@@ -25,6 +25,9 @@ enum { LOCKSTEP_MAX_THREADS = 1024, LOCKSTEP_MAX_SHARED = 256 << 10 };
 int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
                     uint32_t shared_bytes, struct err *e);
 
+/* The thread that launched has left the launch by siglongjmp, out of a signal handler: its fibres are forgotten. */
+void lockstep_abandon(void);
+
 /* For tests: later launches run groups, warps and lanes in the opposite order. Results that change show a missing
  * barrier, or a dependence on the order of work-groups. */
 void lockstep_reverse(bool on);

@@ -192,7 +192,7 @@ static int run_one(struct lockstep *l, const struct lockstep_plan *p, uint32_t p
     const struct dispatch_plan *plan = p->r.pass[pass].d;
     const struct kernel_info *k = &kernel_infos[d->kernel];
     const struct cmd *cmd = &p->r.base.s->cmds[d->cmd];
-    int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, k->threads, d->shared, &l->r.fault);
+    int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, d->threads, d->shared, &l->r.fault);
     if (rc == 0)
         rc = check_counters(p->work, plan->counters_bytes, &l->r.fault);
     if (rc == 0)
@@ -270,7 +270,7 @@ static void lockstep_dump(const struct tier_plan *base, FILE *f)
         for (uint32_t j = 0; j < d->n; j++) {
             const struct dispatch *x = &d->d[j];
             fprintf(f, "%5u %-8s %-24s %u x %u x %u of %u, shared %u\n", x->cmd, cmd_name(base->s->cmds[x->cmd].op),
-                    kernel_infos[x->kernel].name, x->grid[0], x->grid[1], x->grid[2], kernel_infos[x->kernel].threads,
+                    kernel_infos[x->kernel].name, x->grid[0], x->grid[1], x->grid[2], x->threads,
                     x->shared);
         }
     }

@@ -11,6 +11,7 @@ static const struct {
     { "sm_80", { .n_cores = 108, .shared_max = 96 << 10, .shared_core = 160 << 10 } },
     { "sm_90a", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true } },
     { "sm_90a, rows", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true } },
+    { "Apple M1", { .n_cores = 8, .shared_max = 32 << 10, .shared_core = 32 << 10 } },
     { "2 cores", { .n_cores = 2, .shared_max = 96 << 10, .shared_core = 96 << 10 } },
 };
 enum { N_CARDS = sizeof cards / sizeof cards[0] };
