@@ -13,6 +13,7 @@
 
 const struct tier_driver *const tier_drivers[] = {
     &tier_driver_cuda,
+    &tier_driver_metal,
 #ifdef ZINC_DRM
     &tier_driver_umq,
 #endif

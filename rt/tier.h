@@ -145,6 +145,7 @@ struct tier_driver {
     const struct ladder *ladder; /* its own rungs (rt/ladder.h), NULL: none */
 };
 extern const struct tier_driver tier_driver_cuda;      /* cuda/tier.c   */
+extern const struct tier_driver tier_driver_metal;     /* metal/tier.c  */
 extern const struct tier_driver tier_driver_kfd;       /* rt/kfd/tier.c */
 extern const struct tier_driver tier_driver_umq;       /* rt/umq/userq_tier.c, where it was built */
 extern const struct tier_driver tier_driver_cs;        /* rt/umq/tier.c, with ZINC_DRM */

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The metal tier on build/metalsim (doc/metalsim.md): the tokens of the cpu tier in every family, in whatever order launches
+# between two barriers run; what a step costs; and one line for each thing that can be wrong with a Mac.
+# Tolerances: as in test_kernels_tokens.sh, whose kernels these are.
+. tests/e2e/lib.sh
+case $build in */*) skip "the release build runs it: the kernels' Metal texts are not built for sanitizers" ;; esac
+[ -e $build/libmetalsim.so ] || skip "no $build/libmetalsim.so in this build"
+prompt=$(ids 11 3)
+sim() { timeout 300 $build/metalsim "$@"; }
+
+agree() # FAMILY TYPE TOLERANCE OPTIONS...: of $work/m.gguf
+{
+    local f=$1 t=$2 tol=$3
+    shift 3
+    [ "$f/$t" = gemma4-moe/F32 ] || [ "$f" != gemma4-moe ] || tol=1e-2
+    sim "$@" "$zinc" validate -m "$work/m.gguf" --tier metal --against cpu --prompt-tokens "$prompt" -n 2 --ctx 64 --chunk 16 \
+        --tol $tol >"$work/out" 2>&1 || miss "$f $t $*: $(tail -n 2 "$work/out" | tr '\n' ' ')"
+    printf '%-13s %-12s %s\n' "$f" "$t" "$(tail -n 1 "$work/out")"
+}
+for f in $families; do
+    t=$(types "$f" | cut -d ' ' -f 1)
+    make_model "$f" "$t" "$work/m.gguf" || continue
+    agree "$f" "$t" 3e-3 --shuffle
+done
+make_model qwen3 F16 "$work/m.gguf" && agree qwen3 F16 1e-5
+make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 3e-3
+
+# A token makes a command buffer and an encoder, and no other object (the two names of classes and pools aside).
+make_model qwen3 Q8_0 "$work/m.gguf"
+cost() # TOKENS: objects, command buffers
+{
+    sim --stats "$zinc" run -m "$work/m.gguf" --tier metal --prompt-tokens "$prompt" -n "$1" --temp 0 --ctx 64 2>&1 >/dev/null |
+        sed -n 's/.*objects \([0-9]*\), command buffers \([0-9]*\),.*/\1 \2/p'
+}
+read -r o1 b1 <<<"$(cost 4)"
+read -r o2 b2 <<<"$(cost 12)"
+[ -n "$b2" ] && [ $((o2 - o1)) -eq $((2 * (b2 - b1))) ] && [ "$b2" -gt "$b1" ] ||
+    miss "8 more tokens: $((o2 - o1)) objects for $((b2 - b1)) command buffers"
+
+# says WHY OPTIONS...: the tier refuses, or a run fails, in one line with these words
+says()
+{
+    local why=$1
+    shift
+    ! sim "$@" "$zinc" run -m "$work/m.gguf" --tier metal --prompt-tokens "$prompt" -n 4 --ctx 64 >"$work/out" 2>&1 || miss "$*: it ran"
+    grep -q "metal: .*$why" "$work/out" || miss "$*: not '$why': $(tail -n 2 "$work/out" | tr '\n' ' ')"
+}
+! "$zinc" run -m "$work/m.gguf" --tier metal -n 1 --prompt-tokens "$prompt" >"$work/out" 2>&1 || miss "metal ran without Metal"
+grep -q 'metal: there is no Metal here' "$work/out" || miss "without Metal: $(tail -n 1 "$work/out")"
+says 'gives this program no GPU' --no-device
+says 'this macOS is too old .*macOS 15' --macos=14
+says 'Caused GPU Timeout Error' --inject=timeout:4
+says 'Insufficient Memory' --inject=memory:3
+! sim --memory=0.001 "$zinc" run -m "$work/m.gguf" --tier metal -n 1 --prompt-tokens "$prompt" >"$work/out" 2>&1 || miss 'it ran in 1 MiB'
+grep -q 'Apple M1 has 0.00 GiB free' "$work/out" || miss "1 MiB: $(tail -n 1 "$work/out")"
+sim --no-device "$zinc" check >"$work/out" 2>&1
+grep -q '^tier *metal *no .*no GPU' "$work/out" || miss "check without a GPU: $(grep metal "$work/out")"
+sim --chip=m3 "$zinc" check >"$work/out" 2>&1
+grep -q '^tier *metal *yes *Apple M3' "$work/out" || miss "check on an M3: $(grep metal "$work/out")"
+finish
