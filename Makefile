@@ -8,7 +8,9 @@ CC := gcc
 endif
 CLANG  ?= clang-19
 GLSLC  ?= glslc
-PACKAGES := libutf8proc jansson libxxhash libelf gnutls libzstd
+# On macOS (doc/macos.md) what it lacks of Linux comes from base/macos, and there are no tiers for AMD cards.
+MACOS  := $(filter Darwin,$(shell uname -s))
+PACKAGES := libutf8proc jansson libxxhash $(if $(MACOS),,libelf) gnutls libzstd
 VERSION := 0.1.0
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Wno-psabi
@@ -52,6 +54,9 @@ note = $(if $(PROBING),,$(info note: $(1)))
 # -ffp-contract=off: the canonical arithmetic writes fma where it means fma, so that every build gives the same bits.
 CFLAGS  := -std=gnu17 $(WARN) $(CFLAGS_$(config)) -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -pthread \
            -I. -I$(B)/gen -D_GNU_SOURCE -DZINC_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(EXTRA_CFLAGS)
+ifneq ($(MACOS),)
+CFLAGS += -include base/macos/macos.h -Ibase/macos/include
+endif
 LDFLAGS := $(filter -fsanitize=%,$(subst fuzzer-no-link,,$(CFLAGS_$(config)))) -pthread $(EXTRA_LDFLAGS)
 ifeq ($(config),fuzz)
 LDFLAGS := -fsanitize=address,undefined -pthread
@@ -89,13 +94,13 @@ $(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o: CFLAGS +=
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu17 -O1 $(WARN) -I. -MMD -MP -o $@ $< $(tool_libs)
-$(K)/compress: tool_libs := -lzstd
+	@$(CC) -std=gnu17 -O1 $(WARN) $(PKG_CFLAGS) -I. -MMD -MP -o $@ $< $(tool_libs)
+$(K)/compress: tool_libs = $(PKG_LIBS)
 $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base pull jinja model graph oracle rt rt/lockstep rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
+LIB_DIRS := base $(if $(MACOS),base/macos) pull jinja model graph oracle rt rt/lockstep $(if $(MACOS),,rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq)) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
@@ -115,10 +120,11 @@ isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))
 TOOLS     := $(if $(HAVE_VK),$(TOOLS),$(filter-out vkstats,$(TOOLS)))
+TOOLS     := $(if $(MACOS),$(filter-out amdsim metalsim pm4dump,$(TOOLS)),$(TOOLS))
 TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
-PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(B)/libamdsim.so $(B)/libmetalsim.so
+PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(MACOS),,$(B)/libamdsim.so $(B)/libmetalsim.so)
 
-.PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install install-files uninstall clean help
+.PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install install-files uninstall list-sources clean help
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -138,7 +144,7 @@ $(B)/obj/server/openapi.o: CFLAGS += -DZINC_OPENAPI='"share/openapi.json"'
 $(B)/libzinc.a: $(LIB_OBJ)
 	@rm -f $@
 	@echo "  AR    $@"
-	@ar rcsT $@ $^
+	@ar rcs$(if $(MACOS),,T) $@ $^
 
 $(B)/zinc: $(CLI_OBJ) $(LIB)
 	@echo "  LINK  $@"
@@ -183,6 +189,9 @@ install-files:
 	@tools/install.sh put $(B) "$(DESTDIR)$(PREFIX)"
 uninstall: ## remove what make install put there
 	@tools/install.sh remove $(B) "$(DESTDIR)$(PREFIX)"
+
+list-sources: # of the programs, for tests
+	@echo $(LIB_SRC) $(CLI_SRC)
 
 clean: ## remove build/
 	rm -rf build

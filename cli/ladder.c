@@ -104,7 +104,11 @@ static const char *default_model(void)
     static char installed[PATH_MAX + 40];
     if (access(demo, R_OK) == 0)
         return demo;
+#ifdef __APPLE__
+    ssize_t n = macos_program(installed, PATH_MAX);
+#else
     ssize_t n = readlink("/proc/self/exe", installed, PATH_MAX); /* PREFIX/bin/zinc, PREFIX/share/zinc/zinc-demo.gguf */
+#endif
     if (n < 0)
         return NULL;
     installed[n] = 0;

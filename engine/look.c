@@ -109,6 +109,7 @@ int engine_check_tier(const char *spec, struct err *e)
     return err_set(e, -EINVAL, "there is no tier '%s': this binary has %s", sp.tier, known);
 }
 
+#ifndef __APPLE__
 /* The rest of the first line of a file that starts with `key`, without ": "; "" when there is none. */
 static void first_line(const char *path, const char *key, char *out, size_t n)
 {
@@ -125,6 +126,7 @@ static void first_line(const char *path, const char *key, char *out, size_t n)
     if (f)
         fclose(f);
 }
+#endif
 
 static void name_isa(char *out, size_t n)
 {
@@ -152,11 +154,18 @@ static void name_isa(char *out, size_t n)
 void engine_host(struct host_look *h)
 {
     *h = (struct host_look){ 0 };
+    name_isa(h->isa, sizeof h->isa);
+#ifdef __APPLE__
+    h->n_cores = macos_cores();
+    macos_processor(h->cpu, sizeof h->cpu);
+    h->mem_bytes = macos_memory();
+    h->mem_free_bytes = macos_memory_available();
+    snprintf(h->huge_pages, sizeof h->huge_pages, "none");
+#else
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         h->n_cores = (uint32_t)CPU_COUNT(&set);
     first_line("/proc/cpuinfo", "model name", h->cpu, sizeof h->cpu);
-    name_isa(h->isa, sizeof h->isa);
     char text[128];
     first_line("/proc/meminfo", "MemTotal", text, sizeof text);
     h->mem_bytes = strtoull(text, NULL, 10) * 1024;
@@ -165,4 +174,5 @@ void engine_host(struct host_look *h)
     const char *open = strchr(text, '[');
     snprintf(h->huge_pages, sizeof h->huge_pages, "%.*s", open ? (int)strcspn(open + 1, "]") : 7,
              open ? open + 1 : "unknown");
+#endif
 }

@@ -6,6 +6,12 @@
 #include "base/ckd.h"
 #include "engine/priv.h"
 
+#ifdef __APPLE__
+uint64_t host_memory_available(void)
+{
+    return macos_memory_available();
+}
+#else
 static uint64_t read_u64(const char *path, const char *key)
 {
     FILE *f = fopen(path, "r");
@@ -35,6 +41,7 @@ uint64_t host_memory_available(void)
     }
     return free_bytes;
 }
+#endif
 
 uint64_t engine_memory_available(const struct engine *eng)
 {

@@ -64,19 +64,20 @@ $(K_HOST_OBJ): $(KH)/obj/kernels/%.o: $$(source_$$*)
 $(K)/threads.txt: kernels/kernels.def kernels/qtypes.def | $(K)/kernel_lists
 	@$(K)/kernel_lists threads >$@
 
+comma := ,
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.
 $(BLOBS): %.zst: % $(K)/compress
 	@$(K)/compress <$< >$@
 $(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh
 	@mkdir -p $(@D)
 	@tools/blobs.sh $(BLOBS) >$@
-$(K)/blobs.o: $(K)/blobs.c rt/blob.h
+$(K)/blobs.o: $(K)/blobs.c rt/blob.h base/embed.h
 	@$(CC) -std=gnu17 -I. -fPIC -c -o $@ $<
 $(K)/libblobs.a: $(K)/blobs.o
 	@rm -f $@
-	@ar rcsT $@ $<
+	@ar rcs$(if $(MACOS),,T) $@ $<
 $(K)/libblobs.so: $(K)/blobs.o
 	@echo "  LINK  $@"
-	@$(CC) -shared -Wl,-soname,libblobs.so -o $@ $<
+	@$(CC) -shared -Wl,$(if $(MACOS),-install_name$(comma)@rpath/,-soname$(comma))libblobs.so -o $@ $<
 
 kernels: $(BLOBS) $(K_HOST_OBJ) ## compile the GPU kernels for every target

@@ -4,17 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/json.h"
 #include "base/nearest.h"
 
-__asm__(".section .rodata\n"
-        ".global zinc_catalogue_begin\n"
-        "zinc_catalogue_begin:\n"
-        ".incbin \"" ZINC_CATALOGUE "\"\n"
-        ".global zinc_catalogue_end\n"
-        "zinc_catalogue_end:\n"
-        ".byte 0\n"
-        ".previous\n");
+EMBED_FILE(zinc_catalogue, ZINC_CATALOGUE);
 
 extern const char zinc_catalogue_begin[], zinc_catalogue_end[];
 

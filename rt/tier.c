@@ -17,7 +17,9 @@ const struct tier_driver *const tier_drivers[] = {
 #ifdef ZINC_DRM
     &tier_driver_umq,
 #endif
+#ifdef __linux__
     &tier_driver_kfd,
+#endif
 #ifdef ZINC_DRM
     &tier_driver_cs,
 #endif

@@ -84,10 +84,17 @@ static void name_peer(struct conn *c)
                  ntohs(v6->sin6_port));
         c->peer_hash = XXH3_64bits(&v6->sin6_addr, 8); /* one customer has the other half */
     } else {
+#ifdef __APPLE__
+        uid_t uid;
+        gid_t gid;
+        if (getpeereid(c->fd, &uid, &gid) == 0)
+            c->peer_hash = XXH3_64bits(&uid, sizeof uid);
+#else
         struct ucred who;
         n = sizeof who;
         if (sys->getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0)
             c->peer_hash = XXH3_64bits(&who.uid, sizeof who.uid);
+#endif
     }
 }
 

@@ -154,11 +154,15 @@ static void put_histogram(FILE *f, const char *name, const char *help, const str
 
 static uint64_t resident_bytes(void)
 {
+#ifdef __APPLE__
+    return macos_resident();
+#else
     unsigned long long resident;
     char text[256];
     if (sys_read_file("/proc/self/statm", text, sizeof text) <= 0 || sscanf(text, "%*u %llu", &resident) != 1)
         return 0;
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+#endif
 }
 
 static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)

@@ -1,13 +1,8 @@
 #include "server/openapi.h"
 
-__asm__(".section .rodata\n"
-        ".global zinc_openapi_begin\n"
-        "zinc_openapi_begin:\n"
-        ".incbin \"" ZINC_OPENAPI "\"\n"
-        ".global zinc_openapi_end\n"
-        "zinc_openapi_end:\n"
-        ".byte 0\n"
-        ".previous\n");
+#include "base/embed.h"
+
+EMBED_FILE(zinc_openapi, ZINC_OPENAPI);
 
 extern const char zinc_openapi_begin[], zinc_openapi_end[];
 

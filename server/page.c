@@ -1,13 +1,8 @@
 #include "server/page.h"
 
-__asm__(".section .rodata\n"
-        ".global zinc_page_begin\n"
-        "zinc_page_begin:\n"
-        ".incbin \"" ZINC_PAGE "\"\n"
-        ".global zinc_page_end\n"
-        "zinc_page_end:\n"
-        ".byte 0\n"
-        ".previous\n");
+#include "base/embed.h"
+
+EMBED_FILE(zinc_page, ZINC_PAGE);
 
 extern const char zinc_page_begin[], zinc_page_end[];
 

@@ -1,7 +1,12 @@
 #include "engine/serve/prefix_class.h"
 
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#include <mach-o/loader.h>
+#else
 #include <elf.h>
 #include <link.h>
+#endif
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -22,6 +27,20 @@ static void add_text(struct prefix_hash *h, const char *s)
     add(h, s, strlen(s) + 1);
 }
 
+#ifdef __APPLE__
+/* The UUID that the linker leaves in a program (ld(1), LC_UUID): other code, other UUID. */
+static void add_program(struct prefix_hash *h)
+{
+    const struct mach_header_64 *m = (const struct mach_header_64 *)_dyld_get_image_header(0);
+    const uint8_t *at = (const uint8_t *)(m + 1);
+    for (uint32_t i = 0; i < m->ncmds; i++) {
+        const struct load_command *c = (const struct load_command *)at;
+        if (c->cmd == LC_UUID)
+            add(h, ((const struct uuid_command *)at)->uuid, sizeof((const struct uuid_command *)at)->uuid);
+        at += c->cmdsize;
+    }
+}
+#else
 /* The note that the linker leaves in a program (ld(1), --build-id; elf(5), "Notes"): other code, other note. */
 static int add_build(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -42,6 +61,11 @@ static int add_build(struct dl_phdr_info *info, size_t size, void *user)
     }
     return 1; /* the program itself is the first */
 }
+static void add_program(struct prefix_hash *h)
+{
+    dl_iterate_phdr(add_build, h);
+}
+#endif
 
 static void add_model(struct prefix_hash *h, const struct gguf *g)
 {
@@ -74,7 +98,7 @@ struct prefix_hash prefix_class(const struct engine *eng, bool generated)
                               t->by_capacity ? eng->decode.s->h.row_cap : 0,
                               t->by_capacity ? eng->prefill.s->h.row_cap : 0 };
     add_text(&h, ZINC_VERSION);
-    dl_iterate_phdr(add_build, &h);
+    add_program(&h);
     add_model(&h, eng->gguf);
     add_text(&h, in->tier);
     add_text(&h, in->plan);

@@ -23,7 +23,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#if !defined(__ELF__) || (!defined(__x86_64__) && !defined(__aarch64__))
+#if (!defined(__ELF__) && !defined(__APPLE__)) || (!defined(__x86_64__) && !defined(__aarch64__))
 #define WITH_UCONTEXT 1
 #endif
 #ifdef WITH_UCONTEXT
@@ -88,13 +88,17 @@ static void fibre_main(void);
 /* Saves what a callee must keep and the stack pointer in *from, and goes on where `to` was saved. Own code, since
  * swapcontext makes a system call each time. */
 void lockstep_switch(void **from, void *to);
+#ifdef __APPLE__
+#define SWITCH_BEGIN ".text\n.p2align 4\n.private_extern _lockstep_switch\n.globl _lockstep_switch\n_lockstep_switch:\n"
+#define SWITCH_END   ""
+#else
+#define SWITCH_BEGIN                                                                                                   \
+    ".pushsection .text\n.p2align 4\n.hidden lockstep_switch\n.globl lockstep_switch\n"                               \
+    ".type lockstep_switch, %function\nlockstep_switch:\n"
+#define SWITCH_END ".size lockstep_switch, . - lockstep_switch\n.popsection\n"
+#endif
 #ifdef __x86_64__
-__asm__(".pushsection .text\n"
-        ".p2align 4\n"
-        ".hidden lockstep_switch\n"
-        ".globl lockstep_switch\n"
-        ".type lockstep_switch, @function\n"
-        "lockstep_switch:\n"
+__asm__(SWITCH_BEGIN
         "    pushq %rbp\n"
         "    pushq %rbx\n"
         "    pushq %r12\n"
@@ -109,17 +113,10 @@ __asm__(".pushsection .text\n"
         "    popq %r12\n"
         "    popq %rbx\n"
         "    popq %rbp\n"
-        "    ret\n"
-        ".size lockstep_switch, . - lockstep_switch\n"
-        ".popsection\n");
+        "    ret\n" SWITCH_END);
 enum { FRAME_WORDS = 8, FRAME_START = 6 }; /* registers, where to return, where fibre_main would return: 0 */
 #else
-__asm__(".pushsection .text\n"
-        ".p2align 4\n"
-        ".hidden lockstep_switch\n"
-        ".globl lockstep_switch\n"
-        ".type lockstep_switch, %function\n"
-        "lockstep_switch:\n"
+__asm__(SWITCH_BEGIN
         "    sub sp, sp, #160\n"
         "    stp x19, x20, [sp, #0]\n"
         "    stp x21, x22, [sp, #16]\n"
@@ -145,9 +142,7 @@ __asm__(".pushsection .text\n"
         "    ldp d12, d13, [sp, #128]\n"
         "    ldp d14, d15, [sp, #144]\n"
         "    add sp, sp, #160\n"
-        "    ret\n"
-        ".size lockstep_switch, . - lockstep_switch\n"
-        ".popsection\n");
+        "    ret\n" SWITCH_END);
 enum { FRAME_WORDS = 20, FRAME_START = 11 };
 #endif
 #endif

@@ -31,7 +31,13 @@ static _Noreturn void become(const char *const *argv, int log, pid_t parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     close_range(3, ~0u, 0);
+#ifdef __APPLE__
+    char self[4096];
+    if (macos_program(self, sizeof self) > 0)
+        execv(self, (char *const *)argv);
+#else
     execv("/proc/self/exe", (char *const *)argv); /* also where the file has been replaced since */
+#endif
     _exit(127);
 }
 

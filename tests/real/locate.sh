@@ -6,7 +6,7 @@
 # $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
 
 real_dir=build/real
-real_sets="model ids schemas clients dialects npm openapi tinygrad"
+real_sets="model ids schemas clients dialects npm openapi tinygrad macos"
 real_model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 real_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
@@ -28,6 +28,7 @@ real_packages()
         echo @anthropic-ai/claude-code-linux-$1@2.1.330 codex@npm:@openai/codex@0.169.0-linux-$1 opencode-linux-$1@1.18.33
         ;;
     openapi) echo schemathesis==4.32.5 ;;
+    macos) echo ziglang==0.17.1 ;; # has macOS's C headers
     tinygrad) echo tinygrad==0.14.0 numpy==2.4.6 ;;
     *) return 1 ;;
     esac
