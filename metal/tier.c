@@ -5,6 +5,7 @@
 
 #include "base/ckd.h"
 #include "metal/metal.h"
+#include "rt/ladder.h"
 #include "rt/blob.h"
 
 enum { MAX_LOADERS = 8, ROOF_READS = 3, LAUNCH_SHARED = 64 };
@@ -309,4 +310,4 @@ static int metal_open(const struct tier_opts *o, struct tier **out, struct err *
     return 0;
 }
 
-const struct tier_driver tier_driver_metal = { "metal", metal_probe, metal_open, NULL };
+const struct tier_driver tier_driver_metal = { "metal", metal_probe, metal_open, &ladder_metal };

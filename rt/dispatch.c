@@ -284,6 +284,13 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
     return true;
 }
 
+/* A row of x too wide for shared memory goes through the prompt's products, which take it in parts. */
+static bool too_wide(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
+{
+    return matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1) > d->t->shared_max &&
+           dispatch_many_products(d, op, a);
+}
+
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     kl_matvec k = { 0 };
@@ -425,7 +432,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
-        if (!many || !dispatch_many_products(d, op, args))
+        if ((!many || !dispatch_many_products(d, op, args)) && !too_wide(d, op, args))
             decode_products(d, args, op == CMD_GATE_UP);
         break;
     case CMD_ROPE_KV: {

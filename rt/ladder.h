@@ -32,5 +32,6 @@ struct ladder {
 extern const struct ladder ladder_kfd; /* rt/kfd/ladder.c */
 extern const struct ladder ladder_umq; /* rt/umq/userq_ladder.c, where it was built */
 extern const struct ladder ladder_cs;  /* rt/umq/ladder.c */
+extern const struct ladder ladder_metal; /* metal/ladder.c */
 
 #endif

@@ -37,6 +37,13 @@ read -r o2 b2 <<<"$(cost 12)"
 [ -n "$b2" ] && [ $((o2 - o1)) -eq $((2 * (b2 - b1))) ] && [ "$b2" -gt "$b1" ] ||
     miss "8 more tokens: $((o2 - o1)) objects for $((b2 - b1)) command buffers"
 
+last=$("$zinc" ladder --tier=metal --list | grep -c '^ *[0-9]')
+sim "$zinc" ladder --tier=metal -m models/zinc-demo.gguf -n 2 --filter matmul/wide --report "$work/ladder.txt" >"$work/out" 2>&1 ||
+    miss "ladder: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')"
+[ "$(grep -cE '^ *[0-9]+ .* ok ' "$work/out")" -eq "$last" ] || miss "ladder: of $last rungs $(grep -cE ' ok ' "$work/out") hold"
+sim --macos=14 "$zinc" ladder --tier=metal >"$work/out" 2>&1 && miss "the ladder holds on macOS 14"
+grep -q 'macOS is too old' "$work/out" || miss "ladder on macOS 14: $(head -n 4 "$work/out" | tr '\n' ' ')"
+
 # says WHY OPTIONS...: the tier refuses, or a run fails, in one line with these words
 says()
 {

@@ -142,7 +142,7 @@ static const char *const basic_types[] = {
 static const char *const vectors[] = { "kd_u32x4", "kd_u32x2", "kd_f32x4", "kd_f32x2", NULL };
 static const char *const keywords[] = { "half", "kernel", "device", "constant", "thread", "threadgroup", "this", "new", "delete", "class",
                                         "template", "operator", "private", "public", "and", "or", "not", "xor", "vertex", "fragment",
-                                        "sampler", "using", "namespace", "typename", "try", "catch", "throw", "friend", "export", NULL };
+                                        "sampler", "visible", "coherent", "ray_data", "object_data", "using", "namespace", "typename", "try", "catch", "throw", "friend", "export", NULL };
 
 struct field {
     int name;           /* token   */
@@ -293,8 +293,11 @@ static void put_token(int i)
     depth += is(i, "{") - is(i, "}");
     bool hex_float = toks[i].n > 2 && toks[i].at[0] == '0' && (toks[i].at[1] == 'x' || toks[i].at[1] == 'X') &&
                      memchr(toks[i].at, 'p', (size_t)toks[i].n);
+    bool longer = isdigit((unsigned char)toks[i].at[0]) && toks[i].n > 3 && strncmp(toks[i].at + toks[i].n - 3, "ull", 3) == 0;
     if (hex_float)
         printf("%.9gf", (double)strtof(toks[i].at, NULL));
+    else if (longer) /* no long long there, and ulong has 64 bits */
+        printf("%.*sul", toks[i].n - 3, toks[i].at);
     else
         printf("%.*s%s", toks[i].n, toks[i].at, is_any(i, keywords) ? "_" : "");
 }
