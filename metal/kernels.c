@@ -55,6 +55,8 @@ static int make_pipeline(struct metal_tier *m, uint32_t k, struct err *e)
     pipeline_set_function(d, function);
     pipeline_set_whole_warps(d, true);
     pipeline_set_threads(d, info->threads);
+    if (m->record)
+        pipeline_set_indirect(d, true);
     set_label(d, objc_string(info->name));
     id p = device_pipeline(m->device, d, 0, NULL, &error);
     object_release(d);

@@ -16,6 +16,7 @@ enum {
     METAL_SHARED_UNTRACKED = 1 << 8, /* resource options: storage mode shared, hazards not tracked */
     METAL_CONCURRENT = 1,
     METAL_SCOPE_BUFFERS = 1,
+    METAL_INDIRECT_DISPATCH = 1 << 5,
     METAL_STATUS_COMPLETED = 4, METAL_STATUS_ERROR = 5,
 };
 enum {
@@ -36,6 +37,7 @@ struct metal_pass {
     uint32_t n;
     uint32_t *args_at;      /* [n] offsets in args */
     struct metal_mem args;
+    id indirect;            /* the launches recorded; nil: they are encoded for each step */
 };
 
 struct metal_plan {
@@ -47,6 +49,7 @@ struct metal_plan {
 struct metal_tier {
     struct replay r;
     id device, queue, event, residency;
+    bool record;                       /* passes are recorded into indirect command buffers              */
     id library[KERNEL_COUNT];          /* of the module that has kernel i as its first; nil: not made */
     id pipeline[KERNEL_COUNT];
     struct metal_mem arena[ARENA_COUNT], cells; /* cells: u32 steps begun, u32 steps done               */

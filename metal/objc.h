@@ -21,6 +21,7 @@
 typedef struct objc_object *id;
 typedef struct objc_selector *SEL;
 struct objc_size { unsigned long x, y, z; }; /* MTLSize */
+struct objc_range { unsigned long at, n; };   /* NSRange */
 
 enum objc_message {
 #define MESSAGE0(fn, selector, ret) M_##fn,

@@ -1,5 +1,6 @@
-/* metal/plan.c: plans, and steps as command buffers. A step is encoded anew each time: two or three messages a launch, while
- * the step before runs; and no object is made for it but its command buffer and encoder. */
+/* metal/plan.c: plans, and steps as command buffers. A step is encoded anew each time, some five messages a launch, while the
+ * step before runs; or its launches were recorded once into an indirect command buffer, and it is one message
+ * (ZINC_METAL_ENCODE). Either way no object is made for it but its command buffer and encoder. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,44 @@ int metal_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
 
 /* ---- a step ---- */
 
+/* The same launches, recorded. */
+static int record(struct metal_tier *m, struct metal_plan *p, uint32_t pass, struct err *e)
+{
+    struct metal_pass *x = &p->pass[pass];
+    id d = objc_new("MTLIndirectCommandBufferDescriptor");
+    indirect_set_types(d, METAL_INDIRECT_DISPATCH);
+    indirect_set_inherit_pipeline(d, false);
+    indirect_set_inherit_buffers(d, false);
+    indirect_set_buffers(d, 1);
+    x->indirect = device_indirect(m->device, d, x->n, METAL_SHARED_UNTRACKED);
+    object_release(d);
+    if (!x->indirect)
+        return err_set(e, -ENOTSUP, "metal: this GPU records no indirect command buffer of %u launches (ZINC_METAL_ENCODE=each)", x->n);
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct launch l = launch_of(p, pass, i);
+        id c = indirect_at(x->indirect, i);
+        encoder_pipeline(c, m->pipeline[l.k]);
+        command_buffer(c, x->args.buffer, x->args_at[i], 0);
+        encoder_shared(c, align_up(MAX(l.shared, 1u), METAL_SHARED_ALIGN), 0);
+        if (waits(p, pass, i))
+            command_barrier(c);
+        command_dispatch(c, (struct objc_size){ l.grid[0], l.grid[1], l.grid[2] }, (struct objc_size){ l.threads, 1, 1 });
+    }
+    return 0;
+}
+
+/* Launches [0, n] of a recorded pass, then its last one. */
+static void execute(const struct metal_pass *x, id encoder, uint32_t n)
+{
+    if (n + 2 >= x->n) {
+        encoder_execute(encoder, x->indirect, (struct objc_range){ 0, x->n });
+        return;
+    }
+    encoder_execute(encoder, x->indirect, (struct objc_range){ 0, n + 1 });
+    encoder_barrier(encoder, METAL_SCOPE_BUFFERS);
+    encoder_execute(encoder, x->indirect, (struct objc_range){ x->n - 1, 1 });
+}
+
 static int run_together(struct metal_tier *m, struct metal_plan *p, uint32_t pass, uint32_t n)
 {
     const struct metal_pass *x = &p->pass[pass];
@@ -132,7 +171,9 @@ static int run_together(struct metal_tier *m, struct metal_plan *p, uint32_t pas
     struct encoder e = begin(cmdbuf, &x->args);
     if (!e.e)
         return fault(m, "encoding a step", "macOS gave no command encoder");
-    for (uint32_t i = 0; i < x->n; i++) {
+    if (x->indirect)
+        execute(x, e.e, n);
+    for (uint32_t i = 0; i < x->n && !x->indirect; i++) {
         if (i > n && i < x->n - 1)
             continue;
         struct launch l = launch_of(p, pass, i);
@@ -228,6 +269,7 @@ void metal_plan_destroy(struct tier_plan *base)
     metal_wait(base->tier, m->point, HANG_SECONDS * 1000000000ull);
     void *pool = objc.pool_push();
     for (uint32_t i = 0; i < p->r.n_passes; i++) {
+        object_release(p->pass[i].indirect);
         metal_free(m, &p->pass[i].args);
         free(p->pass[i].args_at);
     }
@@ -292,6 +334,8 @@ static int place(struct metal_tier *m, struct metal_plan *p, struct err *e)
     for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {
         dispatch_relocate(p->r.pass[i].d, base);
         rc = fill_args(m, p, i, &first, &last, e);
+        if (!rc && m->record)
+            rc = record(m, p, i, e);
         if (!rc && m->r.trace_on)
             rc = replay_trace_room(&m->r, p->pass[i].n, e);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/env.h"
 #include "metal/metal.h"
 #include "rt/ladder.h"
 #include "rt/blob.h"
@@ -277,6 +278,7 @@ static int set_up(struct metal_tier *m, const struct tier_opts *o, struct err *e
     if ((rc = metal_pick(o, &m->device, e)) || (rc = metal_check(m->device, e)) || (rc = metal_device_open(m, e)))
         return rc;
     metal_describe_device(m->device, &m->r.tier.info);
+    m->record = strcmp(env_get()->metal_encode, "once") == 0;
     m->r.target = (struct dispatch_target){ .n_cores = metal_cores(m->r.tier.info.device), .shared_max = METAL_SHARED_MAX,
                                             .shared_core = METAL_SHARED_MAX };
     if ((rc = metal_alloc(m, METAL_ARGS_ALIGN, "step counters", &m->cells, e)) || (rc = metal_kernels_need(m, need, e)))

@@ -22,6 +22,7 @@ for f in $families; do
     make_model "$f" "$t" "$work/m.gguf" || continue
     agree "$f" "$t" 3e-3 --shuffle
 done
+make_model qwen35moe Q8_0 "$work/m.gguf" && ZINC_METAL_ENCODE=once agree qwen35moe Q8_0 3e-3 --shuffle
 make_model qwen3 F16 "$work/m.gguf" && agree qwen3 F16 1e-5
 make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 3e-3
 
@@ -37,6 +38,15 @@ read -r o2 b2 <<<"$(cost 12)"
 [ -n "$b2" ] && [ $((o2 - o1)) -eq $((2 * (b2 - b1))) ] && [ "$b2" -gt "$b1" ] ||
     miss "8 more tokens: $((o2 - o1)) objects for $((b2 - b1)) command buffers"
 
+# Recorded once, a token is a few messages.
+messages() # TOKENS
+{
+    ZINC_METAL_ENCODE=once sim --stats "$zinc" run -m "$work/m.gguf" --tier metal --prompt-tokens "$prompt" -n "$1" --temp 0 --ctx 64 2>&1 >/dev/null |
+        sed -n 's/.*messages \([0-9]*\),.*/\1/p'
+}
+m1=$(messages 4) m2=$(messages 12)
+[ -n "$m2" ] && [ $((m2 - m1)) -lt 600 ] || miss "recorded: 8 more tokens took $((m2 - m1)) messages"
+echo "8 tokens more, recorded: $((m2 - m1)) messages"
 last=$("$zinc" ladder --tier=metal --list | grep -c '^ *[0-9]')
 sim "$zinc" ladder --tier=metal -m models/zinc-demo.gguf -n 2 --filter matmul/wide --report "$work/ladder.txt" >"$work/out" 2>&1 ||
     miss "ladder: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')"

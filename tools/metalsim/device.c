@@ -221,7 +221,7 @@ static void *new_library(void *d, SEL s, struct string *text, struct compile_opt
 
 /* ---- MTLComputePipelineState ---- */
 
-struct pipeline_descriptor { struct obj o; struct function *f; unsigned long threads; bool whole; };
+struct pipeline_descriptor { struct obj o; struct function *f; unsigned long threads; bool whole, indirect; };
 static void descriptor_free(struct obj *o) { sim_release(((struct pipeline_descriptor *)o)->f); }
 static void set_function(struct pipeline_descriptor *p, SEL s, struct function *f)
 {
@@ -235,7 +235,9 @@ static void set_threads(struct pipeline_descriptor *p, SEL s, unsigned long n)
     RULE(n <= THREADS_MAX, "setMaxTotalThreadsPerThreadgroup:", "%lu, at most %d", n, THREADS_MAX);
     p->threads = n;
 }
+static void set_indirect(struct pipeline_descriptor *p, SEL s, bool on) { p->indirect = on; }
 static struct method descriptor_methods[] = {
+    METHOD("setSupportIndirectCommandBuffers:", set_indirect),
     METHOD("setComputeFunction:", set_function), METHOD("setThreadGroupSizeIsMultipleOfThreadExecutionWidth:", set_whole),
     METHOD("setMaxTotalThreadsPerThreadgroup:", set_threads), METHOD("setLabel:", no_label), { 0 } };
 const struct class pipeline_descriptor_class = { .name = "MTLComputePipelineDescriptor", .bytes = sizeof(struct pipeline_descriptor),
@@ -252,6 +254,7 @@ static void *new_pipeline(void *d, SEL s, struct pipeline_descriptor *p, unsigne
     struct pipeline *x = sim_new(&pipeline_class);
     x->k = p->f->k;
     x->threads = p->threads && p->threads < x->k->threads ? p->threads : x->k->threads;
+    x->indirect = p->indirect;
     sim_stats.pipelines++;
     return x;
 }
@@ -277,12 +280,13 @@ static uint64_t working_set(void *d, SEL s) { return sim_options.memory / 100 * 
 static unsigned long allocated_size(void *d, SEL s) { return allocated; }
 static unsigned long max_shared(void *d, SEL s) { return SHARED_MAX; }
 static void *new_queue(void *d, SEL s) { return sim_queue_new(); }
+static void *new_indirect(void *d, SEL s, void *descriptor, unsigned long n, unsigned long opt) { return sim_indirect_new(descriptor, n, opt); }
 static void *new_event(void *d, SEL s) { return sim_new(&event_class); }
 static struct method device_methods[] = {
     METHOD("name", device_name), METHOD("supportsFamily:", supports), METHOD("hasUnifiedMemory", unified),
     METHOD("recommendedMaxWorkingSetSize", working_set), METHOD("currentAllocatedSize", allocated_size),
     METHOD("maxBufferLength", max_buffer), METHOD("maxThreadgroupMemoryLength", max_shared), METHOD("newCommandQueue", new_queue),
-    METHOD("newSharedEvent", new_event), METHOD("newBufferWithLength:options:", new_buffer),
+    METHOD("newIndirectCommandBufferWithDescriptor:maxCommandCount:options:", new_indirect), METHOD("newSharedEvent", new_event), METHOD("newBufferWithLength:options:", new_buffer),
     METHOD("newLibraryWithSource:options:error:", new_library),
     METHOD("newComputePipelineStateWithDescriptor:options:reflection:error:", new_pipeline),
     METHOD("newResidencySetWithDescriptor:error:", new_residency), { 0 } };

@@ -19,7 +19,6 @@ enum {
     ERROR_TIMEOUT = 2, ERROR_PAGE_FAULT = 3, ERROR_MEMORY = 8,
 };
 
-struct dispatch { struct pipeline *p; struct buffer *args; uint64_t off; uint32_t groups[3], threads, shared; bool after_barrier; };
 struct command_buffer {
     struct obj o;
     struct queue *queue;
@@ -352,24 +351,47 @@ static void barrier(struct encoder *e, SEL s, unsigned long scope)
     sim_stats.barriers++;
     e->barrier = true;
 }
-static void dispatch(struct encoder *e, SEL s, struct sim_size groups, struct sim_size threads)
+void sim_check_dispatch(const struct dispatch *d, struct sim_size groups, struct sim_size threads, const char *what)
 {
-    open(e, s->name);
-    RULE(e->p, s->name, "no pipeline is set");
-    RULE(e->args, s->name, "no buffer is set at index 0");
-    RULE(e->shared, s->name, "no threadgroup memory is set at index 0");
-    RULE(groups.x && groups.y && groups.z, s->name, "%lu x %lu x %lu threadgroups", groups.x, groups.y, groups.z);
+    RULE(d->p, what, "no pipeline is set");
+    RULE(d->args, what, "no buffer is set at index 0");
+    RULE(d->shared, what, "no threadgroup memory is set at index 0");
+    RULE(groups.x && groups.y && groups.z, what, "%lu x %lu x %lu threadgroups", groups.x, groups.y, groups.z);
     unsigned long n = threads.x * threads.y * threads.z;
-    RULE(n && n <= e->p->threads && n % 32 == 0, s->name, "%lu threads of a threadgroup, the pipeline of %s has at most %lu, in SIMD-groups",
-         n, e->p->k->name, e->p->threads);
-    struct command_buffer *b = e->b;
+    RULE(n && n <= d->p->threads && n % 32 == 0, what, "%lu threads of a threadgroup, the pipeline of %s has at most %lu, in SIMD-groups",
+         n, d->p->k->name, d->p->threads);
+}
+
+void sim_add_dispatch(struct command_buffer *b, struct dispatch d, const char *what)
+{
+    RULE(d.p && d.threads, what, "a command without a dispatch");
     if (b->n == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 64;
         if (!(b->d = realloc(b->d, (size_t)b->cap * sizeof *b->d)))
             abort();
     }
-    b->d[b->n++] = (struct dispatch){ e->p, e->args, e->off, { (uint32_t)groups.x, (uint32_t)groups.y, (uint32_t)groups.z }, (uint32_t)n, e->shared,
-                                      e->barrier || !e->concurrent };
+    b->d[b->n++] = d;
+}
+
+static void dispatch(struct encoder *e, SEL s, struct sim_size groups, struct sim_size threads)
+{
+    open(e, s->name);
+    struct dispatch d = { e->p, e->args, e->off, { (uint32_t)groups.x, (uint32_t)groups.y, (uint32_t)groups.z },
+                          (uint32_t)(threads.x * threads.y * threads.z), e->shared, e->barrier || !e->concurrent };
+    sim_check_dispatch(&d, groups, threads, s->name);
+    sim_add_dispatch(e->b, d, s->name);
+    e->barrier = false;
+}
+static void execute(struct encoder *e, SEL s, struct indirect *x, struct sim_range range)
+{
+    open(e, s->name);
+    RULE(x && x->o.isa == &indirect_class, s->name, "not an indirect command buffer");
+    RULE(range.at + range.n <= x->n && range.n, s->name, "commands %lu to %lu of %lu", range.at, range.at + range.n, x->n);
+    for (unsigned long i = range.at; i < range.at + range.n; i++) {
+        struct dispatch d = x->d[i];
+        d.after_barrier |= (i == range.at && e->barrier) || !e->concurrent;
+        sim_add_dispatch(e->b, d, s->name);
+    }
     e->barrier = false;
 }
 static void end_encoding(struct encoder *e, SEL s)
@@ -381,6 +403,6 @@ static void end_encoding(struct encoder *e, SEL s)
 static struct method encoder_methods[] = {
     METHOD("setComputePipelineState:", set_pipeline), METHOD("setBuffer:offset:atIndex:", set_buffer), METHOD("setBufferOffset:atIndex:", set_offset),
     METHOD("setThreadgroupMemoryLength:atIndex:", set_shared), METHOD("memoryBarrierWithScope:", barrier),
-    METHOD("dispatchThreadgroups:threadsPerThreadgroup:", dispatch), METHOD("endEncoding", end_encoding), { 0 } };
+    METHOD("dispatchThreadgroups:threadsPerThreadgroup:", dispatch), METHOD("executeCommandsInBuffer:withRange:", execute), METHOD("endEncoding", end_encoding), { 0 } };
 const struct class encoder_class = { .name = "MTLComputeCommandEncoder", .bytes = sizeof(struct encoder), .destroy = encoder_free,
                                      .methods = encoder_methods };

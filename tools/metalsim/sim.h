@@ -11,6 +11,7 @@
 typedef const struct sim_selector *SEL;
 struct sim_selector { const char *name; };
 struct sim_size { unsigned long x, y, z; };
+struct sim_range { unsigned long at, n; };
 
 struct obj;
 typedef void (*sim_fn)(void);
@@ -56,7 +57,7 @@ __attribute__((noreturn, format(printf, 2, 3))) void sim_broken(const char *rule
 
 /* device.c */
 struct buffer { struct obj o; uint8_t *cpu, *gpu; uint64_t bytes; bool resident; char label[64]; struct buffer *next; };
-struct pipeline { struct obj o; const struct msim_kernel *k; unsigned long threads; };
+struct pipeline { struct obj o; const struct msim_kernel *k; unsigned long threads; bool indirect; };
 extern const struct class buffer_class, pipeline_class, event_class, queue_class;
 const struct buffer *sim_buffer_at(uint64_t va); /* the buffer that the GPU sees there, or NULL */
 struct residency { struct obj o; struct buffer **member, **pending; int n, n_pending, cap, cap_pending; bool attached; };
@@ -65,6 +66,16 @@ void sim_residency_attach(struct residency *r);
 void *sim_queue_new(void);
 
 /* queue.c */
+struct dispatch { struct pipeline *p; struct buffer *args; uint64_t off; uint32_t groups[3], threads, shared; bool after_barrier; };
+struct command_buffer;
+/* One more dispatch of a command buffer, with all that Metal asks of one checked; `what` is the message. */
+void sim_add_dispatch(struct command_buffer *b, struct dispatch d, const char *what);
+void sim_check_dispatch(const struct dispatch *d, struct sim_size groups, struct sim_size threads, const char *what);
+
+/* indirect.c */
+struct indirect { struct obj o; struct dispatch *d; unsigned long n; };
+extern const struct class indirect_class;
+void *sim_indirect_new(void *descriptor, unsigned long n, unsigned long options);
 struct event { struct obj o; uint64_t value; };
 void sim_raise(struct event *e, uint64_t value);
 
