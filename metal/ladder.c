@@ -212,17 +212,8 @@ static void end(void *state)
     struct rungs *r = state;
     struct metal_tier *m = r->m;
     if (r->pool) {
-        for (uint32_t i = 0; i < KL_RING; i++)
-            object_release(m->flight[i].cmdbuf);
         metal_free(m, &r->mem);
-        for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
-            object_release(m->pipeline[k]);
-            object_release(m->library[k]);
-        }
-        object_release(m->event);
-        object_release(m->queue);
-        object_release(m->residency);
-        object_release(m->device);
+        metal_close(m);
         objc.pool_pop(r->pool);
     }
     free(m);

@@ -78,6 +78,9 @@ void metal_free(struct metal_tier *m, struct metal_mem *mem);           /* none 
 /* "NSError's domain and code: its words", of an NSError. */
 void metal_error(id error, char *out, size_t n);
 
+/* metal/tier.c: gives back whatever m holds, and waits for what is under way; m itself stays. */
+void metal_close(struct metal_tier *m);
+
 /* metal/kernels.c */
 int metal_kernels_need(struct metal_tier *m, const bool need[KERNEL_COUNT], struct err *e);
 

@@ -92,9 +92,8 @@ static bool failed(struct metal_tier *m, uint64_t point, char *why, size_t n)
 
 static int fault(struct metal_tier *m, const char *doing, const char *why)
 {
-    char where[100] = "";
     if (!m->r.fault.msg[0])
-        err_set(&m->r.fault, -EIO, "metal: %s failed%s: %s", doing, where, why);
+        err_set(&m->r.fault, -EIO, "metal: %s failed: %s", doing, why);
     return -EIO;
 }
 

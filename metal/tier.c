@@ -11,10 +11,8 @@
 
 enum { MAX_LOADERS = 8, ROOF_READS = 3, LAUNCH_SHARED = 64 };
 
-static void metal_destroy(struct tier *t)
+void metal_close(struct metal_tier *m)
 {
-    struct metal_tier *m = metal_of(t);
-    void *pool = objc.pool_push();
     for (uint32_t i = 0; i < KL_RING; i++) {
         if (m->flight[i].cmdbuf)
             cmdbuf_wait(m->flight[i].cmdbuf);
@@ -31,6 +29,13 @@ static void metal_destroy(struct tier *t)
     object_release(m->queue);
     object_release(m->residency);
     object_release(m->device);
+}
+
+static void metal_destroy(struct tier *t)
+{
+    struct metal_tier *m = metal_of(t);
+    void *pool = objc.pool_push();
+    metal_close(m);
     objc.pool_pop(pool);
     replay_free(&m->r);
     free(m);
@@ -194,11 +199,6 @@ static int metal_roof(struct tier *t, double *gbs, struct err *e)
     return rc;
 }
 
-static uint32_t metal_trace(struct tier *t, const struct tier_trace **out)
-{
-    return replay_trace(t, out);
-}
-
 static void metal_describe(struct tier *t, tier_tell_fn fn, void *user)
 {
     struct metal_tier *m = metal_of(t);
@@ -238,7 +238,7 @@ static const struct tier_impl metal_impl = {
     .map = metal_map,
     .fault = replay_fault,
     .dump = metal_dump,
-    .trace = metal_trace,
+    .trace = replay_trace,
     .submit_prefix = replay_submit_prefix,
     .resident = replay_resident,
     .roof = metal_roof,
