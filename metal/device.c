@@ -105,7 +105,8 @@ int metal_device_open(struct metal_tier *m, struct err *e)
     object_release(d);
     m->queue = device_queue(m->device);
     m->event = device_event(m->device);
-    if (!m->residency || !m->queue || !m->event) {
+    m->fence = device_fence(m->device);
+    if (!m->residency || !m->queue || !m->event || !m->fence) {
         metal_error(error, why, sizeof why);
         return err_set(e, -EIO, "metal: %s has no command queue, event or residency set for us: %s",
                        objc_text(device_name(m->device)), why);

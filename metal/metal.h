@@ -48,7 +48,7 @@ struct metal_plan {
 
 struct metal_tier {
     struct replay r;
-    id device, queue, event, residency;
+    id device, queue, event, fence, residency;
     bool record;                       /* passes are recorded into indirect command buffers              */
     id library[KERNEL_COUNT];          /* of the module that has kernel i as its first; nil: not made */
     id pipeline[KERNEL_COUNT];

@@ -45,9 +45,11 @@ struct encoder {
     uint32_t shared;
 };
 
-static struct encoder begin(id cmdbuf, const struct metal_mem *args)
+/* After all that is under way: buffers are untracked, so Metal itself keeps command buffers in no order. */
+static struct encoder begin(struct metal_tier *m, id cmdbuf, const struct metal_mem *args)
 {
     struct encoder x = { .e = cmdbuf_encoder(cmdbuf, METAL_CONCURRENT) };
+    encoder_wait(x.e, m->fence);
     encoder_buffer(x.e, args->buffer, 0, 0);
     return x;
 }
@@ -63,9 +65,11 @@ static void encode(struct metal_tier *m, struct encoder *x, const struct launch 
     encoder_dispatch(x->e, (struct objc_size){ l->grid[0], l->grid[1], l->grid[2] }, (struct objc_size){ l->threads, 1, 1 });
 }
 
-/* The command buffer is ours until the step is known to be complete. */
-static void submit(struct metal_tier *m, id cmdbuf)
+/* Ends the encoder and commits. The command buffer is ours until the step is known to be complete. */
+static void submit(struct metal_tier *m, id cmdbuf, const struct encoder *x)
 {
+    encoder_update(x->e, m->fence);
+    encoder_end(x->e);
     uint64_t point = ++m->point;
     uint32_t at = point % KL_RING;
     object_release(m->flight[at].cmdbuf);
@@ -167,7 +171,7 @@ static int run_together(struct metal_tier *m, struct metal_plan *p, uint32_t pas
 {
     const struct metal_pass *x = &p->pass[pass];
     id cmdbuf = queue_buffer(m->queue);
-    struct encoder e = begin(cmdbuf, &x->args);
+    struct encoder e = begin(m, cmdbuf, &x->args);
     if (!e.e)
         return fault(m, "encoding a step", "macOS gave no command encoder");
     if (x->indirect)
@@ -180,8 +184,7 @@ static int run_together(struct metal_tier *m, struct metal_plan *p, uint32_t pas
             encoder_barrier(e.e, METAL_SCOPE_BUFFERS);
         encode(m, &e, &l, x->args_at[i]);
     }
-    encoder_end(e.e);
-    submit(m, cmdbuf);
+    submit(m, cmdbuf, &e);
     return 0;
 }
 
@@ -191,10 +194,9 @@ static int run_one(struct metal_tier *m, struct metal_plan *p, uint32_t pass, ui
     char doing[160], where[100], why[300];
     struct launch l = launch_of(p, pass, i);
     id cmdbuf = queue_buffer(m->queue);
-    struct encoder e = begin(cmdbuf, &p->pass[pass].args);
+    struct encoder e = begin(m, cmdbuf, &p->pass[pass].args);
     encode(m, &e, &l, p->pass[pass].args_at[i]);
-    encoder_end(e.e);
-    submit(m, cmdbuf);
+    submit(m, cmdbuf, &e);
     cmdbuf_wait(cmdbuf);
     if (cmdbuf_status(cmdbuf) == METAL_STATUS_ERROR) {
         replay_where(p->r.base.s, l.cmd, where, sizeof where);
@@ -241,10 +243,9 @@ int metal_launch(struct metal_tier *m, enum kernel_id k, const struct metal_mem 
     struct launch l = { k, grid, threads, shared, UINT32_MAX };
     void *pool = objc.pool_push();
     id cmdbuf = queue_buffer(m->queue);
-    struct encoder x = begin(cmdbuf, args);
+    struct encoder x = begin(m, cmdbuf, args);
     encode(m, &x, &l, 0);
-    encoder_end(x.e);
-    submit(m, cmdbuf);
+    submit(m, cmdbuf, &x);
     cmdbuf_wait(cmdbuf);
     int rc = 0;
     if (cmdbuf_status(cmdbuf) == METAL_STATUS_ERROR) {

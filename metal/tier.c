@@ -26,6 +26,7 @@ void metal_close(struct metal_tier *m)
         object_release(m->library[k]);
     }
     object_release(m->event);
+    object_release(m->fence);
     object_release(m->queue);
     object_release(m->residency);
     object_release(m->device);

@@ -90,7 +90,7 @@ void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
-        if (!d->prompt || !vk_gemm_products(d, op, args))
+        if ((!d->prompt && vk_matvec_fits(d, op, args)) || !vk_gemm_products(d, op, args))
             vk_lower_matvec(d, op, args);
         break;
     case CMD_ROUTER:

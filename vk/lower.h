@@ -89,7 +89,9 @@ void vk_lower_argmax(struct dispatcher *d, const ka_argmax *a);
 void vk_lower_rope_kv(struct dispatcher *d, const ka_rope_kv *a); /* vk/lower_attn.c  */
 void vk_lower_attn(struct dispatcher *d, const ka_attn *a);
 void vk_lower_gdn(struct dispatcher *d, const ka_gdn *a);         /* vk/lower_gdn.c   */
-/* MATMUL, PROJ, GATE_UP with up to KL_DECODE_ROWS rows, or more where no other kernel will: pass by pass. */
+/* MATMUL, PROJ, GATE_UP with up to KL_DECODE_ROWS rows, or more where no other kernel will: pass by pass. Where not even one row
+ * fits into shared memory (vk_matvec_fits is false) the kernels of prompts take it, in parts. */
+bool vk_matvec_fits(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
 void vk_lower_matvec(struct dispatcher *d, enum cmd_op op, const ka_matmul *a); /* vk/lower_matvec.c */
 void vk_lower_router(struct dispatcher *d, const ka_router *a);   /* vk/lower_moe.c: decode's, and the prompt's choice */
 void vk_lower_moe_up(struct dispatcher *d, const ka_moe_up *a);

@@ -176,6 +176,20 @@ static void products(struct dispatcher *d, const ka_matmul *a, bool proj)
     }
 }
 
+bool vk_matvec_fits(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
+{
+    const struct vk_caps *c = vk_caps(d);
+    struct cut pair = { .flags = PAIR | input_flags(a) };
+    for (uint32_t m = 0; m < a->n_mats; m++) {
+        struct cut cut = { .flags = input_flags(a) };
+        add_type(c, &cut, 0, a, (1u << a->n_mats) - 1, m);
+        cut_matrix(c, &pair, 0, a, m);
+        if (!cut_rows(c, op == CMD_GATE_UP ? &pair : &cut, 1))
+            return false;
+    }
+    return true;
+}
+
 void vk_lower_matvec(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     if (op == CMD_GATE_UP)

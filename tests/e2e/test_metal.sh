@@ -48,7 +48,7 @@ m1=$(messages 4) m2=$(messages 12)
 [ -n "$m2" ] && [ $((m2 - m1)) -lt 600 ] || miss "recorded: 8 more tokens took $((m2 - m1)) messages"
 echo "8 tokens more, recorded: $((m2 - m1)) messages"
 last=$("$zinc" ladder --tier=metal --list | grep -c '^ *[0-9]')
-sim "$zinc" ladder --tier=metal -m models/zinc-demo.gguf -n 2 --filter matmul/wide --report "$work/ladder.txt" >"$work/out" 2>&1 ||
+sim --overlap "$zinc" ladder --tier=metal -m models/zinc-demo.gguf -n 2 --filter matmul/wide --report "$work/ladder.txt" >"$work/out" 2>&1 ||
     miss "ladder: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')"
 [ "$(grep -cE '^ *[0-9]+ .* ok ' "$work/out")" -eq "$last" ] || miss "ladder: of $last rungs $(grep -cE ' ok ' "$work/out") hold"
 sim --macos=14 "$zinc" ladder --tier=metal >"$work/out" 2>&1 && miss "the ladder holds on macOS 14"

@@ -17,9 +17,9 @@ some()
 {
     local f out rc=0
     for f in "$@"; do
-        out=$("$ops" --tier vulkan --filter "$f" 2>&1) || rc=1
+        out=$("$ops" --tier vulkan --filter "$f" 2>&1) || { echo "MISS: $f: exit $?" && rc=1; }
         echo "$f: $(echo "$out" | grep -v '^unsupported' | tail -n 20)"
-        all_right "$out" || rc=1
+        all_right "$out" || { echo "MISS: $f: $(echo "$out" | tail -n 3)" && rc=1; }
     done
     return $rc
 }
@@ -29,9 +29,10 @@ as()
     local set=$1 f out rc=0
     shift
     for f in "$@"; do
-        out=$(env "$set" "$ops" --tier vulkan --filter "$f" 2>&1) || rc=1
+        out=$(env "$set" "$ops" --tier vulkan --filter "$f" 2>&1) || { echo "MISS: $set $f: exit $?" && rc=1; }
         echo "$set $f: $(echo "$out" | tail -n 3)"
-        [[ $out == *" right, 0 wrong, 0 unsupported" ]] && [[ $out != "0 right"* ]] && [[ $out != *"validation:"* ]] || rc=1
+        [[ $out == *" right, 0 wrong, 0 unsupported" ]] && [[ $out != "0 right"* ]] && [[ $out != *"validation:"* ]] ||
+            { echo "MISS: $set $f: $(echo "$out" | tail -n 3)" && rc=1; }
     done
     return $rc
 }

@@ -16,7 +16,7 @@
 enum { BROKEN = 86, SHARED = 1 << 8, ERROR = 5, COMPLETED = 4, BYTES = 4096 };
 
 static struct {
-    id device, queue, set, event, library, pipeline, buffer;
+    id device, queue, set, event, fence, library, pipeline, buffer;
 } g;
 
 static id pipeline_of(const char *kernel, unsigned long threads)
@@ -41,6 +41,7 @@ static void set_up(void)
     g.device = objc.default_device();
     g.queue = device_queue(g.device);
     g.event = device_event(g.device);
+    g.fence = device_fence(g.device);
     id d = objc_new("MTLResidencySetDescriptor");
     g.set = device_residency(g.device, d, &error);
     object_release(d);
@@ -124,6 +125,8 @@ static void no_threadgroup_memory(void)
     encoder_dispatch(e, one, threads);
 }
 static void serial_barrier(void) { id b = queue_buffer(g.queue); encoder_barrier(cmdbuf_encoder(b, 0), 1); }
+static void late_wait(void) { ENCODE; encoder_dispatch(e, one, threads); encoder_wait(e, g.fence); }
+static void waits_for_itself(void) { ENCODE; encoder_update(e, g.fence); encoder_wait(e, g.fence); }
 static void too_many(void)
 {
     for (int i = 0; i < 65; i++)
@@ -160,6 +163,8 @@ static const struct {
     { no_arguments, "no buffer is set at index 0" },
     { no_threadgroup_memory, "no threadgroup memory is set" },
     { serial_barrier, "barriers act in concurrent encoders alone" },
+    { late_wait, "waitForFence:: a fence is waited for before the encoder's first dispatch" },
+    { waits_for_itself, "waitForFence:: the encoder has updated this fence" },
     { too_many, "64 command buffers of the queue are not complete" },
     { not_resident, "residency: the argument buffer \"numbers\" is not resident" },
 };

@@ -282,11 +282,13 @@ static unsigned long max_shared(void *d, SEL s) { return SHARED_MAX; }
 static void *new_queue(void *d, SEL s) { return sim_queue_new(); }
 static void *new_indirect(void *d, SEL s, void *descriptor, unsigned long n, unsigned long opt) { return sim_indirect_new(descriptor, n, opt); }
 static void *new_event(void *d, SEL s) { return sim_new(&event_class); }
+static void *new_fence(void *d, SEL s) { return sim_new(&fence_class); }
 static struct method device_methods[] = {
     METHOD("name", device_name), METHOD("supportsFamily:", supports), METHOD("hasUnifiedMemory", unified),
     METHOD("recommendedMaxWorkingSetSize", working_set), METHOD("currentAllocatedSize", allocated_size),
     METHOD("maxBufferLength", max_buffer), METHOD("maxThreadgroupMemoryLength", max_shared), METHOD("newCommandQueue", new_queue),
-    METHOD("newIndirectCommandBufferWithDescriptor:maxCommandCount:options:", new_indirect), METHOD("newSharedEvent", new_event), METHOD("newBufferWithLength:options:", new_buffer),
+    METHOD("newIndirectCommandBufferWithDescriptor:maxCommandCount:options:", new_indirect), METHOD("newSharedEvent", new_event), METHOD("newFence", new_fence),
+    METHOD("newBufferWithLength:options:", new_buffer),
     METHOD("newLibraryWithSource:options:error:", new_library),
     METHOD("newComputePipelineStateWithDescriptor:options:reflection:error:", new_pipeline),
     METHOD("newResidencySetWithDescriptor:error:", new_residency), { 0 } };

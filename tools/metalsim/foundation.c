@@ -56,6 +56,6 @@ extern const struct class *const sim_classes[];
 const struct class *const sim_classes[] = {
     &string_class, &error_class, &array_class, &device_class, &options_class, &library_class, &function_class,
     &pipeline_descriptor_class, &pipeline_class, &buffer_class, &residency_descriptor_class, &residency_class, &queue_class,
-    &command_buffer_class, &encoder_class, &event_class, &indirect_descriptor_class, &indirect_class,
+    &command_buffer_class, &encoder_class, &event_class, &fence_class, &indirect_descriptor_class, &indirect_class,
     &indirect_command_class, NULL,
 };

@@ -14,6 +14,7 @@ static const char usage[] =
     "  --memory=GiB        of the machine (16); the GPU may use 75 %\n"
     "  --no-device         there is no GPU\n"
     "  --shuffle           dispatches between two barriers run backwards: results that change miss a barrier\n"
+    "  --overlap           command buffers that no fence orders run the wrong way round: results that change miss a fence\n"
     "  --inject=WHAT:N     the Nth command buffer fails: timeout, memory; or never ends: hang\n"
     "  --trace             each message, on stderr\n"
     "  --stats             how many messages, objects, dispatches ..., on stderr at the end\n";
@@ -25,7 +26,7 @@ int main(int argc, char **argv)
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
         if (strcmp(argv[i], "--help") == 0)
             return fputs(usage, stdout) < 0;
-        static const char *const known[] = { "--chip=m", "--macos=", "--memory=", "--no-device", "--shuffle", "--inject=", "--trace", "--stats" };
+        static const char *const known[] = { "--chip=m", "--macos=", "--memory=", "--no-device", "--shuffle", "--overlap", "--inject=", "--trace", "--stats" };
         size_t k = 0;
         while (k < sizeof known / sizeof *known && strncmp(argv[i], known[k], strlen(known[k])) != 0)
             k++;

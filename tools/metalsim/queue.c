@@ -14,7 +14,7 @@
 #include "tools/metalsim/sim.h"
 
 enum {
-    MAX_UNCOMPLETED = 64, SLOTS = 31, SHARED_MAX = 32 << 10, ALT_STACK = 64 << 10,
+    MAX_UNCOMPLETED = 64, SLOTS = 31, SHARED_MAX = 32 << 10, ALT_STACK = 64 << 10, OVERLAP_MS = 3,
     NOT_ENQUEUED = 0, COMMITTED = 2, SCHEDULED = 3, COMPLETED = 4, FAILED = 5,
     ERROR_TIMEOUT = 2, ERROR_PAGE_FAULT = 3, ERROR_MEMORY = 8,
 };
@@ -27,13 +27,24 @@ struct command_buffer {
     int n, cap;
     struct event *event;
     uint64_t value;
+    struct fence *awaited, *updated; /* by the encoders of this command buffer: the newest of each */
     _Atomic int status;
     bool encoding;
     long error;
     char why[300];
     double start, end;
 };
-struct encoder { struct obj o; struct command_buffer *b; struct pipeline *p; struct buffer *args; uint64_t off; uint32_t shared; bool barrier, ended, concurrent; };
+struct fence { struct obj o; };
+struct encoder {
+    struct obj o;
+    struct command_buffer *b;
+    struct pipeline *p;
+    struct buffer *args;
+    uint64_t off;
+    uint32_t shared;
+    bool barrier, ended, concurrent, dispatched;
+    struct fence *updated;
+};
 struct queue { struct obj o; pthread_t thread; struct command_buffer *first, **last; int n; bool stop; };
 extern const struct class command_buffer_class, encoder_class;
 
@@ -80,6 +91,11 @@ static bool event_wait(struct event *e, SEL s, uint64_t value, uint64_t ms)
 }
 static struct method event_methods[] = { METHOD("signaledValue", event_value), METHOD("waitUntilSignaledValue:timeoutMS:", event_wait), { 0 } };
 const struct class event_class = { .name = "MTLSharedEvent", .bytes = sizeof(struct event), .methods = event_methods };
+
+/* ---- MTLFence ---- */
+
+static struct method fence_methods[] = { { 0 } };
+const struct class fence_class = { .name = "MTLFence", .bytes = sizeof(struct fence), .methods = fence_methods };
 
 /* ---- running ---- */
 
@@ -164,13 +180,37 @@ static void run_buffer(struct command_buffer *b)
         run_all(b);
     b->end = now();
     pthread_mutex_lock(&lock);
-    if (b->event && !b->error)
+    if (b->event && !b->error && b->value > b->event->value)
         b->event->value = b->value;
     b->status = b->error ? FAILED : COMPLETED;
     b->queue->n--;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     sim_release(b);
+}
+
+/* The next command buffer, NULL: none, and the queue ends. */
+static struct command_buffer *take(struct queue *q)
+{
+    struct command_buffer *b = q->first;
+    if (b && !(q->first = b->next))
+        q->last = &q->first;
+    return b;
+}
+
+/* --overlap: the GPU may begin a command buffer before the one ahead of it has ended, and these resources are untracked: all
+ * that keeps them in order is a fence which the first updates and the second waits for. Without one the second runs first. */
+static struct command_buffer *overtakes(struct queue *q, const struct command_buffer *b)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += OVERLAP_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!q->first && !q->stop && pthread_cond_timedwait(&changed, &lock, &until) == 0) {
+    }
+    bool ordered = q->first && b->updated && q->first->awaited == b->updated;
+    return q->first && !ordered ? take(q) : NULL;
 }
 
 static void *work(void *arg)
@@ -185,12 +225,13 @@ static void *work(void *arg)
     for (;;) {
         while (!q->first && !q->stop)
             pthread_cond_wait(&changed, &lock);
-        struct command_buffer *b = q->first;
+        struct command_buffer *b = take(q);
         if (!b)
             break;
-        if (!(q->first = b->next))
-            q->last = &q->first;
+        struct command_buffer *early = sim_options.overlap ? overtakes(q, b) : NULL;
         pthread_mutex_unlock(&lock);
+        if (early)
+            run_buffer(early);
         run_buffer(b);
         pthread_mutex_lock(&lock);
     }
@@ -343,6 +384,21 @@ static void set_shared(struct encoder *e, SEL s, unsigned long n, unsigned long 
     RULE(n % 16 == 0 && n <= SHARED_MAX, s->name, "%lu bytes: a multiple of 16, at most %d", n, SHARED_MAX);
     e->shared = (uint32_t)n;
 }
+/* Drivers wait at the beginning of an encoder and update at its end, wherever the message stands. */
+static void wait_fence(struct encoder *e, SEL s, struct fence *f)
+{
+    open(e, s->name);
+    RULE(f && f->o.isa == &fence_class, s->name, "not a fence");
+    RULE(!e->dispatched, s->name, "a fence is waited for before the encoder's first dispatch");
+    RULE(e->updated != f, s->name, "the encoder has updated this fence: it would wait for itself");
+    e->b->awaited = f;
+}
+static void update_fence(struct encoder *e, SEL s, struct fence *f)
+{
+    open(e, s->name);
+    RULE(f && f->o.isa == &fence_class, s->name, "not a fence");
+    e->updated = e->b->updated = f;
+}
 static void barrier(struct encoder *e, SEL s, unsigned long scope)
 {
     open(e, s->name);
@@ -380,6 +436,7 @@ static void dispatch(struct encoder *e, SEL s, struct sim_size groups, struct si
                           (uint32_t)(threads.x * threads.y * threads.z), e->shared, e->barrier || !e->concurrent };
     sim_check_dispatch(&d, groups, threads, s->name);
     sim_add_dispatch(e->b, d, s->name);
+    e->dispatched = true;
     e->barrier = false;
 }
 static void execute(struct encoder *e, SEL s, struct indirect *x, struct sim_range range)
@@ -392,6 +449,7 @@ static void execute(struct encoder *e, SEL s, struct indirect *x, struct sim_ran
         d.after_barrier |= (i == range.at && e->barrier) || !e->concurrent;
         sim_add_dispatch(e->b, d, s->name);
     }
+    e->dispatched = true;
     e->barrier = false;
 }
 static void end_encoding(struct encoder *e, SEL s)
@@ -403,6 +461,7 @@ static void end_encoding(struct encoder *e, SEL s)
 static struct method encoder_methods[] = {
     METHOD("setComputePipelineState:", set_pipeline), METHOD("setBuffer:offset:atIndex:", set_buffer), METHOD("setBufferOffset:atIndex:", set_offset),
     METHOD("setThreadgroupMemoryLength:atIndex:", set_shared), METHOD("memoryBarrierWithScope:", barrier),
+    METHOD("waitForFence:", wait_fence), METHOD("updateFence:", update_fence),
     METHOD("dispatchThreadgroups:threadsPerThreadgroup:", dispatch), METHOD("executeCommandsInBuffer:withRange:", execute), METHOD("endEncoding", end_encoding), { 0 } };
 const struct class encoder_class = { .name = "MTLComputeCommandEncoder", .bytes = sizeof(struct encoder), .destroy = encoder_free,
                                      .methods = encoder_methods };

@@ -59,6 +59,7 @@ __attribute__((constructor)) static void read_options(void)
     }
     sim_options.no_device = option(all, " --no-device ", v, sizeof v);
     sim_options.shuffle = option(all, " --shuffle ", v, sizeof v);
+    sim_options.overlap = option(all, " --overlap ", v, sizeof v);
     sim_options.trace = option(all, " --trace ", v, sizeof v);
     if (option(all, " --stats ", v, sizeof v))
         atexit(print_stats);

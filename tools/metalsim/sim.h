@@ -46,7 +46,7 @@ void *sim_string(const char *s);                /* autoreleased */
 void *sim_error(const char *domain, long code, const char *text); /* autoreleased */
 
 /* rules.c */
-struct options { int macos, chip, inject, inject_at; bool no_device, shuffle, trace; uint64_t memory; };
+struct options { int macos, chip, inject, inject_at; bool no_device, shuffle, overlap, trace; uint64_t memory; };
 enum { INJECT_NONE, INJECT_TIMEOUT, INJECT_MEMORY, INJECT_HANG };
 extern struct options sim_options;
 extern struct stats { _Atomic uint64_t messages, objects, command_buffers, dispatches, barriers, libraries, pipelines; } sim_stats;
@@ -58,7 +58,7 @@ __attribute__((noreturn, format(printf, 2, 3))) void sim_broken(const char *rule
 /* device.c */
 struct buffer { struct obj o; uint8_t *cpu, *gpu; uint64_t bytes; bool resident; char label[64]; struct buffer *next; };
 struct pipeline { struct obj o; const struct msim_kernel *k; unsigned long threads; bool indirect; };
-extern const struct class buffer_class, pipeline_class, event_class, queue_class;
+extern const struct class buffer_class, pipeline_class, event_class, fence_class, queue_class;
 const struct buffer *sim_buffer_at(uint64_t va); /* the buffer that the GPU sees there, or NULL */
 struct residency { struct obj o; struct buffer **member, **pending; int n, n_pending, cap, cap_pending; bool attached; };
 extern const struct class residency_class;
