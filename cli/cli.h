@@ -11,7 +11,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* The commands, in the order of `zinc help`; cmd_NAME lies in NAME.c (detokenize beside tokenize). */
 #define CLI_COMMANDS(X)                                                                                                \
-    X(run) X(chat) X(serve) X(pull) X(model) X(embed) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(eval) X(validate)   \
+    X(run) X(chat) X(serve) X(pull) X(model) X(embed) X(tokenize) X(detokenize) X(inspect) X(graph) X(bench) X(perplexity) X(imatrix) X(eval) X(validate)   \
     X(check) X(ladder) X(completion)
 #define X(name) extern const struct command cmd_##name;
 CLI_COMMANDS(X)

@@ -8,13 +8,19 @@
 
 static struct {
     uint32_t n_window, max_windows;
-    bool json, print_tokens;
+    const char *save, *against;
+    bool json, print_tokens, special;
 } args = { .n_window = 512 };
 
 static const struct opt opts[] = {
     OPT("ctx", 'c', OPT_U32, &args.n_window, "N", "tokens per window, each evaluated from an empty cache (default: 512)"),
     OPT("chunks", 0, OPT_U32, &args.max_windows, "N", "the first N windows only (default: all of the text)"),
+    OPT("save-logits", 0, OPT_STR, &args.save, "FILE",
+        "write every distribution to FILE, two bytes a token of the vocabulary: this model is the reference"),
+    OPT("against", 0, OPT_STR, &args.against, "FILE", "compare with the reference that --save-logits wrote, over the same text"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object"),
+    OPT("parse-special", 0, OPT_FLAG, &args.special, NULL,
+        "control tokens written in the text are tokens, for texts of conversations (default: they are text)"),
     OPT("print-tokens", 0, OPT_FLAG, &args.print_tokens, NULL,
         "evaluate nothing: print the ids of each window on one line, for other programs"),
     { 0 },
@@ -35,6 +41,15 @@ static const struct opt model_opts[] = {
     { 0 },
 };
 
+static void print_against(const struct perplexity_result *r)
+{
+    const struct divergence_result *d = &r->against;
+    printf("reference   %s, perplexity %.4f\n", r->reference, d->ref_ppl);
+    printf("ratio       %.5f ± %.5f, this perplexity by the reference's\n", d->ratio, d->ratio_error);
+    printf("divergence  %.6f ± %.6f nats a token; median %.6f, 99 %% below %.6f\n", d->kl, d->kl_error, d->kl_median, d->kl_99);
+    printf("top token   %.3f %% ± %.3f %% the reference's\n", 100 * d->same, 100 * d->same_error);
+}
+
 static void print_text(const struct perplexity_result *r, const struct perplexity_text *t)
 {
     printf("perplexity  %.4f ± %.4f\n", r->ppl, r->ppl_error);
@@ -43,7 +58,19 @@ static void print_text(const struct perplexity_result *r, const struct perplexit
     printf("text        %.4f bits a byte\n", r->bits_per_byte);
     printf("counted     %llu of the text's %u tokens: the second halves of %u windows of %u\n",
            (unsigned long long)r->n_counted, t->n, r->n_windows, args.n_window);
+    if (r->against.n)
+        print_against(r);
     printf("speed       %.1f tok/s\n", r->tps);
+}
+
+static void print_json_against(const struct perplexity_result *r)
+{
+    const struct divergence_result *d = &r->against;
+    printf("\"reference\": ");
+    cli_json_string(stdout, r->reference, strlen(r->reference));
+    printf(", \"reference_perplexity\": %.9g, \"ratio\": %.9g, \"ratio_stderr\": %.6g, \"kl\": %.9g, \"kl_stderr\": %.6g, "
+           "\"kl_median\": %.9g, \"kl_99\": %.9g, \"top1\": %.9g, \"top1_stderr\": %.6g, ", d->ref_ppl, d->ratio, d->ratio_error,
+           d->kl, d->kl_error, d->kl_median, d->kl_99, d->same, d->same_error);
 }
 
 static void print_json(const struct engine *eng, const struct perplexity_result *r, const struct perplexity_text *t)
@@ -56,9 +83,11 @@ static void print_json(const struct engine *eng, const struct perplexity_result 
     cli_json_string(stdout, cli_model.o.kv ? cli_model.o.kv : "f16", strlen(cli_model.o.kv ? cli_model.o.kv : "f16"));
     printf(", \"perplexity\": %.9g, \"perplexity_stderr\": %.6g, \"nll\": %.9g, \"nll_stderr\": %.6g, "
            "\"bits_per_byte\": %.9g, \"window\": %u, \"windows\": %u, \"tokens_counted\": %llu, \"tokens\": %u, "
-           "\"bytes_counted\": %llu, \"tps\": %.3f}\n", r->ppl, r->ppl_error, r->nll, r->nll_error, r->bits_per_byte,
-           args.n_window, r->n_windows, (unsigned long long)r->n_counted, t->n, (unsigned long long)r->n_bytes,
-           r->tps);
+           "\"bytes_counted\": %llu, ", r->ppl, r->ppl_error, r->nll, r->nll_error, r->bits_per_byte,
+           args.n_window, r->n_windows, (unsigned long long)r->n_counted, t->n, (unsigned long long)r->n_bytes);
+    if (r->against.n)
+        print_json_against(r);
+    printf("\"tps\": %.3f}\n", r->tps);
 }
 
 static int print_tokens(const struct perplexity_text *t, uint32_t n_windows)
@@ -94,6 +123,8 @@ static int evaluate(struct engine *eng, const struct perplexity_text *t)
     struct progress bar = progress_terminal();
     struct perplexity_opts o = { .n_window = args.n_window,
                                  .max_windows = args.max_windows,
+                                 .save = args.save,
+                                 .against = args.against,
                                  .cancel = cli_catch_interrupt(),
                                  .progress = cli_model.quiet ? NULL : &bar };
     int rc = session_create(eng, &s, &e);
@@ -121,7 +152,7 @@ static int perplexity_of(struct engine *eng, const char *path, struct perplexity
     uint32_t n_windows;
     int rc = cli_read_file(path, &text, &n, &e);
     if (!rc)
-        rc = perplexity_encode(eng, text, n, t, &e);
+        rc = perplexity_encode(eng, text, n, args.special, t, &e);
     free(text);
     if (rc || perplexity_windows(eng, t, args.n_window, args.max_windows, &n_windows, &e))
         return cli_fail(&e);
@@ -152,7 +183,7 @@ static const struct opt_group groups[] = { { "text and output", opts }, { "model
 const struct command cmd_perplexity = {
     .name = "perplexity",
     .summary = "how well a model predicts a text",
-    .usage = "-m MODEL.gguf [--ctx 512] [--chunks N] [--kv TYPE] [--exact] [--json] FILE|-",
+    .usage = "-m MODEL.gguf [--ctx 512] [--chunks N] [--kv TYPE] [--save-logits FILE | --against FILE] [--json] FILE|-",
     .about =
         "Perplexity is the exponential of the mean negative log-likelihood of a text's tokens: at a perplexity\n"
         "of 12 the model was as uncertain as in a fair choice among 12 tokens; lower is better. It shows what a\n"
@@ -166,8 +197,16 @@ const struct command cmd_perplexity = {
         "treats tokens as independent; the difference between two models over the same windows is known much\n"
         "more precisely.\n"
         "\n"
+        "That difference is what --against measures. Run the model that is taken for right with --save-logits, then\n"
+        "the others with --against over the same text: the ratio of the perplexities; the Kullback-Leibler\n"
+        "divergence, sum p ln(p / q) with p the reference's distribution, which is 0 where nothing changed; and how often both\n"
+        "give the same token the best chance. Each with its standard error. The divergence sees every change, also those\n"
+        "that happen to make the text likelier, and needs far less text than a perplexity to tell two files apart.\n"
+        "\n"
         "  zinc perplexity -m model.gguf text.txt\n"
         "  zinc perplexity -m model.gguf --ctx 2048 --kv q8_0 --json text.txt\n"
+        "  zinc perplexity -m model-f16.gguf --save-logits f16.ref text.txt\n"
+        "  zinc perplexity -m model-q4_k_m.gguf --against f16.ref text.txt\n"
         "  zcat manual.txt.gz | zinc perplexity -m model.gguf --chunks 20 -",
     .groups = groups,
     .operands = (const char *const[]){ "FILE", NULL },

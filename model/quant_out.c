@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 int quant_check_output(const char *path, uint64_t bytes, struct err *e)
 {
@@ -14,7 +15,7 @@ int quant_check_output(const char *path, uint64_t bytes, struct err *e)
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return err_set(e, -EINVAL, "%s: is no regular file, and would be replaced by one; name another path", path);
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    if (statvfs(dir, &fs) != 0)
+    if (statvfs(dir, &fs) != 0 || access(dir, W_OK) != 0)
         return err_set(e, -errno, "%s: %s", dir, strerror(errno));
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (room < bytes)

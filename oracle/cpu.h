@@ -125,6 +125,9 @@ struct cpu {
     uint32_t n_trace, cap_trace;
     struct err fault;
     uint64_t points, step_no;
+    tier_watch_fn watch; /* or NULL */
+    void *watch_user;
+    float *watch_row;
     /* the step that runs */
     struct cpu_plan *plan;
     const ka_step *io;
@@ -135,6 +138,9 @@ struct cpu {
 
 /* oracle/roof.c: tier_impl.roof_ops */
 int cpu_roof_ops(struct tier *t, double *gops, struct err *e);
+
+/* oracle/watch.c: tier_impl.watch */
+int cpu_watch(struct tier *t, tier_watch_fn fn, void *user, struct err *e);
 
 /* One worker in one command. */
 struct cpu_run {
@@ -191,6 +197,8 @@ size_t cpu_pairs_bytes(size_t n, uint32_t n_expert);
 void cpu_need_default(const struct cpu *c, const struct stream *s, const struct cpu_cmd *cmd, struct cpu_need *n);
 void cpu_need_products(const struct cpu *c, const struct stream *s, const struct cpu_cmd *cmd, struct cpu_need *n);
 void cpu_need_exact(const struct cpu *c, const struct stream *s, const struct cpu_cmd *cmd, struct cpu_need *n);
+
+void cpu_watch_cmd(struct cpu_run *r, const struct cpu_cmd *cmd); /* before the command, when somebody watches */
 
 /* ---- checks (oracle/check.c) ---- */
 

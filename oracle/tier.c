@@ -64,6 +64,7 @@ static void cpu_destroy(struct tier *t)
         free(c->scratch[i].mem);
     free(c->shared.mem);
     free(c->trace);
+    free(c->watch_row);
     free(c);
 }
 
@@ -393,6 +394,8 @@ static void run_step(struct pool_worker *w, void *arg)
                 c->trace[i - 1].end_ns = now;
             c->trace[i] = (struct tier_trace){ .cmd = i, .start_ns = now, .end_ns = now };
         }
+        if (c->watch)
+            cpu_watch_cmd(&r, cmd);
         if (table[cmd->op])
             table[cmd->op](&r, cmd);
     }
@@ -537,6 +540,7 @@ static const struct tier_impl cpu_impl = {
     .roof_ops = cpu_roof_ops,
     .submit_prefix = cpu_submit_prefix,
     .resident = cpu_resident,
+    .watch = cpu_watch,
 };
 
 static int cpu_open(const struct tier_opts *o, struct tier **out, struct err *e)

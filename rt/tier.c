@@ -381,6 +381,13 @@ void tier_rest(struct tier *t)
         t->impl->rest(t);
 }
 
+int tier_watch(struct tier *t, tier_watch_fn fn, void *user, struct err *e)
+{
+    if (!t->impl->watch)
+        return err_set(e, -ENOTSUP, "tier %s: cannot show the inputs of products; --tier cpu can", t->impl->name);
+    return t->impl->watch(t, fn, user, e);
+}
+
 void tier_dump(const struct tier_plan *p, FILE *f)
 {
     if (p->tier->impl->dump)

@@ -85,6 +85,14 @@ struct ladder;
 /* A property of the device or of something made for it: a name and a value, in parts ("device", "kernel norm, ..."). */
 typedef void (*tier_tell_fn)(void *user, const char *part, const char *name, const char *value);
 
+/* A row that is multiplied by matrix `mat` of a weight, an index into the stream's table: x [n_in], normed where the product does
+ * that, valid during the call. */
+struct tier_product {
+    uint32_t weight, mat, n_mats, n_in;
+    const float *x;
+};
+typedef void (*tier_watch_fn)(void *user, const struct tier_product *p);
+
 struct tier_impl {
     const char *name; /* as in --tier= */
     void (*destroy)(struct tier *t);
@@ -113,6 +121,7 @@ struct tier_impl {
     void (*describe)(struct tier *t, tier_tell_fn fn, void *user); /* for reports: all that it knows     */
     /* Nothing is under way: gives back what other programs want and the next submission can take again; memory stays. */
     void (*rest)(struct tier *t);
+    int (*watch)(struct tier *t, tier_watch_fn fn, void *user, struct err *e); /* NULL as fn: no more    */
 };
 
 /* Embedded first in each tier's own struct. */
@@ -193,6 +202,9 @@ int tier_roof(struct tier *t, double *gbs, struct err *e);
 int tier_roof_ops(struct tier *t, double *gops, struct err *e);
 void tier_describe(struct tier *t, tier_tell_fn fn, void *user); /* all that it knows, for reports */
 void tier_rest(struct tier *t); /* nothing is going to be submitted for a while; costs the next submission some system calls */
+/* From the next step on fn is called for every row of every product of weights that are prepared, in an order that does not depend
+ * on threads, while the step runs and from one of its threads. fn NULL: no more. -ENOTSUP: the tier cannot show them (--tier cpu). */
+int tier_watch(struct tier *t, tier_watch_fn fn, void *user, struct err *e);
 void tier_dump(const struct tier_plan *p, FILE *f);              /* the native form, decoded       */
 void tier_stats_reset(struct tier *t);
 

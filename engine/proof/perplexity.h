@@ -5,11 +5,12 @@
  * not used. Each window is evaluated from an empty cache. Its first half is context only: counted are the tokens
  * n/2 + 1 to n - 1, each given all before it in the window, 255 of 512. Where the model wants a begin-of-text token,
  * it stands at the start of the text and takes the place of the first token of every window. That is the definition of
- * llama.cpp's perplexity tool, so that numbers can be held against its numbers. Control tokens in the text are text.
+ * llama.cpp's perplexity tool, so that numbers can be held against its numbers. Control tokens in the text are text, unless the
+ * caller says otherwise.
  *
  *     struct perplexity_text t;
  *     struct perplexity_opts o = { .n_window = 512 };
- *     perplexity_encode(eng, text, len, &t, &e);      after engine_open_vocab
+ *     perplexity_encode(eng, text, len, false, &t, &e);      after engine_open_vocab
  *     engine_start with n_ctx = o.n_window, score_rows = perplexity_score_rows(eng, o.n_window)
  *     session_create(eng, &s, &e);
  *     perplexity(s, &t, &o, &r, &e);
@@ -20,6 +21,7 @@
 #define ZINC_PROOF_PERPLEXITY_H
 
 #include "engine/engine.h"
+#include "engine/proof/divergence.h"
 
 enum { PERPLEXITY_MIN_WINDOW = 8 };
 
@@ -30,8 +32,9 @@ struct perplexity_text {
     int32_t bos;
 };
 
-/* -EINVAL: not UTF-8, with the place of the first byte that is not; -ENOENT: the model has no vocabulary. */
-int perplexity_encode(const struct engine *eng, const char *text, size_t len, struct perplexity_text *out,
+/* `special`: control tokens that are written in the text become tokens. -EINVAL: not UTF-8, with the place of the first byte that
+ * is not; -ENOENT: the model has no vocabulary. */
+int perplexity_encode(const struct engine *eng, const char *text, size_t len, bool special, struct perplexity_text *out,
                       struct err *e);
 void perplexity_text_free(struct perplexity_text *t); /* and zeroes it */
 
@@ -53,6 +56,8 @@ double perplexity_nll(const float *logits, uint32_t n_vocab, int32_t id);
 struct perplexity_opts {
     uint32_t n_window;       /* tokens; not more than the engine's context              */
     uint32_t max_windows;    /* 0: all                                                  */
+    const char *save;        /* write every distribution to this file (engine/proof/ref_logits.h); NULL: none */
+    const char *against;     /* compare with the distributions of this file; NULL: none */
     const volatile sig_atomic_t *cancel;
     const struct progress *progress; /* "perplexity", in evaluated tokens; NULL: none   */
 };
@@ -65,11 +70,14 @@ struct perplexity_result {
     double nll, nll_error;   /* nats per counted token: mean, its standard error        */
     double ppl, ppl_error;   /* exp(nll), its standard error: ppl * nll_error           */
     double bits_per_byte;    /* of the counted tokens' text                             */
+    struct divergence_result against; /* from the reference, where there is one; n: 0 else */
+    char reference[96];      /* its label                                               */
     double tps;              /* evaluated tokens per second, logits' sums included      */
 };
 
 /* Evaluates with session `s`, whose position it resets. -ECANCELED: by the flag or the progress function; *r then
- * holds the windows until there, perhaps none. -EDOM: a likelihood is no number, with the place. Else as
+ * holds the windows until there, perhaps none, and o->save is not written. -EINVAL: o->against is no such file, or of another
+ * text, window or vocabulary. -EDOM: a likelihood is no number, with the place. Else as
  * session_eval. */
 int perplexity(struct session *s, const struct perplexity_text *t, const struct perplexity_opts *o,
                struct perplexity_result *r, struct err *e);

@@ -79,6 +79,24 @@ if (need_vulkan) >/dev/null; then
     near vulkan 0.02 --tier vulkan
 fi
 
+# against a reference: itself is 0 away, another type is not, and what the text becomes twice as likely by shows in the ratio
+"$zinc" perplexity -q --json -m "$m" --ctx 96 --save-logits "$work/ref" "$text" >"$work/out" 2>"$work/log" || miss "--save-logits: $(cat "$work/log")"
+[ "$(sed 's/, "tps".*//; s/.*"kv": "[a-z0-9_]*", //' "$work/out")" = "$want" ] || miss "--save-logits changes the number: $(cat "$work/out")"
+got=$(ppl "$m" --ctx 96 --against "$work/ref" "$text")
+awk -v kl="$(field "$got" kl)" -v r="$(field "$got" ratio)" -v top="$(field "$got" top1)" \
+    'BEGIN { exit !(kl >= 0 && kl < 1e-5 && r > 0.99999 && r < 1.00001 && top > 0.98) }' || miss "against itself: $got"
+"$build/quantize" "$m" "$work/q2.gguf" Q2_K --pure 2>"$work/log" || miss "quantize: $(tail -n 1 "$work/log")"
+got=$(ppl "$work/q2.gguf" --ctx 96 --against "$work/ref" "$text")
+awk -v kl="$(field "$got" kl)" -v e="$(field "$got" kl_stderr)" -v r="$(field "$got" ratio)" -v p="$(field "$got" perplexity)" \
+    -v q="$(field "$got" reference_perplexity)" -v w="$(field "$want" perplexity)" 'BEGIN { d = p / q - r; exit !(kl > 0.01 && e > 0 && e < kl &&
+    d < 1e-4 && d > -1e-4 && q / w < 1.0001 && w / q < 1.0001) }' || miss "Q2_K against Q8_0: $got, the reference alone: $want"
+"$zinc" perplexity -q -m "$work/q2.gguf" --ctx 96 --chunks 2 --against "$work/ref" "$text" | grep -q '^divergence  [0-9]' || miss "no line of the divergence"
+
+# what a quantiser asks for
+"$zinc" imatrix -q -m "$m" --ctx 96 -f "$text" -o "$work/im.gguf" >"$work/out" 2>"$work/log" || miss "imatrix: $(cat "$work/log")"
+"$zinc" imatrix -q -m "$m" --ctx 96 --threads 1 --chunk 32 -f - -o "$work/im1.gguf" <"$text" 2>"$work/log" || miss "imatrix of standard input: $(cat "$work/log")"
+[ "$(stat -c %s "$work/im.gguf")" -ge 10000 ] || miss "the importance matrix is small: $(stat -c %s "$work/im.gguf")"
+
 # what people read
 "$zinc" perplexity -m "$m" --ctx 96 "$text" >"$work/out" 2>"$work/log" || miss "exit $?: $(cat "$work/log")"
 grep -q "^perplexity  $(printf '%.4f' "$(field "$want" perplexity)") ± " "$work/out" || miss "text and JSON differ: $(cat "$work/out") $want"
@@ -109,6 +127,13 @@ refuses "'nosuch'" 2 $p --tier nosuch "$text"
 refuses 'no text' 2 $p
 refuses 'no model' 2 "$zinc" perplexity "$text"
 refuses "unexpected argument 'b'" 2 $p "$text" b
+refuses 'no text' 2 "$zinc" imatrix -m "$m" -o "$work/x"
+refuses 'no file to write' 2 "$zinc" imatrix -m "$m" -f "$text"
+refuses '/nonexistent/: No such file' 1 "$zinc" imatrix -q -m "$m" --ctx 96 -f "$text" -o /nonexistent/x
+refuses 'windows of 96 tokens, not 64: --ctx 96' 1 $p --ctx 64 --against "$work/ref" "$text"
+refuses 'another text: window 1' 1 $p --ctx 96 --chunks 3 --against "$work/ref" README.md
+refuses 'no file of --save-logits' 1 $p --ctx 96 --against "$m" "$text"
+refuses '/nonexistent/ref: No such file' 1 $p --ctx 96 --against /nonexistent/ref "$text"
 printf 'caf\351 au lait\n' >"$work/latin1"
 refuses 'not UTF-8: byte 0xe9 at 3, line 1' 1 $p "$work/latin1"
 head -c 3000 /dev/urandom >"$work/noise"

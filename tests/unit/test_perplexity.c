@@ -151,7 +151,7 @@ START_TEST(each_window_begins_with_the_token_that_the_model_wants)
     struct perplexity_text t, plain;
     int32_t tok[WINDOW];
     ck_assert_int_eq(engine_open_vocab(path_bos, &eng, NULL), 0);
-    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), &t, NULL), 0);
+    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), false, &t, NULL), 0);
     ck_assert_int_eq(t.bos, 632);
     ck_assert_int_eq(t.ids[0], 632);
     ck_assert_uint_ge(t.n, 2 * WINDOW);
@@ -164,7 +164,7 @@ START_TEST(each_window_begins_with_the_token_that_the_model_wants)
     engine_close(eng);
 
     ck_assert_int_eq(engine_open_vocab(path, &eng, NULL), 0);
-    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), &plain, NULL), 0);
+    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), false, &plain, NULL), 0);
     ck_assert_int_eq(plain.bos, -1);
     perplexity_window(&plain, 1, WINDOW, tok);
     ck_assert_int_eq(memcmp(tok, plain.ids + WINDOW, sizeof tok), 0);
@@ -180,7 +180,7 @@ START_TEST(control_tokens_in_the_text_are_text)
     struct engine *eng;
     struct perplexity_text t;
     ck_assert_int_eq(engine_open_vocab(path, &eng, NULL), 0);
-    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), &t, NULL), 0);
+    ck_assert_int_eq(perplexity_encode(eng, text, strlen(text), false, &t, NULL), 0);
     ck_assert_uint_gt(t.n, 1);
     perplexity_text_free(&t);
     engine_close(eng);
@@ -205,10 +205,10 @@ START_TEST(what_cannot_be_measured_is_refused_with_figures)
     ck_assert_uint_eq(n, 1);
 
     struct perplexity_text p;
-    ck_assert_int_eq(perplexity_encode(eng, "one\ntwo\n\xc3(", 10, &p, &e), -EINVAL);
+    ck_assert_int_eq(perplexity_encode(eng, "one\ntwo\n\xc3(", 10, false, &p, &e), -EINVAL);
     ck_assert_msg(strstr(e.msg, "byte 0xc3 at 8, line 3"), "%s", e.msg);
-    ck_assert_int_eq(perplexity_encode(eng, "caf\xc3", 4, &p, &e), -EINVAL); /* cut in the middle of a character */
-    ck_assert_int_eq(perplexity_encode(eng, "caf\xc3\xa9", 5, &p, &e), 0);
+    ck_assert_int_eq(perplexity_encode(eng, "caf\xc3", 4, false, &p, &e), -EINVAL); /* cut in the middle of a character */
+    ck_assert_int_eq(perplexity_encode(eng, "caf\xc3\xa9", 5, false, &p, &e), 0);
     perplexity_text_free(&p);
     perplexity_text_free(&t);
     engine_close(eng);
