@@ -30,17 +30,17 @@ static int clamp_code(float v, int hi)
 }
 
 /* The extreme element takes the end of the range that has one code more, so d may be negative. */
-void quant_q4_0(const float *x, blk_q4_0 *b)
+void quant_q4_0(const float *x, const float *importance, blk_q4_0 *b)
 {
-    float d = signed_extreme(x, QK) / -8, id = d != 0 ? 1 / d : 0;
+    float d = importance ? quant_fit(x, importance, -8) : signed_extreme(x, QK) / -8, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     for (int j = 0; j < 16; j++)
         b->qs[j] = (uint8_t)(clamp_code(x[j] * id + 8.5f, 15) | clamp_code(x[j + 16] * id + 8.5f, 15) << 4);
 }
 
-void quant_q5_0(const float *x, blk_q5_0 *b)
+void quant_q5_0(const float *x, const float *importance, blk_q5_0 *b)
 {
-    float d = signed_extreme(x, QK) / -16, id = d != 0 ? 1 / d : 0;
+    float d = importance ? quant_fit(x, importance, -16) : signed_extreme(x, QK) / -16, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     memset(b->qh, 0, sizeof b->qh);
     for (int j = 0; j < 16; j++) {
@@ -51,20 +51,25 @@ void quant_q5_0(const float *x, blk_q5_0 *b)
     }
 }
 
-static void min_max(const float *x, int n, float *mn, float *mx)
+/* x from mn to mn + hi d. */
+static void span(const float *x, int hi, float *d, float *mn)
 {
-    *mn = *mx = x[0];
-    for (int i = 1; i < n; i++) {
+    float mx = *mn = x[0];
+    for (int i = 1; i < QK; i++) {
         *mn = x[i] < *mn ? x[i] : *mn;
-        *mx = x[i] > *mx ? x[i] : *mx;
+        mx = x[i] > mx ? x[i] : mx;
     }
+    *d = (mx - *mn) / (float)hi;
 }
 
-void quant_q4_1(const float *x, blk_q4_1 *b)
+void quant_q4_1(const float *x, const float *importance, blk_q4_1 *b)
 {
-    float mn, mx;
-    min_max(x, QK, &mn, &mx);
-    float d = (mx - mn) / 15, id = d != 0 ? 1 / d : 0;
+    float mn, d;
+    if (importance)
+        quant_fit_min(x, importance, 15, &d, &mn);
+    else
+        span(x, 15, &d, &mn);
+    float id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     b->m = f16_from_f32(mn);
     for (int j = 0; j < 16; j++)
@@ -72,11 +77,14 @@ void quant_q4_1(const float *x, blk_q4_1 *b)
                              clamp_code((x[j + 16] - mn) * id + 0.5f, 15) << 4);
 }
 
-void quant_q5_1(const float *x, blk_q5_1 *b)
+void quant_q5_1(const float *x, const float *importance, blk_q5_1 *b)
 {
-    float mn, mx;
-    min_max(x, QK, &mn, &mx);
-    float d = (mx - mn) / 31, id = d != 0 ? 1 / d : 0;
+    float mn, d;
+    if (importance)
+        quant_fit_min(x, importance, 31, &d, &mn);
+    else
+        span(x, 31, &d, &mn);
+    float id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     b->m = f16_from_f32(mn);
     memset(b->qh, 0, sizeof b->qh);
@@ -88,9 +96,10 @@ void quant_q5_1(const float *x, blk_q5_1 *b)
     }
 }
 
-/* The codes come from the scale before its rounding to f16. */
-void quant_q8_0(const float *x, blk_q8_0 *b)
+/* The codes come from the scale before its rounding to f16. Nothing is left to choose that importance could weigh. */
+void quant_q8_0(const float *x, const float *importance, blk_q8_0 *b)
 {
+    (void)importance;
     float d = fabsf(signed_extreme(x, QK)) / 127, id = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     for (int j = 0; j < QK; j++)
@@ -115,19 +124,19 @@ static void mxfp4_codes(const float *x, uint8_t e, blk_mxfp4 *b)
         b->qs[j] = (uint8_t)(e2m1_index(x[j] / d) | e2m1_index(x[j + 16] / d) << 4);
 }
 
-static double mxfp4_error(const float *x, const blk_mxfp4 *b)
+static double mxfp4_error(const float *x, const float *importance, const blk_mxfp4 *b)
 {
     float y[QK];
     double s = 0;
     dequant_mxfp4(b, y);
     for (int j = 0; j < QK; j++)
-        s += ((double)x[j] - y[j]) * ((double)x[j] - y[j]);
+        s += ((double)x[j] - y[j]) * ((double)x[j] - y[j]) * (importance ? (double)importance[j] : 1);
     return s;
 }
 
 /* The OCP rule puts the extreme element between 4 and 8 units, where values above 6 are clipped; one exponent to
  * either side may have the smaller error. */
-void quant_mxfp4(const float *x, blk_mxfp4 *b)
+void quant_mxfp4(const float *x, const float *importance, blk_mxfp4 *b)
 {
     float extreme = fabsf(signed_extreme(x, QK));
     int at;
@@ -139,7 +148,7 @@ void quant_mxfp4(const float *x, blk_mxfp4 *b)
     for (int e = at - 1 - 2 + 127 - 1, end = e + 2; e <= end; e++) {
         blk_mxfp4 t;
         mxfp4_codes(x, (uint8_t)(e < 0 ? 0 : e), &t);
-        double err = mxfp4_error(x, &t);
+        double err = mxfp4_error(x, importance, &t);
         if (err < best) {
             best = err;
             *b = t;
@@ -164,11 +173,11 @@ static int check_values(enum qtype t, const float *x, uint64_t n, struct err *e)
     return 0;
 }
 
-int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err *e)
+int quant_row(enum qtype t, const float *src, const float *importance, void *dst, uint64_t n, struct err *e)
 {
     uint32_t block = qtype_block(t);
-    if (!block || qtype_is_book(t))
-        return err_set(e, -ENOTSUP, "quantise: zinc does not write tensor type %d (%s)", (int)t, qtype_name(t));
+    if (!block)
+        return err_set(e, -ENOTSUP, "quantise: zinc does not know tensor type %d", (int)t);
     if (n % block)
         return err_set(e, -EINVAL, "quantise to %s: a row of %llu elements is no multiple of the block of %u",
                        qtype_name(t), (unsigned long long)n, block);
@@ -188,9 +197,13 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
 #define QTYPE_BLOCK(NAME, name, set, id, elems, ...)                                                                 \
     case QT_##NAME:                                                                                                  \
         for (uint64_t i = 0; i < n / elems; i++)                                                                     \
-            quant_##name(src + i * elems, (blk_##name *)dst + i);                                                    \
+            quant_##name(src + i * elems, importance ? importance + i * elems : NULL, (blk_##name *)dst + i);        \
         break;
-#define QTYPE_BOOK(NAME, ...) case QT_##NAME:
+#define QTYPE_BOOK(NAME, ...)                                                                                          \
+    case QT_##NAME:                                                                                                    \
+        if (quant_codebook_row(t, src, importance, dst, n))                                                            \
+            return err_set(e, -ENOMEM, "quantise to %s: out of memory", qtype_name(t));                                \
+        break;
 #include "kernels/qtypes.def"
     case QT_LIMIT: break;
     }
@@ -199,6 +212,7 @@ int quant_row(enum qtype t, const float *src, void *dst, uint64_t n, struct err 
 
 int quant_type_parse(const char *name, enum qtype *out, struct err *e)
 {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...)                                                                                             \
     if (strcasecmp(name, #NAME) == 0) {                                                                              \
         *out = QT_##NAME;                                                                                            \
@@ -206,6 +220,7 @@ int quant_type_parse(const char *name, enum qtype *out, struct err *e)
     }
 #include "kernels/qtypes.def"
     return err_set(e, -EINVAL, "unknown tensor type '%s'; known:"
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) " " #NAME
 #include "kernels/qtypes.def"
                    , name);

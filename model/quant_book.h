@@ -1,6 +1,6 @@
 /* model/quant_book.h
- * Blocks of the types of codebooks with random codes: what stands in for weights where a model's shape or a kernel is tried, as
- * zinc does not quantise to these types. */
+ * Blocks of the types of codebooks with random codes: what stands in for weights where a model's shape or a kernel is tried, and
+ * searching entries for random numbers would take its time. */
 #ifndef ZINC_MODEL_QUANT_BOOK_H
 #define ZINC_MODEL_QUANT_BOOK_H
 

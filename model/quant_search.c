@@ -6,14 +6,14 @@
  * Each tries a ladder of scales around the one that maps the extreme element to the end of the code range, gives
  * every element its nearest code, solves the weighted least squares for s (and m) in closed form, and keeps the best.
  * The fitted scales of a block's runs are then rounded to their small integers; with those and the codes fixed, the
- * block's f16 factors are solved for again over all 256 elements, and the codes rounded anew. The weights of the
- * squared errors are rms(x) + |x|: large weights matter more, small ones still count. */
+ * block's f16 factors are solved for again over all 256 elements, and the codes rounded anew. */
 #include "model/quant_search.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/ckd.h"
 #include "kernels/dequant.h"
 
 /* Lanes of the running sums: fixed, so that every build adds in the same order. */
@@ -27,14 +27,18 @@ static float lanes_sum(const float s[LANES])
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-static void make_weights(const float *x, int n, float *w)
+void quant_weights(const float *x, const float *importance, int n, float *w)
 {
-    double ss = 0;
-    for (int i = 0; i < n; i++)
+    double ss = 0, sum = 0;
+    for (int i = 0; i < n; i++) {
         ss += (double)x[i] * x[i];
+        sum += importance ? (double)importance[i] : 0;
+    }
     float rms = (float)sqrt(ss / n);
-    for (int i = 0; i < n; i++)
-        w[i] = rms + fabsf(x[i]);
+    for (int i = 0; i < n; i++) {
+        float of_mean = sum > 0 ? (float)((double)importance[i] * n / sum) + 1e-4f : 0;
+        w[i] = sum > 0 ? of_mean * sqrtf(rms * rms + x[i] * x[i]) : rms + fabsf(x[i]);
+    }
 }
 
 static float clampf(float v, float lo, float hi)
@@ -136,39 +140,64 @@ static float round_scales(const float *s, int n, int limit, int *sc)
     return d;
 }
 
-/* Codes of all runs for factor d, and the weighted error. */
-static float assign_runs(const struct code_set *set, const float *x, const float *w, int run, const int *sc, float d,
-                         float *q)
+/* Codes of a run for scale s, and the weighted error. */
+static float assign_run(const struct code_set *set, const float *x, const float *w, int run, float s, float *q)
 {
     float err[LANES] = { 0 };
-    for (int r = 0; r < QK_K / run; r++) {
-        float s = d * (float)sc[r];
-        const float *xr = x + r * run, *wr = w + r * run;
-        float *qr = q + r * run;
-        if (s != 0)
-            assign(set, xr, run, 1 / s, qr);
-        else
-            memset(qr, 0, sizeof *qr * (size_t)run);
-        for (int i = 0; i < run; i += LANES)
-            for (int l = 0; l < LANES; l++) {
-                float t = s * qr[i + l] - xr[i + l];
-                err[l] += wr[i + l] * t * t;
-            }
-    }
+    if (s != 0)
+        assign(set, x, run, 1 / s, q);
+    else
+        memset(q, 0, sizeof *q * (size_t)run);
+    for (int i = 0; i < run; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            float t = s * q[i + l] - x[i + l];
+            err[l] += w[i + l] * t * t;
+        }
     return lanes_sum(err);
 }
 
+/* Codes of all runs for factor d. */
+static float assign_runs(const struct code_set *set, const float *x, const float *w, int run, const int *sc, float d,
+                         float *q)
+{
+    float err = 0;
+    for (int r = 0; r < QK_K; r += run)
+        err += assign_run(set, x + r, w + r, run, d * (float)sc[r / run], q + r);
+    return err;
+}
+
+/* Each run's small integer to the best of its neighbours, the factor as it is. */
+static void improve_runs(const struct code_set *set, const float *x, const float *w, int run, int limit, int *sc, float d)
+{
+    float q[QK];
+    for (int r = 0; r < QK_K / run; r++) {
+        int s0 = sc[r];
+        float best = INFINITY;
+        for (int s = MAX(s0 - 1, -limit); s <= s0 + 1 && s < limit; s++) {
+            float err = assign_run(set, x + r * run, w + r * run, run, d * (float)s, q);
+            if (err < best) {
+                best = err;
+                sc[r] = s;
+            }
+        }
+    }
+}
+
 /* The whole symmetric block: integer scales sc[256 / run], codes q[256]; returns the bits of d. */
-static uint16_t fit_sym_block(const struct code_set *set, const float *x, int run, int limit, int *sc, float *q)
+static uint16_t fit_sym_block(const struct code_set *set, const float *x, const float *importance, int run, int limit, int *sc, float *q)
 {
     float w[QK_K], s[16], q2[QK_K];
-    make_weights(x, QK_K, w);
+    quant_weights(x, importance, QK_K, w);
     for (int r = 0; r < QK_K / run; r++)
         s[r] = fit_sym(set, x + r * run, w + r * run, run);
     float d = round_scales(s, QK_K / run, limit, sc);
     float err = assign_runs(set, x, w, run, sc, d, q);
-    for (int turn = 0; turn < 2; turn++) {
+    for (int turn = 0; turn < (importance ? 4 : 2); turn++) {
         double num = 0, den = 0;
+        if (importance) {
+            improve_runs(set, x, w, run, limit, sc, d);
+            err = assign_runs(set, x, w, run, sc, d, q);
+        }
         for (int i = 0; i < QK_K; i++) {
             double v = (double)sc[i / run] * q[i];
             num += w[i] * v * x[i];
@@ -234,20 +263,45 @@ static struct affine fit_affine(const float *x, const float *w, int n, float hi,
     return best;
 }
 
+/* Codes of one run, and the weighted error. */
+static float assign_affine_run(const float *x, const float *w, int run, float hi, float s, float off, float *q)
+{
+    float err[LANES] = { 0 }, inv = s != 0 ? 1 / s : 0;
+    for (int i = 0; i < run; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            q[i + l] = quant_round(clampf((x[i + l] + off) * inv, 0, hi));
+            float t = s * q[i + l] - off - x[i + l];
+            err[l] += w[i + l] * t * t;
+        }
+    return lanes_sum(err);
+}
+
 static float assign_affine(const float *x, const float *w, int run, float hi, const int *sc, const int *mn, float d,
                            float m, float *q)
 {
-    float err[LANES] = { 0 };
+    float err = 0;
+    for (int r = 0; r < QK_K; r += run)
+        err += assign_affine_run(x + r, w + r, run, hi, d * (float)sc[r / run], m * (float)mn[r / run], q + r);
+    return err;
+}
+
+/* Each run's small integers to the best of their neighbours, the factors as they are. */
+static void improve_affine(const float *x, const float *w, int run, float hi, int limit, int *sc, int *mn, float d, float m)
+{
+    float q[QK];
     for (int r = 0; r < QK_K / run; r++) {
-        float s = d * (float)sc[r], off = m * (float)mn[r], inv = s != 0 ? 1 / s : 0;
-        for (int i = r * run; i < (r + 1) * run; i += LANES)
-            for (int l = 0; l < LANES; l++) {
-                q[i + l] = quant_round(clampf((x[i + l] + off) * inv, 0, hi));
-                float t = s * q[i + l] - off - x[i + l];
-                err[l] += w[i + l] * t * t;
+        int s0 = sc[r], m0 = mn[r];
+        float best = INFINITY;
+        for (int s = s0 > 0 ? s0 - 1 : 0; s <= s0 + 1 && s <= limit; s++)
+            for (int k = m0 > 0 ? m0 - 1 : 0; k <= m0 + 1 && k <= limit; k++) {
+                float err = assign_affine_run(x + r * run, w + r * run, run, hi, d * (float)s, m * (float)k, q);
+                if (err < best) {
+                    best = err;
+                    sc[r] = s;
+                    mn[r] = k;
+                }
             }
     }
-    return lanes_sum(err);
 }
 
 /* Solves for both factors over the block, scales, minimums and codes being fixed. */
@@ -272,12 +326,12 @@ static bool solve_factors(const float *x, const float *w, int run, const int *sc
 }
 
 /* The whole block: integer scales and minimums (0..limit), codes q[256] (0..hi), the bits of both factors. */
-static void fit_affine_block(const float *x, int run, float hi, int limit, float span, int steps, int *sc, int *mn,
+static void fit_affine_block(const float *x, const float *importance, int run, float hi, int limit, float span, int steps, int *sc, int *mn,
                              float *q, uint16_t *d_bits, uint16_t *m_bits)
 {
     float w[QK_K], q2[QK_K], smax = 0, mmax = 0;
     struct affine f[16];
-    make_weights(x, QK_K, w);
+    quant_weights(x, importance, QK_K, w);
     for (int r = 0; r < QK_K / run; r++) {
         f[r] = fit_affine(x + r * run, w + r * run, run, hi, span, steps);
         smax = f[r].s > smax ? f[r].s : smax;
@@ -289,8 +343,12 @@ static void fit_affine_block(const float *x, int run, float hi, int limit, float
         mn[r] = m != 0 ? (int)quant_round(clampf(f[r].m / m, 0, (float)limit)) : 0;
     }
     float err = assign_affine(x, w, run, hi, sc, mn, d, m, q);
-    for (int turn = 0; turn < 2; turn++) {
+    for (int turn = 0; turn < (importance ? 4 : 2); turn++) {
         float d2, m2;
+        if (importance) {
+            improve_affine(x, w, run, hi, limit, sc, mn, d, m);
+            err = assign_affine(x, w, run, hi, sc, mn, d, m, q);
+        }
         if (!solve_factors(x, w, run, sc, mn, q, &d2, &m2))
             break;
         float err2 = assign_affine(x, w, run, hi, sc, mn, d2, m2, q2);
@@ -305,24 +363,47 @@ static void fit_affine_block(const float *x, int run, float hi, int limit, float
     *m_bits = f16_from_f32(m);
 }
 
+/* ---- the plain types, where importance says what to search for ---- */
+
+float quant_fit(const float *x, const float *importance, float end)
+{
+    const struct code_set set = { false, end, -end - 1, end, 1.5f, 8 };
+    float w[QK];
+    quant_weights(x, importance, QK, w);
+    return fit_sym(&set, x, w, QK);
+}
+
+void quant_fit_min(const float *x, const float *importance, float hi, float *d, float *mn)
+{
+    float w[QK], up[QK], least = x[0];
+    quant_weights(x, importance, QK, w);
+    for (int i = 1; i < QK; i++)
+        least = x[i] < least ? x[i] : least;
+    for (int i = 0; i < QK; i++) /* so that the minimum is below zero, as the fit wants it */
+        up[i] = x[i] - fmaxf(least, 0);
+    struct affine f = fit_affine(up, w, QK, hi, 1.5f, 8);
+    *d = f.s;
+    *mn = fmaxf(least, 0) - f.m;
+}
+
 /* ---- packing; the layouts are those of kernels/dequant.h ---- */
 
-void quant_iq4_nl(const float *x, blk_iq4_nl *b)
+void quant_iq4_nl(const float *x, const float *importance, blk_iq4_nl *b)
 {
     float w[QK];
-    make_weights(x, QK, w);
+    quant_weights(x, importance, QK, w);
     float d = f16_to_f32(f16_from_f32(fit_sym(&set_iq4, x, w, QK))), inv = d != 0 ? 1 / d : 0;
     b->d = f16_from_f32(d);
     for (int j = 0; j < 16; j++)
         b->qs[j] = (uint8_t)(iq4_index(x[j] * inv) | iq4_index(x[j + 16] * inv) << 4);
 }
 
-void quant_iq4_xs(const float *x, blk_iq4_xs *b)
+void quant_iq4_xs(const float *x, const float *importance, blk_iq4_xs *b)
 {
     int sc[8];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    b->d = fit_sym_block(&set_iq4, x, 32, 32, sc, q);
+    b->d = fit_sym_block(&set_iq4, x, importance, 32, 32, sc, q);
     for (int j = 0; j < 8; j++) {
         uint32_t u = (uint32_t)(sc[j] + 32);
         b->scales_l[j / 2] |= (uint8_t)((u & 15) << (4 * (j & 1)));
@@ -332,12 +413,12 @@ void quant_iq4_xs(const float *x, blk_iq4_xs *b)
     }
 }
 
-void quant_q2_k(const float *x, blk_q2_k *b)
+void quant_q2_k(const float *x, const float *importance, blk_q2_k *b)
 {
     int sc[16], mn[16];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    fit_affine_block(x, 16, 3, 15, 1.2f, 9, sc, mn, q, &b->d, &b->dmin);
+    fit_affine_block(x, importance, 16, 3, 15, 1.2f, 9, sc, mn, q, &b->d, &b->dmin);
     for (int r = 0; r < 16; r++) {
         b->scales[r] = (uint8_t)(sc[r] | mn[r] << 4);
         uint8_t *out = b->qs + 32 * (r / 8) + 16 * (r & 1);
@@ -346,12 +427,12 @@ void quant_q2_k(const float *x, blk_q2_k *b)
     }
 }
 
-void quant_q3_k(const float *x, blk_q3_k *b)
+void quant_q3_k(const float *x, const float *importance, blk_q3_k *b)
 {
     int sc[16];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    b->d = fit_sym_block(&set_q3, x, 16, 32, sc, q);
+    b->d = fit_sym_block(&set_q3, x, importance, 16, 32, sc, q);
     for (int r = 0; r < 16; r++) {
         int u = sc[r] + 32;
         uint8_t *out = b->qs + 32 * (r / 8) + 16 * (r & 1), *high = b->hmask + 16 * (r & 1);
@@ -374,24 +455,24 @@ static void pack_q4_k_scales(uint8_t s[12], const int *sc, const int *mn)
     }
 }
 
-void quant_q4_k(const float *x, blk_q4_k *b)
+void quant_q4_k(const float *x, const float *importance, blk_q4_k *b)
 {
     int sc[8], mn[8];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    fit_affine_block(x, 32, 15, 63, 1.5f, 8, sc, mn, q, &b->d, &b->dmin);
+    fit_affine_block(x, importance, 32, 15, 63, 1.5f, 8, sc, mn, q, &b->d, &b->dmin);
     pack_q4_k_scales(b->scales, sc, mn);
     for (int j = 0; j < 8; j++)
         for (int l = 0; l < 32; l++)
             b->qs[32 * (j / 2) + l] |= (uint8_t)((int)q[32 * j + l] << (4 * (j & 1)));
 }
 
-void quant_q5_k(const float *x, blk_q5_k *b)
+void quant_q5_k(const float *x, const float *importance, blk_q5_k *b)
 {
     int sc[8], mn[8];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    fit_affine_block(x, 32, 31, 63, 1.5f, 6, sc, mn, q, &b->d, &b->dmin);
+    fit_affine_block(x, importance, 32, 31, 63, 1.5f, 6, sc, mn, q, &b->d, &b->dmin);
     pack_q4_k_scales(b->scales, sc, mn);
     for (int j = 0; j < 8; j++)
         for (int l = 0; l < 32; l++) {
@@ -401,12 +482,12 @@ void quant_q5_k(const float *x, blk_q5_k *b)
         }
 }
 
-void quant_q6_k(const float *x, blk_q6_k *b)
+void quant_q6_k(const float *x, const float *importance, blk_q6_k *b)
 {
     int sc[16];
     float q[QK_K];
     memset(b, 0, sizeof *b);
-    b->d = fit_sym_block(&set_q6, x, 16, 128, sc, q);
+    b->d = fit_sym_block(&set_q6, x, importance, 16, 128, sc, q);
     for (int r = 0; r < 16; r++)
         b->scales[r] = (int8_t)sc[r];
     for (int k = 0; k < 8; k++) {

@@ -4,6 +4,7 @@
 #define ZINC_MODEL_QUANT_SEARCH_H
 
 #include "kernels/blocks.h"
+#include "kernels/qtypes.h"
 
 /* Rounds to the nearest integer, ties to even, for |v| < 2^22; unlike rintf it vectorises on every target. */
 static inline float quant_round(float v)
@@ -11,8 +12,21 @@ static inline float quant_round(float v)
     return (v + 12582912.0f) - 12582912.0f;
 }
 
-/* quant_q4_0(x, b) and so on: in model/quant.c by plain rules, in model/quant_search.c by a search. */
-#define QTYPE_BLOCK(NAME, name, ...) void quant_##name(const float *x, blk_##name *b);
+/* The weights of the squared errors of n elements: sqrt(mean(x^2) + x^2) times the importance of their columns, in
+ * parts of its mean; rms(x) + |x| without one. Large elements matter more, small ones still count. */
+void quant_weights(const float *x, const float *importance, int n, float *w);
+
+/* Importance-weighted least squares for 32 elements: x ~ d q with q from end to -end - 1, returns d; x ~ d q + mn with q from
+ * 0 to hi. */
+float quant_fit(const float *x, const float *importance, float end);
+void quant_fit_min(const float *x, const float *importance, float hi, float *d, float *mn);
+
+/* quant_q4_0(x, importance, b) and so on; importance: of the block's columns, or NULL. In model/quant.c by plain rules, in
+ * model/quant_search.c by a search. */
+#define QTYPE_BLOCK(NAME, name, ...) void quant_##name(const float *x, const float *importance, blk_##name *b);
 #include "kernels/qtypes.def"
+
+/* Types of codebooks, n elements, a multiple of 256 (model/quant_codebook.c). -ENOMEM is all that can fail. */
+int quant_codebook_row(enum qtype t, const float *x, const float *importance, void *dst, uint64_t n);
 
 #endif

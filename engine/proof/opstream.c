@@ -229,7 +229,7 @@ static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32
     CHECK(o->weight_data[w]);
     struct err e = { 0 };
     for (uint64_t r = 0; r < rows && !qtype_is_book(t); r++) {
-        int rc = quant_row(t, v + r * n_in, o->weight_data[w] + r * row, n_in, &e);
+        int rc = quant_row(t, v + r * n_in, NULL, o->weight_data[w] + r * row, n_in, &e);
         if (rc)
             check_fail(__FILE__, __LINE__, "%s", e.msg);
     }

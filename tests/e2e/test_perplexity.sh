@@ -95,6 +95,14 @@ awk -v kl="$(field "$got" kl)" -v e="$(field "$got" kl_stderr)" -v r="$(field "$
 # what a quantiser asks for
 "$zinc" imatrix -q -m "$m" --ctx 96 -f "$text" -o "$work/im.gguf" >"$work/out" 2>"$work/log" || miss "imatrix: $(cat "$work/log")"
 "$zinc" imatrix -q -m "$m" --ctx 96 --threads 1 --chunk 32 -f - -o "$work/im1.gguf" <"$text" 2>"$work/log" || miss "imatrix of standard input: $(cat "$work/log")"
+"$build/quantize" "$m" "$work/iq.gguf" IQ2_M --imatrix "$work/im.gguf" 2>"$work/log" || miss "quantize --imatrix: $(tail -n 1 "$work/log")"
+"$zinc" inspect "$work/iq.gguf" | grep -q IQ2_S || miss "no IQ2_S in IQ2_M: $("$zinc" inspect "$work/iq.gguf" | grep -A5 types)"
+grep -aq quantize.imatrix.file "$work/iq.gguf" || miss "the file does not tell its importance matrix"
+"$build/quantize" "$m" "$work/plain.gguf" IQ2_M 2>"$work/log" || miss "quantize: $(tail -n 1 "$work/log")"
+grep -q 'IQ2_M without --imatrix loses much' "$work/log" || miss "no word on what is missing: $(cat "$work/log")"
+cmp -s "$work/iq.gguf" "$work/plain.gguf" && miss "the importance matrix changes nothing"
+"$build/quantize" "$m" "$work/one.gguf" IQ2_M --imatrix "$work/im.gguf" --threads 1 2>"$work/log" && cmp -s "$work/iq.gguf" "$work/one.gguf" || miss "one thread quantises otherwise"
+"$build/quantize" "$m" "$work/none" Q4_K_M --dry-run --tensor-type '*.attn_q.*=Q8_0' | grep -q '^blk.0.attn_q.weight .* =$' || miss "--tensor-type has no effect"
 [ "$(stat -c %s "$work/im.gguf")" -ge 10000 ] || miss "the importance matrix is small: $(stat -c %s "$work/im.gguf")"
 
 # what people read
@@ -127,9 +135,16 @@ refuses "'nosuch'" 2 $p --tier nosuch "$text"
 refuses 'no text' 2 $p
 refuses 'no model' 2 "$zinc" perplexity "$text"
 refuses "unexpected argument 'b'" 2 $p "$text" b
+cp "$m" "$work/ref.gguf"
 refuses 'no text' 2 "$zinc" imatrix -m "$m" -o "$work/x"
 refuses 'no file to write' 2 "$zinc" imatrix -m "$m" -f "$text"
 refuses '/nonexistent/: No such file' 1 "$zinc" imatrix -q -m "$m" --ctx 96 -f "$text" -o /nonexistent/x
+make_model qwen3-ragged F32 "$work/other.gguf" || finish
+refuses 'is of another model' 1 "$build/quantize" "$work/other.gguf" "$work/x.gguf" IQ2_M --imatrix "$work/im.gguf"
+refuses "no importance matrix: general.type is" 1 "$build/quantize" "$m" "$work/x.gguf" IQ2_M --imatrix "$work/ref.gguf"
+refuses '/nonexistent/im: cannot open: No such file' 1 "$build/quantize" "$m" "$work/x.gguf" IQ2_M --imatrix /nonexistent/im
+refuses 'takes PATTERN=TYPE' 2 "$build/quantize" "$m" "$work/x.gguf" IQ2_M --tensor-type Q8_0
+refuses "unknown tensor type 'Q9'" 2 "$build/quantize" "$m" "$work/x.gguf" IQ2_M --tensor-type '*=Q9'
 refuses 'windows of 96 tokens, not 64: --ctx 96' 1 $p --ctx 64 --against "$work/ref" "$text"
 refuses 'another text: window 1' 1 $p --ctx 96 --chunks 3 --against "$work/ref" README.md
 refuses 'no file of --save-logits' 1 $p --ctx 96 --against "$m" "$text"

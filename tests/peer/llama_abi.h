@@ -44,8 +44,16 @@ struct lm_batch {
 /* Only its beginning: it is returned and passed by address, and the rest stays as the library fills it. */
 struct lm_quantize_params {
     int32_t n_threads, file_type, output_type, embedding_type;
-    bool allow_requantize, quantize_output, only_copy, pure;
+    bool allow_requantize, quantize_output, only_copy, pure, keep_split, dry_run;
+    const struct lm_imatrix *imatrix;
     uint8_t rest[256];
+};
+
+/* Ends with a NULL name. */
+struct lm_imatrix {
+    const char *name;
+    const float *data;
+    size_t n;
 };
 
 /* X(return type, name in struct lm, symbol, parameters) */
@@ -105,7 +113,8 @@ static inline const char *abi_check(const struct lm *lm)
         c.n_samplers || c.ctx_other)
         return "llama_context_default_params (flags)";
     struct lm_quantize_params q = lm->quantize_defaults();
-    if (q.n_threads || q.output_type != q.embedding_type || q.allow_requantize || !q.quantize_output || q.only_copy || q.pure)
+    if (q.n_threads || q.output_type != q.embedding_type || q.allow_requantize || !q.quantize_output || q.only_copy || q.pure || q.keep_split ||
+        q.dry_run || q.imatrix)
         return "llama_model_quantize_default_params";
     return NULL;
 }

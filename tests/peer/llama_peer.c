@@ -5,7 +5,7 @@
  *     llama_peer tokens MODEL --prompt-tokens 1,2,3 [-n N] [--force 4,5,..] [--dump-logits FILE] [options]
  *     llama_peer tokenize MODEL [--no-special]        text on stdin
  *     llama_peer perplexity MODEL [options]           windows of ids on stdin, one a line
- *     llama_peer quantize MODEL --out FILE --file-type N [--pure]
+ *     llama_peer quantize MODEL --out FILE --file-type N [--pure] [--ones] [--dry-run]
  *     llama_peer vector MODEL --prompt-tokens 1,2,3 [options]
  *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
  *     llama_peer probe                                the libraries load and their layout is the known one
@@ -16,7 +16,9 @@
  * perplexity: as engine/proof/perplexity.h defines it, of the windows that `zinc perplexity
  * --print-tokens` prints; "perplexity P +- E nll X tokens N", the likelihood's mean and the number of tokens counted.
  * vector: what the model makes of the whole prompt, pooled as its file says, numbers on one line; of a ranker the softmax of its
- * labels. quantize: writes the model with llama.cpp's own quantiser, N being general.file_type. bench: "pp128 t/s t/s ..." and
+ * labels. quantize: writes the model with llama.cpp's own quantiser, N being general.file_type;
+ * --ones: with an importance matrix of ones; --dry-run: prints what
+ * it would do. bench: "pp128 t/s t/s ..." and
  * "tg32 t/s ...", one number per repetition.
  * options: --threads T (2), --fa | --no-fa (default for bench: yes, else no), --chunk N (512),
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32|q8_0 (the last needs --fa), -v (its
@@ -32,12 +34,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/gguf.h"
 #include "tests/peer/llama_abi.h"
 
 struct opts {
     const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv, *out;
     int n, p, d, reps, threads, chunk, fa, file_type, rows;
-    bool no_special, no_eog, gpu, pure;
+    bool no_special, no_eog, gpu, pure, ones, dry_run;
 };
 
 static bool verbose;
@@ -367,6 +370,32 @@ static int cmd_perplexity(const struct lm *lm, const struct opts *o)
     return 0;
 }
 
+/* An importance matrix that finds all columns of all tensors alike; for the life of the process. */
+static const struct lm_imatrix *ones_for(const char *path)
+{
+    struct gguf *g;
+    struct err e;
+    if (gguf_open(path, &g, &e))
+        die(1, "%s", e.msg);
+    struct lm_imatrix *im = calloc(g->n_tensors + 1, sizeof *im);
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const struct gguf_tensor *t = &g->tensors[i];
+        size_t n = t->ne[0] * t->ne[2];
+        float *one = malloc(n * sizeof *one);
+        for (size_t k = 0; k < n; k++)
+            one[k] = 1;
+        im[i] = (struct lm_imatrix){ strndup(t->name.s, t->name.len), one, n };
+    }
+    gguf_close(g);
+    return im;
+}
+
+static void log_all(int level, const char *text, void *user)
+{
+    (void)level, (void)user;
+    fputs(text, stdout);
+}
+
 static int cmd_quantize(const struct lm *lm, const struct opts *o)
 {
     struct lm_quantize_params p = lm->quantize_defaults();
@@ -375,6 +404,10 @@ static int cmd_quantize(const struct lm *lm, const struct opts *o)
     p.n_threads = o->threads;
     p.file_type = o->file_type;
     p.pure = o->pure;
+    p.dry_run = o->dry_run;
+    if (o->dry_run)
+        lm->log_set(log_all, NULL);
+    p.imatrix = o->ones ? ones_for(o->model) : NULL;
     uint32_t rc = lm->quantize(o->model, o->out, &p);
     if (rc)
         die(1, "llama_model_quantize of %s to file type %d: %u", o->model, o->file_type, rc);
@@ -547,6 +580,10 @@ static void parse(struct opts *o, int argc, char **argv)
             o->gpu = true;
         else if (strcmp(a, "--pure") == 0)
             o->pure = true;
+        else if (strcmp(a, "--ones") == 0)
+            o->ones = true;
+        else if (strcmp(a, "--dry-run") == 0)
+            o->dry_run = true;
         else if (strcmp(a, "-v") == 0)
             verbose = true;
         else if (a[0] == '-')

@@ -82,7 +82,7 @@ static void dense(uint32_t layers, uint64_t d, uint64_t ff, bool output)
 START_TEST(q4_k_m_of_qwen3_0_6b)
 {
     dense(28, 1024, 3072, true);
-    apply("q4_k_m", (struct quant_shape){ "qwen3", 28, 0, 16, 8 });
+    apply("q4_k_m", (struct quant_shape){ "qwen3", 28, 0, 16, 8, false });
     expect_layers("attn_v", QT_Q6_K, "0 1 2 5 8 11 14 17 20 23 24 25 26 27");
     expect_layers("ffn_down", QT_Q6_K, "0 1 2 5 8 11 14 17 20 23 24 25 26 27");
     expect_layers("attn_q", QT_Q6_K, "");
@@ -98,7 +98,7 @@ END_TEST
 START_TEST(q4_k_m_of_gemma_3_4b)
 {
     dense(34, 2560, 10240, false);
-    apply("Q4_K_M", (struct quant_shape){ "gemma3", 34, 0, 8, 4 });
+    apply("Q4_K_M", (struct quant_shape){ "gemma3", 34, 0, 8, 4, false });
     expect_layers("ffn_down", QT_Q6_K, "0 1 2 3 6 9 12 15 18 21 24 27 29 30 31 32 33");
     expect("token_embd.weight", QT_Q6_K);
 }
@@ -115,7 +115,7 @@ START_TEST(q4_k_m_of_qwen3_6_27b)
         item(5120, 48, 1, "blk.%u.ssm_alpha.weight", il);
         item(4, 10240, 1, "blk.%u.ssm_conv1d.weight", il);
     }
-    apply("Q4_K_M", (struct quant_shape){ "qwen35", 64, 0, 24, 4 });
+    apply("Q4_K_M", (struct quant_shape){ "qwen35", 64, 0, 24, 4, false });
     expect_layers("attn_v", QT_Q6_K, "3 7 19 31 43 55 59 63");
     expect_layers("attn_qkv", QT_Q6_K, "0 1 2 4 5 6 10 13 16 22 25 28 34 37 40 46 49 52 56 57 58 60 61 62");
     expect_layers("ffn_down", QT_Q6_K,
@@ -139,7 +139,7 @@ START_TEST(q4_k_m_of_gpt_oss_120b)
         item(2880, 128, 1, "blk.%u.ffn_gate_inp.weight", il);
         item(2880, 128, 1, "blk.%u.ffn_up_exps.bias", il);
     }
-    struct quant_shape s = { "gpt-oss", 36, 128, 64, 8 };
+    struct quant_shape s = { "gpt-oss", 36, 128, 64, 8, false };
     apply("Q4_K_M", s);
     expect("blk.0.attn_v.weight", QT_Q8_0);
     expect("blk.4.attn_v.weight", QT_Q5_0);
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(other_recipes)
 {
     dense(32, 4096, 14336, true);
-    struct quant_shape gqa4 = { "llama", 32, 0, 32, 8 }, mha = { "llama", 32, 0, 32, 32 };
+    struct quant_shape gqa4 = { "llama", 32, 0, 32, 8, false }, mha = { "llama", 32, 0, 32, 32, false };
     apply("Q4_K_S", gqa4);
     expect_layers("attn_v", QT_Q5_K, "0 1 2 3");
     expect_layers("ffn_down", QT_Q5_K, "0 1 2 3");
@@ -194,17 +194,17 @@ START_TEST(other_recipes)
     apply("BF16", gqa4);
     expect("output.weight", QT_BF16);
     expect("output_norm.weight", QT_F32);
-    apply("Q4_K_M", (struct quant_shape){ "llama", 32, 8, 32, 8 }); /* Mixtral's exceptions */
+    apply("Q4_K_M", (struct quant_shape){ "llama", 32, 8, 32, 8, false }); /* Mixtral's exceptions */
     expect("blk.9.attn_v.weight", QT_Q8_0);
     expect("blk.9.attn_output.weight", QT_Q5_K);
-    apply("IQ4_NL", (struct quant_shape){ "llama", 32, 8, 32, 8 });
+    apply("IQ4_NL", (struct quant_shape){ "llama", 32, 8, 32, 8, false });
     expect("blk.9.attn_v.weight", QT_Q8_0);
     expect("blk.9.attn_output.weight", QT_Q5_K);
     static const struct { const char *recipe; enum qtype base; } plain[] = {
         { "Q6_K", QT_Q6_K }, { "Q4_0", QT_Q4_0 }, { "Q4_1", QT_Q4_1 }, { "Q5_0", QT_Q5_0 }, { "Q5_1", QT_Q5_1 },
     };
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        apply(plain[i].recipe, (struct quant_shape){ "llama", 32, 8, 32, 8 });
+        apply(plain[i].recipe, (struct quant_shape){ "llama", 32, 8, 32, 8, false });
         expect("blk.9.attn_v.weight", QT_Q8_0);
         expect("blk.9.attn_k.weight", QT_Q8_0);
         expect("blk.9.attn_q.weight", plain[i].base);
@@ -217,7 +217,7 @@ START_TEST(pure_types_and_fallbacks)
 {
     struct quant_recipe r;
     dense(4, 4096, 14336, true);
-    apply("Q4_K", (struct quant_shape){ "llama", 4, 0, 32, 8 });
+    apply("Q4_K", (struct quant_shape){ "llama", 4, 0, 32, 8, false });
     expect("output.weight", QT_Q4_K);
     expect("blk.0.ffn_down.weight", QT_Q4_K);
     ck_assert_int_eq(quant_recipe_parse("Q4_0", true, &r, &e), 0);
@@ -225,8 +225,8 @@ START_TEST(pure_types_and_fallbacks)
     ck_assert_int_eq(quant_recipe_parse("Q4_K_M", true, &r, &e), -EINVAL);
     ck_assert_int_eq(quant_recipe_parse("Q9", false, &r, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.msg, "MXFP4_MOE"));
-    ck_assert_int_eq(quant_recipe_parse("iq2_xxs", false, &r, &e), -ENOTSUP);
-    ck_assert_ptr_nonnull(strstr(e.msg, "IQ2_XXS: zinc runs files of this type"));
+    ck_assert_int_eq(quant_recipe_parse("iq2_xxs", true, &r, &e), 0);
+    ck_assert(r.pure && r.base == QT_IQ2_XXS && r.file_type == 19 && quant_recipe_wants_importance(&r));
 
     ck_assert_int_eq(quant_fallback(QT_Q4_K, 512), QT_Q4_K);
     ck_assert_int_eq(quant_fallback(QT_Q4_K, 704), QT_Q5_0);

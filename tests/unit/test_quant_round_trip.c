@@ -22,7 +22,7 @@ static struct err e;
 static void round_trip(enum qtype t, int n)
 {
     memset(q, 0xee, sizeof q);
-    ck_assert_msg(quant_row(t, x, q, (uint64_t)n, &e) == 0, "%s: %s", qtype_name(t), e.msg);
+    ck_assert_msg(quant_row(t, x, NULL, q, (uint64_t)n, &e) == 0, "%s: %s", qtype_name(t), e.msg);
     ck_assert_msg(q[qtype_row_bytes(t, (uint64_t)n)] == 0xee, "%s wrote too much", qtype_name(t));
     dequant_row(t, q, y, (uint64_t)n);
 }
@@ -155,20 +155,20 @@ START_TEST(damaged_rows_are_refused)
     for (int k = 0; k < N_TYPES; k++) {
         fill_gauss(1);
         x[300] = NAN;
-        ck_assert_int_eq(quant_row(all_types[k], x, q, N, &e), -EINVAL);
+        ck_assert_int_eq(quant_row(all_types[k], x, NULL, q, N, &e), -EINVAL);
         ck_assert_ptr_nonnull(strstr(e.msg, "element 300 is NaN"));
         x[300] = -INFINITY;
-        ck_assert_int_eq(quant_row(all_types[k], x, q, N, &e), -EINVAL);
+        ck_assert_int_eq(quant_row(all_types[k], x, NULL, q, N, &e), -EINVAL);
         ck_assert_ptr_nonnull(strstr(e.msg, "infinite"));
     }
     fill_gauss(1);
     x[7] = 70000;
-    ck_assert_int_eq(quant_row(QT_Q4_K, x, q, N, &e), -EINVAL);
+    ck_assert_int_eq(quant_row(QT_Q4_K, x, NULL, q, N, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.msg, "65504"));
-    ck_assert_int_eq(quant_row(QT_MXFP4, x, q, N, &e), 0);
-    ck_assert_int_eq(quant_row(QT_BF16, x, q, N, &e), 0);
-    ck_assert_int_eq(quant_row(QT_Q4_K, x, q, QK_K + QK, &e), -EINVAL);
-    ck_assert_int_eq(quant_row((enum qtype)9, x, q, N, &e), -ENOTSUP);
+    ck_assert_int_eq(quant_row(QT_MXFP4, x, NULL, q, N, &e), 0);
+    ck_assert_int_eq(quant_row(QT_BF16, x, NULL, q, N, &e), 0);
+    ck_assert_int_eq(quant_row(QT_Q4_K, x, NULL, q, QK_K + QK, &e), -EINVAL);
+    ck_assert_int_eq(quant_row((enum qtype)9, x, NULL, q, N, &e), -ENOTSUP);
 }
 END_TEST
 

@@ -231,7 +231,7 @@ int mk_fill(const struct mk_model *m, const struct mk_tensor *t, uint64_t first,
     for (uint64_t i = 0; i < n; i += CHUNK) {
         uint64_t len = n - i < CHUNK ? n - i : CHUNK;
         fill_floats(t, key, first + i, len, x);
-        int rc = quant_row(t->type, x, (uint8_t *)dst + qtype_row_bytes(t->type, i), len, e);
+        int rc = quant_row(t->type, x, NULL, (uint8_t *)dst + qtype_row_bytes(t->type, i), len, e);
         if (rc) {
             err_context(e, "tensor '%s'", t->name);
             return rc;

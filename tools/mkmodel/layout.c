@@ -234,14 +234,12 @@ uint64_t mk_model_bytes(const struct mk_model *m)
     return n;
 }
 
-/* Types that recipes do not know, because zinc does not quantise to them: blocks of random codes. */
-static bool book_recipe(const char *type, struct quant_recipe *r)
+/* Types of codebooks: here a name means every matrix, of random codes. */
+static bool is_book(const char *type)
 {
-#define QTYPE_BOOK(NAME, lower, set, id, elems, bytes, number, ...)                                                    \
-    if (strcasecmp(type, #NAME) == 0) {                                                                                \
-        *r = (struct quant_recipe){ .base = QT_##NAME, .pure = true, .file_type = number, .name = #NAME };             \
-        return true;                                                                                                   \
-    }
+#define QTYPE_BOOK(NAME, ...)                                                                                          \
+    if (strcasecmp(type, #NAME) == 0)                                                                                  \
+        return true;
 #include "kernels/qtypes.def"
     return false;
 }
@@ -250,7 +248,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
 {
     struct quant_recipe r;
     *m = (struct mk_model){ .p = p, .n_layer = n_layer ? n_layer : p->n_layer, .arch = arch_names[p->family] };
-    int rc = type && book_recipe(type, &r) ? 0 : quant_recipe_parse(type ? type : p->recipe, type && p->tiny, &r, NULL);
+    int rc = quant_recipe_parse(type ? type : p->recipe, type && (p->tiny || is_book(type)), &r, NULL);
     if (rc) /* of a tiny model a type's name means every matrix, and only the recipes' own names mean recipes */
         rc = quant_recipe_parse(type ? type : p->recipe, false, &r, e);
     if (rc)
@@ -263,7 +261,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
         items[i] = (struct quant_item){ m->t[i].name, m->t[i].n_dims, { 0 }, m->t[i].type };
         memcpy(items[i].ne, m->t[i].ne, sizeof items[i].ne);
     }
-    struct quant_shape s = { m->arch, m->n_layer, p->n_expert, p->n_head, p->n_head_kv };
+    struct quant_shape s = { m->arch, m->n_layer, p->n_expert, p->n_head, p->n_head_kv, false };
     quant_recipe_types(&r, &s, items, m->n);
     for (size_t i = 0; i < m->n; i++)
         m->t[i].type = items[i].type;

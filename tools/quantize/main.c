@@ -1,5 +1,6 @@
 /* quantize: rewrites a model with smaller tensor types. See usage(). */
 #include <errno.h>
+#include <fnmatch.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,16 +15,24 @@
 #include "kernels/dequant.h"
 #include "model/gguf.h"
 #include "model/gguf_write.h"
+#include "model/imatrix.h"
 #include "model/quant.h"
 #include "model/quant_mix.h"
 #include "model/quant_out.h"
 #include "model/quant_par.h"
 
-enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, NAME_BYTES = 64 };
+enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, NAME_BYTES = 64, MAX_RULES = 64 };
+
+/* Tensors whose names match get the type. */
+struct rule {
+    char pattern[128];
+    enum qtype type;
+};
 
 struct options {
-    const char *in, *out, *type;
-    uint32_t threads;
+    const char *in, *out, *type, *imatrix;
+    uint32_t threads, n_rules;
+    struct rule rules[MAX_RULES];
     bool pure, dry_run;
 };
 
@@ -54,6 +63,7 @@ static bool stand_in(enum qtype t, char *buf, size_t n)
 static void list_types(FILE *f, entry_fn *entry)
 {
     static const enum qtype types[] = {
+#define QTYPE_BOOKS
 #define QTYPE(NAME, ...) QT_##NAME,
 #include "kernels/qtypes.def"
     };
@@ -93,11 +103,17 @@ static void usage(FILE *f)
     list_types(f, stand_in);
     fputs(").\n"
           "\n"
-          "  --pure         TYPE for every matrix, embedding and head included\n"
-          "  --dry-run      write nothing, print what each tensor would become\n"
-          "  --threads N    default: one per core; does not change the file\n"
+          "  --imatrix FILE     an importance matrix (zinc imatrix): which columns' errors count most; below 4 bits a\n"
+          "                     weight it decides, and it helps below 6\n"
+          "  --tensor-type PATTERN=TYPE   the matrices whose names match the pattern of the shell get this type; may be\n"
+          "                     given several times, the first that matches counts\n"
+          "  --pure             TYPE for every matrix, embedding and head included\n"
+          "  --dry-run          write nothing, print what each tensor would become\n"
+          "  --threads N        default: one per core; does not change the file\n"
           "\n"
-          "  quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M\n",
+          "  quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M\n"
+          "  quantize model-f16.gguf model-iq3_m.gguf IQ3_M --imatrix model.imatrix.gguf\n"
+          "  quantize model-f16.gguf mine.gguf IQ4_XS --tensor-type 'blk.[0-3].ffn_down*=Q6_K' --tensor-type '*attn_v*=Q8_0'\n",
           f);
 }
 
@@ -106,6 +122,8 @@ static void usage(FILE *f)
 struct plan {
     const struct gguf *g;
     struct quant_recipe recipe;
+    struct imatrix *im;       /* NULL: none */
+    uint32_t n_weighed;       /* matrices that it has something about */
     char (*names)[NAME_BYTES];
     struct quant_item *items; /* [g->n_tensors], types as wanted */
 };
@@ -122,12 +140,48 @@ static uint32_t key_u32(const struct gguf *g, const char *arch, const char *name
     return v > UINT32_MAX ? 0 : (uint32_t)v;
 }
 
+static void apply_rules(const struct options *o, struct quant_item *it)
+{
+    for (uint32_t i = 0; quant_is_matrix(it) && i < o->n_rules; i++)
+        if (fnmatch(o->rules[i].pattern, it->name, 0) == 0) {
+            it->type = quant_fallback(o->rules[i].type, it->ne[0]);
+            return;
+        }
+}
+
+/* The importance of a tensor's columns; NULL: none, or none that says anything about it. */
+static const struct imatrix_entry *importance_of(const struct plan *p, uint64_t i)
+{
+    return quant_is_matrix(&p->items[i]) ? imatrix_find(p->im, p->names[i]) : NULL;
+}
+
+/* Every entry that has a tensor's name has its shape; and some entry does. */
+static int check_imatrix(struct plan *p, const struct options *o, struct err *e)
+{
+    uint32_t n_matrices = 0;
+    for (uint64_t i = 0; p->im && i < p->g->n_tensors; i++) {
+        const struct gguf_tensor *t = &p->g->tensors[i];
+        const struct imatrix_entry *en = importance_of(p, i);
+        n_matrices += quant_is_matrix(&p->items[i]);
+        p->n_weighed += en != NULL;
+        if (en && (en->n_in != t->ne[0] || en->n_mats != t->ne[2] * t->ne[3]))
+            return err_set(e, -EINVAL, "%s: %s has %u columns in %u matrices there, %llu in %llu in the model: it is of another model",
+                           o->imatrix, p->names[i], en->n_in, en->n_mats, (unsigned long long)t->ne[0],
+                           (unsigned long long)(t->ne[2] * t->ne[3]));
+    }
+    if (p->im && p->n_weighed == 0)
+        return err_set(e, -EINVAL, "%s: says nothing about any of the model's %u matrices: it is of another model", o->imatrix, n_matrices);
+    return 0;
+}
+
 static int plan_init(struct plan *p, const struct gguf *g, const struct options *o, struct err *e)
 {
     struct gguf_str arch = { "", 0 };
     char arch_name[64];
     *p = (struct plan){ .g = g };
     int rc = quant_recipe_parse(o->type, o->pure, &p->recipe, e);
+    if (!rc && o->imatrix)
+        rc = imatrix_read(o->imatrix, &p->im, e);
     if (rc || (rc = gguf_get_str(g, "general.architecture", &arch, e)))
         return rc;
     snprintf(arch_name, sizeof arch_name, "%.*s", (int)MIN(arch.len, 63), arch.s);
@@ -146,13 +200,16 @@ static int plan_init(struct plan *p, const struct gguf *g, const struct options 
     }
     struct quant_shape s = { arch_name, key_u32(g, arch_name, "block_count"), key_u32(g, arch_name, "expert_count"),
                              key_u32(g, arch_name, "attention.head_count"),
-                             key_u32(g, arch_name, "attention.head_count_kv") };
+                             key_u32(g, arch_name, "attention.head_count_kv"), p->im != NULL };
     quant_recipe_types(&p->recipe, &s, p->items, g->n_tensors);
-    return 0;
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        apply_rules(o, &p->items[i]);
+    return check_imatrix(p, o, e);
 }
 
 static void plan_finish(struct plan *p)
 {
+    imatrix_destroy(p->im);
     free(p->names);
     free(p->items);
 }
@@ -190,6 +247,7 @@ static void plan_print(const struct plan *p)
 
 struct convert_job {
     const struct gguf_tensor *t;
+    const float *importance; /* [ne2 x ne3, ne0], or NULL */
     enum qtype to;
     uint64_t first, n, slice; /* rows */
     uint8_t *dst;
@@ -204,7 +262,8 @@ static int convert_slice(void *user, uint64_t i, struct err *e)
     int rc = row ? 0 : err_set(e, -ENOMEM, "no memory for a row of %llu elements", (unsigned long long)ne0);
     for (; !rc && at < end; at++) {
         dequant_row(j->t->type, j->t->data + (j->first + at) * from_bytes, row, ne0);
-        rc = quant_row(j->to, row, j->dst + at * to_bytes, ne0, e);
+        const float *w = j->importance ? j->importance + (j->first + at) / j->t->ne[1] * ne0 : NULL;
+        rc = quant_row(j->to, row, w, j->dst + at * to_bytes, ne0, e);
         if (rc)
             err_context(e, "tensor '%.*s', row %llu", (int)j->t->name.len, j->t->name.s,
                         (unsigned long long)(j->first + at));
@@ -233,7 +292,16 @@ static int write_bytes(struct output *out, const void *p, uint64_t bytes, struct
     return 0;
 }
 
-static int write_tensor(struct output *out, const struct gguf_tensor *t, enum qtype to, struct err *e)
+/* The weights of all columns of all matrices, to be freed; NULL without memory. */
+static float *column_weights(const struct imatrix_entry *en)
+{
+    float *w = malloc((size_t)en->n_in * en->n_mats * sizeof *w);
+    for (uint32_t m = 0; w && m < en->n_mats; m++)
+        imatrix_weights(en, m, w + (size_t)m * en->n_in);
+    return w;
+}
+
+static int write_tensor(struct output *out, const struct gguf_tensor *t, const float *importance, enum qtype to, struct err *e)
 {
     uint64_t ne0 = t->ne[0], rows = rows_of(t), piece = MAX(PIECE_ELEMS / ne0, 1);
     uint64_t to_bytes = qtype_row_bytes(to, ne0);
@@ -253,7 +321,7 @@ static int write_tensor(struct output *out, const struct gguf_tensor *t, enum qt
             return err_set(e, -ENOMEM, "no memory for %llu bytes", (unsigned long long)out->buf_bytes);
     }
     for (uint64_t at = 0; at < rows; at += piece) {
-        struct convert_job j = { t, to, at, MIN(piece, rows - at), MAX(SLICE_ELEMS / ne0, 1), out->buf };
+        struct convert_job j = { t, importance, to, at, MIN(piece, rows - at), MAX(SLICE_ELEMS / ne0, 1), out->buf };
         int rc = quant_parallel(out->threads, (j.n + j.slice - 1) / j.slice, convert_slice, &j, e);
         if (rc || (rc = write_bytes(out, out->buf, j.n * to_bytes, e)))
             return rc;
@@ -267,16 +335,26 @@ static bool key_is(const struct gguf_kv *kv, const char *name)
 }
 
 /* All metadata, but for the file type and what describes the parts of a split model. */
-static void put_metadata(struct gguf_writer *w, const struct gguf *g, uint32_t file_type)
+static void put_metadata(struct gguf_writer *w, const struct plan *p, const struct options *o)
 {
+    const struct gguf *g = p->g;
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const struct gguf_kv *kv = &g->kv[i];
         bool split = kv->key.len > 6 && memcmp(kv->key.s, "split.", 6) == 0;
-        if (!split && !key_is(kv, "general.file_type") && !key_is(kv, "general.quantization_version"))
+        bool older = kv->key.len > 17 && memcmp(kv->key.s, "quantize.imatrix.", 17) == 0;
+        if (!split && !older && !key_is(kv, "general.file_type") && !key_is(kv, "general.quantization_version"))
             gguf_put_kv(w, kv);
     }
-    gguf_put_u32(w, "general.file_type", file_type);
+    gguf_put_u32(w, "general.file_type", p->recipe.file_type);
     gguf_put_u32(w, "general.quantization_version", 2);
+    if (!p->im)
+        return;
+    const char *slash = strrchr(o->imatrix, '/');
+    gguf_put_str(w, "quantize.imatrix.file", slash ? slash + 1 : o->imatrix);
+    if (p->im->dataset)
+        gguf_put_str(w, "quantize.imatrix.dataset", p->im->dataset);
+    gguf_put_u32(w, "quantize.imatrix.entries_count", p->im->n);
+    gguf_put_u32(w, "quantize.imatrix.chunks_count", p->im->chunk_count);
 }
 
 /* Writing over the file that is being read would destroy the only copy. */
@@ -301,13 +379,18 @@ static int write_file(const struct plan *p, const struct options *o, struct err 
     if (!rc)
         rc = gguf_writer_create(o->out, &out.w, e);
     if (!rc) {
-        put_metadata(out.w, g, p->recipe.file_type);
+        put_metadata(out.w, p, o);
         for (uint64_t i = 0; i < g->n_tensors; i++)
             gguf_put_tensor(out.w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
         rc = gguf_writer_begin(out.w, e);
     }
-    for (uint64_t i = 0; !rc && i < g->n_tensors; i++)
-        rc = write_tensor(&out, &g->tensors[i], p->items[i].type, e);
+    for (uint64_t i = 0; !rc && i < g->n_tensors; i++) {
+        const struct imatrix_entry *en = importance_of(p, i);
+        float *w = en ? column_weights(en) : NULL;
+        rc = en && !w ? err_set(e, -ENOMEM, "no memory for the importance of %u columns", en->n_in)
+                      : write_tensor(&out, &g->tensors[i], w, p->items[i].type, e);
+        free(w);
+    }
     if (!rc)
         rc = gguf_writer_finish(out.w, e);
     gguf_writer_destroy(out.w);
@@ -317,14 +400,21 @@ static int write_file(const struct plan *p, const struct options *o, struct err 
 
 static void report(const struct plan *p, uint64_t start_ns)
 {
-    uint64_t from = 0, to = 0, changed = 0, twice = 0;
+    uint64_t from = 0, to = 0, changed = 0, twice = 0, unweighed = 0, matrices = 0;
     for (uint64_t i = 0; i < p->g->n_tensors; i++) {
         enum qtype t = p->g->tensors[i].type, want = p->items[i].type;
         from += p->g->tensors[i].bytes;
         to += new_bytes(p, i);
         changed += t != want;
         twice += t != want && qtype_block(t) > 1 && qtype_block(want) > 1;
+        matrices += quant_is_matrix(&p->items[i]);
+        unweighed += p->im && t != want && quant_is_matrix(&p->items[i]) && !importance_of(p, i);
     }
+    if (unweighed)
+        fprintf(stderr, "quantize: note: the importance matrix says nothing about %llu of %llu matrices\n",
+                (unsigned long long)unweighed, (unsigned long long)matrices);
+    if (!p->im && quant_recipe_wants_importance(&p->recipe))
+        fprintf(stderr, "quantize: note: %s without --imatrix loses much that it could keep (zinc imatrix makes one)\n", p->recipe.name);
     if (twice)
         fprintf(stderr, "quantize: note: %llu tensors were quantised already; the result from F16 or BF16 is "
                 "better\n", (unsigned long long)twice);
@@ -350,17 +440,42 @@ static int run(const struct options *o, struct err *e)
     return rc;
 }
 
+/* PATTERN=TYPE; false: told. */
+static bool parse_rule(const char *arg, struct options *o)
+{
+    const char *eq = strrchr(arg, '=');
+    struct err e;
+    if (!eq || eq == arg || (size_t)(eq - arg) >= sizeof o->rules[0].pattern)
+        fprintf(stderr, "quantize: --tensor-type takes PATTERN=TYPE, as in '*attn_v*=Q6_K', not '%s'\n", arg);
+    else if (o->n_rules == MAX_RULES)
+        fprintf(stderr, "quantize: --tensor-type may be given %d times\n", MAX_RULES);
+    else if (quant_type_parse(eq + 1, &o->rules[o->n_rules].type, &e))
+        fprintf(stderr, "quantize: --tensor-type %s: %s\n", arg, e.msg);
+    else {
+        snprintf(o->rules[o->n_rules].pattern, sizeof o->rules[0].pattern, "%.*s", (int)(eq - arg), arg);
+        o->n_rules++;
+        return true;
+    }
+    return false;
+}
+
 /* 0: run; -1: done, exit 0; 2: usage error, told. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    enum { OPT_PURE = 1, OPT_DRY_RUN, OPT_THREADS };
+    enum { OPT_PURE = 1, OPT_DRY_RUN, OPT_THREADS, OPT_IMATRIX, OPT_TENSOR };
     static const struct option longs[] = { { "pure", 0, 0, OPT_PURE }, { "dry-run", 0, 0, OPT_DRY_RUN },
-                                           { "threads", 1, 0, OPT_THREADS }, { "help", 0, 0, 'h' }, { 0, 0, 0, 0 } };
+                                           { "threads", 1, 0, OPT_THREADS }, { "imatrix", 1, 0, OPT_IMATRIX },
+                                           { "tensor-type", 1, 0, OPT_TENSOR }, { "help", 0, 0, 'h' }, { 0, 0, 0, 0 } };
     for (int c; (c = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         char *end;
         switch (c) {
         case OPT_PURE: o->pure = true; break;
         case OPT_DRY_RUN: o->dry_run = true; break;
+        case OPT_IMATRIX: o->imatrix = optarg; break;
+        case OPT_TENSOR:
+            if (!parse_rule(optarg, o))
+                return 2;
+            break;
         case OPT_THREADS:
             o->threads = (uint32_t)strtoul(optarg, &end, 10);
             if (*optarg < '0' || *optarg > '9' || *end || o->threads > 256) {
