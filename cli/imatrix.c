@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "engine/proof/imatrix.h"
-#include "model/quant_out.h"
 
 enum { FEW_ROWS = 100, TOLD = 8 };
 
@@ -110,7 +109,7 @@ static int imatrix_of(struct engine *eng, struct perplexity_text *t)
     if (!rc)
         rc = perplexity_encode(eng, text, n, args.special, t, &e);
     free(text);
-    if (rc || perplexity_windows(eng, t, args.n_window, args.max_windows, &n_windows, &e) || quant_check_output(args.out, 0, &e))
+    if (rc || perplexity_windows(eng, t, args.n_window, args.max_windows, &n_windows, &e) || imatrix_check_output(args.out, &e))
         return cli_fail(&e);
     cli_model.o.tier = "cpu";
     cli_model.o.n_ctx = args.n_window;

@@ -36,8 +36,7 @@ void quant_weights(const float *x, const float *importance, int n, float *w)
     }
     float rms = (float)sqrt(ss / n);
     for (int i = 0; i < n; i++) {
-        float of_mean = sum > 0 ? (float)((double)importance[i] * n / sum) + 1e-4f : 0;
-        w[i] = sum > 0 ? of_mean * sqrtf(rms * rms + x[i] * x[i]) : rms + fabsf(x[i]);
+        w[i] = sum > 0 ? (float)((double)importance[i] * n / sum) + 0.01f : rms + fabsf(x[i]);
     }
 }
 

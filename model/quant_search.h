@@ -12,8 +12,9 @@ static inline float quant_round(float v)
     return (v + 12582912.0f) - 12582912.0f;
 }
 
-/* The weights of the squared errors of n elements: sqrt(mean(x^2) + x^2) times the importance of their columns, in
- * parts of its mean; rms(x) + |x| without one. Large elements matter more, small ones still count. */
+/* The weights of the squared errors of n elements. With importance: that of their columns in parts of its mean, and a hundredth
+ * more, so that no column is given up for a few that are very large. Without: rms(x) + |x|; large elements matter more, small
+ * ones still count. */
 void quant_weights(const float *x, const float *importance, int n, float *w);
 
 /* Importance-weighted least squares for 32 elements: x ~ d q with q from end to -end - 1, returns d; x ~ d q + mn with q from

@@ -6,6 +6,7 @@
 
 #include "base/ckd.h"
 #include "engine/priv.h"
+#include "model/quant_out.h"
 
 struct collect {
     struct imatrix *im;
@@ -122,6 +123,11 @@ int imatrix_collect(struct session *s, const struct perplexity_text *t, const st
     else
         *out = c.im;
     return rc;
+}
+
+int imatrix_check_output(const char *path, struct err *e)
+{
+    return quant_check_output(path, 0, e);
 }
 
 void imatrix_unseen(const struct imatrix_entry *en, double few, uint32_t *n_few, uint32_t *n_none)

@@ -23,6 +23,9 @@ struct imatrix_opts {
 int imatrix_collect(struct session *s, const struct perplexity_text *t, const struct imatrix_opts *o, struct imatrix **out,
                     struct err *e);
 
+/* Whether a file can be written there, before anything is evaluated for it. */
+int imatrix_check_output(const char *path, struct err *e);
+
 /* How many experts of an entry saw fewer than `few` rows, and how many none. */
 void imatrix_unseen(const struct imatrix_entry *en, double few, uint32_t *n_few, uint32_t *n_none);
 

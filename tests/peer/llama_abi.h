@@ -46,7 +46,15 @@ struct lm_quantize_params {
     int32_t n_threads, file_type, output_type, embedding_type;
     bool allow_requantize, quantize_output, only_copy, pure, keep_split, dry_run;
     const struct lm_imatrix *imatrix;
+    const void *kv_overrides;
+    const struct lm_tensor_type *tensor_types;
     uint8_t rest[256];
+};
+
+/* The pattern is a regular expression; ends with a NULL one. */
+struct lm_tensor_type {
+    const char *pattern;
+    int32_t type;
 };
 
 /* Ends with a NULL name. */
@@ -114,7 +122,7 @@ static inline const char *abi_check(const struct lm *lm)
         return "llama_context_default_params (flags)";
     struct lm_quantize_params q = lm->quantize_defaults();
     if (q.n_threads || q.output_type != q.embedding_type || q.allow_requantize || !q.quantize_output || q.only_copy || q.pure || q.keep_split ||
-        q.dry_run || q.imatrix)
+        q.dry_run || q.imatrix || q.kv_overrides || q.tensor_types)
         return "llama_model_quantize_default_params";
     return NULL;
 }

@@ -5,7 +5,8 @@
  *     llama_peer tokens MODEL --prompt-tokens 1,2,3 [-n N] [--force 4,5,..] [--dump-logits FILE] [options]
  *     llama_peer tokenize MODEL [--no-special]        text on stdin
  *     llama_peer perplexity MODEL [options]           windows of ids on stdin, one a line
- *     llama_peer quantize MODEL --out FILE --file-type N [--pure] [--ones] [--dry-run]
+ *     llama_peer quantize MODEL --out FILE --file-type N [--pure] [--ones | --imatrix FILE] [--dry-run]
+ *                [--tensor REGEX --tensor-type N]
  *     llama_peer vector MODEL --prompt-tokens 1,2,3 [options]
  *     llama_peer bench MODEL [-p N] [-n N] [-d N] [-r N] [options]
  *     llama_peer probe                                the libraries load and their layout is the known one
@@ -35,11 +36,12 @@
 #include <time.h>
 
 #include "model/gguf.h"
+#include "model/imatrix.h"
 #include "tests/peer/llama_abi.h"
 
 struct opts {
-    const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv, *out;
-    int n, p, d, reps, threads, chunk, fa, file_type, rows;
+    const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv, *out, *imatrix, *tensor;
+    int n, p, d, reps, threads, chunk, fa, file_type, tensor_type, rows;
     bool no_special, no_eog, gpu, pure, ones, dry_run;
 };
 
@@ -390,6 +392,24 @@ static const struct lm_imatrix *ones_for(const char *path)
     return im;
 }
 
+/* What `zinc imatrix` wrote; for the life of the process. */
+static const struct lm_imatrix *imatrix_of(const char *path)
+{
+    struct imatrix *z;
+    struct err e;
+    if (imatrix_read(path, &z, &e))
+        die(1, "%s", e.msg);
+    struct lm_imatrix *im = calloc(z->n + 1, sizeof *im);
+    for (uint32_t i = 0; i < z->n; i++) {
+        const struct imatrix_entry *en = &z->e[i];
+        float *w = malloc((size_t)en->n_in * en->n_mats * sizeof *w);
+        for (uint32_t m = 0; m < en->n_mats; m++)
+            imatrix_weights(en, m, w + (size_t)m * en->n_in);
+        im[i] = (struct lm_imatrix){ en->name, w, (size_t)en->n_in * en->n_mats };
+    }
+    return im;
+}
+
 static void log_all(int level, const char *text, void *user)
 {
     (void)level, (void)user;
@@ -407,7 +427,9 @@ static int cmd_quantize(const struct lm *lm, const struct opts *o)
     p.dry_run = o->dry_run;
     if (o->dry_run)
         lm->log_set(log_all, NULL);
-    p.imatrix = o->ones ? ones_for(o->model) : NULL;
+    p.imatrix = o->ones ? ones_for(o->model) : o->imatrix ? imatrix_of(o->imatrix) : NULL;
+    struct lm_tensor_type types[2] = { { o->tensor, o->tensor_type }, { 0 } };
+    p.tensor_types = o->tensor ? types : NULL;
     uint32_t rc = lm->quantize(o->model, o->out, &p);
     if (rc)
         die(1, "llama_model_quantize of %s to file type %d: %u", o->model, o->file_type, rc);
@@ -541,7 +563,7 @@ static int to_int(const char *flag, const char *s, int min)
 static void parse(struct opts *o, int argc, char **argv)
 {
     static const struct { const char *flag; size_t off; int min; } ints[] = {
-        { "--rows", offsetof(struct opts, rows), 1 },
+        { "--rows", offsetof(struct opts, rows), 1 },        { "--tensor-type", offsetof(struct opts, tensor_type), 0 },
         { "-n", offsetof(struct opts, n), 0 },       { "-p", offsetof(struct opts, p), 0 },
         { "-d", offsetof(struct opts, d), 0 },       { "-r", offsetof(struct opts, reps), 1 },
         { "--threads", offsetof(struct opts, threads), 1 }, { "-t", offsetof(struct opts, threads), 1 },
@@ -551,7 +573,8 @@ static void parse(struct opts *o, int argc, char **argv)
         { "--prompt-tokens", offsetof(struct opts, prompt) }, { "--force", offsetof(struct opts, force) },
         { "--dump-logits", offsetof(struct opts, dump) },     { "--libs", offsetof(struct opts, libs) },
         { "--cpu-variant", offsetof(struct opts, variant) },  { "--kv", offsetof(struct opts, kv) },
-        { "--out", offsetof(struct opts, out) },
+        { "--out", offsetof(struct opts, out) },              { "--imatrix", offsetof(struct opts, imatrix) },
+        { "--tensor", offsetof(struct opts, tensor) },
     };
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
