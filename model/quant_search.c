@@ -46,6 +46,47 @@ static float clampf(float v, float lo, float hi)
     return v > hi ? hi : v;
 }
 
+/* Half of the lanes: a register on every target. */
+typedef float half __attribute__((vector_size(16)));
+typedef int32_t half_i __attribute__((vector_size(16)));
+
+static inline half half_load(const float *p)
+{
+    half v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+#ifndef __SSE__
+static inline half half_pick(half_i which, half a, half b)
+{
+    return (half)((which & (half_i)a) | (~which & (half_i)b));
+}
+#endif
+
+/* quant_round(clampf(v, lo, hi)) of each. */
+static inline half half_code(half v, half lo, half hi)
+{
+#ifdef __SSE__
+    v = __builtin_ia32_minps(hi, __builtin_ia32_maxps(lo, v));
+#else
+    v = half_pick(v < lo, lo, v);
+    v = half_pick(v > hi, hi, v);
+#endif
+    return (v + 12582912.0f) - 12582912.0f;
+}
+
+/* The lanes of sums that are kept in halves. */
+static float halves_sum(half a, half b)
+{
+    return ((a[0] + a[1]) + (a[2] + a[3])) + ((b[0] + b[1]) + (b[2] + b[3]));
+}
+
+static inline half half_all(float v)
+{
+    return (half){ v, v, v, v };
+}
+
 /* ---- code sets of the symmetric fit ---- */
 
 struct code_set {
@@ -83,23 +124,26 @@ static void assign(const struct code_set *set, const float *x, int n, float inv,
         for (int i = 0; i < n; i++)
             q[i] = iq4_nearest(x[i] * inv);
     } else {
-        for (int i = 0; i < n; i++)
-            q[i] = quant_round(clampf(x[i] * inv, set->lo, set->hi));
+        half lo = half_all(set->lo), hi = half_all(set->hi);
+        for (int i = 0; i < n; i += 4) {
+            half code = half_code(half_load(x + i) * inv, lo, hi);
+            memcpy(q + i, &code, sizeof code);
+        }
     }
 }
 
 /* The sums of the one-parameter least squares: s = qx / qq leaves the error xx - qx^2 / qq. */
 static void sums_sym(const float *x, const float *w, const float *q, int n, float *qx, float *qq)
 {
-    float a[LANES] = { 0 }, b[LANES] = { 0 };
+    half a[2] = { { 0 } }, b[2] = { { 0 } };
     for (int i = 0; i < n; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            float wq = w[i + l] * q[i + l];
-            a[l] += wq * x[i + l];
-            b[l] += wq * q[i + l];
+        for (int h = 0; h < 2; h++) {
+            half qi = half_load(q + i + 4 * h), wq = half_load(w + i + 4 * h) * qi;
+            a[h] += wq * half_load(x + i + 4 * h);
+            b[h] += wq * qi;
         }
-    *qx = lanes_sum(a);
-    *qq = lanes_sum(b);
+    *qx = halves_sum(a[0], a[1]);
+    *qq = halves_sum(b[0], b[1]);
 }
 
 static float fit_sym(const struct code_set *set, const float *x, const float *w, int n)
@@ -142,17 +186,17 @@ static float round_scales(const float *s, int n, int limit, int *sc)
 /* Codes of a run for scale s, and the weighted error. */
 static float assign_run(const struct code_set *set, const float *x, const float *w, int run, float s, float *q)
 {
-    float err[LANES] = { 0 };
+    half err[2] = { { 0 } };
     if (s != 0)
         assign(set, x, run, 1 / s, q);
     else
         memset(q, 0, sizeof *q * (size_t)run);
     for (int i = 0; i < run; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            float t = s * q[i + l] - x[i + l];
-            err[l] += w[i + l] * t * t;
+        for (int h = 0; h < 2; h++) {
+            half t = s * half_load(q + i + 4 * h) - half_load(x + i + 4 * h);
+            err[h] += half_load(w + i + 4 * h) * t * t;
         }
-    return lanes_sum(err);
+    return halves_sum(err[0], err[1]);
 }
 
 /* Codes of all runs for factor d. */
@@ -236,15 +280,16 @@ static struct affine fit_affine(const float *x, const float *w, int n, float hi,
         bool polish = k > steps;
         float inv = polish ? 1 / best.s : (hi + span * (float)k / (float)steps) / (mx - mn);
         float off = polish ? best.m : -mn;
-        float aq[LANES] = { 0 }, aqq[LANES] = { 0 }, aqx[LANES] = { 0 };
+        half aq[2] = { { 0 } }, aqq[2] = { { 0 } }, aqx[2] = { { 0 } };
         for (int i = 0; i < n; i += LANES)
-            for (int l = 0; l < LANES; l++) {
-                float q = quant_round(clampf((x[i + l] + off) * inv, 0, hi)), wq = w[i + l] * q;
-                aq[l] += wq;
-                aqq[l] += wq * q;
-                aqx[l] += wq * x[i + l];
+            for (int h = 0; h < 2; h++) {
+                half xi = half_load(x + i + 4 * h), q = half_code((xi + off) * inv, half_all(0), half_all(hi));
+                half wq = half_load(w + i + 4 * h) * q;
+                aq[h] += wq;
+                aqq[h] += wq * q;
+                aqx[h] += wq * xi;
             }
-        float q = lanes_sum(aq), qq = lanes_sum(aqq), qx = lanes_sum(aqx), det = W * qq - q * q;
+        float q = halves_sum(aq[0], aq[1]), qq = halves_sum(aqq[0], aqq[1]), qx = halves_sum(aqx[0], aqx[1]), det = W * qq - q * q;
         if (!(det > 0))
             continue;
         struct affine f = { (W * qx - q * X) / det, (q * qx - qq * X) / det };
@@ -265,14 +310,16 @@ static struct affine fit_affine(const float *x, const float *w, int n, float hi,
 /* Codes of one run, and the weighted error. */
 static float assign_affine_run(const float *x, const float *w, int run, float hi, float s, float off, float *q)
 {
-    float err[LANES] = { 0 }, inv = s != 0 ? 1 / s : 0;
+    half err[2] = { { 0 } };
+    float inv = s != 0 ? 1 / s : 0;
     for (int i = 0; i < run; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            q[i + l] = quant_round(clampf((x[i + l] + off) * inv, 0, hi));
-            float t = s * q[i + l] - off - x[i + l];
-            err[l] += w[i + l] * t * t;
+        for (int h = 0; h < 2; h++) {
+            half xi = half_load(x + i + 4 * h), code = half_code((xi + off) * inv, half_all(0), half_all(hi));
+            half t = s * code - off - xi;
+            memcpy(q + i + 4 * h, &code, sizeof code);
+            err[h] += half_load(w + i + 4 * h) * t * t;
         }
-    return lanes_sum(err);
+    return halves_sum(err[0], err[1]);
 }
 
 static float assign_affine(const float *x, const float *w, int run, float hi, const int *sc, const int *mn, float d,
@@ -490,11 +537,11 @@ void quant_q6_k(const float *x, const float *importance, blk_q6_k *b)
     for (int r = 0; r < 16; r++)
         b->scales[r] = (int8_t)sc[r];
     for (int k = 0; k < 8; k++) {
-        int half = k / 4, quarter = k % 4;
+        int part = k / 4, quarter = k % 4;
         for (int l = 0; l < 32; l++) {
             int v = (int)q[32 * k + l] + 32;
-            b->ql[64 * half + 32 * (quarter & 1) + l] |= (uint8_t)((v & 15) << (4 * (quarter / 2)));
-            b->qh[32 * half + l] |= (uint8_t)(v >> 4 << (2 * quarter));
+            b->ql[64 * part + 32 * (quarter & 1) + l] |= (uint8_t)((v & 15) << (4 * (quarter / 2)));
+            b->qh[32 * part + l] |= (uint8_t)(v >> 4 << (2 * quarter));
         }
     }
 }
