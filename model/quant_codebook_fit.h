@@ -123,9 +123,11 @@ static struct best best_entry(const struct part *p, uint32_t n, int option, floa
         at = (more & now) | (~more & at);
     }
     struct best r = { gain[0], (uint32_t)at[0] };
-    for (uint32_t l = 1; l < LANES; l++)
-        if (gain[l] > r.gain)
-            r = (struct best){ gain[l], (uint32_t)at[l] + l };
+    for (uint32_t l = 1; l < LANES; l++) { /* of equals the first one, however many lanes there are */
+        uint32_t k = (uint32_t)at[l] + l;
+        if (gain[l] > r.gain || (gain[l] >= r.gain && k < r.k))
+            r = (struct best){ gain[l], k };
+    }
     r.gain += two * p->add_a[option] - square * p->add_b;
     return r;
 }
