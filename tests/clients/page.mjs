@@ -257,7 +257,7 @@ await test('many conversations', async (chat, page) => {
   await until('an empty one', async () => await chat.answers.count() === 0);
   await chat.ask('second topic');
   const entries = page.locator('#chats li');
-  check(await entries.count() === 2, 'not two in the list');
+  await until('two in the list', async () => await entries.count() === 2);
   await chat.button(entries.first(), 'Rename');
   await page.keyboard.type('Renamed');
   await page.keyboard.press('Enter');
