@@ -64,6 +64,11 @@ uint32_t cmd_outputs(const struct stream *s, uint32_t cmd, uint32_t n_rows, uint
         F32(&w, ka_add, y, a->rows, a->n, a->n);
         break;
     }
+    case CMD_ACT_MUL: {
+        const ka_act_mul *a = args;
+        F32(&w, ka_act_mul, y, a->rows, a->n, a->n);
+        break;
+    }
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
@@ -71,12 +76,12 @@ uint32_t cmd_outputs(const struct stream *s, uint32_t cmd, uint32_t n_rows, uint
         break;
     case CMD_ROPE_KV: { /* the caches are in the tier's own order */
         const ka_rope_kv *a = args;
-        F32(&w, ka_rope_kv, q, ROWS_STEP, (a->n_head - 1) * a->q_hs + a->head_dim, a->ldq);
+        F32(&w, ka_rope_kv, q, a->rows, (a->n_head - 1) * a->q_hs + a->head_dim, a->ldq);
         break;
     }
     case CMD_ATTN: {
         const ka_attn *a = args;
-        F32(&w, ka_attn, y, ROWS_STEP, a->n_head * a->head_dim, a->n_head * a->head_dim);
+        F32(&w, ka_attn, y, a->rows, a->n_head * a->head_dim, a->n_head * a->head_dim);
         break;
     }
     case CMD_GDN: {
@@ -110,6 +115,7 @@ uint32_t cmd_outputs(const struct stream *s, uint32_t cmd, uint32_t n_rows, uint
     case CMD_ARGMAX:
         I32(&w, ka_argmax, next, ROWS_OUT, 1, 1);
         break;
+    case CMD_STEP_OUT: /* part of the step, not of the model */
     case CMD_NOP:
     case CMD_COUNT:
         break;

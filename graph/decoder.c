@@ -19,11 +19,6 @@ static const struct graph_family *const families[FAMILY_COUNT] = {
     [FAMILY_GEMMA4] = &family_gemma4,
 };
 
-static gref embed(struct graph *g)
-{
-    return graph_embed(g, g->m->token_embd, g->m->embed_scale, "embed");
-}
-
 static void head(struct graph *g, gref x)
 {
     const struct model *m = g->m;
@@ -56,13 +51,11 @@ void graph_decoder(struct graph *g)
         graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen2, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
         return;
     }
-    if (f->check)
-        f->check(g);
-    gref x;                                                         /* f32 [n_embd]                */
-    if (g->o->first_layer > 0)
-        x = graph_residual_in(g);
-    else
-        x = f->embed ? f->embed(g) : embed(g);
+    bool first = g->o->first_layer == 0;
+    gref x = first ? graph_embed(g, m->token_embd, m->n_embd, m->embed_scale, "embed")
+                   : graph_residual_in(g);                          /* f32 [n_embd]                */
+    if (f->begin)
+        f->begin(g, first ? x : 0);
     for (uint32_t il = g->o->first_layer; il < g->o->end_layer; il++) {
         g->layer = il;
         x = f->layer(g, &m->layers[il], x);

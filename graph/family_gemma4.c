@@ -2,7 +2,12 @@
  * the K projection; the last layers may read an earlier layer's cache; some sizes have experts beside the dense block.
  *     x1 = x + rms(Wo attention(rope(rms_head(q)), rope(rms_head(k)), rms_head(v)))
  *     x2 = (x1 + rms(ffn(rms(x1)))) * out_scale                                          or, with experts,
- *     x2 = (x1 + rms(rms(ffn(rms(x1))) + rms(experts(rms'(x1), router(rms''(x1)))))) * out_scale */
+ *     x2 = (x1 + rms(rms(ffn(rms(x1))) + rms(experts(rms'(x1), router(rms''(x1)))))) * out_scale
+ * The small models (E2B, E4B) also feed every layer a part of a second, wide embedding of the token, and in them x2 is
+ *     x2 = x1 + rms(ffn(rms(x1)));  x3 = (x2 + rms(Wproj (gelu(Wgate x2) * ple[layer]))) * out_scale
+ *     ple = (rms(Wmodel embed / sqrt(n_embd)) + E[token] * sqrt(n_embd_ple)) / sqrt(2), rms by layers */
+#include <math.h>
+
 #include "graph/ir.h"
 
 static gref attention(struct graph *g, const struct model_layer *l, gref h)
@@ -28,6 +33,15 @@ static gref experts(struct graph *g, const struct model_layer *l, gref x)
     return graph_norm(g, h, l->post_ffn_norm_2, "post_ffn_norm_2");    /* f32 [n_embd]           */
 }
 
+static gref per_layer(struct graph *g, const struct model_layer *l, gref x)
+{
+    uint32_t d = g->m->n_embd_ple;
+    gref h = graph_matmul(g, x, l->ple_gate, NULL, "ple_gate");        /* f32 [n_embd_ple]     */
+    h = graph_act_mul(g, h, graph_view(g, g->ple, g->layer * d, d), "ple_act"); /* f32 [n_embd_ple] */
+    h = graph_matmul(g, h, l->ple_proj, NULL, "ple_out");              /* f32 [n_embd]         */
+    return graph_norm(g, h, l->ple_norm, "ple_post_norm");             /* f32 [n_embd]         */
+}
+
 static gref layer(struct graph *g, const struct model_layer *l, gref x)
 {
     gref h = graph_norm(g, x, l->attn_norm, "attn_norm");              /* f32 [n_embd] */
@@ -40,14 +54,25 @@ static gref layer(struct graph *g, const struct model_layer *l, gref x)
         h = graph_add(g, h, experts(g, l, x), "ffn_sum");              /* f32 [n_embd] */
     }
     h = graph_norm(g, h, l->post_ffn_norm, "post_ffn_norm");           /* f32 [n_embd] */
-    return graph_add_scaled(g, x, h, l->out_scale, "x");               /* f32 [n_embd] */
+    if (!g->ple)
+        return graph_add_scaled(g, x, h, l->out_scale, "x");           /* f32 [n_embd] */
+    x = graph_add(g, x, h, "ffn_x");                                   /* f32 [n_embd] */
+    return graph_add_scaled(g, x, per_layer(g, l, x), l->out_scale, "x");
 }
 
-static void check(struct graph *g)
+/* The layers' parts of the step's tokens. Where the model is cut, every stream makes them for itself. */
+static void begin(struct graph *g, gref x)
 {
-    if (g->m->n_embd_ple)
-        graph_fail(g, -ENOTSUP, "gemma4.embedding_length_per_layer_input is %u, expected 0: per-layer embeddings are "
-                   "not built (run 31B or 26B-A4B instead of E2B or E4B)", g->m->n_embd_ple);
+    const struct model *m = g->m;
+    uint32_t d = m->n_embd_ple, n = d * m->n_layer;
+    if (!d)
+        return;
+    if (!x)
+        x = graph_embed(g, m->token_embd, m->n_embd, m->embed_scale, "embed");
+    gref p = graph_matmul(g, x, m->ple_model_proj, NULL, "ple_proj");  /* f32 [n_layer, n_embd_ple] */
+    p = graph_ple_norm(g, p, "ple_norm");                              /* f32 [n_layer, n_embd_ple] */
+    gref t = graph_embed(g, m->ple_token_embd, n, sqrtf((float)d / 2), "ple_token");
+    g->ple = graph_add(g, t, p, "ple");                                /* f32 [n_layer, n_embd_ple] */
 }
 
-const struct graph_family family_gemma4 = {.check = check, .layer = layer};
+const struct graph_family family_gemma4 = {.begin = begin, .layer = layer};

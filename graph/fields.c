@@ -15,6 +15,9 @@ static const struct field fields_ka_norm[] = {KA_NORM(FIELD)};
 #define ARGS ka_add
 static const struct field fields_ka_add[] = {KA_ADD(FIELD)};
 #undef ARGS
+#define ARGS ka_act_mul
+static const struct field fields_ka_act_mul[] = {KA_ACT_MUL(FIELD)};
+#undef ARGS
 #define ARGS ka_matmul
 static const struct field fields_ka_matmul[] = {KA_MATMUL(FIELD)};
 #undef ARGS
@@ -38,6 +41,9 @@ static const struct field fields_ka_moe_down[] = {KA_MOE_DOWN(FIELD)};
 #undef ARGS
 #define ARGS ka_gather
 static const struct field fields_ka_gather[] = {KA_GATHER(FIELD)};
+#undef ARGS
+#define ARGS ka_step_out
+static const struct field fields_ka_step_out[] = {KA_STEP_OUT(FIELD)};
 #undef ARGS
 #define ARGS ka_argmax
 static const struct field fields_ka_argmax[] = {KA_ARGMAX(FIELD)};

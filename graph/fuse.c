@@ -1,6 +1,6 @@
 /* From fine-grained ops to the commands of the catalogue. Each pass looks for one pattern in the list:
  *
- *     act(w0 x) * (w1 x)              GATE_UP      always: the catalogue has no separate command
+ *     act(w0 x) * (w1 x)              GATE_UP      always
  *     (w x) * scale[r]                MATMUL       always
  *     cap * tanh((w x) / cap)         MATMUL       always
  *     sigmoid(w . x) beside a router  ROUTER       always
@@ -67,7 +67,8 @@ static void fuse_act_mul(struct graph *g, struct gop *op, const struct links *k)
 {
     struct gop *gate = sole_source(g, k, op->in[IN_X], G_MATMUL);
     struct gop *up = sole_source(g, k, op->in[IN_A], G_MATMUL);
-    CHECK(gate && up && gate->in[IN_X] == up->in[IN_X]);
+    if (!gate || !up || gate->in[IN_X] != up->in[IN_X])
+        return; /* ACT_MUL */
     op->kind = G_GATE_UP;
     op->in[IN_X] = gate->in[IN_X];
     op->in[IN_A] = 0;
@@ -167,7 +168,7 @@ static void fuse_norms(struct graph *g)
             if (op->in[IN_X] == n->out[OUT_Y] && can_norm(op)) {
                 op->in[IN_X] = n->in[IN_X];
                 op->norm = n->norm;
-                op->router_norm = n->router_norm;
+                op->norm_as = n->norm_as;
             }
             for (int k = 0; k < IN_COUNT; k++)
                 needed = needed || op->in[k] == n->out[OUT_Y];

@@ -168,11 +168,11 @@ static bool check_same_shape(struct graph *g, gref a, gref b, const char *what)
     return false;
 }
 
-gref graph_embed(struct graph *g, const struct gguf_tensor *w, float scale, const char *name)
+gref graph_embed(struct graph *g, const struct gguf_tensor *w, uint32_t n, float scale, const char *name)
 {
-    if (!take_matrix(g, w, name, g->m->n_embd, g->m->n_vocab, 1))
+    if (!take_matrix(g, w, name, n, g->m->n_vocab, 1))
         return 0;
-    gref y = new_value(g, name, ROWS_STEP, g->m->n_embd);
+    gref y = new_value(g, name, ROWS_STEP, n);
     struct gop *op = new_op(g, G_EMBED);
     op->out[OUT_Y] = y;
     op->mat[0].w = w;
@@ -192,22 +192,41 @@ gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char
     return y;
 }
 
-gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name)
+/* A norm whose weight is a constant made of t, f32 [n]: it is read here and now, as rope_freqs is, and is not in the weight
+ * table. */
+static gref const_norm(struct graph *g, gref x, const struct gguf_tensor *t, uint32_t n, enum gnorm as, float eps,
+                       const char *name)
 {
-    const struct gguf_tensor *t = l->router_scale;
     if (g->rc)
         return 0;
-    if (!t || t->type != QT_F32 || t->ne[0] != g->vals[x].n || !t->data) {
-        graph_fail(g, -EINVAL, "%s: no F32 router scale of %u elements", name, g->vals[x].n);
+    if (!t || t->type != QT_F32 || t->ne[0] != n || !t->data) {
+        graph_fail(g, -EINVAL, "%s: no F32 weight of %u elements", name, n);
         return 0;
     }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_NORM);
     op->in[IN_X] = x;
     op->out[OUT_Y] = y;
-    op->norm = t; /* read here and now, as rope_freqs is: not in the weight table */
-    op->router_norm = true;
+    op->norm = t;
+    op->norm_as = as;
+    op->eps = eps;
     return y;
+}
+
+gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name)
+{
+    return const_norm(g, x, l->router_scale, g->vals[x].n, GNORM_ROUTER, 0, name);
+}
+
+/* rms(x s) = x s / sqrt(mean (x s)^2 + eps) = x / sqrt(mean x^2 + eps / s^2), s = 1 / sqrt(n_embd). */
+gref graph_ple_norm(struct graph *g, gref x, const char *name)
+{
+    const struct model *m = g->m;
+    if (!g->rc && (!m->n_embd_ple || g->vals[x].n % m->n_embd_ple)) {
+        graph_fail(g, -EINVAL, "%s: rows of %u elements, expected a multiple of %u", name, g->vals[x].n, m->n_embd_ple);
+        return 0;
+    }
+    return const_norm(g, x, m->ple_proj_norm, m->n_embd_ple, GNORM_PLE, m->norm_eps * (float)m->n_embd, name);
 }
 
 gref graph_add(struct graph *g, gref a, gref b, const char *name)
@@ -455,6 +474,11 @@ gref graph_gather(struct graph *g, gref x, const char *name)
     op->in[IN_X] = x;
     op->out[OUT_Y] = y;
     return y;
+}
+
+void graph_step_out(struct graph *g)
+{
+    new_op(g, G_STEP_OUT);
 }
 
 void graph_argmax(struct graph *g, gref logits)

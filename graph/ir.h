@@ -14,10 +14,10 @@ typedef uint32_t gref;
 
 enum gop_kind {
     G_EMBED,     /* y = w[token] * scale                              mat[0].w                          */
-    G_NORM,      /* y = (resid + rms(x) * norm) * out_scale                                             */
+    G_NORM,      /* y = (resid + rms(x) * norm) * out_scale, by groups as long as norm                  */
     G_ADD,       /* y = (x + a) * out_scale                                                             */
     G_MATMUL,    /* y_i = w_i x + b_i; with norm, resid, scale and softcap after fusion                 */
-    G_ACT_MUL,   /* y = act(x) * a                                    fused into GATE_UP, always        */
+    G_ACT_MUL,   /* y = act(x) * a                                    GATE_UP where both are products   */
     G_GATE_UP,   /* y = act(w_0 x + b_0, w_1 x + b_1)                                                   */
     G_ROW_GATE,  /* y[r] = sigmoid(norm . x)                          fused into ROUTER, always         */
     G_ROW_SCALE, /* y = x * scale[r]                                  fused into MATMUL, always         */
@@ -29,6 +29,7 @@ enum gop_kind {
     G_MOE_UP,    /* y = act(gate_e x, up_e x), e = ids (a)                                              */
     G_MOE_DOWN,  /* y = resid + sum_e weights (b) * down_e x, e = ids (a)                               */
     G_GATHER,    /* the rows that need logits                                                           */
+    G_STEP_OUT,  /* rows of the output, for ROPE_KV and ATTN on them                                     */
     G_ARGMAX,    /* next token                                                                          */
     G_RESIDUAL_IN,  /* y = the residual that the layers before have left          no command: a place   */
     G_VECTORS_OUT,  /* x is what the stream ends with, in place of logits         no command            */
@@ -42,13 +43,21 @@ struct gmat {
     const struct gguf_tensor *w, *b; /* w [n_in, n_out], b [n_out] or NULL */
 };
 
+/* What multiplies a normed value, from the tensor `norm`. */
+enum gnorm {
+    GNORM_PLAIN,  /* the tensor                                                       */
+    GNORM_ROUTER, /* a constant of the layer: router_scale / sqrt(n_embd)             */
+    GNORM_PLE,    /* a constant of the model: ple_proj_norm / sqrt(2)                 */
+};
+
 struct gop {
     enum gop_kind kind;
     bool dead; /* fused into another */
     uint32_t layer;
     gref in[IN_COUNT], out[OUT_COUNT];
     const struct gguf_tensor *norm; /* NORM: its weight; products: the norm folded into their input */
-    bool router_norm; /* norm is router_scale: what multiplies is the constant router_scale / sqrt(n_embd) */
+    enum gnorm norm_as;
+    float eps;        /* NORM: 0 is the model's           */
     const struct gguf_tensor *out_scale; /* NORM, ADD: f32 [1]; NULL: 1 */
     struct gmat mat[4];
     uint32_t n_mats;
@@ -87,6 +96,7 @@ struct graph {
     uint32_t n_vals, cap_vals;
     const struct gguf_tensor **weights; /* in order of first use: the stream's weight table */
     uint32_t n_weights, cap_weights;
+    gref ple;       /* gemma4: the step's per-layer embeddings [n_layer, n_embd_ple]; 0: none */
     uint32_t layer; /* stamped on ops and values as they are made */
     int rc;         /* the first error */
     struct err err;
@@ -94,10 +104,13 @@ struct graph {
 
 /* ---- what families append ops with (graph/ir.c) ---- */
 
-gref graph_embed(struct graph *g, const struct gguf_tensor *w, float scale, const char *name);
+/* A row of w [n, n_vocab]. */
+gref graph_embed(struct graph *g, const struct gguf_tensor *w, uint32_t n, float scale, const char *name);
 gref graph_norm(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
 /* Of the layer's router input: the weight is router_scale / sqrt(n_embd). */
 gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name);
+/* Of products with per_layer_model_proj: rms of each layer's part of x / sqrt(n_embd), times ple_proj_norm / sqrt(2). */
+gref graph_ple_norm(struct graph *g, gref x, const char *name);
 gref graph_add(struct graph *g, gref a, gref b, const char *name);
 /* (a + b) * scale, f32 [1]; NULL: 1. */
 gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor *scale, const char *name);
@@ -121,6 +134,7 @@ struct groute graph_router(struct graph *g, const struct model_layer *l, gref x)
 gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids, const char *name);
 gref graph_moe_down(struct graph *g, const struct model_layer *l, gref x, struct groute r, const char *name);
 gref graph_gather(struct graph *g, gref x, const char *name);
+void graph_step_out(struct graph *g);
 void graph_argmax(struct graph *g, gref logits);
 /* The end of a stream without logits: x, of the output rows. */
 void graph_vectors_out(struct graph *g, gref x);
@@ -152,8 +166,7 @@ gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref 
 /* What distinguishes a family from the others, beside its hyper-parameters. x is the residual, f32 [n_embd]. NULL: as
  * most models have it. */
 struct graph_family {
-    void (*check)(struct graph *g); /* fails where the family has something that is not built; NULL: it has not */
-    gref (*embed)(struct graph *g); /* -> x of the step's tokens; NULL: a row of token_embd * embed_scale        */
+    void (*begin)(struct graph *g, gref x); /* what layers share; x: the embedding, 0 where it is not the stream's; NULL: nothing */
     gref (*layer)(struct graph *g, const struct model_layer *l, gref x); /* x -> x; g->layer is its index        */
     void (*head)(struct graph *g, gref x); /* x -> logits, next token; NULL: gather, norm, product, softcap      */
 };
@@ -182,6 +195,7 @@ struct gplan {
     uint32_t const_bytes, cap_consts;
     uint64_t arena_bytes[ARENA_COUNT];
     uint32_t buf_step, buf_logits, buf_vectors, buf_weight0 /* weight i is buffer buf_weight0 + i */;
+    uint32_t ple_norm; /* constant: GNORM_PLE's; UINT32_MAX: none */
     uint32_t buf_residual_in, buf_residual_out; /* at one place; these, buf_logits and _vectors UINT32_MAX: not in the stream */
     struct glayer_plan {
         uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none                    */
@@ -218,9 +232,14 @@ static inline uint64_t step_next_off(uint32_t row_cap, uint32_t out_cap)
 {
     return step_sample_off(row_cap, out_cap) + (uint64_t)out_cap * sizeof(ka_sample);
 }
+/* What STEP_OUT writes: a step block of the output rows, behind what the host writes. */
+static inline uint64_t step_sub_off(uint32_t row_cap, uint32_t out_cap)
+{
+    return (step_next_off(row_cap, out_cap) + (uint64_t)out_cap * 4 + 15) & ~15ull;
+}
 static inline uint64_t step_bytes(uint32_t row_cap, uint32_t out_cap)
 {
-    return step_next_off(row_cap, out_cap) + (uint64_t)out_cap * 4;
+    return step_sub_off(row_cap, out_cap) + sizeof(ka_step) + (uint64_t)out_cap * sizeof(ka_row);
 }
 
 /* ---- private parts of the stream object (graph/stream.c) ---- */

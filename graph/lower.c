@@ -95,13 +95,35 @@ static struct place buffer(const struct lower *l, uint32_t buf)
 
 static struct place norm_weight(const struct lower *l, const struct gop *op)
 {
-    return op->router_norm ? buffer(l, l->p->layers[op->layer].router_norm) : weight(l, op->norm);
+    switch (op->norm_as) {
+    case GNORM_ROUTER: return buffer(l, l->p->layers[op->layer].router_norm);
+    case GNORM_PLE: return buffer(l, l->p->ple_norm);
+    default: return weight(l, op->norm);
+    }
 }
 
 /* The step block; what ARGMAX writes there is read by EMBED only. */
 static struct place step_block(const struct lower *l)
 {
     return (struct place){l->p->buf_step, 0, step_next_off(l->s.h.row_cap, l->s.h.out_cap)};
+}
+
+/* The step block that STEP_OUT makes. */
+static struct place sub_step(const struct lower *l)
+{
+    uint64_t off = step_sub_off(l->s.h.row_cap, l->s.h.out_cap);
+    return (struct place){l->p->buf_step, off, step_bytes(l->s.h.row_cap, l->s.h.out_cap) - off};
+}
+
+static struct place step_of(const struct lower *l, enum ka_rows rows)
+{
+    return rows == ROWS_OUT ? sub_step(l) : step_block(l);
+}
+
+/* The output rows' numbers. */
+static struct place out_rows(const struct lower *l)
+{
+    return (struct place){l->p->buf_step, step_out_row_off(l->s.h.row_cap), 4ull * l->s.h.out_cap};
 }
 
 /* ---- one function per command: arguments and cost ---- */
@@ -148,7 +170,7 @@ static void emit_embed(struct lower *l, const struct gop *op)
 {
     ka_embed *a = begin(l, op, CMD_EMBED);
     const struct gguf_tensor *w = op->mat[0].w;
-    PUT(l, *a, step, ((struct place){l->p->buf_step, 0, step_bytes(l->s.h.row_cap, l->s.h.out_cap)}));
+    PUT(l, *a, step, ((struct place){l->p->buf_step, 0, step_sub_off(l->s.h.row_cap, l->s.h.out_cap)}));
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, w, weight(l, w));
     a->type = w->type;
@@ -169,8 +191,9 @@ static void emit_norm(struct lower *l, const struct gop *op)
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
     PUT(l, *a, out_scale, weight(l, op->out_scale));
     a->n = x->n;
+    a->group = op->norm_as == GNORM_PLE ? l->g->m->n_embd_ple : x->n;
     a->rows = x->rows;
-    a->eps = l->g->m->norm_eps;
+    a->eps = op->eps > 0 ? op->eps : l->g->m->norm_eps;
     cost(l, f32s(x->n), norm_flops(op, x->n) + (op->in[IN_RESID] ? x->n : 0) + scale_flops(op, x->n), false);
 }
 
@@ -195,6 +218,21 @@ static enum ka_act act_of(const struct model *m)
     case ACT_SWIGLU_OAI: return KA_SWIGLU_OAI;
     default: return KA_SILU;
     }
+}
+
+static void emit_act_mul(struct lower *l, const struct gop *op)
+{
+    ka_act_mul *a = begin(l, op, CMD_ACT_MUL);
+    const struct gvalue *x = &l->g->vals[op->in[IN_X]];
+    PUT(l, *a, step, step_block(l));
+    PUT(l, *a, y, value(l, op->out[OUT_Y]));
+    PUT(l, *a, x, value(l, op->in[IN_X]));
+    PUT(l, *a, a, value(l, op->in[IN_A]));
+    a->n = x->n;
+    a->lda = ld_of(l, op->in[IN_A]);
+    a->rows = x->rows;
+    a->act = act_of(l->g->m);
+    cost(l, 0, 6ull * x->n, false);
 }
 
 static void emit_matmul(struct lower *l, const struct gop *op)
@@ -249,7 +287,8 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     const struct model_layer *ml = op->ml;
     const struct glayer_plan *lp = &l->p->layers[op->layer];
     bool own = op->in[IN_A] != 0; /* else the layer reads another's cache, and has no k, v of its own */
-    PUT(l, *a, step, step_block(l));
+    a->rows = l->g->vals[op->in[IN_X]].rows;
+    PUT(l, *a, step, step_of(l, a->rows));
     PUT(l, *a, q, value(l, op->in[IN_X]));
     PUT(l, *a, k, value(l, op->in[IN_A]));
     PUT(l, *a, v, value(l, op->in[IN_B]));
@@ -284,7 +323,8 @@ static void emit_attn(struct lower *l, const struct gop *op)
     ka_attn *a = begin(l, op, CMD_ATTN);
     const struct model_layer *ml = op->ml;
     const struct glayer_plan *lp = &l->p->layers[ml->kv_from];
-    PUT(l, *a, step, step_block(l));
+    a->rows = l->g->vals[op->out[OUT_Y]].rows;
+    PUT(l, *a, step, step_of(l, a->rows));
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, q, value(l, op->in[IN_X]));
     PUT(l, *a, gate, value(l, op->in[IN_A]));
@@ -424,12 +464,20 @@ static void emit_moe_down(struct lower *l, const struct gop *op)
 static void emit_gather(struct lower *l, const struct gop *op)
 {
     ka_gather *a = begin(l, op, CMD_GATHER);
-    uint64_t out_row = step_out_row_off(l->s.h.row_cap);
     PUT(l, *a, step, step_block(l));
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, x, value(l, op->in[IN_X]));
-    PUT(l, *a, out_row, ((struct place){l->p->buf_step, out_row, 4ull * l->s.h.out_cap}));
+    PUT(l, *a, out_row, out_rows(l));
     a->n = l->g->vals[op->in[IN_X]].n;
+    cost(l, 0, 0, false);
+}
+
+static void emit_step_out(struct lower *l, const struct gop *op)
+{
+    ka_step_out *a = begin(l, op, CMD_STEP_OUT);
+    PUT(l, *a, step, step_block(l));
+    PUT(l, *a, y, sub_step(l));
+    PUT(l, *a, out_row, out_rows(l));
     cost(l, 0, 0, false);
 }
 
@@ -461,8 +509,9 @@ static void emit(struct lower *l, const struct gop *op)
     case G_MOE_UP: emit_moe_up(l, op); break;
     case G_MOE_DOWN: emit_moe_down(l, op); break;
     case G_GATHER: emit_gather(l, op); break;
+    case G_STEP_OUT: emit_step_out(l, op); break;
     case G_ARGMAX: emit_argmax(l, op); break;
-    case G_ACT_MUL:
+    case G_ACT_MUL: emit_act_mul(l, op); break;
     case G_ROW_GATE:
     case G_ROW_SCALE:
     case G_SOFTCAP: CHECK(!"always fused"); break;

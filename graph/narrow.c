@@ -3,7 +3,11 @@
  * Of a prompt's last layer that leaves attention for all rows and the products after it for the output rows.
  *
  *     x ─ norm ─ q, k, v ─ attn ─ wo ─ add ─ norm ─ ffn ─ add ─ GATHER ─ norm ─ logits
- *     x ─ norm ─ q, k, v ─ attn ─ GATHER ─ wo ─ add ─ norm ─ ffn ─ add ─ norm ─ logits      and x ─ GATHER ─ add */
+ *     x ─ norm ─ q, k, v ─ attn ─ GATHER ─ wo ─ add ─ norm ─ ffn ─ add ─ norm ─ logits      and x ─ GATHER ─ add
+ *
+ * Layers that read an earlier one's cache store nothing, so that of such layers at the end of a model (gemma4's small
+ * ones: half of it) everything runs on output rows: their ROPE_KV and ATTN read positions and slots from a step block
+ * that STEP_OUT makes. A chunk of a prompt without an output passes them by. */
 #include <stdlib.h>
 
 #include "graph/ir.h"
@@ -17,6 +21,8 @@ static bool is_rowwise(const struct gop *op)
     case G_MATMUL:
     case G_ACT_MUL:
     case G_SOFTCAP: return true;
+    case G_ROPE_KV: return !op->in[IN_A];
+    case G_ATTN: return op->ml->kv_from != op->layer;
     default: return false;
     }
 }
@@ -25,7 +31,7 @@ static bool is_rowwise(const struct gop *op)
 static void find_needs(const struct graph *g, bool *all)
 {
     for (uint32_t v = 0; v < g->n_vals; v++)
-        all[v] = g->vals[v].base != 0 || g->vals[v].rows == ROWS_OUT;
+        all[v] = g->vals[v].rows == ROWS_OUT;
     for (uint32_t i = g->n_ops; i-- > 0;) {
         const struct gop *op = &g->ops[i];
         if (op->kind == G_GATHER || (is_rowwise(op) && !all[op->out[OUT_Y]]))
@@ -49,6 +55,15 @@ static bool saves_a_product(const struct graph *g, const bool *all)
 /* v for the output rows: itself, or what a GATHER in front of its first such reader makes of it. */
 static gref gathered(struct graph *g, const bool *all, gref *narrow, gref v)
 {
+    gref base = g->vals[v].base;
+    if (base) {
+        gref b = gathered(g, all, narrow, base);
+        if (b == base)
+            g->vals[v].rows = ROWS_OUT;
+        else if (!narrow[v])
+            narrow[v] = graph_view(g, b, g->vals[v].off, g->vals[v].n);
+        return narrow[v] ? narrow[v] : v;
+    }
     if (!all[v] || g->vals[v].rows == ROWS_OUT)
         return narrow[v] ? narrow[v] : v;
     if (!narrow[v]) {
@@ -66,6 +81,7 @@ static void rewrite(struct graph *g, const bool *all, gref *narrow)
 {
     struct gop *old = g->ops;
     uint32_t n_old = g->n_ops;
+    bool have_step = false;
     g->ops = NULL;
     g->n_ops = g->cap_ops = 0;
     for (uint32_t i = 0; i < n_old && !g->rc; i++) {
@@ -83,6 +99,10 @@ static void rewrite(struct graph *g, const bool *all, gref *narrow)
         for (int j = 0; j < IN_COUNT && on_outputs; j++)
             if (op.in[j])
                 op.in[j] = gathered(g, all, narrow, op.in[j]);
+        if (on_outputs && !have_step && (op.kind == G_ROPE_KV || op.kind == G_ATTN)) {
+            graph_step_out(g);
+            have_step = true;
+        }
         graph_append(g, &op);
     }
     free(old);
@@ -92,7 +112,7 @@ void graph_narrow(struct graph *g)
 {
     if (g->rc || g->o->out_cap == g->o->row_cap)
         return;
-    size_t room = 2 * (size_t)g->n_vals; /* values that rewrite adds: at most one GATHER for each */
+    size_t room = 2 * (size_t)g->n_vals; /* values that rewrite adds: at most one GATHER or view for each */
     bool *all = calloc(room, sizeof *all);
     gref *narrow = calloc(room, sizeof *narrow);
     if (!all || !narrow) {

@@ -2,7 +2,7 @@
  *
  *     WEIGHTS   the tensors, in order of first use, row-major     the same for every stream of a model
  *     CONST     rotation frequencies, one table per distinct set of parameters; the router    likewise
- *               norms of layers that have a router_scale
+ *               norms of layers that have a router_scale; the norm of per-layer embeddings
  *     KV        per attention layer K, then V: [slot][n_kv, n_ctx, head_dim]    by n_ctx, slots, type
  *     STATE     per DeltaNet layer the convolution's ring and the state, per slot            by slots
  *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
@@ -190,6 +190,20 @@ static uint32_t add_router_norm(struct graph *g, struct gplan *p, const struct m
     return b;
 }
 
+/* ple_proj_norm / sqrt(2). */
+static uint32_t add_ple_norm(struct graph *g, struct gplan *p)
+{
+    uint32_t n = g->m->n_embd_ple;
+    float *at;
+    uint32_t b = add_const(g, p, "ple_norm_w", CMD_NO_LAYER, n, &at);
+    if (at) {
+        memcpy(at, g->m->ple_proj_norm->data, n * sizeof *at);
+        for (uint32_t i = 0; i < n; i++)
+            at[i] *= sqrtf(0.5f);
+    }
+    return b;
+}
+
 /* Numbers the distinct tables of frequencies, over the whole model: so a table has one name in all of its streams. */
 static void number_tables(const struct model *m, struct gplan *p)
 {
@@ -209,6 +223,7 @@ static void plan_consts(struct graph *g, struct gplan *p)
 {
     const struct model *m = g->m;
     number_tables(m, p);
+    p->ple_norm = g->ple ? add_ple_norm(g, p) : UINT32_MAX;
     for (uint32_t il = g->o->first_layer; il < g->o->end_layer && !g->rc; il++) {
         const struct model_layer *l = &m->layers[il];
         struct glayer_plan *lp = &p->layers[il];

@@ -201,9 +201,13 @@ static bool on_output_rows(const struct stream *s, uint32_t i)
 {
     switch (s->cmds[i].op) {
     case CMD_GATHER:
+    case CMD_STEP_OUT:
     case CMD_ARGMAX: return true;
+    case CMD_ROPE_KV: return ((const ka_rope_kv *)stream_args(s, i))->rows == ROWS_OUT;
+    case CMD_ATTN: return ((const ka_attn *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_NORM: return ((const ka_norm *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_ADD: return ((const ka_add *)stream_args(s, i))->rows == ROWS_OUT;
+    case CMD_ACT_MUL: return ((const ka_act_mul *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: return ((const ka_matmul *)stream_args(s, i))->rows == ROWS_OUT;

@@ -18,6 +18,7 @@ struct check {
     const struct stream *s;
     const struct cmd *c;
     uint32_t index;
+    bool has_sub_step;  /* a STEP_OUT came before */
     struct extent *ext; /* [n_uses of the command] */
     uint32_t looked_at; /* bit per 8 bytes of arguments: addresses that the rules cover */
     int rc;
@@ -213,14 +214,23 @@ static uint64_t rows_of(struct check *k, uint32_t rows)
 }
 
 /* The step block is the start of io. */
-static void check_step(struct check *k)
+/* The step block is the start of io; of ROPE_KV and ATTN on output rows what an earlier STEP_OUT wrote. */
+static void check_step(struct check *k, const void *args)
 {
-    uint64_t n = step_next_off(k->s->h.row_cap, k->s->h.out_cap);
+    const struct stream_head *h = &k->s->h;
+    uint64_t at = 0, n = step_next_off(h->row_cap, h->out_cap);
     if (k->c->op == CMD_EMBED) /* reads the tokens that ARGMAX left */
-        n = step_bytes(k->s->h.row_cap, k->s->h.out_cap);
+        n = step_sub_off(h->row_cap, h->out_cap);
+    if ((k->c->op == CMD_ROPE_KV && ((const ka_rope_kv *)args)->rows == ROWS_OUT) ||
+        (k->c->op == CMD_ATTN && ((const ka_attn *)args)->rows == ROWS_OUT)) {
+        at = step_sub_off(h->row_cap, h->out_cap);
+        n = step_bytes(h->row_cap, h->out_cap) - at;
+        if (!k->has_sub_step)
+            bad(k, "rows of the output, but no STEP_OUT before");
+    }
     const struct extent *x = rows_at(k, 0, false, 1, 0, n);
-    if (x && x->at != SADDR(ARENA_IO, 0))
-        bad(k, "step is not the start of the io arena");
+    if (x && x->at != SADDR(ARENA_IO, at))
+        bad(k, at ? "step is not what STEP_OUT writes" : "step is not the start of the io arena");
 }
 
 static void check_embed(struct check *k, const ka_embed *a)
@@ -236,10 +246,13 @@ static void check_norm(struct check *k, const ka_norm *a)
 {
     uint64_t rows = rows_of(k, a->rows);
     count(k, "n", a->n);
+    count(k, "group", a->group);
+    if (a->group && a->n % a->group)
+        bad(k, "groups of %u in rows of %u", a->group, a->n);
     is_number(k, "eps", a->eps);
     acts(k, AT(ka_norm, y), false, rows, a->n, a->n);
     acts(k, AT(ka_norm, x), false, rows, a->n, a->n);
-    vec(k, AT(ka_norm, w), true, a->n);
+    vec(k, AT(ka_norm, w), true, a->group);
     acts(k, AT(ka_norm, resid), true, rows, a->n, a->n);
     vec(k, AT(ka_norm, out_scale), true, 1);
 }
@@ -252,6 +265,16 @@ static void check_add(struct check *k, const ka_add *a)
     acts(k, AT(ka_add, a), false, rows, a->n, a->n);
     acts(k, AT(ka_add, b), false, rows, a->n, a->n);
     vec(k, AT(ka_add, out_scale), true, 1);
+}
+
+static void check_act_mul(struct check *k, const ka_act_mul *a)
+{
+    uint64_t rows = rows_of(k, a->rows);
+    count(k, "n", a->n);
+    range(k, "act", a->act, KA_SILU, KA_SWIGLU_OAI);
+    acts(k, AT(ka_act_mul, y), false, rows, a->n, a->n);
+    acts(k, AT(ka_act_mul, x), false, rows, a->n, a->n);
+    acts(k, AT(ka_act_mul, a), false, rows, a->lda, a->n);
 }
 
 static void check_matmul(struct check *k, const ka_matmul *a)
@@ -316,12 +339,14 @@ static uint64_t cache_bytes(const struct check *k, uint32_t n_kv, uint32_t head_
 
 static void check_rope_kv(struct check *k, const ka_rope_kv *a)
 {
-    uint64_t rows = k->s->h.row_cap, kv_dim = (uint64_t)a->n_kv * a->head_dim;
+    uint64_t rows = rows_of(k, a->rows), kv_dim = (uint64_t)a->n_kv * a->head_dim;
     check_heads(k, a->n_head, a->n_kv, a->head_dim, a->q_hs, a->n_ctx, a->n_slots, a->kv_type);
     range(k, "n_rot", a->n_rot, 2, a->head_dim);
     divides(k, "n_rot", a->n_rot, 2);
     range(k, "rope", a->rope, KA_ROPE_NORM, KA_ROPE_NEOX);
     range(k, "v_norm", a->v_norm, 0, 1);
+    if (a->rows == ROWS_OUT && (a->k || a->v))
+        bad(k, "k and v of output rows alone");
     is_number(k, "mscale", a->mscale);
     is_number(k, "eps", a->eps);
     if (k->rc)
@@ -342,7 +367,7 @@ static void check_rope_kv(struct check *k, const ka_rope_kv *a)
 
 static void check_attn(struct check *k, const ka_attn *a)
 {
-    uint64_t rows = k->s->h.row_cap, y_dim = (uint64_t)a->n_head * a->head_dim;
+    uint64_t rows = rows_of(k, a->rows), y_dim = (uint64_t)a->n_head * a->head_dim;
     check_heads(k, a->n_head, a->n_kv, a->head_dim, a->q_hs, a->n_ctx, a->n_slots, a->kv_type);
     is_number(k, "scale", a->scale);
     if (k->rc)
@@ -470,6 +495,18 @@ static void check_gather(struct check *k, const ka_gather *a)
         bad(k, "out_row is not the step block's");
 }
 
+static void check_step_out(struct check *k, const ka_step_out *a)
+{
+    const struct stream_head *h = &k->s->h;
+    uint64_t at = step_sub_off(h->row_cap, h->out_cap);
+    const struct extent *y = rows_at(k, AT(ka_step_out, y), false, 1, 0, step_bytes(h->row_cap, h->out_cap) - at);
+    if (y && y->at != SADDR(ARENA_IO, at))
+        bad(k, "y is not the step block's place for output rows");
+    rows_at(k, AT(ka_step_out, out_row), false, 1, 0, 4ull * h->out_cap);
+    if (a->out_row != SADDR(ARENA_IO, step_out_row_off(h->row_cap)))
+        bad(k, "out_row is not the step block's");
+}
+
 static void check_argmax(struct check *k, const ka_argmax *a)
 {
     const struct stream_head *h = &k->s->h;
@@ -487,11 +524,12 @@ static void check_by_op(struct check *k, const void *args)
 {
     if (k->c->op == CMD_NOP)
         return;
-    check_step(k);
+    check_step(k, args);
     switch (k->c->op) {
     case CMD_EMBED: check_embed(k, args); break;
     case CMD_NORM: check_norm(k, args); break;
     case CMD_ADD: check_add(k, args); break;
+    case CMD_ACT_MUL: check_act_mul(k, args); break;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: check_matmul(k, args); break;
@@ -502,6 +540,7 @@ static void check_by_op(struct check *k, const void *args)
     case CMD_MOE_UP: check_moe_up(k, args); break;
     case CMD_MOE_DOWN: check_moe_down(k, args); break;
     case CMD_GATHER: check_gather(k, args); break;
+    case CMD_STEP_OUT: check_step_out(k, args); break;
     case CMD_ARGMAX: check_argmax(k, args); break;
     default: bad(k, "unknown op %u", k->c->op);
     }
@@ -605,6 +644,7 @@ static bool may_alias(uint32_t op, uint32_t out, uint32_t in)
     switch (op) {
     case CMD_NORM: return out == AT(ka_norm, y) && (in == AT(ka_norm, x) || in == AT(ka_norm, resid));
     case CMD_ADD: return out == AT(ka_add, y) && (in == AT(ka_add, a) || in == AT(ka_add, b));
+    case CMD_ACT_MUL: return out == AT(ka_act_mul, y) && in == AT(ka_act_mul, x);
     case CMD_MATMUL: return out == AT(ka_matmul, y) && in == AT(ka_matmul, resid);
     case CMD_MOE_DOWN: return out == AT(ka_moe_down, y) && in == AT(ka_moe_down, resid);
     default: return false;
@@ -627,8 +667,10 @@ static void check_overlaps(struct check *k)
 int verify_commands(const struct stream *s, struct extent *ext, struct err *e)
 {
     uint32_t args_off = 0, first_use = 0;
+    bool has_sub_step = false;
     for (uint32_t i = 0; i < s->h.n_cmds; i++) {
-        struct check k = {.s = s, .c = &s->cmds[i], .index = i, .ext = ext + first_use, .e = e};
+        struct check k = {.s = s, .c = &s->cmds[i], .index = i, .has_sub_step = has_sub_step, .ext = ext + first_use, .e = e};
+        has_sub_step = has_sub_step || k.c->op == CMD_STEP_OUT;
         check_record(&k, args_off, first_use);
         if (!k.rc)
             check_uses(&k);

@@ -1,5 +1,5 @@
-/* kernels/basic.c: the step's frame and the commands that look at each element once: embedding, norm, sum, gather. A
- * work-group takes a row. */
+/* kernels/basic.c: the step's frame and the commands that look at each element once: embedding, norm, sum, activation,
+ * gather. A work-group takes a row; of a norm by groups, one group of it (grid y). */
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/wblock.h"
@@ -56,16 +56,17 @@ KD_KERNEL(k_embed, kl_embed)
 
 KD_KERNEL(k_norm, kl_norm)
 {
-    uint32_t r = kd_group_x(), n = a.n, size = kd_group_size(), tid = kd_tid();
+    uint32_t r = kd_group_x(), n = a.group, size = kd_group_size(), tid = kd_tid();
+    uint64_t at = (uint64_t)r * a.n + (uint64_t)kd_group_y() * n;
     KD_SHARED float *sums = KD_SHARED_AT(float, 0);
     kd_wait_inputs();
     kd_let_next_start();
     if (r >= kd_step_rows(a.step, a.rows))
         return;
-    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)r * n;
-    KD_GLOBAL const float *resid = KD_PTR(const float, a.resid) + (uint64_t)r * n;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + at;
+    KD_GLOBAL const float *resid = KD_PTR(const float, a.resid) + at;
     KD_GLOBAL const float *w = KD_PTR(const float, a.w);
-    KD_GLOBAL float *y = KD_PTR(float, a.y) + (uint64_t)r * n;
+    KD_GLOBAL float *y = KD_PTR(float, a.y) + at;
     float held[NORM_HELD], sum = 0.0f;
     KD_UNROLL
     for (uint32_t j = 0; j < NORM_HELD; j++)
@@ -110,6 +111,20 @@ KD_KERNEL(k_add, kl_add)
     }
 }
 
+KD_KERNEL(k_act_mul, kl_act_mul)
+{
+    uint32_t r = kd_group_x();
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (r >= kd_step_rows(a.step, a.rows))
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)r * a.n;
+    KD_GLOBAL const float *up = KD_PTR(const float, a.a) + (uint64_t)r * a.lda;
+    KD_GLOBAL float *y = KD_PTR(float, a.y) + (uint64_t)r * a.n;
+    for (uint32_t k = kd_tid(); k < a.n; k += kd_group_size())
+        y[k] = kd_act(a.act, x[k], up[k]);
+}
+
 KD_KERNEL(k_gather, kl_gather)
 {
     uint32_t i = kd_group_x();
@@ -120,4 +135,17 @@ KD_KERNEL(k_gather, kl_gather)
     uint64_t r = KD_PTR(const uint32_t, a.out_row)[i];
     for (uint32_t k = kd_tid(); k < a.n; k += kd_group_size())
         KD_PTR(float, a.y)[(uint64_t)i * a.n + k] = KD_PTR(const float, a.x)[r * a.n + k];
+}
+
+KD_KERNEL(k_step_out, kl_step_out)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    KD_GLOBAL const ka_step *s = KD_PTR(const ka_step, a.step);
+    KD_GLOBAL uint32_t *y = KD_PTR(uint32_t, a.y);
+    uint32_t n = s->n_out, head = sizeof(ka_step) / 4, row = sizeof(ka_row) / 4;
+    for (uint32_t i = kd_tid(); i < head; i += kd_group_size())
+        y[i] = i < 2 ? n : i == 2 ? s->kv_len : 0;
+    for (uint32_t i = kd_tid(); i < n * row; i += kd_group_size())
+        y[head + i] = KD_PTR(const uint32_t, a.step)[head + KD_PTR(const uint32_t, a.out_row)[i / row] * row + i % row];
 }

@@ -108,7 +108,7 @@ KD_FN void gemm_out(const kl_gemm *a, const struct gemm_item *it, uint32_t p0, u
         for (uint32_t i = first; i < n; i += step) {
             float v = c[r * G_LDC + i] + b0;
             if (a->pair)
-                v = gemm_act(a->act, v, c[(r + 8) * G_LDC + i] + b1);
+                v = kd_act(a->act, v, c[(r + 8) * G_LDC + i] + b1);
             gemm_finish(a, it, p0 + i, col, v);
         }
     }

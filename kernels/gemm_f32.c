@@ -107,7 +107,7 @@ KD_FN void f32_out(const kl_gemm *a, const struct gemm_item *it)
             continue;
         float v = f32_sum(n, r) + gemm_bias(a, it, it->mat, col);
         if (a->pair)
-            v = gemm_act(a->act, v, f32_sum(n, r + 2) + gemm_bias(a, it, 1, col));
+            v = kd_act(a->act, v, f32_sum(n, r + 2) + gemm_bias(a, it, 1, col));
         gemm_finish(a, it, it->n0 + n, col, v);
     }
 }

@@ -74,11 +74,7 @@ KD_FN float gemm_bias(const kl_gemm *a, const struct gemm_item *it, uint32_t mat
 /* The row of y that position p goes to. */
 KD_FN uint32_t gemm_row(const kl_gemm *a, uint32_t p) { return a->map ? KD_PTR(const uint32_t, a->map)[p] : p; }
 
-/* act(gate, up), and the finish of a product after bias: scale, then residual, then the soft cap. */
-KD_FN float gemm_act(uint32_t act, float g, float u)
-{
-    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
-}
+/* The finish of a product after bias: scale, then residual, then the soft cap. */
 KD_FN void gemm_finish(const kl_gemm *a, const struct gemm_item *it, uint32_t p, uint32_t col, float v)
 {
     uint32_t row = gemm_row(a, p);

@@ -100,17 +100,23 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, w, 1, T) F(uint32_t, type, 1, N) F(uint32_t, n, 1, N)           \
     F(uint32_t, n_vocab, 1, N) F(float, scale, 1, E)
 
-/* y[r, n] = (resid + rms(x[r, n]) * w) * out_scale; w f32 [n], resid and out_scale f32 [1] are optional; y may be x or
- * resid */
+/* y[r, n] = (resid + rms(x[r, n]) * w) * out_scale, rms over each run of `group` elements for itself (n is a multiple of
+ * it); w f32 [group], resid and out_scale f32 [1] are optional; y may be x or resid */
 #define KA_NORM(F)                                                                                                     \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, w, 1, T) F(gpu_va, resid, 1, R)              \
-    F(gpu_va, out_scale, 1, T) F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N) F(float, eps, 1, E)                        \
-    F(uint32_t, pad, 1, N)
+    F(gpu_va, out_scale, 1, T) F(uint32_t, n, 1, N) F(uint32_t, group, 1, N) F(uint32_t, rows, 1, N)                   \
+    F(float, eps, 1, E)
 
 /* y[r, n] = (a + b) * out_scale; out_scale f32 [1] is optional; y may be a or b */
 #define KA_ADD(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, a, 1, R) F(gpu_va, b, 1, R) F(gpu_va, out_scale, 1, T)          \
     F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N)
+
+/* y[r, n] = act(x[r, n], a[r, n]): what GATE_UP ends with, where `a` is no product of x; rows of a are lda apart. y may be
+ * x */
+#define KA_ACT_MUL(F)                                                                                                  \
+    F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, a, 1, R) F(uint32_t, n, 1, N)                \
+    F(uint32_t, lda, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)
 
 /* Products that share one input. x' = rms(x) * norm where norm is given (MATMUL, PROJ, GATE_UP alike), else x.
  *   MATMUL   y0[r, n_out0] = ((w0 x' + b0) * scale[r]) + resid[r, n_out0]; then softcap * tanh(y / softcap) if > 0.
@@ -128,6 +134,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
  * v stored into the caches of rows[r].slot. Head h of q starts at q + h * q_hs. v_norm: v heads get a weightless norm.
  * theta_i = pos * inv_freq[i] in f32, i < n_rot / 2; cos and sin times mscale; dimensions past n_rot pass through.
  * k and v may be one value: V from the K projection. Both 0: only q is rotated (layers that read another's cache).
+ * ROPE_KV and ATTN with ROWS_OUT: step is what STEP_OUT wrote, and all of its rows are meant; ROPE_KV then has q only.
  * Cache of a slot: K and V [n_kv, n_ctx, head_dim] in kv_type, slot_bytes apart; the order inside a slot is the tier's. */
 #define KA_ROPE_KV(F)                                                                                                  \
     F(gpu_va, step, 1, R) F(gpu_va, q, 1, M) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, kc, 1, W)                 \
@@ -135,8 +142,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(uint64_t, slot_bytes, 1, N) F(uint32_t, ldq, 1, N) F(uint32_t, ldk, 1, N) F(uint32_t, ldv, 1, N)                 \
     F(uint32_t, q_hs, 1, N) F(uint32_t, n_head, 1, N) F(uint32_t, n_kv, 1, N) F(uint32_t, head_dim, 1, N)              \
     F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N) F(uint32_t, n_ctx, 1, N) F(uint32_t, n_slots, 1, N)               \
-    F(uint32_t, kv_type, 1, N) F(uint32_t, v_norm, 1, N) F(float, mscale, 1, E) F(float, eps, 1, E)                    \
-    F(uint32_t, pad, 1, N)
+    F(uint32_t, kv_type, 1, N) F(uint32_t, v_norm, 1, N) F(uint32_t, rows, 1, N) F(float, mscale, 1, E)                \
+    F(float, eps, 1, E)
 
 /* y[r, n_head, head_dim] = softmax(scale * q k^T [, sink]) v over the cached positions j of rows[r].slot with
  * pos - window < j <= pos (window 0: all j <= pos); query head h reads kv head h / (n_head / n_kv).
@@ -146,7 +153,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, vc, 1, R) F(gpu_va, sinks, 1, T) F(uint64_t, slot_bytes, 1, N) F(uint32_t, ldq, 1, N)                    \
     F(uint32_t, q_hs, 1, N) F(uint32_t, n_head, 1, N) F(uint32_t, n_kv, 1, N) F(uint32_t, head_dim, 1, N)              \
     F(uint32_t, n_ctx, 1, N) F(uint32_t, n_slots, 1, N) F(uint32_t, kv_type, 1, N) F(uint32_t, window, 1, N)           \
-    F(float, scale, 1, E)
+    F(uint32_t, rows, 1, N) F(float, scale, 1, E) F(uint32_t, pad, 1, N)
 
 /* Gated DeltaNet, rows of a slot in order. Channels of qkv: n_k q-heads, n_k k-heads, n_v v-heads of head_dim.
  *   c = silu(sum_j conv_w[channel][j] * m[t - K + 1 + j])     j ascending, m = 0 before position 0
@@ -195,6 +202,9 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, out_row, 1, R) F(uint32_t, n, 1, N)          \
     F(uint32_t, pad, 1, N)
 
+/* A step block without what stands behind its rows: n_rows = n_out, kv_len as it is, rows[i] = rows[out_row[i]] */
+#define KA_STEP_OUT(F) F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, out_row, 1, R)
+
 /* next[i] = the lowest index of the largest of logits[i, n] for i < n_out, or where sample (optional, the step
  * block's) is given what ka_sample says */
 #define KA_ARGMAX(F)                                                                                                   \
@@ -206,6 +216,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     X(EMBED, ka_embed, KA_EMBED, "token embedding lookup")                                                             \
     X(NORM, ka_norm, KA_NORM, "RMS norm, with residual and scale")                                                     \
     X(ADD, ka_add, KA_ADD, "sum of two, with scale")                                                                   \
+    X(ACT_MUL, ka_act_mul, KA_ACT_MUL, "activation of one, times another")                                             \
     X(MATMUL, ka_matmul, KA_MATMUL, "norm, product, bias, scale, residual")                                            \
     X(PROJ, ka_matmul, KA_MATMUL, "norm and several products of one input")                                            \
     X(GATE_UP, ka_matmul, KA_MATMUL, "norm, gate and up products, activation")                                         \
@@ -216,6 +227,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     X(MOE_UP, ka_moe_up, KA_MOE_UP, "norm, experts' gate and up products, activation")                                 \
     X(MOE_DOWN, ka_moe_down, KA_MOE_DOWN, "experts' down products, weighted sum, residual")                            \
     X(GATHER, ka_gather, KA_GATHER, "rows that need logits")                                                           \
+    X(STEP_OUT, ka_step_out, KA_STEP_OUT, "step block of the output rows")                                             \
     X(ARGMAX, ka_argmax, KA_ARGMAX, "the next token: greedy, or drawn")
 
 #define KA_DIM_1
@@ -228,6 +240,7 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
 KA_STRUCT(ka_embed, KA_EMBED)
 KA_STRUCT(ka_norm, KA_NORM)
 KA_STRUCT(ka_add, KA_ADD)
+KA_STRUCT(ka_act_mul, KA_ACT_MUL)
 KA_STRUCT(ka_matmul, KA_MATMUL)
 KA_STRUCT(ka_rope_kv, KA_ROPE_KV)
 KA_STRUCT(ka_attn, KA_ATTN)
@@ -236,6 +249,7 @@ KA_STRUCT(ka_router, KA_ROUTER)
 KA_STRUCT(ka_moe_up, KA_MOE_UP)
 KA_STRUCT(ka_moe_down, KA_MOE_DOWN)
 KA_STRUCT(ka_gather, KA_GATHER)
+KA_STRUCT(ka_step_out, KA_STEP_OUT)
 KA_STRUCT(ka_argmax, KA_ARGMAX)
 
 /* The structs are the device ABI: fields by falling size, no padding hides between or behind them. */

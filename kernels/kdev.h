@@ -102,6 +102,12 @@ KD_FN uint32_t kd_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 KD_FN uint32_t kd_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 KD_FN uint32_t kd_div_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
+/* act(gate, up) */
+KD_FN float kd_act(uint32_t act, float g, float u)
+{
+    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
+}
+
 /* Sum and maximum over the warp, the same in all lanes, always in the same order. */
 KD_FN float kd_warp_sum(float v)
 {

@@ -154,6 +154,8 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
     X(kl_embed, KL_EMBED)                                                                                              \
     X(kl_norm, KA_NORM)                                                                                                \
     X(kl_add, KA_ADD)                                                                                                  \
+    X(kl_act_mul, KA_ACT_MUL)                                                                                          \
+    X(kl_step_out, KA_STEP_OUT)                                                                                        \
     X(kl_gather, KA_GATHER)                                                                                            \
     X(kl_rope_kv, KA_ROPE_KV)                                                                                          \
     X(kl_matvec, KL_MATVEC)                                                                                            \

@@ -547,7 +547,7 @@ KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, ui
             v += KD_PTR(const float, b)[row];
         if (a->gate_up) {
             float up = m8_total(s, parity, p, r + M8_TILE / 2);
-            v = mo_act(a->act, v, a->b[1] ? up + KD_PTR(const float, a->b[1])[row] : up);
+            v = kd_act(a->act, v, a->b[1] ? up + KD_PTR(const float, a->b[1])[row] : up);
         } else {
             if (a->scale)
                 v *= KD_PTR(const float, a->scale)[at];

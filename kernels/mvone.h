@@ -127,11 +127,6 @@ KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, const struct mo_tile *
 
 /* ---- the ends of rows ---- */
 
-KD_FN float mo_act(uint32_t act, float g, float u)
-{
-    return act == KA_SILU ? k_silu(g) * u : act == KA_GELU_TANH ? k_gelu_tanh(g) * u : k_swiglu_oai(g, u);
-}
-
 /* What a row's sum is combined with, read while the sum is still being made. */
 struct mo_with {
     float b, b2, resid;
@@ -158,7 +153,7 @@ KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, f
     if (mo_pick_va(a->b, t->m))
         v += w->b;
     if (a->gate_up) {
-        v = mo_act(a->act, v, a->b[1] ? up + w->b2 : up);
+        v = kd_act(a->act, v, a->b[1] ? up + w->b2 : up);
     } else {
         if (a->scale)
             v *= *KD_PTR(const float, a->scale);

@@ -187,7 +187,7 @@ KD_FN void rw_finish(const kl_gemm *a, const struct gemm_item *it, uint32_t NT, 
             continue;
         float v = rw_total(NT, p, r) + gemm_bias(a, it, it->mat, col);
         if (a->pair)
-            v = gemm_act(a->act, v, rw_total(NT, p, r + 16) + gemm_bias(a, it, 1, col));
+            v = kd_act(a->act, v, rw_total(NT, p, r + 16) + gemm_bias(a, it, 1, col));
         gemm_finish(a, it, p0 + p, col, v);
     }
     kd_barrier();

@@ -51,11 +51,19 @@ static void areas_of_matmul(struct areas *l, const struct stream *s, uint16_t op
         WRITE(a->y[m], a->n_out[m], a->ld[m], rows);
 }
 
+/* What STEP_OUT wrote. */
+static void sub_step(struct areas *l, const struct stream *s, gpu_va step, uint32_t rows)
+{
+    if (rows == ROWS_OUT)
+        BYTES(false, step, sizeof(ka_step) + s->h.out_cap * sizeof(ka_row));
+}
+
 static void areas_of_attention(struct areas *l, const struct stream *s, uint16_t op, const void *args)
 {
-    uint64_t rows = s->h.row_cap;
     if (op == CMD_ROPE_KV) {
         const ka_rope_kv *a = args;
+        uint64_t rows = cap(s, a->rows);
+        sub_step(l, s, a->step, a->rows);
         uint64_t cache = a->n_ctx * KA_KV_BYTES(a->kv_type, (uint64_t)a->head_dim * a->n_kv);
         for (int write = 0; write < 2; write++) /* head by head: a gate may lie between the heads of q */
             area(l, write, a->q, 4ull * a->head_dim, 4ull * a->q_hs,
@@ -69,6 +77,8 @@ static void areas_of_attention(struct areas *l, const struct stream *s, uint16_t
         return;
     }
     const ka_attn *a = args;
+    uint64_t rows = cap(s, a->rows);
+    sub_step(l, s, a->step, a->rows);
     uint64_t cache = a->n_ctx * KA_KV_BYTES(a->kv_type, (uint64_t)a->head_dim * a->n_kv);
     uint64_t heads = a->ldq % a->q_hs ? (uint64_t)a->n_head : rows * (a->ldq / a->q_hs);
     area(l, false, a->q, 4ull * a->head_dim, 4ull * a->q_hs, heads);
@@ -145,6 +155,13 @@ static void areas_of(struct areas *l, const struct stream *s, uint32_t cmd)
         WRITE(a->y, a->n, a->n, cap(s, a->rows));
         break;
     }
+    case CMD_ACT_MUL: {
+        const ka_act_mul *a = args;
+        READ(a->x, a->n, a->n, cap(s, a->rows));
+        READ(a->a, a->lda, a->n, cap(s, a->rows));
+        WRITE(a->y, a->n, a->n, cap(s, a->rows));
+        break;
+    }
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: areas_of_matmul(l, s, op, args); break;
@@ -154,6 +171,12 @@ static void areas_of(struct areas *l, const struct stream *s, uint32_t cmd)
     case CMD_ROUTER:
     case CMD_MOE_UP:
     case CMD_MOE_DOWN: areas_of_experts(l, s, op, args); break;
+    case CMD_STEP_OUT: {
+        const ka_step_out *a = args;
+        BYTES(false, a->out_row, 4ull * s->h.out_cap);
+        BYTES(true, a->y, sizeof(ka_step) + s->h.out_cap * sizeof(ka_row));
+        break;
+    }
     case CMD_GATHER: {
         const ka_gather *a = args;
         READ(a->x, a->n, a->n, rows);

@@ -58,10 +58,10 @@ const uint8_t *cpu_view_panels(struct cpu_weights *w, struct cpu_view *v, uint32
 /* cos and sin for the rows of a step, computed by the first command that needs them. */
 struct cpu_rope {
     const float *inv_freq;
-    uint32_t n_rot;
+    uint32_t n_rot, row_cap;
     float mscale;
-    float *cs;       /* [row_cap, n_rot]: n_rot / 2 cosines, then sines */
-    uint64_t *stamp; /* [row_cap] step that cs was computed for */
+    float *cs;       /* [row_cap + out_cap, n_rot]: n_rot / 2 cosines, then sines; of STEP_OUT's rows behind the step's */
+    uint64_t *stamp; /* [row_cap + out_cap] step that cs was computed for */
 };
 
 struct cpu_cmd {
@@ -163,6 +163,16 @@ static inline void *cpu_ptr(gpu_va a)
 }
 #define CPU_F32(a) ((float *)cpu_ptr(a))
 
+/* The step block that ROPE_KV and ATTN read. */
+static inline const ka_step *cpu_step(const struct cpu *c, gpu_va step, uint32_t rows)
+{
+    return rows == ROWS_OUT ? cpu_ptr(step) : c->io;
+}
+static inline const ka_row *cpu_step_rows(const ka_step *s)
+{
+    return (const ka_row *)(s + 1);
+}
+
 /* Before the first write to shared scratch: commands still in flight may be reading it. After a barrier inside the
  * command, claim again while it is still being read. */
 static inline void cpu_claim(struct cpu_run *r)
@@ -179,6 +189,7 @@ typedef void cpu_cmd_fn(struct cpu_run *r, const struct cpu_cmd *cmd);
 extern cpu_cmd_fn *const cpu_default_cmds[CMD_COUNT]; /* oracle/exec.c  */
 extern cpu_cmd_fn *const cpu_exact_cmds[CMD_COUNT];   /* oracle/exact.c */
 
+cpu_cmd_fn cpu_run_step_out; /* oracle/exec.c */
 cpu_cmd_fn cpu_run_products, cpu_run_router, cpu_run_moe_up, cpu_run_moe_down; /* oracle/exec_mm.c */
 
 /* The (row, expert) pairs of a step sorted by expert: order[i] is the pair at place i, place[] its inverse, expert e

@@ -86,7 +86,8 @@ static void exact_norm(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
         size_t row = (size_t)i * a->n;
         double by = a->out_scale ? *CPU_F32(a->out_scale) : 1.0;
-        rms(t, CPU_F32(a->x) + row, CPU_F32(a->w), a->n, a->eps);
+        for (uint32_t k = 0; k < a->n; k += a->group)
+            rms(t + k, CPU_F32(a->x) + row + k, CPU_F32(a->w), a->group, a->eps);
         for (uint32_t k = 0; k < a->n; k++)
             CPU_F32(a->y)[row + k] = (float)((a->resid ? CPU_F32(a->resid)[row + k] + t[k] : t[k]) * by);
     }
@@ -100,6 +101,16 @@ static void exact_add(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
         for (size_t k = (size_t)i * a->n; k < (size_t)(i + 1) * a->n; k++)
             CPU_F32(a->y)[k] = (float)(((double)CPU_F32(a->a)[k] + CPU_F32(a->b)[k]) * by);
+}
+
+static void exact_act_mul(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_act_mul *a = &cmd->a.ACT_MUL;
+    uint32_t i;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
+        for (size_t k = 0; k < a->n; k++)
+            CPU_F32(a->y)[(size_t)i * a->n + k] =
+                (float)act_mul(CPU_F32(a->x)[(size_t)i * a->n + k], CPU_F32(a->a)[(size_t)i * a->lda + k], a->act);
 }
 
 static void exact_gather(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -381,8 +392,9 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_rope_kv *a = &cmd->a.ROPE_KV;
     uint32_t hd = a->head_dim, i;
     double *t = (double *)r->s->op;
-    for (struct pool_loop l = pool_loop(r->w, r->c->io->n_rows); pool_next(r->w, &l, &i);) {
-        const ka_row *row = &r->c->rows[i];
+    const ka_step *io = cpu_step(r->c, a->step, a->rows);
+    for (struct pool_loop l = pool_loop(r->w, io->n_rows); pool_next(r->w, &l, &i);) {
+        const ka_row *row = &cpu_step_rows(io)[i];
         for (uint32_t h = 0; h < a->n_head; h++) {
             float *q = CPU_F32(a->q) + (size_t)i * a->ldq + (size_t)h * a->q_hs;
             head_norm(t, q, a->q_norm, a->q_norm != 0, hd, a->eps);
@@ -406,12 +418,14 @@ static void exact_attn(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_attn *a = &cmd->a.ATTN;
     uint32_t hd = a->head_dim, n_ctx = a->n_ctx, i;
     double *p = (double *)r->s->op, *o = p + n_ctx;
-    for (struct pool_loop l = pool_loop(r->w, r->c->io->n_rows * a->n_head); pool_next(r->w, &l, &i);) {
-        uint32_t row = i / a->n_head, h = i % a->n_head, pos = r->c->rows[row].pos;
+    const ka_step *io = cpu_step(r->c, a->step, a->rows);
+    const ka_row *rows = cpu_step_rows(io);
+    for (struct pool_loop l = pool_loop(r->w, io->n_rows * a->n_head); pool_next(r->w, &l, &i);) {
+        uint32_t row = i / a->n_head, h = i % a->n_head, pos = rows[row].pos;
         uint32_t first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
         size_t head = (size_t)(h / (a->n_head / a->n_kv)) * n_ctx * hd;
         size_t qat = (size_t)row * a->ldq + (size_t)h * a->q_hs;
-        gpu_va kc = a->kc + r->c->rows[row].slot * a->slot_bytes, vc = a->vc + r->c->rows[row].slot * a->slot_bytes;
+        gpu_va kc = a->kc + rows[row].slot * a->slot_bytes, vc = a->vc + rows[row].slot * a->slot_bytes;
         double m = a->sinks ? CPU_F32(a->sinks)[h] : -INFINITY;
         for (uint32_t j = first; j <= pos; j++) {
             double s = 0.0;
@@ -550,6 +564,7 @@ void cpu_need_exact(const struct cpu *c, const struct stream *s, const struct cp
 
 cpu_cmd_fn *const cpu_exact_cmds[CMD_COUNT] = {
     [CMD_EMBED] = exact_embed,     [CMD_NORM] = exact_norm,        [CMD_ADD] = exact_add,
+    [CMD_ACT_MUL] = exact_act_mul, [CMD_STEP_OUT] = cpu_run_step_out,
     [CMD_MATMUL] = exact_products, [CMD_PROJ] = exact_products,    [CMD_GATE_UP] = exact_products,
     [CMD_ROPE_KV] = exact_rope_kv, [CMD_ATTN] = exact_attn,        [CMD_GDN] = exact_gdn,
     [CMD_ROUTER] = exact_router,   [CMD_MOE_UP] = exact_moe_up,    [CMD_MOE_DOWN] = exact_moe_down,

@@ -27,12 +27,12 @@ static void run_norm(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_norm *a = &cmd->a.NORM;
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
-        size_t at = (size_t)i * a->n;
-        r->c->ops->norm(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->w),
-                        a->resid ? CPU_F32(a->resid) + at : NULL,
-                        a->n, a->eps);
+        size_t row = (size_t)i * a->n;
+        for (size_t at = row; at < row + a->n; at += a->group)
+            r->c->ops->norm(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->w),
+                            a->resid ? CPU_F32(a->resid) + at : NULL, a->group, a->eps);
         if (a->out_scale)
-            r->c->ops->scale(CPU_F32(a->y) + at, a->n, *CPU_F32(a->out_scale));
+            r->c->ops->scale(CPU_F32(a->y) + row, a->n, *CPU_F32(a->out_scale));
     }
 }
 
@@ -48,24 +48,36 @@ static void run_add(struct cpu_run *r, const struct cpu_cmd *cmd)
     }
 }
 
+static void run_act_mul(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_act_mul *a = &cmd->a.ACT_MUL;
+    uint32_t i;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
+        size_t at = (size_t)i * a->n;
+        r->c->ops->act_mul(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->a) + (size_t)i * a->lda, a->n, a->act);
+    }
+}
+
 static void run_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_rope_kv *a = &cmd->a.ROPE_KV;
     struct cpu *c = r->c;
     uint32_t i, half = a->n_rot / 2;
     struct cpu_rope *t = cmd->rope;
-    for (struct pool_loop l = pool_loop(r->w, c->io->n_rows); pool_next(r->w, &l, &i);) {
-        float *cs = t->cs + (size_t)i * a->n_rot;
-        if (t->stamp[i] != c->step_no) {
+    const ka_step *io = cpu_step(c, a->step, a->rows);
+    uint32_t first = a->rows == ROWS_OUT ? t->row_cap : 0; /* where angles of these rows are kept */
+    for (struct pool_loop l = pool_loop(r->w, io->n_rows); pool_next(r->w, &l, &i);) {
+        float *cs = t->cs + (size_t)(first + i) * a->n_rot;
+        if (t->stamp[first + i] != c->step_no) {
             for (uint32_t k = 0; k < half; k++) {
                 float s, co;
-                rope_sincos((float)c->rows[i].pos * t->inv_freq[k], &s, &co);
+                rope_sincos((float)cpu_step_rows(io)[i].pos * t->inv_freq[k], &s, &co);
                 cs[k] = co * t->mscale;
                 cs[half + k] = s * t->mscale;
             }
-            t->stamp[i] = c->step_no;
+            t->stamp[first + i] = c->step_no;
         }
-        c->ops->rope_kv(a, &c->rows[i], i, cs);
+        c->ops->rope_kv(a, &cpu_step_rows(io)[i], i, cs);
     }
 }
 
@@ -75,7 +87,7 @@ static void attn_rows(struct cpu_run *r, struct op_attn *u, uint32_t row0, uint3
 {
     while (row0 < row1) {
         uint32_t n = 1;
-        while (row0 + n < row1 && r->c->rows[row0 + n].slot == r->c->rows[row0].slot)
+        while (row0 + n < row1 && u->rows[row0 + n].slot == u->rows[row0].slot)
             n++;
         u->row0 = row0;
         u->n_rows = n;
@@ -95,7 +107,7 @@ static void attn_tiles(struct cpu_run *r, const ka_attn *a, uint32_t n_rows)
     for (struct pool_loop l = pool_loop(r->w, n_rows * a->n_kv * n_tiles); pool_next(r->w, &l, &i);) {
         uint32_t tile = i % n_tiles, kvh = i / n_tiles % a->n_kv, row = i / n_tiles / a->n_kv;
         for (uint32_t h = 0; h < group; h += ATTN_BLOCK) {
-            struct op_attn u = { .a = a, .rows = c->rows, .row0 = row, .n_rows = 1, .head0 = kvh * group + h,
+            struct op_attn u = { .a = a, .rows = cpu_step_rows(cpu_step(c, a->step, a->rows)), .row0 = row, .n_rows = 1, .head0 = kvh * group + h,
                                  .n_heads = MIN(group - h, (uint32_t)ATTN_BLOCK), .tile = tile,
                                  .part_ld = vec, .scratch = (float *)r->s->op };
             u.part = part + ((size_t)row * a->n_head + u.head0) * vec + tile * ld;
@@ -118,7 +130,8 @@ static void run_attn(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_attn *a = &cmd->a.ATTN;
     struct cpu *c = r->c;
-    uint32_t n_rows = c->io->n_rows, group = a->n_head / a->n_kv, i, threads = r->w->n;
+    const ka_step *io = cpu_step(c, a->step, a->rows);
+    uint32_t n_rows = io->n_rows, group = a->n_head / a->n_kv, i, threads = r->w->n;
     if (threads > 1 && n_rows * a->n_kv < attn_few_units(c) && c->io->kv_len > 2 * ATTN_TILE && !a->window) {
         attn_tiles(r, a, n_rows);
         return;
@@ -130,7 +143,7 @@ static void run_attn(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, n_blocks * a->n_kv); pool_next(r->w, &l, &i);) {
         uint32_t kvh = i % a->n_kv, row0 = (n_blocks - 1 - i / a->n_kv) * block; /* long contexts first */
         for (uint32_t h = 0; h < group; h += ATTN_BLOCK) {
-            struct op_attn u = { .a = a, .rows = c->rows, .head0 = kvh * group + h,
+            struct op_attn u = { .a = a, .rows = cpu_step_rows(io), .head0 = kvh * group + h,
                                  .n_heads = MIN(group - h, (uint32_t)ATTN_BLOCK), .tile = UINT32_MAX,
                                  .scratch = (float *)r->s->op };
             attn_rows(r, &u, row0, MIN(row0 + block, n_rows));
@@ -175,6 +188,20 @@ static void run_gather(struct cpu_run *r, const struct cpu_cmd *cmd)
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, r->c->io->n_out); pool_next(r->w, &l, &i);)
         memcpy(CPU_F32(a->y) + (size_t)i * a->n, CPU_F32(a->x) + (size_t)row[i] * a->n, a->n * sizeof(float));
+}
+
+void cpu_run_step_out(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_step_out *a = &cmd->a.STEP_OUT;
+    ka_step *y = cpu_ptr(a->y);
+    ka_row *rows = (ka_row *)(y + 1);
+    const uint32_t *row = cpu_ptr(a->out_row);
+    uint32_t n = r->c->io->n_out, one;
+    for (struct pool_loop l = pool_loop(r->w, 1); pool_next(r->w, &l, &one);) {
+        *y = (ka_step){ .n_rows = n, .n_out = n, .kv_len = r->c->io->kv_len };
+        for (uint32_t i = 0; i < n; i++)
+            rows[i] = r->c->rows[row[i]];
+    }
 }
 
 struct run_best {
@@ -242,6 +269,7 @@ void cpu_need_default(const struct cpu *c, const struct stream *s, const struct 
 
 cpu_cmd_fn *const cpu_default_cmds[CMD_COUNT] = {
     [CMD_EMBED] = run_embed,       [CMD_NORM] = run_norm,        [CMD_ADD] = run_add,
+    [CMD_ACT_MUL] = run_act_mul, [CMD_STEP_OUT] = cpu_run_step_out,
     [CMD_MATMUL] = cpu_run_products, [CMD_PROJ] = cpu_run_products, [CMD_GATE_UP] = cpu_run_products,
     [CMD_ROPE_KV] = run_rope_kv,   [CMD_ATTN] = run_attn,        [CMD_GDN] = run_gdn,
     [CMD_ROUTER] = cpu_run_router, [CMD_MOE_UP] = cpu_run_moe_up, [CMD_MOE_DOWN] = cpu_run_moe_down,

@@ -60,6 +60,7 @@ struct cpu_ops {
     /* y = [resid +] rms(x) [* w] */
     void (*norm)(float *y, const float *x, const float *w, const float *resid, uint32_t n, float eps);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
+    void (*act_mul)(float *y, const float *x, const float *a, uint32_t n, enum ka_act act); /* y = act(x, a) */
     void (*scale)(float *y, uint32_t n, float s); /* y *= s */
     void (*embed)(enum qtype t, const void *row, float *y, uint32_t n, float scale);
     /* rows of a tile of products, n columns of it */

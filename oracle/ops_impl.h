@@ -160,6 +160,34 @@ static void op_gate(float *y, size_t ldy, const float *g, const float *u, size_t
         gate_rows(y, ldy, g, u, ldt, rows, n, bg, bu, KA_SWIGLU_OAI);
 }
 
+INLINE void act_lanes(float *y, v16 x, v16 a, enum ka_act act)
+{
+    float g[16], u[16];
+    v16_store(g, x);
+    v16_store(u, a);
+    for (int l = 0; l < 16; l++)
+        y[l] = act_one(g[l], u[l], act);
+}
+
+INLINE void act_mul_row(float *y, const float *x, const float *a, uint32_t n, enum ka_act act)
+{
+    float t[16];
+    FOR16(n, i, act_lanes(y + i, v16_load(x + i), v16_load(a + i), act), {
+        act_lanes(t, load_tail(x + i, n - i), load_tail(a + i, n - i), act);
+        memcpy(y + i, t, (n - i) * sizeof *t);
+    });
+}
+
+static void op_act_mul(float *y, const float *x, const float *a, uint32_t n, enum ka_act act)
+{
+    if (act == KA_SILU)
+        act_mul_row(y, x, a, n, KA_SILU);
+    else if (act == KA_GELU_TANH)
+        act_mul_row(y, x, a, n, KA_GELU_TANH);
+    else
+        act_mul_row(y, x, a, n, KA_SWIGLU_OAI);
+}
+
 static void op_mix(float *y, const float *o, size_t ldo, const uint32_t *idx, const uint32_t *ids, const float *w,
                    uint32_t k, const float *b, size_t ldb, const float *resid, uint32_t n)
 {
@@ -368,6 +396,7 @@ static float op_sigmoid(float x)
 const struct cpu_ops OPS = {
     .norm = op_norm,
     .add = op_add,
+    .act_mul = op_act_mul,
     .scale = op_scale,
     .embed = op_embed,
     .finish = op_finish,

@@ -208,7 +208,7 @@ static int find_views(struct cpu *c, const struct stream *s, uint32_t i, struct 
 static int find_rope(struct cpu_plan *p, struct cpu_cmd *cmd)
 {
     const ka_rope_kv *a = &cmd->a.ROPE_KV;
-    uint32_t rows = p->base.s->h.row_cap;
+    uint32_t rows = p->base.s->h.row_cap + p->base.s->h.out_cap;
     for (uint32_t i = 0; i < p->n_ropes; i++) {
         struct cpu_rope *t = &p->ropes[i];
         if (t->inv_freq == CPU_F32(a->inv_freq) && t->n_rot == a->n_rot && t->mscale == a->mscale) {
@@ -217,7 +217,8 @@ static int find_rope(struct cpu_plan *p, struct cpu_cmd *cmd)
         }
     }
     struct cpu_rope *t = &p->ropes[p->n_ropes++];
-    *t = (struct cpu_rope){ .inv_freq = CPU_F32(a->inv_freq), .n_rot = a->n_rot, .mscale = a->mscale };
+    *t = (struct cpu_rope){ .inv_freq = CPU_F32(a->inv_freq), .n_rot = a->n_rot, .row_cap = p->base.s->h.row_cap,
+                            .mscale = a->mscale };
     t->cs = malloc(MAX((size_t)rows * a->n_rot, (size_t)1) * sizeof *t->cs);
     t->stamp = calloc(rows, sizeof *t->stamp);
     cmd->rope = t;

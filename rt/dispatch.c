@@ -363,7 +363,7 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
 {
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
+    uint32_t rows = dispatch_rows(d, a->rows), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
     enum kernel_id id = a->kv_type == KA_KV_F32 ? K_attn_any
                         : a->head_dim == 64     ? K_attn_h64
                         : a->head_dim == 128    ? K_attn_h128
@@ -382,7 +382,7 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
      * rows keep the machine busy without */
     uint32_t wanted = MIN(MAX(d->t->n_cores / a->n_kv, 1u), most);
     k.chunk_min = warps * ATTN_SUB;
-    k.splits = d->prompt ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
+    k.splits = d->prompt && a->rows == ROWS_STEP ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
     if (k.splits > 1)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
     k.counters = dispatch_counters(d, rows * a->n_kv);
@@ -421,12 +421,17 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_EMBED: small_embed(d, args); break;
     case CMD_NORM: {
         const ka_norm *a = args;
-        dispatch_add(d, K_norm, dispatch_rows(d, a->rows), 1, 1, REDUCE, a);
+        dispatch_add(d, K_norm, dispatch_rows(d, a->rows), a->n / a->group, 1, REDUCE, a);
         break;
     }
     case CMD_ADD: {
         const ka_add *a = args;
         dispatch_add(d, K_add, dispatch_rows(d, a->rows), 1, 1, 0, a);
+        break;
+    }
+    case CMD_ACT_MUL: {
+        const ka_act_mul *a = args;
+        dispatch_add(d, K_act_mul, dispatch_rows(d, a->rows), 1, 1, 0, a);
         break;
     }
     case CMD_MATMUL:
@@ -437,12 +442,12 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
         break;
     case CMD_ROPE_KV: {
         const ka_rope_kv *a = args;
-        dispatch_add(d, K_rope_kv, dispatch_rows(d, ROWS_STEP), rope_kv_groups(a->n_head, a->n_kv), 1,
+        dispatch_add(d, K_rope_kv, dispatch_rows(d, a->rows), rope_kv_groups(a->n_head, a->n_kv), 1,
                      rope_kv_shared_bytes(a->head_dim), a);
         break;
     }
     case CMD_ATTN:
-        if ((!d->prompt || !dispatch_prompt_attn(d, args)) && !dispatch_group_attn(d, args))
+        if (!dispatch_prompt_attn(d, args) && !dispatch_group_attn(d, args))
             decode_attn(d, args);
         break;
     case CMD_GDN:
@@ -462,6 +467,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
             decode_moe_down(d, args);
         break;
     case CMD_GATHER: dispatch_add(d, K_gather, dispatch_rows(d, ROWS_OUT), 1, 1, 0, args); break;
+    case CMD_STEP_OUT: dispatch_add(d, K_step_out, 1, 1, 1, 0, args); break;
     case CMD_ARGMAX: small_argmax(d, args); break;
     case CMD_NOP:
     case CMD_COUNT: break;

@@ -40,6 +40,8 @@ static bool wide_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, ui
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
     struct choice c;
+    if (!d->prompt || a->rows == ROWS_OUT)
+        return false;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
     if (a->head_dim == APW_DIM)
         return wide_heads(d, a, rows, group);
@@ -64,14 +66,15 @@ _Static_assert((int)AG_MAX_ROWS >= (int)KL_ROWS_MAX, "rows that are cut");
 /* Rows of streams of few are cut in chunks; of a prompt, whose heads no other kernel takes, a row is one. */
 bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
 {
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv, dim = a->head_dim;
+    uint32_t rows = dispatch_rows(d, a->rows), group = a->n_head / a->n_kv, dim = a->head_dim;
+    bool prompt = d->prompt && a->rows == ROWS_STEP;
     uint32_t seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
     enum kernel_id id = dim == 64    ? K_attn_group_h64
                         : dim == 128 ? K_attn_group_h128
                         : dim == 256 ? K_attn_group_h256
                                      : K_attn_group_h512;
     bool fits = dim == 64 || dim == 128 || dim == 256 || dim == 512;
-    if (!d->rows && !d->prompt && dim < 256) /* few small heads: reading the cache once more costs less than the merge */
+    if (!d->rows && !prompt && dim < 256) /* few small heads: reading the cache once more costs less than the merge */
         return false;
     if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || !fits)
         return false;
@@ -80,7 +83,7 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     memcpy(&k, a, sizeof *a);
     k.chunk_min = d->rows ? AG_POS * MAX(2u, MIN(2 * a->n_kv, 16u)) : AG_POS; /* many rows keep the machine busy uncut */
     k.splits = 1;
-    if (!d->prompt && seen > k.chunk_min) {
+    if (!prompt && seen > k.chunk_min) {
         k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));

@@ -84,6 +84,8 @@ void vk_add_concurrent(struct dispatcher *d, enum vk_kernel k, const struct vk_s
 void vk_lower_embed(struct dispatcher *d, const ka_embed *a);    /* vk/lower_basic.c  */
 void vk_lower_norm(struct dispatcher *d, const ka_norm *a);
 void vk_lower_add(struct dispatcher *d, const ka_add *a);
+void vk_lower_act_mul(struct dispatcher *d, const ka_act_mul *a);
+void vk_lower_step_out(struct dispatcher *d, const ka_step_out *a);
 void vk_lower_gather(struct dispatcher *d, const ka_gather *a);
 void vk_lower_argmax(struct dispatcher *d, const ka_argmax *a);
 void vk_lower_rope_kv(struct dispatcher *d, const ka_rope_kv *a); /* vk/lower_attn.c  */

@@ -18,7 +18,7 @@ void vk_lower_rope_kv(struct dispatcher *d, const ka_rope_kv *a)
         s.v[0] = s.v[0] / s.v[1] / 2 * s.v[1];
     vk_spec(&s, a->head_dim);
     uint32_t heads = a->n_head + (a->k ? 2 * a->n_kv : 0);
-    vk_add(d, VK_rope_kv, &s, dispatch_rows(d, ROWS_STEP), div_up(heads, s.v[0] / s.v[1]), 1, a);
+    vk_add(d, VK_rope_kv, &s, dispatch_rows(d, a->rows), div_up(heads, s.v[0] / s.v[1]), 1, a);
 }
 
 /* ---- ATTN, row by row ---- */
@@ -101,7 +101,7 @@ static bool prompt_attn(struct dispatcher *d, const ka_attn *a)
         t.n = c->cm_n;
         t.k = c->cm_k;
     }
-    if (!d->prompt || a->kv_type == KA_KV_F32 || !(a->scale > 0.0f) || !tiles_of(c, a, s.v[0] / s.v[1], &t))
+    if (!d->prompt || a->rows == ROWS_OUT || a->kv_type == KA_KV_F32 || !(a->scale > 0.0f) || !tiles_of(c, a, s.v[0] / s.v[1], &t))
         return false;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
@@ -130,14 +130,14 @@ void vk_lower_attn(struct dispatcher *d, const ka_attn *a)
         return;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
+    uint32_t rows = dispatch_rows(d, a->rows), seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
     uint32_t group = a->n_head / a->n_kv, waves, room;
     struct lanes l = lanes_of(c, a);
     struct vk_shape s = vk_shape(d, 256);
     /* Two work-groups to a core, as long as one can merge the splits in a few microseconds; splits of few runs are not
      * worth it, and the rows of prompts keep the machine busy without. The merge takes a pass of heads at a time. */
     uint32_t most = MIN(MERGE_BYTES / (4 * a->head_dim * group), (uint32_t)MAX_SPLITS);
-    k.splits = d->prompt ? 1 : MAX(MIN(2 * c->cores / a->n_kv, most), 1u);
+    k.splits = d->prompt && a->rows == ROWS_STEP ? 1 : MAX(MIN(2 * c->cores / a->n_kv, most), 1u);
     for (;;) {
         waves = s.v[0] / s.v[1];
         uint32_t heads = MIN(div_up(group, l.heads), waves) * l.heads;

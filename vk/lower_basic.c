@@ -25,15 +25,27 @@ void vk_lower_embed(struct dispatcher *d, const ka_embed *a)
 
 void vk_lower_norm(struct dispatcher *d, const ka_norm *a)
 {
-    struct vk_shape s = vk_shape(d, a->n > 4096 ? 512 : 256);
-    vk_spec(&s, MIN((a->n + s.v[0] - 1) / s.v[0], (uint32_t)HELD));
-    vk_add(d, VK_norm, &s, dispatch_rows(d, a->rows), 1, 1, a);
+    struct vk_shape s = vk_shape(d, a->group > 4096 ? 512 : 256);
+    vk_spec(&s, MIN((a->group + s.v[0] - 1) / s.v[0], (uint32_t)HELD));
+    vk_add(d, VK_norm, &s, dispatch_rows(d, a->rows), a->n / a->group, 1, a);
 }
 
 void vk_lower_add(struct dispatcher *d, const ka_add *a)
 {
     struct vk_shape s = vk_shape(d, 256);
     vk_add(d, VK_add, &s, dispatch_rows(d, a->rows), shares(d, &s, a->n), 1, a);
+}
+
+void vk_lower_act_mul(struct dispatcher *d, const ka_act_mul *a)
+{
+    struct vk_shape s = vk_shape(d, 256);
+    vk_add(d, VK_act_mul, &s, dispatch_rows(d, a->rows), shares(d, &s, a->n), 1, a);
+}
+
+void vk_lower_step_out(struct dispatcher *d, const ka_step_out *a)
+{
+    struct vk_shape s = vk_shape(d, 64);
+    vk_add(d, VK_step_out, &s, 1, 1, 1, a);
 }
 
 void vk_lower_gather(struct dispatcher *d, const ka_gather *a)

@@ -73,6 +73,12 @@ const struct op_case op_cases[] = {
     { "norm/weight+resid+scale", make_norm, .rows = 5, .n_in = 70, .flags = OF_NORM | OF_RESID | OF_OUT_SCALE,
       .max_nmse = NMSE_FLOAT },
     { "norm/scale", make_norm, .rows = 4, .n_in = 48, .flags = OF_OUT_SCALE, .max_nmse = NMSE_FLOAT },
+    { "norm/groups", make_norm, .rows = 5, .n_in = 7 * 96, .flags = OF_NORM | OF_RESID, .arg = 96, .max_nmse = NMSE_FLOAT },
+    { "norm/groups+output rows", make_norm, .rows = 3, .n_in = 5 * 256, .flags = OF_NORM | OF_OUT, .arg = 256,
+      .max_nmse = NMSE_FLOAT },
+    { "act_mul", make_act_mul, .rows = 4, .n_in = 75, .max_nmse = NMSE_MATH },
+    { "act_mul/gelu, rows apart", make_act_mul, .rows = 5, .n_in = 256, .flags = OF_GELU, .arg = 300, .max_nmse = NMSE_MATH },
+    { "act_mul/oai, output rows", make_act_mul, .rows = 3, .n_in = 40, .flags = OF_OAI | OF_OUT, .max_nmse = NMSE_MATH },
     { "add", make_add, .rows = 4, .n_in = 75, .max_nmse = NMSE_FLOAT },
     { "add/scale", make_add, .rows = 4, .n_in = 75, .flags = OF_OUT_SCALE, .max_nmse = NMSE_FLOAT },
 
@@ -83,6 +89,8 @@ const struct op_case op_cases[] = {
       .flags = OF_PARTIAL | OF_NORM | OF_GATE, .max_nmse = NMSE_FLOAT },
     { "rope/q8_0 cache", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 64, .flags = OF_Q8_KV,
       .max_nmse = NMSE_FLOAT },
+    { "rope/q only, output rows", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 64,
+      .flags = OF_NORM | OF_Q_ONLY | OF_OUT, .max_nmse = NMSE_FLOAT },
     { "rope/q only", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 64, .flags = OF_NORM | OF_Q_ONLY,
       .max_nmse = NMSE_FLOAT },
 
@@ -144,6 +152,11 @@ const struct op_case op_cases[] = {
     { "attn/prompt 512 two slots q8_0", make_attn, .rows = 11, .cap = 65, .heads = 8, .kv = 2, .dim = 512,
       .flags = OF_Q8_KV | OF_SLOTS | OF_GATE, .max_nmse = 1e-6 },
     /* more heads of a kv head than attn_group takes */
+    { "attn/output rows 64 gqa 2", make_attn, .rows = 33, .heads = 4, .kv = 2, .dim = 64, .flags = OF_OUT, .max_nmse = 1e-7 },
+    { "attn/output rows 256 gqa 4 of a prompt", make_attn, .rows = 20, .cap = 65, .n_in = 300, .heads = 4, .kv = 1,
+      .dim = 256, .arg = 90, .flags = OF_OUT, .max_nmse = 1e-7 },
+    { "attn/output rows 512 gqa 8 of a prompt", make_attn, .rows = 20, .cap = 65, .n_in = 300, .heads = 8, .kv = 1,
+      .dim = 512, .flags = OF_OUT, .max_nmse = 1e-7 },
     { "attn/128 gqa 12 at 130", make_attn, .rows = 7, .n_in = 130, .heads = 12, .kv = 1, .dim = 128, .max_nmse = 1e-7 },
     { "attn/256 gqa 9 at 130", make_attn, .rows = 7, .n_in = 130, .heads = 9, .kv = 1, .dim = 256, .max_nmse = 1e-7 },
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/ckd.h"
 #include "engine/proof/op_cases.h"
+#include "graph/ir.h"
 
 enum { ATTN_PAIRS = 256 };
 
@@ -32,9 +33,9 @@ struct ops *make_norm(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     uint32_t n = c->n_in, x = ops_rows(o, "x", OPS_IN, n), y = ops_rows(o, "y", OPS_OUT, n);
-    ka_norm a = { .step = ops_step(o), .y = ops_at(o, y), .x = ops_at(o, x), .n = n, .rows = rows_of(c),
-                  .eps = 1e-6f };
-    a.w = OPT(c, OF_NORM, ops_vec(o, "w", n, 0.5f, 2.0f));
+    ka_norm a = { .step = ops_step(o), .y = ops_at(o, y), .x = ops_at(o, x), .n = n,
+                  .group = c->arg ? c->arg : n, .rows = rows_of(c), .eps = 1e-6f };
+    a.w = OPT(c, OF_NORM, ops_vec(o, "w", a.group, 0.5f, 2.0f));
     a.resid = OPT(c, OF_RESID, ops_rows(o, "resid", OPS_IN, n));
     a.out_scale = OPT(c, OF_OUT_SCALE, ops_vec(o, "out_scale", 1, 0.3f, 0.7f));
     ops_cmd(o, CMD_NORM, &a, sizeof a);
@@ -49,6 +50,22 @@ struct ops *make_add(const struct op_case *c)
                  .rows = rows_of(c) };
     a.out_scale = OPT(c, OF_OUT_SCALE, ops_vec(o, "out_scale", 1, 0.3f, 0.7f));
     ops_cmd(o, CMD_ADD, &a, sizeof a);
+    return o;
+}
+
+static uint32_t act_of(const struct op_case *c)
+{
+    return HAS(c, OF_GELU) ? KA_GELU_TANH : HAS(c, OF_OAI) ? KA_SWIGLU_OAI : KA_SILU;
+}
+
+struct ops *make_act_mul(const struct op_case *c)
+{
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    uint32_t n = c->n_in, x = ops_rows(o, "x", OPS_INOUT, n), lda = n + c->arg;
+    ka_act_mul a = { .step = ops_step(o), .y = ops_at(o, x), .x = ops_at(o, x), .a = ops_at(o, ops_rows(o, "a", OPS_IN, lda)),
+                     .n = n, .lda = lda, .rows = rows_of(c), .act = act_of(c) };
+    a.a += 4 * c->arg;
+    ops_cmd(o, CMD_ACT_MUL, &a, sizeof a);
     return o;
 }
 
@@ -107,11 +124,6 @@ struct ops *make_proj(const struct op_case *c)
     return o;
 }
 
-static uint32_t act_of(const struct op_case *c)
-{
-    return HAS(c, OF_GELU) ? KA_GELU_TANH : HAS(c, OF_OAI) ? KA_SWIGLU_OAI : KA_SILU;
-}
-
 struct ops *make_gate_up(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
@@ -167,6 +179,15 @@ static struct ops *start_attention(const struct op_case *c, struct heads *h, boo
     return o;
 }
 
+static gpu_va step_out(struct ops *o)
+{
+    const struct stream_head *h = &ops_stream(o)->h;
+    ka_step_out a = { .step = ops_step(o), .y = ops_step(o) + step_sub_off(h->row_cap, h->out_cap),
+                      .out_row = ops_step(o) + step_out_row_off(h->row_cap) };
+    ops_cmd(o, CMD_STEP_OUT, &a, sizeof a);
+    return a.y;
+}
+
 static void rope_cmd(struct ops *o, const struct op_case *c, const struct heads *h)
 {
     float inv_freq[ATTN_PAIRS];
@@ -189,7 +210,10 @@ static void rope_cmd(struct ops *o, const struct op_case *c, const struct heads 
         a.k = a.v = a.kc = a.vc = a.k_norm = 0;
         a.ldk = a.ldv = 0;
         a.slot_bytes = 0;
+        a.rows = rows_of(c);
     }
+    if (a.rows == ROWS_OUT)
+        a.step = step_out(o);
     ops_cmd(o, CMD_ROPE_KV, &a, sizeof a);
 }
 
@@ -208,7 +232,10 @@ struct ops *make_attn(const struct op_case *c)
     struct ops *o = start_attention(c, &h, false);
     uint32_t y = ops_rows(o, "y", OPS_OUT, c->heads * c->dim);
     rope_cmd(o, c, &h);
-    ka_attn a = { .step = ops_step(o), .y = ops_at(o, y), .q = ops_at(o, h.q), .kc = ops_at(o, h.kc),
+    gpu_va step = HAS(c, OF_OUT) ? step_out(o) : ops_step(o);
+    if (HAS(c, OF_OUT))
+        h.q = ops_rows(o, "q of output rows", OPS_IN, h.ldq);
+    ka_attn a = { .step = step, .rows = rows_of(c), .y = ops_at(o, y), .q = ops_at(o, h.q), .kc = ops_at(o, h.kc),
                   .vc = ops_at(o, h.vc), .slot_bytes = h.slot_bytes, .ldq = h.ldq, .q_hs = h.q_hs, .n_head = c->heads,
                   .n_kv = c->kv, .head_dim = c->dim, .n_ctx = h.n_ctx, .n_slots = h.n_slots,
                   .kv_type = kv_of(c), .window = c->arg,

@@ -26,7 +26,7 @@ struct fake_model {
 /* X(name of the dump, maker): what the tests run over */
 #define FAKE_MODELS(X)                                                                                              \
     X(llama) X(llama_moe) X(qwen3) X(qwen3moe) X(qwen35) X(qwen35moe) X(qwen3next) X(gpt_oss) X(gemma3) \
-    X(gemma4) X(gemma4_moe)
+    X(gemma4) X(gemma4_moe) X(gemma4_e)
 
 __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(struct fake_model *f, enum qtype type,
                                                                             uint64_t ne0, uint64_t ne1, uint64_t ne2,
@@ -324,6 +324,24 @@ static void fake_gemma4_start(struct fake_model *f, uint32_t n_own)
 static void fake_gemma4(struct fake_model *f)
 {
     fake_gemma4_start(f, 2);
+}
+static void fake_gemma4_e(struct fake_model *f)
+{
+    fake_gemma4_start(f, 2);
+    f->m.n_embd_ple = FAKE_HEAD;
+    f->m.ple_token_embd = fake_tensor(f, QT_Q8_0, 4 * FAKE_HEAD, FAKE_VOCAB, 1, "per_layer_token_embd.weight");
+    f->m.ple_model_proj = fake_tensor(f, QT_BF16, FAKE_EMBD, 4 * FAKE_HEAD, 1, "per_layer_model_proj.weight");
+    struct gguf_tensor *norm = FAKE_VEC(FAKE_HEAD, "per_layer_proj_norm.weight");
+    for (uint32_t i = 0; i < FAKE_HEAD; i++)
+        f->scales[i] = 1.0f + (float)i;
+    norm->data = (const uint8_t *)f->scales;
+    f->m.ple_proj_norm = norm;
+    for (uint32_t il = 0; il < 4; il++) {
+        struct model_layer *l = &f->layers[il];
+        l->ple_gate = fake_tensor(f, QT_Q4_0, FAKE_EMBD, FAKE_HEAD, 1, "blk.%u.inp_gate.weight", il);
+        l->ple_proj = fake_tensor(f, QT_Q4_0, FAKE_HEAD, FAKE_EMBD, 1, "blk.%u.proj.weight", il);
+        l->ple_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_norm.weight", il);
+    }
 }
 static void fake_gemma4_moe(struct fake_model *f)
 {

@@ -1,4 +1,5 @@
 /* What the families lower to, command by command. */
+#include <math.h>
 #include <check.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -151,7 +152,13 @@ START_TEST(a_prompts_last_layer_ends_on_the_output_rows)
     expect_prefill(fake_llama, false, 1, "PROJ ROPE_KV ATTN GATHER GATHER MATMUL GATE_UP MATMUL");
     expect_prefill(fake_llama, false, CMD_NO_LAYER, "EMBED MATMUL ARGMAX");
     expect_prefill(fake_gemma3, false, 1, "PROJ ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
-    expect_prefill(fake_gemma4, false, 3, "MATMUL ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
+    /* layers that read another's cache store nothing: nobody needs their other rows */
+    expect_prefill(fake_gemma4, false, 1, "PROJ ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM");
+    expect_prefill(fake_gemma4, false, 2, "MATMUL STEP_OUT ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    expect_prefill(fake_gemma4, false, 3, "MATMUL ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    expect_prefill(fake_gemma4_e, false, 1,
+                   "PROJ ROPE_KV ATTN GATHER MATMUL GATHER NORM GATE_UP MATMUL NORM MATMUL GATHER ACT_MUL MATMUL NORM");
+    expect_prefill(fake_gemma4_e, false, 3, "MATMUL ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM MATMUL ACT_MUL MATMUL NORM");
     expect_prefill(fake_qwen35, true, 3,
                    "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN GATHER MATMUL GATHER ADD NORM GATE_UP MATMUL ADD");
     /* the router and the experts run on all rows, or not at all */
@@ -257,16 +264,28 @@ START_TEST(vectors_take_the_place_of_logits)
 }
 END_TEST
 
-START_TEST(per_layer_embeddings_are_refused_with_a_reason)
+START_TEST(per_layer_embeddings_feed_every_layer)
 {
-    struct graph_opts o = {.n_ctx = 64, .n_slots = 1, .row_cap = 1, .out_cap = 1};
-    struct stream *s = NULL;
-    struct err e = {0};
-    fake_gemma4(&fake);
-    fake.m.n_embd_ple = 32;
-    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -ENOTSUP);
-    ck_assert_ptr_null(s);
-    ck_assert_ptr_nonnull(strstr(e.msg, "embedding_length_per_layer_input is 32, expected 0"));
+    expect(fake_gemma4_e, false, 0, "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM MATMUL ACT_MUL MATMUL NORM");
+    expect(fake_gemma4_e, false, CMD_NO_LAYER, "EMBED MATMUL EMBED NORM GATHER MATMUL ARGMAX");
+    struct stream *s = compile(fake_gemma4_e, false);
+    gpu_va ple = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_norm *n = stream_args(s, i);
+        const ka_act_mul *a = stream_args(s, i);
+        if (s->cmds[i].op == CMD_NORM && n->group < n->n) {
+            ck_assert_uint_eq(n->n, 4 * n->group);
+            ck_assert(n->resid != 0 && SADDR_ARENA(n->w) == ARENA_CONST);
+            ck_assert_float_eq_tol(((const float *)(s->consts + SADDR_OFF(n->w)))[1], 2 * sqrtf(0.5f), 1e-6f);
+            ple = n->y;
+        }
+        if (s->cmds[i].op == CMD_ACT_MUL) {
+            ck_assert_uint_eq(a->a, ple + 4ull * s->cmds[i].layer * a->n);
+            ck_assert_uint_eq(a->lda, 4 * a->n);
+        }
+    }
+    ck_assert(ple != 0);
+    stream_free(s);
 }
 END_TEST
 
@@ -307,7 +326,7 @@ int main(void)
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);
     tcase_add_test(t, gemma4_routes_by_a_norm_of_its_own);
     tcase_add_test(t, vectors_take_the_place_of_logits);
-    tcase_add_test(t, per_layer_embeddings_are_refused_with_a_reason);
+    tcase_add_test(t, per_layer_embeddings_feed_every_layer);
     tcase_add_test(t, misfits_name_layer_and_tensor);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

@@ -195,17 +195,33 @@ START_TEST(ranges_that_are_none_are_refused)
 }
 END_TEST
 
-START_TEST(what_a_family_lacks_is_told_for_any_range)
+START_TEST(per_layer_embeddings_are_made_in_every_part)
 {
     static struct fake_model fake;
     struct stream *s = NULL;
     struct err e = {0};
     struct graph_opts o = FAKE_DECODE;
-    fake_gemma4_moe(&fake);
-    fake.m.n_embd_ple = 32;
+    fake_gemma4_e(&fake);
+    for (uint32_t il = 2; il < 4; il++) { /* layers that share keys stay in one part: these have their own */
+        const struct model_layer *like = &fake.layers[il - 2];
+        struct model_layer *l = &fake.layers[il];
+        l->kv_from = il, l->wk = like->wk, l->wv = like->wv, l->k_norm = like->k_norm, l->v_from_k = like->v_from_k;
+    }
+    o.end_layer = 2;
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        n += s->cmds[i].op == CMD_EMBED;
+    ck_assert_uint_eq(n, 2);
+    stream_free(s);
     o.first_layer = 2;
-    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -ENOTSUP);
-    ck_assert_msg(strstr(e.msg, "per-layer embeddings") != NULL, "%s", e.msg);
+    o.end_layer = 4;
+    ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(stream_verify(s, &e), 0);
+    for (uint32_t i = n = 0; i < s->h.n_cmds; i++)
+        n += s->cmds[i].op == CMD_EMBED;
+    ck_assert_uint_eq(n, 2);
+    stream_free(s);
 }
 END_TEST
 
@@ -267,6 +283,6 @@ int main(void)
     return RUN_TESTS("streams of some layers", all_layers_are_the_whole_model, parts_are_the_commands_of_the_whole,
                      the_residual_is_one_place_with_the_name_of_its_layer, tables_keep_their_names,
                      a_layer_stays_with_the_cache_that_it_reads, ranges_that_are_none_are_refused,
-                     what_a_family_lacks_is_told_for_any_range, a_wrong_range_in_a_head_is_refused,
+                     per_layer_embeddings_are_made_in_every_part, a_wrong_range_in_a_head_is_refused,
                      json_says_which_layers);
 }

@@ -60,14 +60,25 @@ static void put_gemma3(struct keys *k, const struct preset *p)
     }
 }
 
+/* The feed-forward width of each layer. */
+static void put_widths(struct keys *k, const struct mk_model *m)
+{
+    int32_t ff[MODEL_MAX_LAYERS];
+    for (uint32_t il = 0; il < m->n_layer; il++)
+        ff[il] = (int32_t)mk_n_ff(m, il);
+    gguf_put_arr(k->w, key(k, "feed_forward_length"), GGUF_I32, ff, m->n_layer);
+}
+
 static void put_gemma4(struct keys *k, const struct mk_model *m)
 {
     const struct preset *p = m->p;
     int32_t kv[MODEL_MAX_LAYERS];
     uint8_t sliding[MODEL_MAX_LAYERS];
+    uint32_t shared = 0;
     for (uint32_t il = 0; il < m->n_layer; il++) {
         sliding[il] = (il + 1) % p->full_every != 0;
         kv[il] = (int32_t)(sliding[il] ? p->n_head_kv : p->full_kv);
+        shared += mk_shares_kv(m, il);
     }
     gguf_put_arr(k->w, key(k, "attention.head_count_kv"), GGUF_I32, kv, m->n_layer);
     gguf_put_arr(k->w, key(k, "attention.sliding_window_pattern"), GGUF_BOOL, sliding, m->n_layer);
@@ -76,8 +87,8 @@ static void put_gemma4(struct keys *k, const struct mk_model *m)
     u32(k, "attention.value_length_swa", p->swa_head_dim);
     u32(k, "rope.dimension_count_swa", p->swa_head_dim);
     f32(k, "rope.freq_base_swa", 1e4f);
-    u32(k, "attention.shared_kv_layers", 0);
-    u32(k, "embedding_length_per_layer_input", 0);
+    u32(k, "attention.shared_kv_layers", shared);
+    u32(k, "embedding_length_per_layer_input", p->n_ple);
     f32(k, "final_logit_softcapping", 30);
 }
 
@@ -106,7 +117,9 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
     u32(&k, "block_count", m->n_layer);
     u32(&k, "context_length", p->n_ctx);
     u32(&k, "embedding_length", p->n_embd);
-    if (p->n_ff)
+    if (p->wide_shared)
+        put_widths(&k, m);
+    else if (p->n_ff)
         u32(&k, "feed_forward_length", p->n_ff);
     u32(&k, "attention.head_count", p->n_head);
     if (f != FAMILY_GEMMA4)

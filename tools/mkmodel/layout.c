@@ -85,16 +85,33 @@ static bool gemma4_full(const struct preset *p, uint32_t il)
     return (il + 1) % p->full_every == 0;
 }
 
+/* Of fewer layers the same part. */
+static uint32_t n_shared(const struct mk_model *m)
+{
+    return (uint32_t)((uint64_t)m->p->shared_kv * m->n_layer / m->p->n_layer);
+}
+
+bool mk_shares_kv(const struct mk_model *m, uint32_t il)
+{
+    return il >= m->n_layer - n_shared(m);
+}
+
+uint32_t mk_n_ff(const struct mk_model *m, uint32_t il)
+{
+    return m->p->wide_shared && mk_shares_kv(m, il) ? 2 * m->p->n_ff : m->p->n_ff;
+}
+
 static void add_attention(struct mk_model *m, uint32_t il)
 {
     const struct preset *p = m->p;
     bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
-    bool q_norm = p->family != FAMILY_LLAMA && p->family != FAMILY_QWEN2 && !oss;
+    bool q_norm = p->family != FAMILY_LLAMA && p->family != FAMILY_QWEN2 && !oss, own = !mk_shares_kv(m, il);
     uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
     uint64_t q_rows = (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd; /* hybrids: query and gate */
     matrix(m, q_norm ? 1 : QUERY_GAIN, d, q_rows, "blk.%u.attn_q.weight", il);
-    matrix(m, 1, d, kv * hd, "blk.%u.attn_k.weight", il);
-    if (!full)
+    if (own)
+        matrix(m, 1, d, kv * hd, "blk.%u.attn_k.weight", il);
+    if (own && (!full || p->n_ple))
         matrix(m, 1, d, kv * hd, "blk.%u.attn_v.weight", il);
     matrix(m, BRANCH_GAIN, p->n_head * hd, d, "blk.%u.attn_output.weight", il);
     if (oss || p->family == FAMILY_QWEN2) {
@@ -109,7 +126,8 @@ static void add_attention(struct mk_model *m, uint32_t il)
     if (q_norm) { /* gemma4's attention has scale 1: the norm carries the 1/sqrt(head_dim) */
         float s = g4 ? QUERY_GAIN / sqrtf((float)hd) : QUERY_GAIN;
         drawn(m, FILL_GAUSS, s, 0.1f * s, hd, 1, "blk.%u.attn_q_norm.weight", il);
-        NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
+        if (own)
+            NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
     }
 }
 
@@ -134,9 +152,10 @@ static void add_deltanet(struct mk_model *m, uint32_t il)
 
 static void add_dense_ffn(struct mk_model *m, uint32_t il)
 {
-    matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_gate.weight", il);
-    matrix(m, 1, m->p->n_embd, m->p->n_ff, "blk.%u.ffn_up.weight", il);
-    matrix(m, BRANCH_GAIN, m->p->n_ff, m->p->n_embd, "blk.%u.ffn_down.weight", il);
+    uint32_t n_ff = mk_n_ff(m, il);
+    matrix(m, 1, m->p->n_embd, n_ff, "blk.%u.ffn_gate.weight", il);
+    matrix(m, 1, m->p->n_embd, n_ff, "blk.%u.ffn_up.weight", il);
+    matrix(m, BRANCH_GAIN, n_ff, m->p->n_embd, "blk.%u.ffn_down.weight", il);
 }
 
 static void add_experts(struct mk_model *m, uint32_t il)
@@ -198,6 +217,11 @@ static void add_layer(struct mk_model *m, uint32_t il)
             NORM(m, d, "blk.%u.pre_ffw_norm_2.weight", il);
             NORM(m, d, "blk.%u.post_ffw_norm_2.weight", il);
         }
+        if (p->n_ple) {
+            matrix(m, 1, d, p->n_ple, "blk.%u.inp_gate.weight", il);
+            matrix(m, 1, p->n_ple, d, "blk.%u.proj.weight", il);
+            drawn(m, FILL_GAUSS, post, 0.1f, d, 1, "blk.%u.post_norm.weight", il);
+        }
         NORM(m, 1, "blk.%u.layer_output_scale.weight", il);
     }
 }
@@ -215,6 +239,12 @@ static void add_tensors(struct mk_model *m)
         drawn(m, FILL_ROPE_GEMMA4, 0, 0, p->head_dim / 2, 1, "rope_freqs.weight");
     else if (p->rope_freqs)
         drawn(m, FILL_ROPE_LLAMA3, p->rope_base, 8, p->head_dim / 2, 1, "rope_freqs.weight");
+    if (p->n_ple) { /* both parts of what a layer gets have the size 1 */
+        uint64_t n = (uint64_t)p->n_ple * m->n_layer;
+        drawn(m, FILL_GAUSS, 0, 1 / sqrtf((float)p->n_ple), n, p->n_vocab, "per_layer_token_embd.weight");
+        matrix(m, 1, d, n, "per_layer_model_proj.weight");
+        NORM(m, p->n_ple, "per_layer_proj_norm.weight");
+    }
     for (uint32_t il = 0; il < m->n_layer; il++)
         add_layer(m, il);
     if (p->pooling == POOLING_RANK)

@@ -27,7 +27,7 @@ LENGTHS = (3, 20, 45, 90, 200)  # prompts of the tiny models
 MARGIN = 2e-3                   # least distance of the best two logits, over the rms of the row
 STORY_MARGIN = 1e-4             # the demo: how a story begins is a choice among equals
 TINY = ["llama", "llama3", "llama-moe", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
-        "gemma4-moe", "gpt-oss"]
+        "gemma4-moe", "gemma4-e", "gpt-oss"]
 OPTIONS = "--type Q8_0 --no-vocab"
 
 
@@ -149,6 +149,9 @@ def gemma_layer(t, b, p, out):
     dense_ffn(t, b, p + "mlp.", out)
     if t.arch == "gemma4":
         out[p + "layer_scalar"] = t(b + "layer_output_scale.weight")
+    if t.has(b + "inp_gate.weight"):
+        norms(t, b, p, out, (("inp_gate", "per_layer_input_gate"), ("proj", "per_layer_projection"),
+                             ("post_norm", "post_per_layer_input_norm")))
     if t.has(b + "ffn_gate_inp.weight"):
         norms(t, b, p, out, (("post_ffw_norm_1", "post_feedforward_layernorm_1"),
                              ("pre_ffw_norm_2", "pre_feedforward_layernorm_2"),
@@ -236,12 +239,18 @@ def family(t, n_vocab, tied):
         kv = t.key("attention.head_count_kv")
         full = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": t.key("rope.freq_base")}
         local = {"rope_type": "default", "rope_theta": t.key("rope.freq_base_swa")}
+        full_layer = sliding.index(False)
         c.update(sliding_window=t.key("attention.sliding_window"), head_dim=t.key("attention.key_length_swa"),
-                 global_head_dim=t.head_dim, num_key_value_heads=kv[sliding.index(True)], attention_k_eq_v=True,
-                 num_global_key_value_heads=kv[sliding.index(False)], hidden_size_per_layer_input=0,
+                 global_head_dim=t.head_dim, num_key_value_heads=kv[sliding.index(True)],
+                 attention_k_eq_v=not t.has(f"blk.{full_layer}.attn_v.weight"), num_global_key_value_heads=kv[full_layer],
+                 hidden_size_per_layer_input=t.key("embedding_length_per_layer_input"),
+                 num_kv_shared_layers=t.key("attention.shared_kv_layers"),
                  layer_types=["sliding_attention" if s else "full_attention" for s in sliding],
                  final_logit_softcapping=t.key("final_logit_softcapping"), vocab_size_per_layer_input=n_vocab,
                  rope_parameters={"full_attention": full, "sliding_attention": local})
+        width = t.key("feed_forward_length")
+        if isinstance(width, list):  # the layers that share keys are twice as wide
+            c.update(intermediate_size=width[0], use_double_wide_mlp=width[-1] == 2 * width[0])
         if t.key("expert_count"):
             c.update(enable_moe_block=True, top_k_experts=c.pop("num_experts_per_tok"))
         return "Gemma4ForCausalLM", c, gemma_layer, False
@@ -276,6 +285,10 @@ def load(path, device):
     model = cls(config).float().eval().to(device)
     out = {"model.embed_tokens.weight": embed, "lm_head.weight": embed if tied else t("output.weight"),
            "model.norm.weight": t("output_norm.weight")}
+    for gguf, hf in (("token_embd", "embed_tokens_per_layer"), ("model_proj", "per_layer_model_projection"),
+                     ("proj_norm", "per_layer_projection_norm")):
+        if t.has(f"per_layer_{gguf}.weight"):
+            out[f"model.{hf}.weight"] = t(f"per_layer_{gguf}.weight")
     for i in range(t.key("block_count")):
         layer(t, f"blk.{i}.", f"model.layers.{i}.", out)
     if less_one:

@@ -1,5 +1,5 @@
 #version 460
-/* y[r, n] = (resid + rms(x[r, n]) * w) * out_scale. Grid x: rows. */
+/* y[r, n] = (resid + rms(x[r, n]) * w) * out_scale, rms by groups. Grid x: rows, y: groups of a row. */
 #include "zk.glsl"
 layout(constant_id = 2) const uint HELD = 16; /* elements of a row that a work-item keeps in registers */
 ZK_ARGS(kl_norm)
@@ -18,10 +18,10 @@ void store(uint64_t at, uint k, float x, float scale, float by)
 
 void main()
 {
-    uint r = gl_WorkGroupID.x, n = a.n, tid = zk_tid();
+    uint r = gl_WorkGroupID.x, n = a.group, tid = zk_tid();
     if (r >= zk_step_rows(a.step, a.rows))
         return;
-    uint64_t at = uint64_t(r) * n * 4;
+    uint64_t at = (uint64_t(r) * a.n + gl_WorkGroupID.y * n) * 4;
     zk_f32 x = zk_f32(a.x + at);
     float held[HELD], sum = 0.0;
     [[unroll]] for (uint j = 0; j < HELD; j++)
