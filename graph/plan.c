@@ -8,7 +8,7 @@
  *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
  *     IO        the step block, the residual where the model is cut, the logits
  *
- * A sum is written over the residual it reads where nobody reads that later. */
+ * A sum is written over the residual it reads where nobody reads that later, but for a norm's. */
 #include "graph/ir.h"
 
 #include <math.h>
@@ -352,6 +352,8 @@ static void share_in_place(const struct graph *g, struct lives *s)
     for (uint32_t i = 0; i < g->n_ops; i++) {
         const struct gop *op = &g->ops[i];
         int slot = op->kind == G_ADD ? IN_X : IN_RESID;
+        if (op->kind == G_NORM) /* the launches of a product may make it for themselves, and read both meanwhile */
+            continue;
         gref r = op->in[slot], y = op->out[OUT_Y];
         if (!r || g->vals[r].base || g->vals[y].place != GP_SCRATCH || g->vals[r].place != GP_SCRATCH)
             continue;

@@ -3,8 +3,9 @@
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/wblock.h"
+#include "kernels/xquant.h"
 
-enum { NORM_HELD = 16 }; /* elements of a row that a work-item keeps in registers */
+enum { NORM_HELD = 2 }; /* chunks of eight elements that a work-item keeps in registers */
 
 /* Host memory is read past the caches: the same block held another step before. */
 KD_KERNEL(k_step_begin, kl_step_begin)
@@ -54,44 +55,46 @@ KD_KERNEL(k_embed, kl_embed)
         KD_PTR(float, a.y)[(uint64_t)r * a.n + k] = wblock_at(&w, (uint64_t)id * a.n + k) * a.scale;
 }
 
+/* The sums are those of a product that makes its input so itself (KL_MATVEC's pre): work-item t has chunks t, t + 256 .. */
 KD_KERNEL(k_norm, kl_norm)
 {
     uint32_t r = kd_group_x(), n = a.group, size = kd_group_size(), tid = kd_tid();
-    uint64_t at = (uint64_t)r * a.n + (uint64_t)kd_group_y() * n;
+    uint64_t at = 4 * ((uint64_t)r * a.n + (uint64_t)kd_group_y() * n);
     KD_SHARED float *sums = KD_SHARED_AT(float, 0);
     kd_wait_inputs();
     kd_let_next_start();
     if (r >= kd_step_rows(a.step, a.rows))
         return;
-    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + at;
-    KD_GLOBAL const float *resid = KD_PTR(const float, a.resid) + at;
-    KD_GLOBAL const float *w = KD_PTR(const float, a.w);
-    KD_GLOBAL float *y = KD_PTR(float, a.y) + at;
-    float held[NORM_HELD], sum = 0.0f;
+    float held[NORM_HELD][8], sum = 0.0f;
     KD_UNROLL
     for (uint32_t j = 0; j < NORM_HELD; j++)
-        held[j] = tid + j * size < n ? x[tid + j * size] : 0.0f;
+        xq_load8(held[j], a.x + at, (tid + j * size) * 8, n);
     KD_UNROLL
     for (uint32_t j = 0; j < NORM_HELD; j++)
-        sum = k_fma(held[j], held[j], sum);
-    for (uint32_t k = tid + NORM_HELD * size; k < n; k += size)
-        sum = k_fma(x[k], x[k], sum);
+        sum = xq_sum_squares(held[j], sum);
+    for (uint32_t i = (tid + NORM_HELD * size) * 8; i < n; i += size * 8) {
+        float v[8];
+        xq_load8(v, a.x + at, i, n);
+        sum = xq_sum_squares(v, sum);
+    }
     float scale = 1.0f / kd_sqrt(kd_group_sum(sum, sums) / (float)n + a.eps);
     float by = a.out_scale ? *KD_PTR(const float, a.out_scale) : 1.0f;
-#define NORM_STORE(k, value)                                                                                           \
-    do {                                                                                                               \
-        float v = (value)*scale;                                                                                       \
-        v = a.w ? v * w[k] : v;                                                                                        \
-        v = a.resid ? resid[k] + v : v;                                                                                \
-        y[k] = a.out_scale ? v * by : v;                                                                               \
-    } while (0)
-    KD_UNROLL
-    for (uint32_t j = 0; j < NORM_HELD; j++)
-        if (tid + j * size < n)
-            NORM_STORE(tid + j * size, held[j]);
-    for (uint32_t k = tid + NORM_HELD * size; k < n; k += size)
-        NORM_STORE(k, x[k]);
-#undef NORM_STORE
+    for (uint32_t j = 0, i = tid * 8; i < n; j++, i += size * 8) {
+        float v[8], w[8], other[8];
+        if (j < NORM_HELD) {
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++)
+                v[k] = j ? held[1][k] : held[0][k];
+        } else {
+            xq_load8(v, a.x + at, i, n);
+        }
+        if (a.w)
+            xq_load8(w, a.w, i, n);
+        if (a.resid)
+            xq_load8(other, a.resid + at, i, n);
+        xq_normed(v, scale, a.w != 0, w, a.resid != 0, other, a.out_scale != 0, by);
+        xq_store8(a.y + at, i, n, v);
+    }
 }
 
 KD_KERNEL(k_add, kl_add)

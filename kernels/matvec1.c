@@ -36,9 +36,12 @@ QSET_KERNEL(k_matvec_, _r1, kl_matvec)
                 mo_ask(type, &s, &t);
         })
     }
-    float norm[8];
+    struct mo_pre pre = { a.pre, a.pre_x, a.pre_w, a.pre_other, a.pre_scale, a.pre_eps };
+    float norm[8], pre_w[8];
     if (a.norm)
         xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
+    if (a.pre_w)
+        xq_load8(pre_w, a.pre_w, kd_tid() * 8, a.n_in);
     kd_wait_inputs();
     kd_let_next_start();
     if (a.rows == ROWS_OUT && kd_step_rows(a.step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
@@ -47,7 +50,7 @@ QSET_KERNEL(k_matvec_, _r1, kl_matvec)
     for (uint32_t m = 0; m < a.n_mats; m++)
         QSET_FOR(mo_pick(a.type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
     struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
-    mo_prepare(&in, &l, quants, floats, norm);
+    mo_prepare(&in, &pre, &l, quants, floats, norm, pre_w);
     for (bool filled = true; any; filled = false) {
         QSET_FOR(mo_pick(a.type, first), {
             struct mo_mats s = mo_mats(type, &a, first, end);

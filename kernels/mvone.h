@@ -218,34 +218,90 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
 
 /* ---- the input ---- */
 
-/* xq_prepare for one row, in little code. norm: of the work-item's first chunk, read before the inputs were there. */
-KD_FN void mo_prepare(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float norm[8])
+/* What the command before the product makes of its inputs (KL_MATVEC). */
+struct mo_pre {
+    uint32_t kind;
+    gpu_va x, w, other, by;
+    float eps;
+};
+
+/* Chunk c of the input: v is pre->x's. */
+KD_FN void mo_made(const struct mo_pre *pre, float *v, const float *w, const float *other, float scale, float by)
+{
+    if (pre->kind == KL_PRE_NORM) {
+        xq_normed(v, scale, pre->w != 0, w, pre->other != 0, other, pre->by != 0, by);
+        return;
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++)
+        v[k] = kd_act(pre->kind - KL_PRE_ACT, v[k], other[k]);
+}
+
+KD_FN void mo_chunk(const struct xq_in *in, const struct mo_pre *pre, uint32_t c, float *v, float scale, float by)
+{
+    float w[8], other[8];
+    xq_load8(v, pre->kind ? pre->x : in->x, c * 8, in->n_in);
+    if (!pre->kind)
+        return;
+    if (pre->w)
+        xq_load8(w, pre->w, c * 8, in->n_in);
+    if (pre->other)
+        xq_load8(other, pre->other, c * 8, in->n_in);
+    mo_made(pre, v, w, other, scale, by);
+}
+
+/* The work-group's sum; `red` is for one float a warp and not used again. */
+KD_FN float mo_scale(float ss, float eps, uint32_t n, KD_SHARED float *red)
+{
+    ss = kd_warp_sum(ss);
+    if (kd_lane() == 0)
+        red[kd_warp()] = ss;
+    kd_barrier();
+    ss = red[0];
+    KD_UNROLL
+    for (uint32_t w = 1; w < MV_WARPS; w++)
+        ss += red[w];
+    return 1.0f / kd_sqrt(ss / (float)n + eps);
+}
+
+/* xq_prepare for one row, in little code. norm, pre_w: weights of the work-item's first chunk, read before the inputs were
+ * there. */
+KD_FN void mo_prepare(const struct xq_in *in, const struct mo_pre *pre, const struct mv_x *l, bool quants, bool floats,
+                      float norm[8], const float *pre_w)
 {
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
-    float scale = 0.0f, v[8];
+    float scale = 0.0f, pre_scale = 0.0f, by = 1.0f, v[8];
     uint32_t c = kd_tid();
-    xq_load8(v, in->x, c * 8, in->n_in);
-    if (in->norm) {
-        float ss = 0.0f, x[8];
-        KD_UNROLL
-        for (uint32_t k = 0; k < 8; k++)
-            ss = k_fma(v[k], v[k], ss);
-        for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
-            xq_load8(x, in->x, i, in->n_in);
-            KD_UNROLL
-            for (uint32_t k = 0; k < 8; k++)
-                ss = k_fma(x[k], x[k], ss);
+    xq_load8(v, pre->kind ? pre->x : in->x, c * 8, in->n_in);
+    if (pre->kind) {
+        float other[8], x[8];
+        if (pre->other)
+            xq_load8(other, pre->other, c * 8, in->n_in);
+        if (pre->kind == KL_PRE_NORM) {
+            float ss = xq_sum_squares(v, 0.0f);
+            for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
+                xq_load8(x, pre->x, i, in->n_in);
+                ss = xq_sum_squares(x, ss);
+            }
+            by = pre->by ? *KD_PTR(const float, pre->by) : 1.0f;
+            pre_scale = mo_scale(ss, pre->eps, in->n_in, red + MV_WARPS);
         }
-        ss = kd_warp_sum(ss);
-        if (kd_lane() == 0)
-            red[kd_warp()] = ss;
-        kd_barrier();
-        scale = xq_rms(in, 0, red);
+        mo_made(pre, v, pre_w, other, pre_scale, by);
+    }
+    if (in->norm) {
+        float ss = xq_sum_squares(v, 0.0f), x[8];
+        for (uint32_t i = c + MV_THREADS; i * 8 < in->n_in; i += MV_THREADS) {
+            mo_chunk(in, pre, i, x, pre_scale, by);
+            ss = xq_sum_squares(x, ss);
+        }
+        scale = mo_scale(ss, in->eps, in->n_in, red);
     }
     while (c < l->n_pad / 8) {
+        if (pre->kind && kd_group_x() == 0)
+            xq_store8(in->x, c * 8, in->n_in, v);
         xq_chunk(in, l, quants, floats, 0, c, v, norm, scale);
         c += MV_THREADS;
-        xq_load8(v, in->x, c * 8, in->n_in);
+        mo_chunk(in, pre, c, v, pre_scale, by);
         if (in->norm)
             xq_load8(norm, in->norm, c * 8, in->n_in);
     }

@@ -47,6 +47,41 @@ KD_FN void xq_load8(float *v, gpu_va p, uint32_t i, uint32_t n)
         v[k] = i + k < n ? f[i + k] : 0.0f;
 }
 
+KD_FN void xq_store8(gpu_va p, uint32_t i, uint32_t n, const float *v)
+{
+    KD_GLOBAL float *f = KD_PTR(float, p);
+    if (((uint32_t)p & 15) == 0 && i + 8 <= n) {
+        *(KD_GLOBAL kd_f32x4 *)(f + i) = (kd_f32x4){ v[0], v[1], v[2], v[3] };
+        *(KD_GLOBAL kd_f32x4 *)(f + i + 4) = (kd_f32x4){ v[4], v[5], v[6], v[7] };
+        return;
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++)
+        if (i + k < n)
+            f[i + k] = v[k];
+}
+
+KD_FN float xq_sum_squares(const float *v, float sum)
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++)
+        sum = k_fma(v[k], v[k], sum);
+    return sum;
+}
+
+/* (other + v * scale * w) * by: what NORM makes of eight elements, where each is there. */
+KD_FN void xq_normed(float *v, float scale, bool has_w, const float *w, bool has_other, const float *other, bool has_by,
+                     float by)
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++) {
+        float y = v[k] * scale;
+        y = has_w ? y * w[k] : y;
+        y = has_other ? other[k] + y : y;
+        v[k] = has_by ? y * by : y;
+    }
+}
+
 KD_FN void xq_norm_weights(const struct xq_in *in, struct xq_kept *kept)
 {
     KD_UNROLL

@@ -202,32 +202,96 @@ static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t sh
  * runs; more would be in the way of that one's own. The items of the K types are large: little is left to ask for. */
 enum { ASK_BYTES = 20 << 20, ASK_BYTES_K = 8 << 20 };
 
-/* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. */
-static bool one_row(struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t)
+/* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. The launch, but
+ * for what d->pre adds; false: another kernel has to serve. */
+static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t, kl_matvec *k,
+                    uint32_t *groups)
 {
-    kl_matvec k = { 0 };
-    memcpy(&k, a, sizeof *a);
     uint64_t bytes = 0;
+    memset(k, 0, sizeof *k);
+    memcpy(k, a, sizeof *a);
     for (uint32_t m = 0, tiles = 0; m < a->n_mats; m++) {
         bytes += a->n_out[m] * qtype_row_bytes(a->type[m], a->n_in);
         struct mv_geom g = mv_geom(a->type[m], a->n_in);
         uint32_t slots = mv_one_slots(a->type[m]), rows = (gate_up ? slots / 2 : slots) * (32 / g.lanes);
-        k.tile_end[m] = tiles += div_up(a->n_out[m], rows);
+        k->tile_end[m] = tiles += div_up(a->n_out[m], rows);
         if (mv_is_float(a->type[m]) && qtype_row_bytes(a->type[m], a->n_in) % 16)
             return false;
-        k.shape[m] = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
-        k.n_pad = MAX(k.n_pad, mv_padded(a->type[m], a->n_in));
+        k->shape[m] = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
+        k->n_pad = MAX(k->n_pad, mv_padded(a->type[m], a->n_in));
     }
     if (t->r1 == t->r8 || (gate_up && a->type[0] != a->type[1]))
         return false;
     uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
-    uint32_t groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
-    k.rows_pass = 1;
-    k.gate_up = gate_up;
-    k.ask = k.tile_end[gate_up ? 0 : a->n_mats - 1] <= groups * MV_WARPS &&
-            bytes <= (mv_one_slots(a->type[0]) > 2 ? ASK_BYTES : ASK_BYTES_K);
-    dispatch_add(d, t->r1, groups, 1, 1, shared, &k);
+    *groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
+    k->rows_pass = 1;
+    k->gate_up = gate_up;
+    k->ask = k->tile_end[gate_up ? 0 : a->n_mats - 1] <= *groups * MV_WARPS &&
+             bytes <= (mv_one_slots(a->type[0]) > 2 ? ASK_BYTES : ASK_BYTES_K);
     return true;
+}
+
+static const struct type_kernels *matvec_kernels(const ka_matmul *a, uint64_t *types)
+{
+    *types = 0;
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        *types |= 1ull << a->type[m];
+    return kernels_for(*types, false);
+}
+
+/* Of a single row, the command before a product that makes the product's input (NORM, ACT_MUL) is done by the product's
+ * work-groups, each for itself, in the same bits: a launch less. Not where it writes over what others still read. */
+static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t rows, const gpu_va *reads, uint32_t n_reads)
+{
+    uint32_t next = d->cmd + 1, groups;
+    uint64_t types;
+    kl_matvec k;
+    if (d->rows || d->prompt || dispatch_rows(d, rows) != 1 || next >= d->s->h.n_cmds || d->t->lower)
+        return false;
+    enum cmd_op op = d->s->cmds[next].op;
+    const ka_matmul *a = stream_args(d->s, next);
+    if ((op != CMD_MATMUL && op != CMD_PROJ && op != CMD_GATE_UP) || a->x != y || a->n_in != n || a->rows != rows ||
+        matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1) > d->t->shared_max || a->resid == y)
+        return false;
+    for (uint32_t i = 0; i < n_reads; i++)
+        if (reads[i] == y)
+            return false;
+    return one_row(d, a, op == CMD_GATE_UP, matvec_kernels(a, &types), &k, &groups);
+}
+
+static void add_norm(struct dispatcher *d, const ka_norm *a)
+{
+    enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
+    if (a->group == a->n && made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->resid }, 2))
+        d->pre = a;
+    else
+        dispatch_add(d, K_norm, dispatch_rows(d, a->rows), a->n / a->group, 1, REDUCE, a);
+}
+
+static void add_act_mul(struct dispatcher *d, const ka_act_mul *a)
+{
+    if (made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->a }, 2))
+        d->pre_act = a;
+    else
+        dispatch_add(d, K_act_mul, dispatch_rows(d, a->rows), 1, 1, 0, a);
+}
+
+static void take_pre(struct dispatcher *d, kl_matvec *k)
+{
+    if (d->pre) {
+        k->pre = KL_PRE_NORM;
+        k->pre_x = d->pre->x;
+        k->pre_w = d->pre->w;
+        k->pre_other = d->pre->resid;
+        k->pre_scale = d->pre->out_scale;
+        k->pre_eps = d->pre->eps;
+    } else if (d->pre_act) {
+        k->pre = KL_PRE_ACT + d->pre_act->act;
+        k->pre_x = d->pre_act->x;
+        k->pre_other = d->pre_act->a;
+    }
+    d->pre = NULL;
+    d->pre_act = NULL;
 }
 
 /* Kernels of kernels/matmul8.c by their types; 0: none. */
@@ -294,14 +358,18 @@ static bool too_wide(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     kl_matvec k = { 0 };
-    uint64_t types = 0;
-    memcpy(&k, a, sizeof *a);
-    for (uint32_t m = 0; m < a->n_mats; m++)
-        types |= 1ull << a->type[m];
-    const struct type_kernels *t = kernels_for(types, false);
-    uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS);
-    if (rows == 1 ? one_row(d, a, gate_up, t) : few_rows(d, a, gate_up, types))
+    uint64_t types;
+    const struct type_kernels *t = matvec_kernels(a, &types);
+    uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS), groups;
+    if (rows == 1 && one_row(d, a, gate_up, t, &k, &groups)) {
+        take_pre(d, &k);
+        dispatch_add(d, t->r1, groups, 1, 1, matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), &k);
         return;
+    }
+    if (rows > 1 && few_rows(d, a, gate_up, types))
+        return;
+    memset(&k, 0, sizeof k);
+    memcpy(&k, a, sizeof *a);
     while (pass > 1 && matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass) > d->t->shared_max)
         pass--;
     uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass);
@@ -415,25 +483,16 @@ static void small_argmax(struct dispatcher *d, const ka_argmax *a)
 
 static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
 {
-    enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
     bool many = d->rows || d->prompt;
     switch (op) {
     case CMD_EMBED: small_embed(d, args); break;
-    case CMD_NORM: {
-        const ka_norm *a = args;
-        dispatch_add(d, K_norm, dispatch_rows(d, a->rows), a->n / a->group, 1, REDUCE, a);
-        break;
-    }
+    case CMD_NORM: add_norm(d, args); break;
     case CMD_ADD: {
         const ka_add *a = args;
         dispatch_add(d, K_add, dispatch_rows(d, a->rows), 1, 1, 0, a);
         break;
     }
-    case CMD_ACT_MUL: {
-        const ka_act_mul *a = args;
-        dispatch_add(d, K_act_mul, dispatch_rows(d, a->rows), 1, 1, 0, a);
-        break;
-    }
+    case CMD_ACT_MUL: add_act_mul(d, args); break;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
@@ -489,6 +548,7 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
         d.temp_at = 0;
         (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
+        CHECK(d.rc || !((d.pre && d.pre != stream_args(s, d.cmd)) || (d.pre_act && d.pre_act != stream_args(s, d.cmd))));
     }
     if (d.rc) {
         dispatch_free(d.p);

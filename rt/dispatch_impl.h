@@ -37,6 +37,8 @@ struct dispatcher {
     uint32_t max_rows; /* of a step            */
     bool rows, prompt; /* class of kernels (kernels/klaunch.h); neither: decode */
     uint64_t temp_at;  /* taken by this command */
+    const ka_norm *pre; /* the command before, which this one's launch does; NULL: none */
+    const ka_act_mul *pre_act; /* the same                                             */
 };
 
 /* Rows that a command of these rows processes at most. */

@@ -14,6 +14,16 @@ static bool uses_work(const struct dispatch_plan *p, const struct dispatch *d)
     return false;
 }
 
+/* The command whose launches do what command c does: itself, or the next one where a product makes its input. `before`:
+ * the launch that asks. */
+static uint32_t done_by(const struct dispatch_plan *p, uint32_t before, uint32_t c)
+{
+    uint32_t by = c;
+    for (uint32_t i = before; i-- > 0 && p->d[i].cmd >= c;)
+        by = p->d[i].cmd;
+    return by;
+}
+
 void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s)
 {
     uint32_t complete = 0, work = UINT32_MAX; /* commands below are; who used ARENA_WORK since the last barrier */
@@ -21,7 +31,7 @@ void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s)
         struct dispatch *d = &p->d[i];
         uint32_t needs = s->cmds[d->cmd].wait;
         bool first = i == 0 || d[-1].cmd != d->cmd, mine = uses_work(p, d);
-        d->wait = first ? needs != CMD_NO_WAIT && needs >= complete : !d->concurrent;
+        d->wait = first ? needs != CMD_NO_WAIT && done_by(p, i, needs) >= complete : !d->concurrent;
         d->wait |= mine && work != UINT32_MAX && work != d->cmd;
         if (d->wait) {
             complete = d->cmd;

@@ -48,7 +48,7 @@ enum op_flags {
 
 /* engine/proof/op_make.c */
 #define OP_MAKERS(X)                                                                                                   \
-    X(embed) X(norm) X(add) X(act_mul) X(matmul) X(proj) X(gate_up) X(rope) X(attn) X(gdn) X(router) X(moe_up) X(moe_down)        \
+    X(embed) X(norm) X(add) X(act_mul) X(matmul) X(proj) X(made) X(gate_up) X(rope) X(attn) X(gdn) X(router) X(moe_up) X(moe_down)        \
     X(gather) X(argmax) X(sample)
 #define X(name) struct ops *make_##name(const struct op_case *c);
 OP_MAKERS(X)

@@ -124,6 +124,29 @@ struct ops *make_proj(const struct op_case *c)
     return o;
 }
 
+/* A product whose input another command makes: a norm, with OF_GELU an activation. */
+struct ops *make_made(const struct op_case *c)
+{
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    uint32_t n = c->n_in, x = ops_rows(o, "made", OPS_OUT, n), from = ops_rows(o, "from", OPS_IN, n);
+    if (HAS(c, OF_GELU)) {
+        ka_act_mul m = { .step = ops_step(o), .y = ops_at(o, x), .x = ops_at(o, from), .a = ops_at(o, ops_rows(o, "a", OPS_IN, n)),
+                         .n = n, .lda = n, .rows = rows_of(c), .act = act_of(c) };
+        ops_cmd(o, CMD_ACT_MUL, &m, sizeof m);
+    } else {
+        ka_norm m = { .step = ops_step(o), .y = ops_at(o, x), .x = ops_at(o, from), .n = n, .group = n, .rows = rows_of(c),
+                      .eps = 1e-5f, .w = ops_at(o, ops_vec(o, "made_w", n, 0.5f, 2.0f)) };
+        m.resid = OPT(c, OF_RESID, ops_rows(o, "made_resid", OPS_IN, n));
+        m.out_scale = OPT(c, OF_OUT_SCALE, ops_vec(o, "made_scale", 1, 0.3f, 0.7f));
+        ops_cmd(o, CMD_NORM, &m, sizeof m);
+    }
+    ka_matmul a = { .step = ops_step(o), .x = ops_at(o, x), .n_in = n, .ldx = n, .rows = rows_of(c), .eps = 1e-6f };
+    a.norm = OPT(c, OF_NORM, ops_vec(o, "norm", n, 0.5f, 2.0f));
+    add_matrix(o, c, &a, c->type, c->n_out, true);
+    ops_cmd(o, CMD_MATMUL, &a, sizeof a);
+    return o;
+}
+
 struct ops *make_gate_up(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);

@@ -294,7 +294,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
     struct quant_shape s = { m->arch, m->n_layer, p->n_expert, p->n_head, p->n_head_kv, false };
     quant_recipe_types(&r, &s, items, m->n);
     for (size_t i = 0; i < m->n; i++)
-        m->t[i].type = items[i].type;
+        m->t[i].type = !p->tiny && strcmp(m->t[i].name, "per_layer_model_proj.weight") == 0 ? QT_BF16 : items[i].type;
     free(items);
     return 0;
 }
