@@ -221,6 +221,7 @@ static int open_device(struct cuda *c, struct err *e)
                                             .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
                                             .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
                                             .wgmma = strcmp(c->target, "sm_90a") == 0, .mma8 = true,
+                                            .ahead = strcmp(c->target, "sm_90a") == 0,
                                             .walks = strcmp(c->target, "sm_90a") == 0 };
     int rc = cuda_host_alloc(c, &c->done, sizeof(uint32_t), e);
     return rc ? rc : replay_self_check(&c->r, c->name, "", e);

@@ -405,7 +405,6 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     uint32_t pair = kd_group_y(), row = pair / a.k, warps = kd_groups_x() * MV_WARPS;
     uint32_t u = kd_warp() * kd_groups_x() + kd_group_x();
     struct xq_in in = { .x = a.x + (uint64_t)row * a.n_in * 4, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
-    const struct mo_pre none = { 0 };
     bool quants = false, floats = false;
     float norm[8];
     for (uint32_t m = 0; m < 2; m++)
@@ -419,7 +418,7 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     kl_matvec k = mv_expert_args(&a, pair, mv_expert(a.ids, pair, a.n_expert));
     struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
     if (QSET_ANY || !a.shape) {
-        mo_prepare(&in, &none, &l, quants, floats, norm, norm);
+        mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
         mv_expert_plain(&a, &k, &l, pair);
         return;
     }
@@ -431,7 +430,7 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
             mo_tile(type, &s, u, &t);
             mo_fetch(type, &s, &t, mo_item(&s, 0), w);
         }
-        mo_prepare(&in, &none, &l, quants, floats, norm, norm);
+        mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
         if (u < a.tiles)
             mo_stream(type, &s, &l, u, warps, w);
     })

@@ -15,45 +15,46 @@ KD_FN uint32_t mo_same(const kl_matvec *a, uint32_t first)
     return a->gate_up ? 1 : end;
 }
 
-QSET_KERNEL(k_matvec_, _r1, kl_matvec)
+/* made: the product does the command before it too. */
+KD_FN void mo_row(const kl_matvec *a, bool made)
 {
     uint32_t warps = kd_groups_x() * MV_WARPS, u = kd_warp() * kd_groups_x() + kd_group_x();
-    uint32_t w[4][WD_WORDS], mats = a.gate_up ? 1 : a.n_mats, first = 0, end = mo_same(&a, 0);
-    struct xq_in in = { .x = a.x, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
+    uint32_t w[4][WD_WORDS], mats = a->gate_up ? 1 : a->n_mats, first = 0, end = mo_same(a, 0);
+    struct xq_in in = { .x = a->x, .norm = a->norm, .n_in = a->n_in, .rows = 1, .eps = a->eps };
     /* the first tile may be of a later matrix: none of an earlier type is this warp's then */
-    while (end < mats && u >= mo_pick(a.tile_end, end - 1)) {
+    while (end < mats && u >= mo_pick(a->tile_end, end - 1)) {
         first = end;
-        end = mo_same(&a, first);
+        end = mo_same(a, first);
     }
-    bool any = u < mo_pick(a.tile_end, end - 1);
+    bool any = u < mo_pick(a->tile_end, end - 1);
     if (any) {
-        QSET_FOR(mo_pick(a.type, first), {
-            struct mo_mats s = mo_mats(type, &a, first, end);
+        QSET_FOR(mo_pick(a->type, first), {
+            struct mo_mats s = mo_mats(type, a, first, end);
             struct mo_tile t;
             mo_tile(type, &s, u, &t);
             mo_fetch(type, &s, &t, mo_item(&s, 0), w);
-            if (a.ask)
+            if (a->ask)
                 mo_ask(type, &s, &t);
         })
     }
-    struct mo_pre pre = { a.pre, a.pre_x, a.pre_w, a.pre_other, a.pre_scale, a.pre_eps };
-    float norm[8], pre_w[8];
-    if (a.norm)
-        xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
-    if (a.pre_w)
-        xq_load8(pre_w, a.pre_w, kd_tid() * 8, a.n_in);
+    float norm[8];
+    if (a->norm)
+        xq_load8(norm, a->norm, kd_tid() * 8, a->n_in);
     kd_wait_inputs();
     kd_let_next_start();
-    if (a.rows == ROWS_OUT && kd_step_rows(a.step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
+    if (a->rows == ROWS_OUT && kd_step_rows(a->step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
         return;
     bool quants = false, floats = false;
-    for (uint32_t m = 0; m < a.n_mats; m++)
-        QSET_FOR(mo_pick(a.type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
-    struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
-    mo_prepare(&in, &pre, &l, quants, floats, norm, pre_w);
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        QSET_FOR(mo_pick(a->type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
+    struct mv_x l = mv_x_layout(a->n_pad, quants, floats, 1);
+    if (made)
+        mo_prepare_made(a, &l, quants, floats, norm);
+    else
+        mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
     for (bool filled = true; any; filled = false) {
-        QSET_FOR(mo_pick(a.type, first), {
-            struct mo_mats s = mo_mats(type, &a, first, end);
+        QSET_FOR(mo_pick(a->type, first), {
+            struct mo_mats s = mo_mats(type, a, first, end);
             if (!filled) {
                 struct mo_tile t;
                 mo_tile(type, &s, u, &t);
@@ -61,12 +62,15 @@ QSET_KERNEL(k_matvec_, _r1, kl_matvec)
             }
             mo_stream(type, &s, &l, u, warps, w);
         })
-        while (u < mo_pick(a.tile_end, end - 1))
+        while (u < mo_pick(a->tile_end, end - 1))
             u += warps;
         if (end >= mats)
             return;
         first = end;
-        end = mo_same(&a, first);
-        any = u < mo_pick(a.tile_end, mats - 1);
+        end = mo_same(a, first);
+        any = u < mo_pick(a->tile_end, mats - 1);
     }
 }
+
+QSET_KERNEL(k_matvec_, _r1, kl_matvec) { mo_row(&a, false); }
+QSET_KERNEL(k_matvec_, _r1_made, kl_matvec) { mo_row(&a, true); }

@@ -165,14 +165,51 @@ KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, f
     KD_PTR(float, mo_pick_va(a->y, t->m))[row] = v;
 }
 
+/* Of this lane's row of the tile, which it stores if it is a holder: the first lanes of a row, one for each of its slots. */
+KD_FN uint32_t mo_own(uint32_t type, const struct mo_mats *s)
+{
+    return s->il < mo_slots(type) ? s->il : mo_slots(type) - 1;
+}
+KD_FN bool mo_holds(uint32_t type, const struct mo_mats *s)
+{
+    return s->il < (s->a->gate_up ? mo_slots(type) / 2 : mo_slots(type));
+}
+KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, struct mo_with *w)
+{
+    if (mo_holds(type, s))
+        mo_with(s->a, t, t->row + mo_own(type, s) * s->abreast, w);
+}
+
+/* The end of a tile: lanes' sums are added and stored, and begin anew. */
+KD_FN void mo_finish(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, float acc[4], const struct mo_with *with)
+{
+    const kl_matvec *a = s->a;
+    const uint32_t T = mo_slots(type);
+    uint32_t own = mo_own(type, s);
+    for (uint32_t m = 1; m < s->lanes; m *= 2) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < T; k++)
+            acc[k] += kd_shfl_xor_f32(acc[k], m);
+    }
+    if (mo_holds(type, s)) {
+        float v = acc[0], up = acc[1];
+        KD_UNROLL
+        for (uint32_t k = 1; k < T; k++) {
+            v = k == (a->gate_up ? 2 * own : own) ? acc[k] : v;
+            up = k == 2 * own + 1 ? acc[k] : up;
+        }
+        mo_store(a, t, t->row + own * s->abreast, v, up, with);
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < T; k++)
+        acc[k] = 0.0f;
+}
+
 /* Tiles u, u + stride, ... below the matrices' end. w holds the first step of the first. */
 KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *l, uint32_t u, uint32_t stride,
                      uint32_t (*w)[WD_WORDS])
 {
-    const kl_matvec *a = s->a;
-    const uint32_t T = mo_slots(type);
-    uint32_t end = mo_pick(a->tile_end, s->end - 1), step = 0, own = s->il < T ? s->il : T - 1;
-    bool holder = s->il < (a->gate_up ? T / 2 : T);
+    uint32_t end = mo_pick(s->a->tile_end, s->end - 1), step = 0;
     float acc[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
     struct mo_tile t, next;
     struct mo_with with = { 0.0f, 0.0f, 0.0f };
@@ -180,10 +217,9 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
     next = t;
     for (;;) {
         bool last = step + 1 == s->steps, more = !last || u + stride < end;
-        uint32_t row = t.row + own * s->abreast;
-        if (step == 0 && holder)
-            mo_with(a, &t, row, &with);
-        mv_dot_rows(type, T, 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
+        if (step == 0)
+            mo_with_own(type, s, &t, &with);
+        mv_dot_rows(type, mo_slots(type), 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
         if (last && more)
             mo_tile(type, s, u + stride, &next);
         if (more)
@@ -191,25 +227,9 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
         step++;
         if (!last)
             continue;
-        for (uint32_t m = 1; m < s->lanes; m *= 2) {
-            KD_UNROLL
-            for (uint32_t k = 0; k < T; k++)
-                acc[k] += kd_shfl_xor_f32(acc[k], m);
-        }
-        if (holder) {
-            float v = acc[0], up = acc[1];
-            KD_UNROLL
-            for (uint32_t k = 1; k < T; k++) {
-                v = k == (a->gate_up ? 2 * own : own) ? acc[k] : v;
-                up = k == 2 * own + 1 ? acc[k] : up;
-            }
-            mo_store(a, &t, row, v, up, &with);
-        }
+        mo_finish(type, s, &t, acc, &with);
         if (!more)
             return;
-        KD_UNROLL
-        for (uint32_t k = 0; k < T; k++)
-            acc[k] = 0.0f;
         u += stride;
         step = 0;
         t = next;
@@ -218,39 +238,49 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
 
 /* ---- the input ---- */
 
-/* What the command before the product makes of its inputs (KL_MATVEC). */
-struct mo_pre {
-    uint32_t kind;
-    gpu_va x, w, other, by;
-    float eps;
-};
-
-/* Chunk c of the input: v is pre->x's. */
-KD_FN void mo_made(const struct mo_pre *pre, float *v, const float *w, const float *other, float scale, float by)
+/* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more. norm: of the work-item's first chunk,
+ * read before the inputs were there. The sum of squares is always that of MV_THREADS work-items. */
+KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float norm[8])
 {
-    if (pre->kind == KL_PRE_NORM) {
-        xq_normed(v, scale, pre->w != 0, w, pre->other != 0, other, pre->by != 0, by);
-        return;
+    KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    float scale = 0.0f, v[8];
+    uint32_t c = kd_tid();
+    xq_load8(v, in->x, c * 8, in->n_in);
+    if (in->norm) {
+        float ss = xq_sum_squares(v, 0.0f), x[8];
+        for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
+            xq_load8(x, in->x, i, in->n_in);
+            ss = xq_sum_squares(x, ss);
+        }
+        ss = kd_warp_sum(ss);
+        if (kd_lane() == 0 && kd_warp() < MV_WARPS)
+            red[kd_warp()] = ss;
+        kd_barrier();
+        scale = xq_rms(in, 0, red);
     }
-    KD_UNROLL
-    for (uint32_t k = 0; k < 8; k++)
-        v[k] = kd_act(pre->kind - KL_PRE_ACT, v[k], other[k]);
+    while (c < l->n_pad / 8) {
+        xq_chunk(in, l, quants, floats, 0, c, v, norm, scale);
+        c += threads;
+        xq_load8(v, in->x, c * 8, in->n_in);
+        if (in->norm)
+            xq_load8(norm, in->norm, c * 8, in->n_in);
+    }
+    kd_barrier();
 }
 
-KD_FN void mo_chunk(const struct xq_in *in, const struct mo_pre *pre, uint32_t c, float *v, float scale, float by)
+/* The same where the product also does the command before it (KL_MATVEC's pre): what that makes goes through shared memory
+ * behind x, each work-item's chunks for itself, and from the first work-group to x. Addresses are 16-byte aligned, n_in is a
+ * multiple of 8. */
+KD_FN void mo_load8(float *v, gpu_va p, uint32_t c)
 {
-    float w[8], other[8];
-    xq_load8(v, pre->kind ? pre->x : in->x, c * 8, in->n_in);
-    if (!pre->kind)
-        return;
-    if (pre->w)
-        xq_load8(w, pre->w, c * 8, in->n_in);
-    if (pre->other)
-        xq_load8(other, pre->other, c * 8, in->n_in);
-    mo_made(pre, v, w, other, scale, by);
+    KD_GLOBAL const kd_f32x4 *f = KD_PTR(const kd_f32x4, p) + 2 * c;
+    kd_f32x4 a = f[0], b = f[1];
+    KD_UNROLL
+    for (uint32_t k = 0; k < 4; k++)
+        v[k] = a[k], v[k + 4] = b[k];
 }
 
-/* The work-group's sum; `red` is for one float a warp and not used again. */
+/* 1 / rms over the work-group; `red` is for one float a warp and not used again. */
 KD_FN float mo_scale(float ss, float eps, uint32_t n, KD_SHARED float *red)
 {
     ss = kd_warp_sum(ss);
@@ -264,46 +294,62 @@ KD_FN float mo_scale(float ss, float eps, uint32_t n, KD_SHARED float *red)
     return 1.0f / kd_sqrt(ss / (float)n + eps);
 }
 
-/* xq_prepare for one row, in little code. norm, pre_w: weights of the work-item's first chunk, read before the inputs were
- * there. */
-KD_FN void mo_prepare(const struct xq_in *in, const struct mo_pre *pre, const struct mv_x *l, bool quants, bool floats,
-                      float norm[8], const float *pre_w)
+/* Chunks tid, tid + MV_THREADS .. of what the command before makes, into shared memory at `at`; returns the sum of their
+ * squares. */
+KD_FN float mo_make(const kl_matvec *a, uint32_t at)
 {
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
-    float scale = 0.0f, pre_scale = 0.0f, by = 1.0f, v[8];
-    uint32_t c = kd_tid();
-    xq_load8(v, pre->kind ? pre->x : in->x, c * 8, in->n_in);
-    if (pre->kind) {
-        float other[8], x[8];
-        if (pre->other)
-            xq_load8(other, pre->other, c * 8, in->n_in);
-        if (pre->kind == KL_PRE_NORM) {
-            float ss = xq_sum_squares(v, 0.0f);
-            for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
-                xq_load8(x, pre->x, i, in->n_in);
-                ss = xq_sum_squares(x, ss);
-            }
-            by = pre->by ? *KD_PTR(const float, pre->by) : 1.0f;
-            pre_scale = mo_scale(ss, pre->eps, in->n_in, red + MV_WARPS);
+    uint32_t chunks = a->n_in / 8;
+    float scale = 0.0f, by = 1.0f, ss = 0.0f;
+    if (a->pre == KL_PRE_NORM) {
+        for (uint32_t c = kd_tid(); c < chunks; c += MV_THREADS) {
+            float v[8];
+            mo_load8(v, a->pre_x, c);
+            ss = xq_sum_squares(v, ss);
         }
-        mo_made(pre, v, pre_w, other, pre_scale, by);
+        by = a->pre_scale ? *KD_PTR(const float, a->pre_scale) : 1.0f;
+        scale = mo_scale(ss, a->pre_eps, a->n_in, red + MV_WARPS);
+        ss = 0.0f;
     }
-    if (in->norm) {
-        float ss = xq_sum_squares(v, 0.0f), x[8];
-        for (uint32_t i = c + MV_THREADS; i * 8 < in->n_in; i += MV_THREADS) {
-            mo_chunk(in, pre, i, x, pre_scale, by);
-            ss = xq_sum_squares(x, ss);
+    for (uint32_t c = kd_tid(); c < chunks; c += MV_THREADS) {
+        float v[8], w[8], other[8];
+        mo_load8(v, a->pre_x, c);
+        mo_load8(w, a->pre_w ? a->pre_w : a->pre_x, c);
+        mo_load8(other, a->pre_other ? a->pre_other : a->pre_x, c);
+        if (a->pre == KL_PRE_NORM) {
+            xq_normed(v, scale, a->pre_w != 0, w, a->pre_other != 0, other, a->pre_scale != 0, by);
+        } else {
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++)
+                v[k] = kd_act(a->pre - KL_PRE_ACT, v[k], other[k]);
         }
-        scale = mo_scale(ss, in->eps, in->n_in, red);
+        KD_SHARED kd_f32x4 *to = KD_SHARED_AT(kd_f32x4, at + c * 32);
+        to[0] = (kd_f32x4){ v[0], v[1], v[2], v[3] };
+        to[1] = (kd_f32x4){ v[4], v[5], v[6], v[7] };
+        ss = xq_sum_squares(v, ss);
+        if (kd_group_x() == 0) {
+            KD_GLOBAL kd_f32x4 *x = KD_PTR(kd_f32x4, a->x) + 2 * c;
+            x[0] = to[0];
+            x[1] = to[1];
+        }
     }
-    while (c < l->n_pad / 8) {
-        if (pre->kind && kd_group_x() == 0)
-            xq_store8(in->x, c * 8, in->n_in, v);
-        xq_chunk(in, l, quants, floats, 0, c, v, norm, scale);
-        c += MV_THREADS;
-        mo_chunk(in, pre, c, v, pre_scale, by);
-        if (in->norm)
-            xq_load8(norm, in->norm, c * 8, in->n_in);
+    return ss;
+}
+
+KD_FN void mo_prepare_made(const kl_matvec *a, const struct mv_x *l, bool quants, bool floats, float norm[8])
+{
+    struct xq_in in = { .x = a->x, .norm = a->norm, .n_in = a->n_in, .rows = 1, .eps = a->eps };
+    uint32_t at = (l->end + 15) & ~15u, chunks = a->n_in / 8;
+    float ss = mo_make(a, at), scale = a->norm ? mo_scale(ss, a->eps, a->n_in, KD_SHARED_AT(float, 0)) : 0.0f;
+    for (uint32_t c = kd_tid(); c < l->n_pad / 8; c += MV_THREADS) {
+        KD_SHARED const kd_f32x4 *from = KD_SHARED_AT(kd_f32x4, at + c * 32);
+        float v[8];
+        KD_UNROLL
+        for (uint32_t k = 0; k < 8; k++)
+            v[k] = c < chunks ? from[k / 4][k % 4] : 0.0f;
+        if (a->norm && c != kd_tid())
+            xq_load8(norm, a->norm, c * 8, a->n_in);
+        xq_chunk(&in, l, quants, floats, 0, c, v, norm, scale);
     }
     kd_barrier();
 }

@@ -9,6 +9,7 @@
 #include "base/ckd.h"
 #include "kernels/attn_shared.h"
 #include "kernels/matmul8_shared.h"
+#include "kernels/matring_shared.h"
 #include "kernels/matvec_shared.h"
 #include "kernels/planes.h"
 #include "kernels/sample_shape.h"
@@ -170,16 +171,16 @@ void dispatch_free(struct dispatch_plan *p)
 
 struct type_kernels {
     uint64_t types; /* bit per enum qtype */
-    uint16_t r1, r8, router, moe_up, moe_down;
+    uint16_t r1, r1_made, r8, router, moe_up, moe_down;
 };
 #define BIT(t) (1ull << QT_##t)
 static const struct type_kernels type_kernels[] = {
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...)                                                                                    \
-    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
-#define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r8, 0, 0, 0 },
+    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
+#define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, 0, 0, 0 },
 #include "kernels/qtypes.def"
-    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
+    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
 };
 
 static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
@@ -202,6 +203,23 @@ static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t sh
  * runs; more would be in the way of that one's own. The items of the K types are large: little is left to ask for. */
 enum { ASK_BYTES = 20 << 20, ASK_BYTES_K = 8 << 20 };
 
+/* Shared memory of a single row's launch that also makes its input. */
+static uint32_t made_shared_bytes(const ka_matmul *a)
+{
+    return (uint32_t)align_up(matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), 16) + 4 * a->n_in;
+}
+
+/* The kernel of kernels/matring.c; 0: none. */
+static uint32_t ring_for(uint64_t types)
+{
+    switch (types) {
+#define QTYPE_BLOCK(NAME, name, set, ...) case BIT(NAME): return K_matvec_##set##_ring;
+#define QTYPE_K(...)
+#include "kernels/qtypes.def"
+    default: return 0;
+    }
+}
+
 /* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. The launch, but
  * for what d->pre adds; false: another kernel has to serve. */
 static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t, kl_matvec *k,
@@ -222,7 +240,7 @@ static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up
     }
     if (t->r1 == t->r8 || (gate_up && a->type[0] != a->type[1]))
         return false;
-    uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
+    uint32_t shared = d->pre || d->pre_act ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
     *groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
     k->rows_pass = 1;
     k->gate_up = gate_up;
@@ -251,10 +269,10 @@ static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t ro
     enum cmd_op op = d->s->cmds[next].op;
     const ka_matmul *a = stream_args(d->s, next);
     if ((op != CMD_MATMUL && op != CMD_PROJ && op != CMD_GATE_UP) || a->x != y || a->n_in != n || a->rows != rows ||
-        matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1) > d->t->shared_max || a->resid == y)
+        n % 8 || y % 16 || a->resid == y || made_shared_bytes(a) > d->t->shared_max)
         return false;
     for (uint32_t i = 0; i < n_reads; i++)
-        if (reads[i] == y)
+        if (reads[i] == y || reads[i] % 16)
             return false;
     return one_row(d, a, op == CMD_GATE_UP, matvec_kernels(a, &types), &k, &groups);
 }
@@ -262,7 +280,7 @@ static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t ro
 static void add_norm(struct dispatcher *d, const ka_norm *a)
 {
     enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
-    if (a->group == a->n && made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->resid }, 2))
+    if (a->group == a->n && made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->resid, a->w }, 3))
         d->pre = a;
     else
         dispatch_add(d, K_norm, dispatch_rows(d, a->rows), a->n / a->group, 1, REDUCE, a);
@@ -276,8 +294,9 @@ static void add_act_mul(struct dispatcher *d, const ka_act_mul *a)
         dispatch_add(d, K_act_mul, dispatch_rows(d, a->rows), 1, 1, 0, a);
 }
 
-static void take_pre(struct dispatcher *d, kl_matvec *k)
+static bool take_pre(struct dispatcher *d, kl_matvec *k)
 {
+    bool any = d->pre || d->pre_act;
     if (d->pre) {
         k->pre = KL_PRE_NORM;
         k->pre_x = d->pre->x;
@@ -292,6 +311,7 @@ static void take_pre(struct dispatcher *d, kl_matvec *k)
     }
     d->pre = NULL;
     d->pre_act = NULL;
+    return any;
 }
 
 /* Kernels of kernels/matmul8.c by their types; 0: none. */
@@ -362,8 +382,14 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     const struct type_kernels *t = matvec_kernels(a, &types);
     uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS), groups;
     if (rows == 1 && one_row(d, a, gate_up, t, &k, &groups)) {
-        take_pre(d, &k);
-        dispatch_add(d, t->r1, groups, 1, 1, matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), &k);
+        bool made = take_pre(d, &k);
+        uint32_t ring = d->t->ahead && !made ? ring_for(types) : 0, bytes = mr_shared_bytes(a->type, a->n_mats, a->n_in);
+        if (ring && bytes <= d->t->shared_max) {
+            dispatch_add(d, ring, MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores), 1, 1, bytes, &k);
+            return;
+        }
+        dispatch_add(d, made ? t->r1_made : t->r1, groups, 1, 1,
+                     made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), &k);
         return;
     }
     if (rows > 1 && few_rows(d, a, gate_up, types))

@@ -49,7 +49,8 @@ int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stre
 int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err *e)
 {
     const struct stream *s = p->base.s;
-    const struct dispatch_target *t = &replay_of(p->base.tier)->target;
+    struct dispatch_target own = replay_of(p->base.tier)->target, *t = &own;
+    own.ahead = own.ahead && p->base.kind == PLAN_REPLAY;
     uint32_t cap = s->h.row_cap, rows[REPLAY_PASSES] = { cap }, n = 1;
     if (cap <= KL_DECODE_ROWS) {
         for (uint32_t few = t->mma8 ? KL_DECODE_ROWS / 2 : 1; few; few /= 2)

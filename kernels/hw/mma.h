@@ -21,7 +21,7 @@
  *     kd_low_halves(x, y), kd_high_halves(x, y)   a pair of their lower or upper halves, x's in the lower one
  *     kd_codes_half2(codes, i, scale)             bytes 2 i and 2 i + 1 as signed codes in f16, times the f16 scale, rounded
  *
- *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`
+ *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`; kd_copy8 and kd_copy4: 8 and 4
  *     kd_copy_commit();                           closes a group of copies
  *     kd_copy_wait_3(); .. kd_copy_wait_0();      the lane's groups are there, but for the newest 3, 2, 1 or 0; then
  *                                                 comes a barrier
@@ -347,6 +347,14 @@ KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
                      : "r"((uint32_t)(uintptr_t)dst), "l"(src), "r"(on ? 16 : 0)
                      : "memory");
 }
+KD_FN void kd_copy8(KD_SHARED void *dst, KD_GLOBAL const void *src)
+{
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 8;" : : "r"((uint32_t)(uintptr_t)dst), "l"(src) : "memory");
+}
+KD_FN void kd_copy4(KD_SHARED void *dst, KD_GLOBAL const void *src)
+{
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"((uint32_t)(uintptr_t)dst), "l"(src) : "memory");
+}
 KD_FN void kd_copy_commit(void) { __asm__ volatile("cp.async.commit_group;" : : : "memory"); }
 KD_FN void kd_copy_wait_1(void) { __asm__ volatile("cp.async.wait_group 1;" : : : "memory"); }
 KD_FN void kd_copy_wait_2(void) { __asm__ volatile("cp.async.wait_group 2;" : : : "memory"); }
@@ -356,6 +364,14 @@ KD_FN void kd_copy_wait_0(void) { __asm__ volatile("cp.async.wait_group 0;" : : 
 KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
 {
     *(KD_SHARED kd_u32x4 *)dst = on ? *(KD_GLOBAL const kd_u32x4 *)src : (kd_u32x4){ 0, 0, 0, 0 };
+}
+KD_FN void kd_copy8(KD_SHARED void *dst, KD_GLOBAL const void *src)
+{
+    *(KD_SHARED kd_u32x2 *)dst = *(KD_GLOBAL const kd_u32x2 *)src;
+}
+KD_FN void kd_copy4(KD_SHARED void *dst, KD_GLOBAL const void *src)
+{
+    *(KD_SHARED uint32_t *)dst = *(KD_GLOBAL const uint32_t *)src;
 }
 KD_FN void kd_copy_commit(void) {}
 KD_FN void kd_copy_wait_3(void) {}

@@ -25,7 +25,7 @@ static void (*const entries[KERNEL_COUNT])(const void *) = {
 
 /* A small machine, so that tests see work-groups that loop; shared memory as on the GPUs of the cuda tier. */
 static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
-                                                   .mma8 = true };
+                                                   .mma8 = true, .ahead = true };
 
 struct lockstep {
     struct replay r;
