@@ -13,11 +13,11 @@
 
 /* ---- launches ---- */
 
-static cu_result launch(struct cuda *c, enum kernel_id k, const uint32_t grid[3], uint32_t shared, const void *args,
-                        bool overlap)
+static cu_result launch(struct cuda *c, enum kernel_id k, const uint32_t grid[3], uint32_t threads, uint32_t shared,
+                        const void *args, bool overlap)
 {
     struct cu_launch_attr attr = { .id = CU_LAUNCH_PROGRAMMATIC, .value = { .programmatic = 1 } };
-    struct cu_launch l = { .grid = { grid[0], grid[1], grid[2] }, .block = { kernel_infos[k].threads, 1, 1 },
+    struct cu_launch l = { .grid = { grid[0], grid[1], grid[2] }, .block = { threads, 1, 1 },
                            .shared_bytes = shared, .stream = c->q, .attrs = &attr, .n_attrs = overlap };
     void *params[] = { (void *)(uintptr_t)args };
     return c->cu->launch(&l, c->func[k], params, NULL);
@@ -26,17 +26,17 @@ static cu_result launch(struct cuda *c, enum kernel_id k, const uint32_t grid[3]
 static cu_result launch_dispatch(struct cuda *c, const struct dispatch_plan *p, uint32_t i, bool overlap)
 {
     const struct dispatch *d = &p->d[i];
-    return launch(c, d->kernel, d->grid, d->shared, p->args + d->args_off, overlap);
+    return launch(c, d->kernel, d->grid, d->threads, d->shared, p->args + d->args_off, overlap);
 }
 
 static cu_result launch_begin(struct cuda *c, const struct cuda_plan *p)
 {
-    return launch(c, K_step_begin, (const uint32_t[3]){ 1, 1, 1 }, 0, &p->begin, false);
+    return launch(c, K_step_begin, (const uint32_t[3]){ 1, 1, 1 }, kernel_infos[K_step_begin].threads, 0, &p->begin, false);
 }
 
 static cu_result launch_end(struct cuda *c, const struct cuda_plan *p, bool overlap)
 {
-    return launch(c, K_step_end, (const uint32_t[3]){ 1, 1, 1 }, 0, &p->end, overlap);
+    return launch(c, K_step_end, (const uint32_t[3]){ 1, 1, 1 }, kernel_infos[K_step_end].threads, 0, &p->end, overlap);
 }
 
 /* Kernels of sm_90 wait for their inputs by themselves; on older devices launches follow each other. */
@@ -206,7 +206,7 @@ void cuda_plan_dump(const struct tier_plan *base, FILE *f)
         for (uint32_t k = 0; k < d->n; k++)
             fprintf(f, "%5u  command %4u  %-28s grid %u,%u,%u x %u  shared %u\n", k, d->d[k].cmd,
                     kernel_infos[d->d[k].kernel].name, d->d[k].grid[0], d->d[k].grid[1], d->d[k].grid[2],
-                    kernel_infos[d->d[k].kernel].threads, d->d[k].shared);
+                    d->d[k].threads, d->d[k].shared);
     }
 }
 

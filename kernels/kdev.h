@@ -70,6 +70,8 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *   void kd_warp_sync()                            the same for a warp
  *   uint32_t kd_shfl_xor_u32(v, mask), kd_shfl_u32(v, lane); float kd_shfl_xor_f32, kd_shfl_f32
  *   int32_t kd_dot4(a, b, c)                       c + sum of four products of signed bytes
+ *   int32_t kd_dot4u(a, b, c)                      the same, those of a without a sign
+ *   int32_t kd_half(v, upper)                      half of a word, with its sign
  *   kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *)     16 bytes that nobody reads again soon (weights, cache)
  *   kd_u32x2 kd_load_once8(..), uint32_t kd_load_once4(..) likewise; natural alignment each
  *   void kd_prefetch(KD_GLOBAL const void *)       a hint: the line into the level-2 cache; no effect on what is right

@@ -14,24 +14,15 @@
 
 #define TYPE ((uint32_t)QSET_A)
 
-/* Slot k's part of plane f, from the tile's on. A slot without a row has slot 0's. */
-KD_FN uint64_t mr_slot(uint32_t f, const struct mo_mats *s, const struct mo_tile *t, uint32_t k)
-{
-    const kl_matvec *a = s->a;
-    uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
-    rows = t->row + rows < t->n_out ? rows : 0;
-    return (uint64_t)rows * mo_row_bytes(TYPE, f, a->n_in) + (a->gate_up && (k & 1) ? a->w[1] - a->w[0] : 0);
-}
-
 /* Item i of all slots of a tile on its way to the stage at byte `to` of shared memory. */
-KD_FN void mr_copy(const struct mo_mats *s, const struct mo_tile *t, uint32_t i, uint32_t to)
+KD_FN void mr_copy(const struct mo_tile *t, uint32_t i, uint32_t to)
 {
     KD_UNROLL
     for (uint32_t k = 0; k < mo_slots(TYPE); k++)
         KD_UNROLL
         for (uint32_t j = 0; j < mr_pieces(TYPE); j++) {
             struct mr_piece p = mr_piece(TYPE, j);
-            gpu_va from = t->p[p.plane] + mr_slot(p.plane, s, t, k) + mr_off(TYPE, j, i);
+            gpu_va from = t->p[k][p.plane] + mr_off(TYPE, j, i);
             uint32_t at = to + mr_piece_at(TYPE, j) + (k * KD_WARP + kd_lane()) * p.size;
             if (p.size == 16)
                 kd_copy16(KD_SHARED_AT(uint8_t, at), KD_PTR(const uint8_t, from), true);
@@ -43,7 +34,7 @@ KD_FN void mr_copy(const struct mo_mats *s, const struct mo_tile *t, uint32_t i,
 }
 
 /* A stage as wd_load's words. */
-KD_FN void mr_load(const struct mo_mats *s, const struct mo_tile *t, uint32_t i, uint32_t at, uint32_t (*w)[WD_WORDS])
+KD_FN void mr_load(const struct mo_tile *t, uint32_t i, uint32_t at, uint32_t (*w)[WD_WORDS])
 {
     KD_UNROLL
     for (uint32_t k = 0; k < mo_slots(TYPE); k++)
@@ -58,7 +49,7 @@ KD_FN void mr_load(const struct mo_mats *s, const struct mo_tile *t, uint32_t i,
                 w[k][p.word] = v[0], w[k][p.word + 1] = v[1];
             } else {
                 uint32_t v = *KD_SHARED_AT(const uint32_t, from);
-                uint32_t low = (uint32_t)(t->p[p.plane] + mr_slot(p.plane, s, t, k)) + mr_off(TYPE, j, i);
+                uint32_t low = (uint32_t)t->p[k][p.plane] + mr_off(TYPE, j, i);
                 w[k][p.word] = p.part ? v >> (low & 3) * 8 & (TYPE == QT_MXFP4 ? 0xffu : 0xffffu) : v;
             }
         }
@@ -71,23 +62,20 @@ struct mr_cursor {
     uint32_t u, step, end; /* its tile of the launch and step; behind the last tile */
 };
 
-KD_FN void mr_seek(struct mr_cursor *c, const struct mo_mats *s, uint32_t u)
-{
-    c->u = u;
-    c->step = 0;
-    if (u < c->end)
-        mo_tile(TYPE, s, u, &c->t);
-}
 KD_FN void mr_next(struct mr_cursor *c, const struct mo_mats *s, uint32_t stride)
 {
-    if (++c->step == s->steps)
-        mr_seek(c, s, c->u + stride);
+    if (++c->step < s->steps)
+        return;
+    c->step = 0;
+    c->u += stride;
+    if (c->u < c->end)
+        mo_next(TYPE, s, c->u, stride, &c->t);
 }
 
 KD_FN void mr_feed(struct mr_cursor *c, const struct mo_mats *s, uint32_t stride, uint32_t to)
 {
     if (c->u < c->end) {
-        mr_copy(s, &c->t, mo_item(s, c->step), to);
+        mr_copy(&c->t, mo_item(s, c->step), to);
         mr_next(c, s, stride);
     }
     kd_copy_commit(); /* also of nothing: the groups are counted */
@@ -103,7 +91,7 @@ KD_FN void mr_stream(const struct mo_mats *s, struct mr_cursor *at, struct mr_cu
     for (uint32_t slot = ring; at->u < at->end; slot = slot < ring + (MR_STAGES - 1) * stage ? slot + stage : ring) {
         uint32_t w[4][WD_WORDS], item = mo_item(s, at->step);
         kd_copy_wait_3(); /* all stages but the last three */
-        mr_load(s, &at->t, item, slot, w);
+        mr_load(&at->t, item, slot, w);
         if (at->step == 0)
             mo_with_own(TYPE, s, &at->t, &with);
         mv_dot_rows(TYPE, mo_slots(TYPE), 1, (const uint32_t(*)[WD_WORDS])w, item, at->step * s->lanes + s->il, l, acc);
@@ -122,8 +110,9 @@ QSET_KERNEL(k_matvec_, _ring, kl_matvec)
     struct mv_x l = mv_x_layout(a.n_pad, true, false, 1);
     uint32_t ring = ((l.end + 15) & ~15u) + kd_warp() * MR_STAGES * mr_stage_bytes(TYPE);
     struct mo_mats s = mo_mats(TYPE, &a, 0, mats);
-    struct mr_cursor at = { .end = mo_pick(a.tile_end, mats - 1) }, feed;
-    mr_seek(&at, &s, kd_warp() * kd_groups_x() + kd_group_x());
+    struct mr_cursor at = { .u = kd_warp() * kd_groups_x() + kd_group_x(), .end = mo_pick(a.tile_end, mats - 1) }, feed;
+    if (at.u < at.end)
+        mo_tile(TYPE, &s, at.u, &at.t);
     feed = at;
     for (uint32_t i = 0; i < MR_STAGES; i++)
         mr_feed(&feed, &s, stride, ring + i * mr_stage_bytes(TYPE));

@@ -15,10 +15,10 @@ KD_FN uint32_t mo_same(const kl_matvec *a, uint32_t first)
     return a->gate_up ? 1 : end;
 }
 
-/* made: the product does the command before it too. */
-KD_FN void mo_row(const kl_matvec *a, bool made)
+/* By work-groups of so many work-items. made: the product does the command before it too. */
+KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
 {
-    uint32_t warps = kd_groups_x() * MV_WARPS, u = kd_warp() * kd_groups_x() + kd_group_x();
+    uint32_t warps = kd_groups_x() * (threads / KD_WARP), u = kd_warp() * kd_groups_x() + kd_group_x();
     uint32_t w[4][WD_WORDS], mats = a->gate_up ? 1 : a->n_mats, first = 0, end = mo_same(a, 0);
     struct xq_in in = { .x = a->x, .norm = a->norm, .n_in = a->n_in, .rows = 1, .eps = a->eps };
     /* the first tile may be of a later matrix: none of an earlier type is this warp's then */
@@ -51,7 +51,7 @@ KD_FN void mo_row(const kl_matvec *a, bool made)
     if (made)
         mo_prepare_made(a, &l, quants, floats, norm);
     else
-        mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
+        mo_prepare(threads, &in, &l, quants, floats, norm);
     for (bool filled = true; any; filled = false) {
         QSET_FOR(mo_pick(a->type, first), {
             struct mo_mats s = mo_mats(type, a, first, end);
@@ -72,5 +72,11 @@ KD_FN void mo_row(const kl_matvec *a, bool made)
     }
 }
 
-QSET_KERNEL(k_matvec_, _r1, kl_matvec) { mo_row(&a, false); }
-QSET_KERNEL(k_matvec_, _r1_made, kl_matvec) { mo_row(&a, true); }
+/* MV_THREADS work-items, or MV_WIDE where there is one work-group a core: it prepares x once, and by twice as many. */
+#if defined(__AMDGCN__) || defined(KD_MSL)
+#define MO_THREADS MV_THREADS
+#else
+#define MO_THREADS kd_group_size()
+#endif
+QSET_KERNEL(k_matvec_, _r1, kl_matvec) { mo_row(&a, MO_THREADS, false); }
+QSET_KERNEL(k_matvec_, _r1_made, kl_matvec) { mo_row(&a, MV_THREADS, true); }

@@ -25,6 +25,7 @@
 enum {
     MV_THREADS = 256,
     MV_WARPS = MV_THREADS / 32,
+    MV_WIDE = 512,             /* threads of a single row's launch with one work-group a core */
     MV_HEAD_BYTES = 1024,      /* of shared memory before x: partial sums, what follows products */
     MV_PASS_ROWS = 4,          /* rows of x that a work-group takes at once      */
     MV_ROUTER_SPLIT = 4,       /* warps that share a row of the router           */

@@ -57,9 +57,8 @@ KD_FN void mv_get4(uint32_t *q, uint32_t at)
 
 KD_FN void mv_meta(uint32_t type, uint32_t i, uint32_t d, uint32_t sums, struct mv_run_x *x)
 {
-    int32_t lo = (int16_t)sums, hi = (int32_t)sums >> 16;
     x->d = f32_from_bits(d);
-    x->sum = wd_is_k(type) ? (i & 1 ? hi : lo) : lo + hi;
+    x->sum = wd_is_k(type) ? kd_half(sums, i & 1) : kd_half(sums, 0) + kd_half(sums, 1);
 }
 
 /* Run s of item i of the row at byte `row` behind the first. */
@@ -162,7 +161,7 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[W
                 int32_t sum = start;
                 KD_UNROLL
                 for (uint32_t k = 0; k < 4; k++)
-                    sum = kd_dot4(q[t][k], x.q[k], sum);
+                    sum = type == QT_Q4_K ? kd_dot4u(q[t][k], x.q[k], sum) : kd_dot4(q[t][k], x.q[k], sum);
                 float v = (f32_from_bits((uint32_t)sum) - mv_magic(type, s)) * x.d;
                 sum_d[t * R + r] = k_fma(code_d[t], v, sum_d[t * R + r]);
                 if (wd_has_min(type))

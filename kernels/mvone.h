@@ -57,29 +57,61 @@ KD_FN uint32_t mo_row_bytes(uint32_t type, uint32_t f, uint32_t n_in)
 
 /* Where a tile is. */
 struct mo_tile {
-    uint32_t m, n_out, row; /* this lane's row of slot 0 */
-    gpu_va p[PLANES_MAX];   /* its planes */
+    uint32_t m, n_out, end; /* its matrix, rows of that, and behind the matrix's last tile            */
+    uint32_t row;           /* this lane's row of slot 0                                              */
+    gpu_va p[4][PLANES_MAX]; /* where this lane's rows begin, by slot and plane; of a slot without a row slot 0's, of a lane
+                              * without one row 0's */
 };
 
-/* Tile u of the launch. Lanes without a row read row 0. */
+KD_FN uint32_t mo_planes(uint32_t type) { return mv_is_float(type) ? 1 : planes_of((enum qtype)type).n; }
+/* Rows of y that a tile makes. */
+KD_FN uint32_t mo_rows(uint32_t type, const struct mo_mats *s)
+{
+    return (s->a->gate_up ? mo_slots(type) / 2 : mo_slots(type)) * s->abreast;
+}
+
+/* Tile u of the launch. */
 KD_FN void mo_tile(uint32_t type, const struct mo_mats *s, uint32_t u, struct mo_tile *t)
 {
     const kl_matvec *a = s->a;
-    uint32_t m = s->first, rows = (a->gate_up ? mo_slots(type) / 2 : mo_slots(type)) * s->abreast;
+    uint32_t m = s->first;
     while (m + 1 < s->end && u >= mo_pick(a->tile_end, m))
         m++;
     uint32_t before = m ? mo_pick(a->tile_end, m - 1) : 0;
     t->m = m;
     t->n_out = mo_pick(a->n_out, m);
-    t->row = (u - before) * rows + s->side;
+    t->end = mo_pick(a->tile_end, m);
+    t->row = (u - before) * mo_rows(type, s) + s->side;
     uint32_t row = t->row < t->n_out ? t->row : 0;
     gpu_va base = mo_pick_va(a->w, m);
+    uint64_t second = a->gate_up ? a->w[1] - a->w[0] : 0;
     KD_UNROLL
-    for (uint32_t f = 0; f < PLANES_MAX; f++) {
+    for (uint32_t f = 0; f < mo_planes(type); f++) {
         uint32_t bytes = mo_row_bytes(type, f, a->n_in);
-        t->p[f] = base + (uint64_t)row * bytes;
+        KD_UNROLL
+        for (uint32_t k = 0; k < mo_slots(type); k++) {
+            uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
+            rows = t->row + rows < t->n_out ? row + rows : row;
+            t->p[k][f] = base + (uint64_t)rows * bytes + (k & 1 ? second : 0);
+        }
         base += (uint64_t)t->n_out * bytes;
     }
+}
+
+/* From tile u - stride to tile u. */
+KD_FN void mo_next(uint32_t type, const struct mo_mats *s, uint32_t u, uint32_t stride, struct mo_tile *t)
+{
+    uint32_t rows = mo_rows(type, s), by = stride * rows;
+    if (u >= t->end || t->row + by + rows > t->n_out) {
+        mo_tile(type, s, u, t);
+        return;
+    }
+    t->row += by;
+    KD_UNROLL
+    for (uint32_t f = 0; f < mo_planes(type); f++)
+        KD_UNROLL
+        for (uint32_t k = 0; k < mo_slots(type); k++)
+            t->p[k][f] += (uint64_t)by * mo_row_bytes(type, f, s->a->n_in);
 }
 
 KD_FN uint32_t mo_item(const struct mo_mats *s, uint32_t step)
@@ -87,19 +119,15 @@ KD_FN uint32_t mo_item(const struct mo_mats *s, uint32_t step)
     return kd_min_u32(step * s->lanes + s->il, s->items - 1);
 }
 
-/* Item i of all slots. A slot without a row reads slot 0's. */
+/* Item i of all slots. */
 KD_FN void mo_fetch(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, uint32_t i, uint32_t (*w)[WD_WORDS])
 {
-    const kl_matvec *a = s->a;
     KD_UNROLL
     for (uint32_t k = 0; k < mo_slots(type); k++) {
-        struct wd_mat m = { .items = s->items, .n_in = a->n_in };
-        uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
-        rows = t->row + rows < t->n_out ? rows : 0;
-        uint64_t second = a->gate_up && (k & 1) ? a->w[1] - a->w[0] : 0;
+        struct wd_mat m = { .items = s->items, .n_in = s->a->n_in };
         KD_UNROLL
-        for (uint32_t f = 0; f < PLANES_MAX; f++)
-            m.p[f] = t->p[f] + (uint64_t)rows * mo_row_bytes(type, f, a->n_in) + second;
+        for (uint32_t f = 0; f < mo_planes(type); f++)
+            m.p[f] = t->p[k][f];
         wd_load(type, false, w[k], &m, i);
     }
 }
@@ -108,29 +136,25 @@ KD_FN void mo_fetch(uint32_t type, const struct mo_mats *s, const struct mo_tile
 KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, const struct mo_tile *t)
 {
     enum { LINE = 128 };
-    const kl_matvec *a = s->a;
     if (s->steps == 1)
         return;
     KD_UNROLL
-    for (uint32_t k = 0; k < mo_slots(type); k++) {
-        uint32_t rows = (a->gate_up ? k >> 1 : k) * s->abreast;
-        rows = t->row + rows < t->n_out ? rows : 0;
-        uint64_t second = a->gate_up && (k & 1) ? a->w[1] - a->w[0] : 0;
+    for (uint32_t k = 0; k < mo_slots(type); k++)
         KD_UNROLL
-        for (uint32_t f = 0; f < PLANES_MAX; f++) {
-            uint32_t bytes = mo_row_bytes(type, f, a->n_in);
+        for (uint32_t f = 0; f < mo_planes(type); f++) {
+            uint32_t bytes = mo_row_bytes(type, f, s->a->n_in);
             for (uint32_t o = bytes / s->steps + s->il * LINE; o < bytes; o += s->lanes * LINE)
-                kd_prefetch(KD_PTR(const void, t->p[f] + (uint64_t)rows * bytes + second + o));
+                kd_prefetch(KD_PTR(const void, t->p[k][f] + o));
         }
-    }
 }
 
 /* ---- the ends of rows ---- */
 
-/* What a row's sum is combined with, read while the sum is still being made. */
+/* What a row's sum is combined with, read while the sum is still being made; mo_joins: is there any such thing? */
 struct mo_with {
     float b, b2, resid;
 };
+KD_FN bool mo_joins(const kl_matvec *a) { return (a->resid | a->b[0] | a->b[1] | a->b[2] | a->b[3]) != 0; }
 
 KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, struct mo_with *w)
 {
@@ -165,10 +189,14 @@ KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, f
     KD_PTR(float, mo_pick_va(a->y, t->m))[row] = v;
 }
 
-/* Of this lane's row of the tile, which it stores if it is a holder: the first lanes of a row, one for each of its slots. */
+/* The sums of a tile's slots end in the first lanes of a row, one in each (mv_reduce); with pairs those of the gate rows are
+ * the first half. Which of its rows of y such a lane has: */
 KD_FN uint32_t mo_own(uint32_t type, const struct mo_mats *s)
 {
-    return s->il < mo_slots(type) ? s->il : mo_slots(type) - 1;
+    uint32_t il = s->il % mo_slots(type);
+    if (s->a->gate_up)
+        return il % (mo_slots(type) / 2);
+    return mo_slots(type) == 4 ? il % 2 * 2 + il / 2 : il;
 }
 KD_FN bool mo_holds(uint32_t type, const struct mo_mats *s)
 {
@@ -176,30 +204,19 @@ KD_FN bool mo_holds(uint32_t type, const struct mo_mats *s)
 }
 KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, struct mo_with *w)
 {
-    if (mo_holds(type, s))
+    if (mo_joins(s->a) && mo_holds(type, s))
         mo_with(s->a, t, t->row + mo_own(type, s) * s->abreast, w);
 }
 
 /* The end of a tile: lanes' sums are added and stored, and begin anew. */
 KD_FN void mo_finish(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, float acc[4], const struct mo_with *with)
 {
-    const kl_matvec *a = s->a;
     const uint32_t T = mo_slots(type);
-    uint32_t own = mo_own(type, s);
-    for (uint32_t m = 1; m < s->lanes; m *= 2) {
-        KD_UNROLL
-        for (uint32_t k = 0; k < T; k++)
-            acc[k] += kd_shfl_xor_f32(acc[k], m);
-    }
-    if (mo_holds(type, s)) {
-        float v = acc[0], up = acc[1];
-        KD_UNROLL
-        for (uint32_t k = 1; k < T; k++) {
-            v = k == (a->gate_up ? 2 * own : own) ? acc[k] : v;
-            up = k == 2 * own + 1 ? acc[k] : up;
-        }
-        mo_store(a, t, t->row + own * s->abreast, v, up, with);
-    }
+    uint32_t first, left;
+    mv_reduce(T, 1, acc, s->lanes, &first, &left);
+    float up = s->a->gate_up ? kd_shfl_xor_f32(acc[0], T / 2) : 0.0f;
+    if (mo_holds(type, s))
+        mo_store(s->a, t, t->row + mo_own(type, s) * s->abreast, acc[0], up, with);
     KD_UNROLL
     for (uint32_t k = 0; k < T; k++)
         acc[k] = 0.0f;
@@ -221,7 +238,7 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
             mo_with_own(type, s, &t, &with);
         mv_dot_rows(type, mo_slots(type), 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
         if (last && more)
-            mo_tile(type, s, u + stride, &next);
+            mo_next(type, s, u + stride, stride, &next);
         if (more)
             mo_fetch(type, s, &next, mo_item(s, last ? 0 : step + 1), w);
         step++;

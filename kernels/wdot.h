@@ -388,7 +388,6 @@ KD_FN int32_t wd_bias(uint32_t type, uint32_t s)
     case QT_Q5_0: return -16;
     case QT_Q3_K: return -4;
     case QT_Q6_K: return -32;
-    case QT_Q4_K: return s & 1 ? 128 : 0; /* high nibbles are taken as 16 (q - 8) */
     default: return 0;
     }
 }
@@ -417,16 +416,12 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
             q[k] = (w[k] >> 2 * s & 0x03030303u) | ((s < 2 ? h << (2 - s) : h >> (s - 2)) & 0x04040404u);
         }
         break;
-    case QT_Q4_K: {
-        uint32_t flip = kd_keep(0x80808080u); /* in a register: one operation instead of two */
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t v = w[(s >> 1) * 4 + k];
-            q[k] = s & 1 ? (v ^ flip) & 0xf0f0f0f0u : v & 0x0f0f0f0fu;
-        }
+    case QT_Q4_K: /* bytes without a sign; high nibbles as 16 q */
+        for (uint32_t k = 0; k < 4; k++)
+            q[k] = w[(s >> 1) * 4 + k] & (s & 1 ? 0xf0f0f0f0u : 0x0f0f0f0fu);
         if (s & 1)
             *dw *= 0.0625f;
         break;
-    }
     case QT_Q5_K:
         for (uint32_t k = 0; k < 4; k++) {
             uint32_t v = w[(s >> 1) * 4 + k] >> (s & 1) * 4 & 0x0f0f0f0fu, h = w[12 + k] >> n4;

@@ -382,14 +382,17 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     const struct type_kernels *t = matvec_kernels(a, &types);
     uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS), groups;
     if (rows == 1 && one_row(d, a, gate_up, t, &k, &groups)) {
-        bool made = take_pre(d, &k);
-        uint32_t ring = d->t->ahead && !made ? ring_for(types) : 0, bytes = mr_shared_bytes(a->type, a->n_mats, a->n_in);
-        if (ring && bytes <= d->t->shared_max) {
-            dispatch_add(d, ring, MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores), 1, 1, bytes, &k);
+        bool made = take_pre(d, &k), alone = d->t->ahead && !made; /* one work-group a core */
+        uint32_t ring = alone ? ring_for(types) : 0, one = MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores);
+        uint32_t shared = made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
+        if (ring && mr_shared_bytes(a->type, a->n_mats, a->n_in) <= d->t->shared_max) {
+            dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in), &k);
             return;
         }
-        dispatch_add(d, made ? t->r1_made : t->r1, groups, 1, 1,
-                     made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), &k);
+        alone = alone && mv_one_slots(a->type[0]) == 2; /* the K types */
+        struct dispatch *l = dispatch_add(d, made ? t->r1_made : t->r1, alone ? one : groups, 1, 1, shared, &k);
+        if (l && alone)
+            l->threads = MV_WIDE;
         return;
     }
     if (rows > 1 && few_rows(d, a, gate_up, types))

@@ -4,7 +4,7 @@
 # products are launched with two work-groups a core (rt/dispatch.c), so both must find registers; attention of single rows
 # with what attn_group_per_core says (kernels/attn_shared.h). Kernels that use kernels/hw/cluster.h are told its size.
 BEGIN { threads["k_walk"] = 256; groups["k_walk"] = 2; per_core["k_attn_group_h64"] = 5; per_core["k_attn_group_h128"] = 4; per_core["k_attn_group_h256"] = 2 }
-NR == FNR { threads[$1] = $2; groups[$1] = $3 ~ /^matvec/ || $1 ~ /_n16$/ ? 2 : $1 ~ /rows_half.*_n64$|_matmul8_|_ring$/ ? 1 : per_core[$1] + 0; next }
+NR == FNR { threads[$1] = $2; groups[$1] = $1 ~ /_r1$/ ? 1 : $3 ~ /^matvec/ || $1 ~ /_n16$/ ? 2 : $1 ~ /rows_half.*_n64$|_matmul8_|_ring$/ ? 1 : per_core[$1] + 0; next }
 /^\.target sm_90/ { clusters = 1 }
 /^\.visible \.entry / {
     name = $3
@@ -14,7 +14,7 @@ NR == FNR { threads[$1] = $2; groups[$1] = $3 ~ /^matvec/ || $1 ~ /_n16$/ ? 2 : 
 { print }
 entry != "" && /^\)/ {
     if (entry in threads)
-        printf ".maxntid %d, 1, 1\n", threads[entry]
+        printf ".maxntid %d, 1, 1\n", entry ~ /_r1$/ ? 512 : threads[entry] # MV_WIDE
     if (groups[entry])
         printf ".minnctapersm %d\n", groups[entry]
     if (clusters && entry ~ /_matmul8_/) # kernels/hw/cluster.h

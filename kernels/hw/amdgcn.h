@@ -67,6 +67,12 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
     return __builtin_amdgcn_sudot4(1, (int)a, 1, (int)b, c, 0);
 }
 
+KD_FN int32_t kd_dot4u(uint32_t a, uint32_t b, int32_t c)
+{
+    return __builtin_amdgcn_sudot4(0, (int)a, 1, (int)b, c, 0);
+}
+KD_FN int32_t kd_half(uint32_t v, uint32_t upper) { return upper ? (int32_t)v >> 16 : (int16_t)v; }
+
 KD_FN kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *p) { return __builtin_nontemporal_load(p); }
 KD_FN kd_u32x2 kd_load_once8(KD_GLOBAL const kd_u32x2 *p) { return __builtin_nontemporal_load(p); }
 KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p) { return __builtin_nontemporal_load(p); }

@@ -57,6 +57,14 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
     return c;
 }
 
+KD_FN int32_t kd_dot4u(uint32_t a, uint32_t b, int32_t c)
+{
+    for (int i = 0; i < 4; i++)
+        c += (int32_t)(uint8_t)(a >> 8 * i) * (int32_t)(int8_t)(b >> 8 * i);
+    return c;
+}
+KD_FN int32_t kd_half(uint32_t v, uint32_t upper) { return upper ? (int32_t)v >> 16 : (int16_t)v; }
+
 KD_FN kd_u32x4 kd_load_once(const kd_u32x4 *p) { return *p; }
 KD_FN kd_u32x2 kd_load_once8(const kd_u32x2 *p) { return *p; }
 KD_FN uint32_t kd_load_once4(const uint32_t *p) { return *p; }

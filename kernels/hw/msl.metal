@@ -54,6 +54,14 @@ KD_FN int kd_dot4(uint a, uint b, int c)
     return c + int(x[0]) * int(y[0]) + int(x[1]) * int(y[1]) + int(x[2]) * int(y[2]) + int(x[3]) * int(y[3]);
 }
 
+KD_FN int kd_dot4u(uint a, uint b, int c)
+{
+    uchar4 x = as_type<uchar4>(a);
+    char4 y = as_type<char4>(b);
+    return c + int(x[0]) * int(y[0]) + int(x[1]) * int(y[1]) + int(x[2]) * int(y[2]) + int(x[3]) * int(y[3]);
+}
+KD_FN int kd_half(uint v, uint upper) { return upper ? int(v) >> 16 : int(short(v)); }
+
 KD_FN kd_u32x4 kd_load_once(const device kd_u32x4 *p) { return *p; }
 KD_FN kd_u32x2 kd_load_once8(const device kd_u32x2 *p) { return *p; }
 KD_FN uint kd_load_once4(const device uint *p) { return *p; }

@@ -68,6 +68,14 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
+KD_FN int32_t kd_dot4u(uint32_t a, uint32_t b, int32_t c)
+{
+    int32_t d;
+    __asm__("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+KD_FN int32_t kd_half(uint32_t v, uint32_t upper) { return (int32_t)__nvvm_prmt(v, 0, upper ? 0xbb32 : 0x9910); }
+
 /* Volatile, so that loads keep their place: kernels issue them early on purpose. The cache's new rows are written in the same
  * launch when a walk runs them, so nothing is of the read-only kind there. */
 #ifdef KD_WALK
