@@ -5,11 +5,10 @@
 #ifndef ZINC_KERNELS_WBOOK_H
 #define ZINC_KERNELS_WBOOK_H
 
-#include "kernels/codebook_words.h"
 #include "kernels/kdev.h"
 #include "kernels/planes.h"
 
-#define BOOK(name, n, ...) KD_TABLE uint32_t wk_##name SHAPE_##name = { __VA_ARGS__ };
+#define BOOK(name, shape, ...) KD_TABLE uint32_t wk_##name shape = { __VA_ARGS__ };
 #include "kernels/codebooks.inc"
 
 /* Seven signs and the one that makes their number even. */

@@ -9,30 +9,31 @@ import hashlib
 
 from gguf import quants
 
-BOOKS = [  # name here, class there, bits of an element, elements of an entry, macro that makes words of it
-    ('iq2_xxs', quants.IQ2_XXS, 2, 8, 'IQ2'),
-    ('iq2_xs', quants.IQ2_XS, 2, 8, 'IQ2'),
-    ('iq2_s', quants.IQ2_S, 2, 8, 'IQ2'),
-    ('iq1', quants.IQ1_S, 2, 8, 'IQ1'),
-    ('iq3_xxs', quants.IQ3_XXS, 3, 4, 'IQ3_XXS'),
-    ('iq3_s', quants.IQ3_S, 3, 4, 'IQ3_S'),
+BOOKS = [  # name here, class there, elements of an entry, the byte of a value
+    ('iq2_xxs', quants.IQ2_XXS, 8, lambda v: v),
+    ('iq2_xs', quants.IQ2_XS, 8, lambda v: v),
+    ('iq2_s', quants.IQ2_S, 8, lambda v: v),
+    ('iq1', quants.IQ1_S, 8, lambda v: 8 * v + 8),
+    ('iq3_xxs', quants.IQ3_XXS, 4, lambda v: v),
+    ('iq3_s', quants.IQ3_S, 4, lambda v: v),
 ]
 
 
-def entries(cls, bits, n):
+def words(values):
+    packed = bytes(values)
+    return [int.from_bytes(packed[i:i + 4], 'little') for i in range(0, len(packed), 4)]
+
+
+print('/* kernels/codebooks.inc: the codebooks of the IQ types, as words of four bytes (kernels/codebooks.h); an entry of eight\n'
+      ' * elements is a row of two. Made by tools/train/codebooks.py, which names the source; sum: the first half of the SHA-256\n'
+      ' * of the words, little-endian. Every module of kernels reads this file: words as they are take a compiler no time. */')
+for name, cls, n, byte in BOOKS:
     cls.init_grid()
-    codes = {v: i for i, v in enumerate(cls.grid_map)}
-    for row in cls.grid.reshape(-1, n):
-        yield sum(codes[v] << bits * i for i, v in enumerate(row.tolist()))
-
-
-print('/* kernels/codebooks.inc: the codebooks of the IQ types, an entry a number: element i in bits 2 i and up of eight, or\n'
-      ' * 3 i and up of four, as an index of values (kernels/codebooks.c). Made by tools/train/codebooks.py, which names the\n'
-      ' * source; sum: the first half of the SHA-256 of the entries as 16-bit little-endian numbers. */')
-for name, cls, bits, n, macro in BOOKS:
-    book = list(entries(cls, bits, n))
-    sha = hashlib.sha256(b''.join(v.to_bytes(2, 'little') for v in book)).hexdigest()[:32]
-    print(f'BOOK({name}, {len(book)}, /* sum {sha} */')
-    per = 110 // len(f'{macro}(0x0000) ')
-    for i in range(0, len(book), per):
-        print('     ' + ' '.join(f'{macro}(0x{v:04x})' for v in book[i:i + per]) + (')' if i + per >= len(book) else ''))
+    book = [words(int(byte(v)) for v in row) for row in cls.grid.reshape(-1, n).tolist()]
+    sha = hashlib.sha256(b''.join(w.to_bytes(4, 'little') for row in book for w in row)).hexdigest()[:32]
+    print(f'BOOK({name}, [{len(book)}]{"[2]" if n == 8 else ""}, /* sum {sha} */')
+    texts = [', '.join(f'0x{w:08x}' for w in row) for row in book]
+    texts = [f'{{ {t} }}' for t in texts] if n == 8 else texts
+    per = 110 // (len(texts[0]) + 2)
+    for i in range(0, len(texts), per):
+        print('     ' + ', '.join(texts[i:i + per]) + (')' if i + per >= len(texts) else ','))
