@@ -49,16 +49,18 @@ $(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads.txt
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
 	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
 
-# For the host: quick to compile. A sanitizer build has its own; the others take the release build's.
-KH           := $(if $(filter sanitize,$(config)),$(B),build)
+# For the host: quick to compile. A sanitizer build has its own, but for the types of codebooks, which it runs on the cpu tier
+# alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
+K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
+K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%),$(NV)))
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
-K_HOST_FLAGS  = $(if $(filter sanitize,$(config)),$(CFLAGS),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) -O1 \
-                $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
-K_HOST_OBJ   := $(NV:%=$(KH)/obj/kernels/%.o)
-$(K_HOST_OBJ): $(KH)/obj/kernels/%.o: $$(source_$$*)
+K_HOST_FLAGS := -O1 $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
+K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(NV)))
+$(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
-	@echo "  CC    $*"
-	@$(K_HOST_CC) $(K_HOST_FLAGS) $(set_$*) -MMD -MP -c -o $@ $<
+	@echo "  CC    $(*F)"
+	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
+	   $(K_HOST_FLAGS) $(set_$(*F)) -MMD -MP -c -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them.
 $(K)/threads.txt: kernels/kernels.def kernels/qtypes.def | $(K)/kernel_lists

@@ -57,7 +57,7 @@ $(FUZZ_BINS): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(TEST_LIB)
 
 # The cpu tier's arithmetic sees tensors alone, whose sizes were checked, and clang takes minutes to instrument it.
 ifeq ($(config),fuzz)
-$(B)/obj/oracle/%.o: CFLAGS := $(subst $(CFLAGS_fuzz),-O1 -g -DZINC_DEBUG_CHECKS=1,$(CFLAGS))
+$(B)/obj/oracle/%.o: CFLAGS := $(subst $(CFLAGS_fuzz),-O1 -g1 -DZINC_DEBUG_CHECKS=1,$(CFLAGS))
 endif
 fuzz: $(FUZZ_BINS) ## build the fuzz targets (needs config=fuzz)
 fuzz-run: fuzz ## replay the corpora and a fixed number of runs from a fixed seed; with FUZZ_SECONDS=N explore for so long
