@@ -118,10 +118,10 @@ ISA_amx    := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 # What the address sanitizer sees as well, and sooner, is not also asked of each access in the long products and their kin, and
 # registers are given out simply: they compile in a fifth of the time. Codes, shifts, sums and indices of arrays are checked.
+SEEN_TWICE := null,object-size,pointer-overflow
 ifeq ($(config),sanitize)
 $(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS += -fno-sanitize=alignment,$(SEEN_TWICE) $(if $(findstring clang,$(CC)),,-fira-region=one)
 endif
-SEEN_TWICE := null,object-size,pointer-overflow
 isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
 
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
