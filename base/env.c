@@ -1,5 +1,6 @@
 #include "base/env.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,17 +59,14 @@ static void warn_unknown(void)
     }
 }
 
-const struct env *env_get(void)
-{
-    static struct env env = {
+static struct env env = {
 #define X(field, var, type, def, shown, values, help) .field = def,
 #include "base/env.def"
 #undef X
-    };
-    static bool done;
-    if (done)
-        return &env;
-    done = true;
+};
+
+static void read_all(void)
+{
     const char *s;
 #define X(field, var, type, def, shown, values, help)                                                                                 \
     if ((s = getenv(var)) && *s)                                                                                       \
@@ -77,6 +75,12 @@ const struct env *env_get(void)
 #undef X
     log_configure(env.log);
     warn_unknown();
+}
+
+const struct env *env_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_all);
     return &env;
 }
 

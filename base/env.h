@@ -11,7 +11,7 @@ struct env {
 #undef X
 };
 
-/* Reads the variables on the first call; an unknown ZINC_* variable is warned about, and so is a value that is
+/* Any thread. Reads the variables on the first call; an unknown ZINC_* variable is warned about, and so is a value that is
  * not among those of the list; it then counts as not given. */
 const struct env *env_get(void);
 void env_print_help(FILE *f);

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,10 @@ struct reader {
     char *small, *large;
     size_t n_small, large_bytes;
 };
+
+/* What a program that zinc is a part of had given to jansson before; NULL: nothing, malloc and free. */
+static json_malloc_t theirs_malloc;
+static json_free_t theirs_free;
 
 static _Thread_local struct reader *reader; /* of the json_read that runs on this thread */
 
@@ -46,7 +51,7 @@ unsigned json_failures(void)
 static void *take(size_t n)
 {
     struct reader *r = reader;
-    void *p = r && r->failed ? NULL : malloc(n);
+    void *p = r && r->failed ? NULL : theirs_malloc ? theirs_malloc(n) : malloc(n);
     failures += !p;
     return p || !r ? p : put_aside(r, n);
 }
@@ -55,13 +60,20 @@ static void give_back(void *p)
 {
     const struct reader *r = reader;
     bool aside = r && (uintptr_t)p - (uintptr_t)r->small < SMALL_BYTES + r->large_bytes;
-    if (!aside)
+    if (!aside && theirs_free)
+        theirs_free(p);
+    else if (!aside)
         free(p);
 }
 
 /* Before any thread is there: jansson reads these without a lock. */
 static __attribute__((constructor)) void use_own_memory(void)
 {
+    json_get_alloc_funcs(&theirs_malloc, &theirs_free);
+    if ((void *)theirs_malloc == dlsym(RTLD_DEFAULT, "malloc")) {
+        theirs_malloc = NULL;
+        theirs_free = NULL;
+    }
     json_set_alloc_funcs(take, give_back);
 }
 

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,15 @@ static uint8_t level_of[LOGM_COUNT] = {
     LOG_MODULES(X)
 #undef X
 };
+
+static _Thread_local const struct log_sink *diverted;
+
+const struct log_sink *log_divert(const struct log_sink *sink)
+{
+    const struct log_sink *before = diverted;
+    diverted = sink;
+    return before;
+}
 
 static int find(const char *const *names, int n, const char *s, size_t len)
 {
@@ -48,21 +58,22 @@ void log_configure(const char *spec)
 
 bool log_enabled(enum log_module m, enum log_level l)
 {
-    return l <= level_of[m];
+    return l <= (diverted ? diverted->level : level_of[m]);
 }
 
 void log_write(enum log_module m, enum log_level l, const char *fmt, ...)
 {
-    static uint64_t start_ns;
-    uint64_t now = clock_ns();
-    if (!start_ns)
-        start_ns = now;
-    char line[1024];
-    int n = snprintf(line, sizeof line, "[%7.3f] %s %s: ", (double)(now - start_ns) * 1e-9, module_name[m],
-                     level_name[l]);
+    static atomic_uint_least64_t start_ns;
+    uint64_t now = clock_ns(), start = 0;
+    if (atomic_compare_exchange_strong(&start_ns, &start, now))
+        start = now;
+    char text[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "%s\n", line);
+    if (diverted)
+        diverted->fn(diverted->user, l, module_name[m], text);
+    else
+        fprintf(stderr, "[%7.3f] %s %s: %s\n", (double)(now - start) * 1e-9, module_name[m], level_name[l], text);
 }

@@ -21,6 +21,16 @@ enum log_module {
     LOGM_COUNT
 };
 
+/* Where the calling thread's lines go instead of stderr, up to its own level: for programs that zinc is a part of. fn gets
+ * the text alone, without an end of line. Other threads, those that zinc starts among them, are not changed. */
+struct log_sink {
+    void (*fn)(void *user, enum log_level l, const char *module, const char *text);
+    void *user;
+    enum log_level level;
+};
+/* NULL: stderr. Returns what was there before; the sink must live until another one is set. */
+const struct log_sink *log_divert(const struct log_sink *sink);
+
 /* Parses a ZINC_LOG value; unknown words are reported once as a warning. NULL keeps the defaults. */
 void log_configure(const char *spec);
 bool log_enabled(enum log_module m, enum log_level l);
