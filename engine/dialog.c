@@ -20,7 +20,12 @@ struct dialog {
     struct tok_buf part[2];    /* by enum answer_part */
     dialog_fn fn;
     void *user;
-    const struct gen_opts *o;
+    int (*on_token)(void *user, int32_t id, const float *logits);
+    void *on_token_user;
+    struct generation *gen;    /* NULL: no turn is in progress */
+    int32_t *prompt;
+    uint32_t before;           /* messages */
+    int failed;
     int32_t last;
 };
 
@@ -58,6 +63,17 @@ static void drop_messages(struct dialog *d, uint32_t keep)
     }
 }
 
+/* The turn's own objects go. */
+static void end_turn(struct dialog *d)
+{
+    generation_destroy(d->gen);
+    answer_destroy(d->answer);
+    free(d->prompt);
+    d->gen = NULL;
+    d->answer = NULL;
+    d->prompt = NULL;
+}
+
 int dialog_create(struct session *s, const char *system, int think, struct dialog **out, struct err *e)
 {
     struct dialog *d = calloc(1, sizeof *d);
@@ -78,6 +94,7 @@ void dialog_destroy(struct dialog *d)
 {
     if (!d)
         return;
+    end_turn(d);
     drop_messages(d, 0);
     free(d->m);
     tok_buf_finish(&d->part[0]);
@@ -247,7 +264,7 @@ static int on_token(void *user, int32_t id, const float *logits)
 {
     struct dialog *d = user;
     d->last = id;
-    return d->o->on_token ? d->o->on_token(d->o->user, id, logits) : 0;
+    return d->on_token ? d->on_token(d->on_token_user, id, logits) : 0;
 }
 
 /* The last token of the answer, when the model has not seen it and it belongs to the text. */
@@ -256,8 +273,7 @@ static int32_t pending_token(const struct dialog *d, const struct gen_result *r)
     return r->n_tokens > r->n_decoded && !engine_is_eog(d->s->eng, d->last) ? d->last : -1;
 }
 
-static int generate_answer(struct dialog *d, const int32_t *ids, uint32_t n, const struct gen_opts *o, struct gen_result *r,
-                  struct err *e)
+static int begin_answer(struct dialog *d, const struct gen_opts *o, struct err *e)
 {
     static const struct answer_sink sink = { .reasoning = keep_reasoning, .text = keep_text };
     const struct answer_opts as = { .think = d->think };
@@ -266,42 +282,80 @@ static int generate_answer(struct dialog *d, const int32_t *ids, uint32_t n, con
     own.on_text = on_text;
     own.on_token = on_token;
     own.user = d;
-    d->o = o;
+    d->on_token = o->on_token;
+    d->on_token_user = o->user;
     d->part[0].n = d->part[1].n = 0;
-    int rc = answer_create(&d->s->eng->chat, &as, &sink, d, &d->answer, e);
-    if (rc)
-        return rc;
-    rc = generate(d->s, &own, ids, n, r, e);
-    int rc_end = rc ? 0 : answer_end(d->answer);
-    if (rc_end)
-        rc = err_set(e, rc_end, "output: %s", strerror(-rc_end));
-    answer_destroy(d->answer);
-    d->answer = NULL;
-    d->pending = rc ? -1 : pending_token(d, r);
+    uint32_t n;
+    int rc = make_prompt(d, &d->prompt, &n, e);
+    if (!rc)
+        rc = answer_create(&d->s->eng->chat, &as, &sink, d, &d->answer, e);
+    return rc ? rc : generation_begin(d->s, &own, d->prompt, n, &d->gen, e);
+}
+
+int dialog_begin(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user, struct err *e)
+{
+    CHECK(!d->gen);
+    d->fn = fn;
+    d->user = user;
+    d->before = d->n;
+    int rc = add_message(d, "user", text, NULL, e);
+    if (!rc)
+        rc = begin_answer(d, o, e);
+    if (rc) {
+        end_turn(d);
+        drop_messages(d, d->before);
+    }
     return rc;
 }
 
-int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user,
-               struct gen_result *r, struct err *e)
+int dialog_step(struct dialog *d, struct err *e)
 {
-    uint32_t before = d->n, n;
-    int32_t *ids;
-    *r = (struct gen_result){ 0 };
-    d->fn = fn;
-    d->user = user;
-    int rc = add_message(d, "user", text, NULL, e);
+    int rc = generation_step(d->gen, e);
+    if (rc < 0)
+        d->failed = rc;
+    return rc;
+}
+
+int dialog_cancel(struct dialog *d, struct err *e)
+{
+    int rc = generation_cancel(d->gen, e);
     if (rc)
-        return rc;
-    if (!(rc = make_prompt(d, &ids, &n, e))) {
-        rc = generate_answer(d, ids, n, o, r, e);
-        free(ids);
-    }
+        d->failed = rc;
+    return rc;
+}
+
+const struct gen_result *dialog_result(const struct dialog *d)
+{
+    return generation_result(d->gen);
+}
+
+int dialog_end(struct dialog *d, struct gen_result *r, struct err *e)
+{
+    *r = *generation_result(d->gen);
+    int rc = d->failed, rc_end = rc ? 0 : answer_end(d->answer);
+    if (rc_end)
+        rc = err_set(e, rc_end, "output: %s", strerror(-rc_end));
+    d->failed = 0;
+    d->pending = rc ? -1 : pending_token(d, r);
+    end_turn(d);
     if (!rc && (tok_buf_add(&d->part[0], "", 1) || tok_buf_add(&d->part[1], "", 1)))
         rc = no_memory(e);
     if (!rc)
         rc = add_message(d, "assistant", d->part[ANSWER_PART_TEXT].s,
                          d->part[ANSWER_PART_REASONING].s[0] ? d->part[ANSWER_PART_REASONING].s : NULL, e);
     if (rc)
-        drop_messages(d, before);
+        drop_messages(d, d->before);
     return rc;
+}
+
+int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user,
+               struct gen_result *r, struct err *e)
+{
+    *r = (struct gen_result){ 0 };
+    int rc = dialog_begin(d, text, o, fn, user, e);
+    if (rc)
+        return rc;
+    while (dialog_step(d, e) == 1)
+        ;
+    return dialog_end(d, r, e);
 }

@@ -42,6 +42,14 @@ typedef int (*dialog_fn)(void *user, enum answer_part part, const char *text, si
 int dialog_say(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user,
                struct gen_result *r, struct err *e);
 
+/* The same in steps, as generation_begin has them: after dialog_begin only these until dialog_end, which adds the answer,
+ * whether it is complete or not; after a step that failed it takes the message back and returns that failure. */
+int dialog_begin(struct dialog *d, const char *text, const struct gen_opts *o, dialog_fn fn, void *user, struct err *e);
+int dialog_step(struct dialog *d, struct err *e);   /* 1: it goes on; 0: it ended; negative: it failed */
+int dialog_cancel(struct dialog *d, struct err *e); /* ends it before the next step */
+const struct gen_result *dialog_result(const struct dialog *d); /* so far */
+int dialog_end(struct dialog *d, struct gen_result *r, struct err *e);
+
 /* The answer and the reasoning of the last turn; "" when there is none. */
 const char *dialog_answer(const struct dialog *d);
 

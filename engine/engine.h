@@ -251,7 +251,9 @@ int session_truncate(struct session *s, uint32_t pos, struct err *e);
  * rest can be evaluated; returns its length. Recurrent models keep all or nothing. */
 uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n);
 
-/* Looked at between chunks and tokens; nonzero cancels. NULL: none. Both must live as long as the session. */
+/* Looked at between chunks and tokens, atomically: a signal handler or another thread may set it; nonzero cancels. NULL:
+ * none. Both must live as long as the session. While the progress function runs, other sessions of the engine may be
+ * evaluated. */
 void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag);
 void session_set_progress(struct session *s, const struct progress *p);
 

@@ -409,8 +409,7 @@ static int choose_next(struct session *s, struct gen *g, const struct outcome *o
 
 static int look_at_cancel(void *user)
 {
-    const struct session *s = user;
-    return s->cancel && *s->cancel ? -ECANCELED : 0;
+    return session_cancelled(user) ? -ECANCELED : 0;
 }
 
 /* 1: the next token is *id; 0: the answer ended. */
@@ -423,65 +422,121 @@ static int prepare_and_choose(struct session *s, struct gen *g, const struct out
     return rc ? rc : choose_next(s, g, o, id, e);
 }
 
-/* The token loop: choose, evaluate, until an end. *o: of the prompt. */
-static int decode(struct session *s, struct gen *g, struct outcome *o, struct err *e)
+struct generation {
+    struct session *s;
+    struct gen *g;
+    const int32_t *prompt; /* [n_prompt] that the first step evaluates; NULL: it did */
+    uint32_t n_prompt;
+    int32_t id;            /* the newest token, not evaluated */
+    struct outcome last;   /* of the step's evaluation        */
+};
+
+int generation_begin(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n,
+                     struct generation **out, struct err *e)
 {
-    struct engine *eng = s->eng;
-    int32_t id;
-    uint64_t bytes = eng->tier->stats.bytes;
-    int rc;
-    while ((rc = prepare_and_choose(s, g, o, &id, e)) == 1) {
-        if (s->pos >= eng->info.n_ctx) {
-            rc = gen_end(g, GEN_CONTEXT, e);
-            break;
-        }
-        if (s->cancel && *s->cancel) {
-            rc = gen_end(g, GEN_CANCELLED, e);
-            break;
-        }
-        uint64_t t0 = clock_ns();
-        alloc_guard_begin("decode");
-        rc = evaluate(s, g, &id, 1, o, e);
-        alloc_guard_end();
-        if (rc)
-            break;
-        g->r.decode_ns += clock_ns() - t0;
-        g->r.n_decoded++;
+    struct generation *x = calloc(1, sizeof *x);
+    if (!x)
+        return err_set(e, -ENOMEM, "engine: out of memory");
+    int rc = gen_create(s->eng, o, &x->g, e);
+    if (rc || (rc = gen_begin(x->g, e))) {
+        generation_destroy(x);
+        return rc;
     }
-    g->r.decode_bytes = eng->tier->stats.bytes - bytes;
-    if (g->r.reason == GEN_RUNNING)
-        g->r.reason = GEN_FAILED;
-    if (rc >= 0 && !o->logits)
-        rc = engine_last_logits(eng, 0, &o->logits, e);
-    if (rc >= 0)
-        g->r.fingerprint = engine_fingerprint(eng, o->logits);
+    gen_prompt(x->g, prompt, n);
+    x->g->r.n_reused = session_keep_common(s, prompt, n);
+    x->s = s;
+    x->prompt = prompt + x->g->r.n_reused;
+    x->n_prompt = n - x->g->r.n_reused;
+    *out = x;
+    return 0;
+}
+
+void generation_destroy(struct generation *x)
+{
+    if (x)
+        gen_destroy(x->g);
+    free(x);
+}
+
+const struct gen_result *generation_result(const struct generation *x)
+{
+    return &x->g->r;
+}
+
+static int evaluate_prompt(struct generation *x, struct err *e)
+{
+    struct gen_result *r = &x->g->r;
+    uint64_t t0 = clock_ns();
+    session_set_prompt(x->s, true);
+    int rc = evaluate(x->s, x->g, x->prompt, x->n_prompt, &x->last, e);
+    session_set_prompt(x->s, false);
+    x->prompt = NULL;
+    r->prompt_ns = clock_ns() - t0;
+    if (rc)
+        r->reason = rc == -ECANCELED ? GEN_CANCELLED : GEN_FAILED;
     return rc;
+}
+
+static int evaluate_token(struct generation *x, struct err *e)
+{
+    const struct tier_stats *stats = &x->s->eng->tier->stats;
+    struct gen_result *r = &x->g->r;
+    uint64_t t0 = clock_ns(), bytes = stats->bytes;
+    alloc_guard_begin("decode");
+    int rc = evaluate(x->s, x->g, &x->id, 1, &x->last, e);
+    alloc_guard_end();
+    if (rc)
+        return rc;
+    r->decode_ns += clock_ns() - t0;
+    r->decode_bytes += stats->bytes - bytes;
+    r->n_decoded++;
+    return 0;
+}
+
+static int finish(struct generation *x, int rc, struct err *e)
+{
+    struct gen_result *r = &x->g->r;
+    if (r->reason == GEN_RUNNING)
+        r->reason = GEN_FAILED;
+    if (rc >= 0 && !x->last.logits)
+        rc = engine_last_logits(x->s->eng, 0, &x->last.logits, e);
+    if (rc >= 0)
+        r->fingerprint = engine_fingerprint(x->s->eng, x->last.logits);
+    return rc;
+}
+
+int generation_step(struct generation *x, struct err *e)
+{
+    if (x->g->r.reason != GEN_RUNNING)
+        return 0;
+    bool prompt = x->prompt;
+    int rc = prompt ? evaluate_prompt(x, e) : evaluate_token(x, e);
+    if (rc)
+        return prompt ? rc : finish(x, rc, e);
+    rc = prepare_and_choose(x->s, x->g, &x->last, &x->id, e);
+    if (rc == 1 && x->s->pos >= x->s->eng->info.n_ctx)
+        rc = gen_end(x->g, GEN_CONTEXT, e);
+    else if (rc == 1 && session_cancelled(x->s))
+        rc = gen_end(x->g, GEN_CANCELLED, e);
+    return rc == 1 ? 1 : finish(x, rc, e);
+}
+
+int generation_cancel(struct generation *x, struct err *e)
+{
+    return x->g->r.reason == GEN_RUNNING ? gen_end(x->g, GEN_CANCELLED, e) : 0;
 }
 
 int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n, struct gen_result *r,
              struct err *e)
 {
+    struct generation *x;
     *r = (struct gen_result){ 0 };
-    struct gen *g;
-    int rc = gen_create(s->eng, o, &g, e);
-    if (!rc && (rc = gen_begin(g, e)))
-        gen_destroy(g);
+    int rc = generation_begin(s, o, prompt, n, &x, e);
     if (rc)
         return rc;
-    gen_prompt(g, prompt, n);
-    uint32_t kept = session_keep_common(s, prompt, n);
-    struct outcome first;
-    uint64_t t0 = clock_ns();
-    session_set_prompt(s, true);
-    rc = evaluate(s, g, prompt + kept, n - kept, &first, e);
-    session_set_prompt(s, false);
-    g->r.prompt_ns = clock_ns() - t0;
-    g->r.n_reused = kept;
-    if (!rc)
-        rc = decode(s, g, &first, e);
-    else
-        g->r.reason = rc == -ECANCELED ? GEN_CANCELLED : GEN_FAILED;
-    *r = g->r;
-    gen_destroy(g);
-    return rc < 0 ? rc : 0;
+    while ((rc = generation_step(x, e)) == 1)
+        ;
+    *r = *generation_result(x);
+    generation_destroy(x);
+    return rc;
 }

@@ -103,6 +103,18 @@ const struct sampler *gen_sampler(const struct gen *g);
 int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n, struct gen_result *r,
              struct err *e);
 
+/* The same in steps, for who shares the engine with others: between two steps other sessions of it may be evaluated. A
+ * step evaluates what is left of the prompt, or the newest token, and chooses the next one; its text comes meanwhile.
+ * `prompt` must live until the first step returned, what `o` points to until the end, as there. generation_step: 1: it
+ * goes on; 0: it ended, see the result; negative: it failed. generation_cancel ends it before the next step. */
+struct generation;
+int generation_begin(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n,
+                     struct generation **out, struct err *e);
+int generation_step(struct generation *x, struct err *e);
+int generation_cancel(struct generation *x, struct err *e);
+const struct gen_result *generation_result(const struct generation *x);
+void generation_destroy(struct generation *x); /* NULL is fine */
+
 const char *gen_reason_json(enum gen_reason r);
 const char *gen_reason_text(enum gen_reason r);
 

@@ -56,6 +56,8 @@ struct session {
     bool in_prompt;           /* see session_set_prompt                         */
 };
 
+bool session_cancelled(const struct session *s);
+
 /* What NAME:WORD... and the options ask of a tier. */
 struct engine_spec {
     char tier[32];

@@ -79,6 +79,11 @@ void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag)
     s->cancel = flag;
 }
 
+bool session_cancelled(const struct session *s)
+{
+    return s->cancel && __atomic_load_n(s->cancel, __ATOMIC_RELAXED);
+}
+
 void session_set_prompt(struct session *s, bool on)
 {
     s->in_prompt = on;
@@ -168,7 +173,7 @@ int session_check(const struct session *s, const int32_t *tok, uint32_t n, struc
 
 static int may_go_on(const struct session *s, uint32_t done, uint32_t n, struct err *e)
 {
-    if ((s->cancel && *s->cancel) || !progress_report(s->progress, "prompt", done, n))
+    if (session_cancelled(s) || !progress_report(s->progress, "prompt", done, n))
         return err_set(e, -ECANCELED, "engine: cancelled after %u of %u tokens", done, n);
     return 0;
 }
