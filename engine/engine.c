@@ -292,6 +292,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     struct tier_opts to = { .device = o->device_set || o->device ? o->device : -1,
                             .device_name = o->device_name,
                             .threads = o->threads ? o->threads : env_get()->threads,
+                            .no_pin = o->no_pin,
                             .exact = sp->exact,
                             .check = sp->check,
                             .trace = o->trace || env_get()->debug >= 3,

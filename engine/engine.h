@@ -56,6 +56,7 @@ struct engine_opts {
     const char *pooling;     /* NULL: the model continues text. "auto": it does what its file says that it is made for;
                                 "mean", "cls", "last", "rank": it gives a vector, or scores, for a whole sequence */
     int threads;             /* cpu: 0: $ZINC_THREADS, else one per core                                     */
+    bool no_pin;             /* cpu: threads may move between cores: for several engines in a process        */
     const struct progress *progress; /* loading; must live through engine_open only                          */
 };
 

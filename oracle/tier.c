@@ -565,7 +565,7 @@ static int cpu_open(const struct tier_opts *o, struct tier **out, struct err *e)
     c->mm = mm_select(env->cpu_isa);
     c->ops = ops_select(env->cpu_isa);
     int threads = o->threads > 0 ? o->threads : env->threads;
-    rc = pool_create(threads > 0 ? (uint32_t)threads : 0, !env->no_pin, &c->pool, e);
+    rc = pool_create(threads > 0 ? (uint32_t)threads : 0, !env->no_pin && !o->no_pin, &c->pool, e);
     if (rc) {
         cpu_destroy(&c->base);
         return rc;

@@ -24,6 +24,7 @@ struct tier_opts {
     int device;              /* index among the tier's devices, -1: best                            */
     const char *device_name; /* or a part of its name; NULL: by index                               */
     int threads;             /* cpu: worker threads, 0: one per core                                */
+    bool no_pin;             /* cpu: they may move between cores                                    */
     bool exact;              /* cpu: dequantise and accumulate in double                            */
     bool check;              /* verify hazards while running where the tier can (on in debug builds) */
     bool trace;              /* record time stamps per command                                      */
