@@ -41,7 +41,8 @@ static void install(void)
 }
 
 #elif defined(__GLIBC__)
-/* The C library's own entry points, so that ours can stand in front of them. */
+/* The C library's own entry points, so that ours can stand in front of them, also for other libraries. */
+#pragma GCC visibility push(default)
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t each);
 extern void *__libc_realloc(void *p, size_t n);
@@ -67,6 +68,7 @@ void free(void *p)
         count();
     __libc_free(p);
 }
+#pragma GCC visibility pop
 static void install(void)
 {
 }
