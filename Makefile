@@ -92,6 +92,15 @@ $(call note,no libcurl by pkg-config: zinc pull fetches nothing and zinc serve t
 endif
 $(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
 
+# What is below the programs is position-independent, for libzinc.so, and hidden, which makes that cost nothing: calls and
+# data stay as direct as in a program. One set of objects serves both; those of other flags are made again.
+PIC := -fPIC -fvisibility=hidden
+LIB_FLAGS := $(sort $(B)/lib.flags $(KH)/lib.flags)
+.PHONY: $(foreach f,$(LIB_FLAGS),$(if $(findstring <$(PIC)>,<$(shell cat $(f) 2>/dev/null)>),,$(f)))
+$(LIB_FLAGS):
+	@mkdir -p $(@D)
+	@echo '$(PIC)' >$@
+
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
 	@mkdir -p $(@D)
@@ -100,8 +109,11 @@ $(K)/compress: tool_libs = $(PKG_LIBS)
 $(K)/lists.mk: $(K)/kernel_lists
 	@$< make >$@.tmp && mv $@.tmp $@
 
+# libzinc, for programs that are not ours; of the fuzz build nobody needs it.
+LIBZINC_SO := $(if $(filter fuzz,$(config))$(MACOS),,$(B)/libzinc.so.0)
+
 # One library of everything below the programs; a folder's sources are whatever lies in it.
-LIB_DIRS := base $(if $(MACOS),base/macos) pull jinja model graph oracle rt rt/lockstep $(if $(MACOS),,rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq)) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router
+LIB_DIRS := base $(if $(MACOS),base/macos) pull jinja model graph oracle rt rt/lockstep $(if $(MACOS),,rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq)) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router lib
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
@@ -129,7 +141,7 @@ TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/ma
 TOOLS     := $(if $(HAVE_VK),$(TOOLS),$(filter-out vkstats,$(TOOLS)))
 TOOLS     := $(if $(MACOS),$(filter-out amdsim metalsim pm4dump,$(TOOLS)),$(TOOLS))
 TOOL_BINS := $(addprefix $(B)/,$(TOOLS))
-PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(MACOS),,$(B)/libamdsim.so $(B)/libmetalsim.so)
+PROGRAMS  := $(if $(CLI_SRC),$(B)/zinc) $(TOOL_BINS) $(if $(MACOS),,$(B)/libamdsim.so $(B)/libmetalsim.so) $(LIBZINC_SO) $(if $(LIBZINC_SO),$(B)/libzinc.pc)
 
 .PHONY: kernels all check tests peer fuzz fuzz-run bench format format-check gen gen-check install install-files uninstall list-sources clean help
 .DEFAULT_GOAL := all
@@ -153,6 +165,16 @@ $(B)/libzinc.a: $(LIB_OBJ)
 	@echo "  AR    $@"
 	@ar rcs$(if $(MACOS),,T) $@ $^
 
+# nodelete: threads and what other libraries were told of its functions outlive dlclose.
+$(B)/libzinc.so.0: lib/libzinc.map $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/*.c)) $(LIB)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=$< -Wl,-z,defs -Wl,-z,nodelete -Wl,--as-needed \
+	   -o $@ $(filter-out $<,$^) $(LDLIBS)
+	@ln -sf $(@F) $(@D)/libzinc.so
+
+$(B)/libzinc.pc: lib/libzinc.pc.in Makefile
+	@sed 's/@VERSION@/$(VERSION)/' $< >$@.tmp && mv $@.tmp $@
+
 $(B)/zinc: $(CLI_OBJ) $(LIB)
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -160,7 +182,10 @@ $(B)/zinc: $(CLI_OBJ) $(LIB)
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	@$(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
+$(LIB_OBJ): pic := $(PIC)
+$(filter-out $(K_HOST_OBJ),$(LIB_OBJ)): $(B)/lib.flags
+$(K_HOST_OBJ): $(KH)/lib.flags
 
 define tool_rule
 $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB)

@@ -60,7 +60,7 @@ $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
 	@echo "  CC    $(*F)"
 	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
-	   $(K_HOST_FLAGS) $(set_$(*F)) -MMD -MP -c -o $@ $<
+	   $(K_HOST_FLAGS) $(PIC) $(set_$(*F)) -MMD -MP -c -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them.
 $(K)/threads.txt: kernels/kernels.def kernels/qtypes.def | $(K)/kernel_lists

@@ -26,7 +26,13 @@ comma   := ,
 # Tests are compiled quickly, not to be quick. -rpath: build/kernels, from build/tests/SUITE or build/CONFIG/tests/SUITE.
 $(B)/obj/tests/%.o: CFLAGS := $(subst -O3,-O1,$(CFLAGS))
 TEST_LDFLAGS = $(LDFLAGS) -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../..$(if $(filter release,$(config)),,/..)/kernels'
-$(TEST_BINS): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(TEST_LIB)
+# Those of libzinc know its header alone, as programs do.
+LIBZINC_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_libzinc*.c))
+$(LIBZINC_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(LIBZINC_SO)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $^ $(CHECK_LIBS) -lm
+$(filter-out $(LIBZINC_TESTS),$(TEST_BINS)): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(TEST_LIB)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(TEST_LDFLAGS) -o $@ $^ $(LDLIBS)

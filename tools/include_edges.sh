@@ -30,6 +30,9 @@ engine/serve:   base engine engine/grammar
 engine/proof:   base kernels model graph rt engine
 server:   base engine/engine.h engine/generate.h engine/answer/answer.h engine/grammar engine/serve/sched.h pull/curl_lib.h
 cli:      base engine/engine.h engine/generate.h engine/dialog.h engine/look.h engine/roof.h engine/answer/answer.h engine/serve/sched.h engine/proof pull server
+lib:      base engine/engine.h engine/generate.h engine/dialog.h engine/look.h engine/answer/answer.h engine/serve/sched.h include/zinc.h
+include:
+examples: include/zinc.h
 tests:    *
 tools:    *
 '

@@ -3,6 +3,7 @@
 # system hierarchy of man hier; completions as bash-completion, zsh and fish document their folders).
 set -eu
 what=$1 build=$2 prefix=$3
+version=$(sed -n 's/^Version: //p' "$build/libzinc.pc" 2>/dev/null || :)
 
 file() # MODE FROM TO
 {
@@ -12,10 +13,28 @@ file() # MODE FROM TO
     esac
 }
 
+link() # TO NAME
+{
+    case $what in
+    put) ln -sf "$1" "$prefix/$2" ;;
+    remove) rm -f "$prefix/$2" ;;
+    esac
+}
+
 for p in zinc mkmodel quantize streamdump streamdiff pm4dump vkstats mmbench grammarbench loadgen amdsim; do
     file 755 "$build/$p" "bin/$p"
 done
 file 644 "$build/libamdsim.so" lib/zinc/libamdsim.so
+[ "$what" = put ] || rm -f "$prefix"/lib/libzinc.so.* # whatever version it was
+if [ "$what" = remove ] || [ -e "$build/libzinc.so.0" ]; then
+    file 644 include/zinc.h include/zinc.h
+    file 644 "$build/libzinc.so.0" "lib/libzinc.so.$version"
+    link "libzinc.so.$version" lib/libzinc.so.0
+    link libzinc.so.0 lib/libzinc.so
+    file 644 "$build/libzinc.pc" lib/pkgconfig/libzinc.pc
+    file 644 python/zinc.py share/zinc/python/zinc.py
+    file 644 examples/answer.c share/doc/zinc/examples/answer.c
+fi
 file 644 "$build/zinc.1" share/man/man1/zinc.1
 for d in README.md CONTRIBUTING.md LICENSE doc/*.md doc/*.svg doc/*.png doc/img/*.png share/openapi.json share/zinc.service \
     share/grafana-dashboard.json share/prometheus-alerts.yml; do
@@ -43,9 +62,9 @@ completion zsh share/zsh/site-functions/_zinc
 completion fish share/fish/vendor_completions.d/zinc.fish
 
 case $what in
-put) echo "installed below $prefix: bin/zinc and its tools, share/doc/zinc, share/zinc, the manual page and completions" ;;
+put) echo "installed below $prefix: bin/zinc and its tools, libzinc with its header, share/doc/zinc, share/zinc, the manual page and completions" ;;
 remove)
-    for d in share/doc/zinc/doc/img share/doc/zinc/doc share/doc/zinc/share share/doc/zinc share/zinc lib/zinc; do
+    for d in share/doc/zinc/doc/img share/doc/zinc/doc share/doc/zinc/share share/doc/zinc/examples share/doc/zinc share/zinc/python share/zinc lib/zinc lib/pkgconfig; do
         rmdir "$prefix/$d" 2>/dev/null || :
     done
     ;;

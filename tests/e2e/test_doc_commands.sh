@@ -69,7 +69,7 @@ run_page()
         ln -sfn "$f" "$dir/build/"
     done
     ln -sfn "$work/bin/zinc" "$dir/build/zinc"
-    for f in models share tools tests; do
+    for f in models share tools tests include examples python; do
         ln -s "$here/$f" "$dir/$f"
     done
     ln -s "$work/model.gguf" "$dir/model.gguf"
