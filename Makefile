@@ -197,6 +197,7 @@ $(foreach t,$(filter-out amdsim metalsim,$(TOOLS)),$(eval $(call tool_rule,$(t))
 include mk/amdsim.mk
 include mk/metalsim.mk
 include mk/tests.mk
+include mk/dist.mk
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' | grep -v '/gen/')
 format: ## rewrite the sources with clang-format

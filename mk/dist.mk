@@ -1,0 +1,45 @@
+# mk/dist.mk: packages (doc/packages.md).
+
+DIST := $(B)/dist
+# Programs of the tarball, laid out as a build folder: all that can be is linked in. The C library is not, since the drivers'
+# libraries are opened at run time, and they need the system's.
+S            := $(B)/static
+STATIC_TOOLS := quantize mkmodel loadgen streamdump pm4dump
+STATIC_NAMES := edit bsd md tinfo utf8proc xxhash elf z gnutls hogweed nettle gmp tasn1 idn2 unistring zstd jansson
+archive_of    = $(shell $(CC) -print-file-name=lib$(1).a)
+STATIC_LIBS   = $(foreach l,$(filter-out jansson,$(STATIC_NAMES)),-l$(l)) $(S)/obj/libjansson.a
+STATIC_LINK   = $(CC) $(LDFLAGS) -o $@ $(filter-out %/libjansson.a,$^) -Wl,-Bstatic -Wl,--start-group $(STATIC_LIBS) -Wl,--end-group -Wl,-Bdynamic -lm -ldl
+
+# A name of its own for a function of Jansson's that we have one of as well.
+$(S)/obj/libjansson.a: $(call archive_of,jansson)
+	@mkdir -p $(@D)
+	@objcopy --redefine-sym utf8_encode=jansson_utf8_encode $< $@
+$(S)/obj/p11_none.o: pack/p11_none.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(CFLAGS) $$(pkg-config --cflags p11-kit-1) -c -o $@ $<
+$(S)/zinc: $(CLI_OBJ) $(LIB) $(S)/obj/p11_none.o $(S)/obj/libjansson.a
+	@echo "  LINK  $@"
+	@$(STATIC_LINK)
+define static_rule
+$(S)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB) $(S)/obj/p11_none.o $(S)/obj/libjansson.a
+	@echo "  LINK  $$@"
+	@$$(STATIC_LINK)
+endef
+$(foreach t,$(STATIC_TOOLS),$(eval $(call static_rule,$(t))))
+$(S)/zinc.1 $(S)/amdsim $(S)/libamdsim.so: $(S)/%: $(B)/%
+	@mkdir -p $(@D)
+	@cp $< $@
+STATIC := $(addprefix $(S)/,zinc $(STATIC_TOOLS) zinc.1 $(if $(MACOS),,amdsim libamdsim.so))
+
+.PHONY: dist dist-deb dist-tarball dist-check static
+static: $(STATIC)
+dist-deb: all
+	@pack/deb.sh $(B) $(VERSION) $(DIST)
+dist-tarball: static
+	@LINKED='$(foreach l,$(STATIC_NAMES),$(call archive_of,$(l)))' pack/tarball.sh $(B) $(VERSION) $(DIST)
+dist: all static ## packages into build/dist: .deb files and a tarball that needs the C library alone
+	@$(MAKE) --no-print-directory dist-deb dist-tarball
+	@pack/report.sh $(DIST) $(VERSION)
+dist-check: dist ## the packages through lintian and into bare Debian roots (root, and the network for debootstrap)
+	@pack/check.sh $(DIST) $(VERSION)
