@@ -40,7 +40,7 @@ include $(PROBE) $(K)/lists.mk
 endif
 $(PROBE): mk/probe.sh $(wildcard /usr/bin /usr/local/bin /usr/include /usr/lib/*/pkgconfig)
 	@mkdir -p $(@D)
-	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' PACKAGES='$(PACKAGES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
+	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' PACKAGES='$(PACKAGES)' ARCHIVES='$(STATIC_NAMES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
 # make reads the makefiles again when it has made one of them, and then knows MAKE_RESTARTS.
 PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),$(EDIT_LIBS),$(CURL_LIBS),everything)
 ifndef MAKE_RESTARTS
@@ -61,6 +61,10 @@ endif
 LDFLAGS := $(filter -fsanitize=%,$(subst fuzzer-no-link,,$(CFLAGS_$(config)))) -pthread $(EXTRA_LDFLAGS)
 ifeq ($(config),fuzz)
 LDFLAGS := -fsanitize=address,undefined -pthread
+endif
+# Relocations are done, and read-only, before main.
+ifeq ($(config)$(MACOS),release)
+LDFLAGS += -Wl,-z,relro,-z,now
 endif
 LDLIBS  := $(PKG_LIBS) -lm -ldl
 
@@ -95,7 +99,7 @@ $(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o: CFLAGS +=
 # What is below the programs is position-independent, for libzinc.so, and hidden, which makes that cost nothing: calls and
 # data stay as direct as in a program. One set of objects serves both; those of other flags are made again.
 PIC := -fPIC -fvisibility=hidden
-LIB_FLAGS := $(sort $(B)/lib.flags $(KH)/lib.flags)
+LIB_FLAGS := $(sort $(B)/lib.flags build/lib.flags)
 .PHONY: $(foreach f,$(LIB_FLAGS),$(if $(findstring <$(PIC)>,<$(shell cat $(f) 2>/dev/null)>),,$(f)))
 $(LIB_FLAGS):
 	@mkdir -p $(@D)
@@ -185,7 +189,8 @@ $(B)/obj/%.o: %.c
 	@$(CC) $(CFLAGS) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): pic := $(PIC)
 $(filter-out $(K_HOST_OBJ),$(LIB_OBJ)): $(B)/lib.flags
-$(K_HOST_OBJ): $(KH)/lib.flags
+$(filter-out build/obj/%,$(K_HOST_OBJ)): $(B)/lib.flags
+$(filter build/obj/%,$(K_HOST_OBJ)): build/lib.flags
 
 define tool_rule
 $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB)

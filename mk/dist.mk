@@ -6,12 +6,11 @@ DIST := $(B)/dist
 S            := $(B)/static
 STATIC_TOOLS := quantize mkmodel loadgen streamdump pm4dump
 STATIC_NAMES := edit bsd md tinfo utf8proc xxhash elf z gnutls hogweed nettle gmp tasn1 idn2 unistring zstd jansson
-archive_of    = $(shell $(CC) -print-file-name=lib$(1).a)
-STATIC_LIBS   = $(foreach l,$(filter-out jansson,$(STATIC_NAMES)),-l$(l)) $(S)/obj/libjansson.a
-STATIC_LINK   = $(CC) $(LDFLAGS) -o $@ $(filter-out %/libjansson.a,$^) -Wl,-Bstatic -Wl,--start-group $(STATIC_LIBS) -Wl,--end-group -Wl,-Bdynamic -lm -ldl
+STATIC_ARCHIVES = $(filter-out %/libjansson.a,$(ARCHIVES)) $(S)/obj/libjansson.a
+STATIC_LINK     = $(CC) $(LDFLAGS) -o $@ $(filter-out %/libjansson.a,$^) -Wl,--start-group $(STATIC_ARCHIVES) -Wl,--end-group -lm -ldl
 
 # A name of its own for a function of Jansson's that we have one of as well.
-$(S)/obj/libjansson.a: $(call archive_of,jansson)
+$(S)/obj/libjansson.a: $(filter %/libjansson.a,$(ARCHIVES))
 	@mkdir -p $(@D)
 	@objcopy --redefine-sym utf8_encode=jansson_utf8_encode $< $@
 $(S)/obj/p11_none.o: pack/p11_none.c
@@ -32,12 +31,21 @@ $(S)/zinc.1 $(S)/amdsim $(S)/libamdsim.so: $(S)/%: $(B)/%
 	@cp $< $@
 STATIC := $(addprefix $(S)/,zinc $(STATIC_TOOLS) zinc.1 $(if $(MACOS),,amdsim libamdsim.so))
 
-.PHONY: dist dist-deb dist-tarball dist-check static
+.PHONY: list-linked dist dist-deb dist-tarball dist-check static
+ifeq ($(strip $(ARCHIVES_MISSING)),)
 static: $(STATIC)
+# The test of packages takes them.
+tests: $(if $(filter release,$(config)),static)
+else
+static:
+	@echo "no$(ARCHIVES_MISSING): the tarball's programs have it within (apt-get install libunistring-dev, and what doc/dependencies.md names)" >&2; exit 1
+endif
 dist-deb: all
 	@pack/deb.sh $(B) $(VERSION) $(DIST)
+list-linked: # archives that are linked into the tarball's programs
+	@echo $(ARCHIVES)
 dist-tarball: static
-	@LINKED='$(foreach l,$(STATIC_NAMES),$(call archive_of,$(l)))' pack/tarball.sh $(B) $(VERSION) $(DIST)
+	@LINKED='$(ARCHIVES)' pack/tarball.sh $(B) $(VERSION) $(DIST)
 dist: all static ## packages into build/dist: .deb files and a tarball that needs the C library alone
 	@$(MAKE) --no-print-directory dist-deb dist-tarball
 	@pack/report.sh $(DIST) $(VERSION)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # mk/probe.sh: what the compilers and libraries here can do, printed as a makefile. Run once for a build folder.
-# Environment: CC, CLANG, GLSLC; PACKAGES, what is linked, by pkg-config's names; PROBE_OF, all of these in one line, by
+# Environment: CC, CLANG, GLSLC; PACKAGES, what is linked, by pkg-config's names; ARCHIVES, what is linked into the tarball's
+# programs; PROBE_OF, all of these in one line, by
 # which the Makefile sees that others are asked for.
 
 yes_if() # COMMAND...
@@ -25,6 +26,17 @@ package() # NAMES VARIABLE: the flags of libraries that tests alone need, where 
     echo "$2_LIBS := $(pkg-config --libs "$1")"
 }
 
+archives() # the paths of those that are here, and the names of the others
+{
+    found= missing=
+    for name in $ARCHIVES; do
+        path=$($CC -print-file-name=lib$name.a)
+        case $path in */*) found="$found $path" ;; *) missing="$missing lib$name.a" ;; esac
+    done
+    echo "ARCHIVES := $found"
+    echo "ARCHIVES_MISSING := $missing"
+}
+
 cat <<END
 # made by mk/probe.sh
 PROBED     := $PROBE_OF
@@ -41,4 +53,5 @@ $(package libhsakmt HSAKMT)
 $(package "libdrm_amdgpu libdrm" DRM)
 $(package libedit EDIT)
 $(package libcurl CURL)
+$(archives)
 END

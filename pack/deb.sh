@@ -2,11 +2,12 @@
 # pack/deb.sh BUILD VERSION OUT: the Debian packages of what `make install` would put below /usr, one for each group of files,
 # into the folder OUT; prints their paths. The same files and SOURCE_DATE_EPOCH give the same bytes.
 #
-# DIST_LEVEL: of compression (6). DEB_MAINTAINER: NAME <ADDRESS>. PREFIX/lib holds libraries, which go to the folder of the machine.
+# DIST_LEVEL: of compression (6), or none. DEB_MAINTAINER: NAME <ADDRESS>. PREFIX/lib holds libraries, which go to the folder of the machine.
 set -euo pipefail
 build=$1 version=$2 out=$3
 level=${DIST_LEVEL:-6}
 here=$PWD
+case $level in none) compress=-Znone ;; *) compress="-Zxz -z$level --threads-max=1" ;; esac # threads would change the bytes
 for tool in dpkg-deb dpkg-shlibdeps dpkg-architecture; do
     command -v $tool >/dev/null || { echo "pack/deb.sh: no $tool (apt-get install dpkg-dev)" >&2; exit 1; }
 done
@@ -153,6 +154,6 @@ for dir in "$work"/*/usr; do
     (cd "$dir" && find usr -type f | sort | xargs -d '\n' md5sum >DEBIAN/md5sums)
     find "$dir" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
     file=$out/${package}_${version}_$arch.deb
-    dpkg-deb --root-owner-group --threads-max=1 -Zxz -z"$level" --build "$dir" "$file" >/dev/null
+    dpkg-deb --root-owner-group $compress --build "$dir" "$file" >/dev/null
     echo "$file"
 done

@@ -3,7 +3,7 @@
 # below a PREFIX, with install.sh and the licences of the libraries that are linked in; prints its path. The same files and
 # SOURCE_DATE_EPOCH give the same bytes.
 #
-# DIST_LEVEL: of compression (6). LINKED: the libraries' archives, by path.
+# DIST_LEVEL: of compression (6), or none. LINKED: the libraries' archives, by path.
 set -euo pipefail
 build=$1 version=$2 out=$3 level=${DIST_LEVEL:-6}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(pack/epoch.sh)} LC_ALL=C.UTF-8 TZ=UTC
@@ -34,5 +34,8 @@ if command -v dpkg-query >/dev/null; then
 fi
 mkdir -p "$out"
 tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf "$work/tar" "$name"
-xz -T1 -"$level" -c "$work/tar" >"$out/$name.tar.xz"
-echo "$out/$name.tar.xz"
+if [ "$level" = none ]; then
+    mv "$work/tar" "$out/$name.tar" && echo "$out/$name.tar"
+else
+    xz -T1 -"$level" -c "$work/tar" >"$out/$name.tar.xz" && echo "$out/$name.tar.xz" # threads would change the bytes
+fi

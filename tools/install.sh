@@ -37,7 +37,7 @@ if [ "$what" = remove ] || [ -e "$build/libzinc.so.0" ]; then
 fi
 file 644 "$build/zinc.1" share/man/man1/zinc.1
 for d in README.md CONTRIBUTING.md LICENSE doc/*.md doc/*.svg doc/*.png doc/img/*.png share/openapi.json share/zinc.service \
-    share/grafana-dashboard.json share/prometheus-alerts.yml; do
+    share/grafana-dashboard.json share/prometheus-alerts.yml Containerfile $(find share/kubernetes share/helm -type f); do
     file 644 "$d" "share/doc/zinc/$d"
 done
 file 644 share/zinc.service share/zinc/zinc.service
@@ -64,7 +64,9 @@ completion fish share/fish/vendor_completions.d/zinc.fish
 case $what in
 put) echo "installed below $prefix: bin/zinc and its tools, libzinc with its header, share/doc/zinc, share/zinc, the manual page and completions" ;;
 remove)
-    for d in share/doc/zinc/doc/img share/doc/zinc/doc share/doc/zinc/share share/doc/zinc/examples share/doc/zinc share/zinc/python share/zinc lib/zinc lib/pkgconfig; do
+    for d in share/doc/zinc/share/kubernetes share/doc/zinc/share/helm/zinc/templates share/doc/zinc/share/helm/zinc \
+        share/doc/zinc/share/helm share/doc/zinc/doc/img share/doc/zinc/doc share/doc/zinc/share share/doc/zinc/examples \
+        share/doc/zinc share/zinc/python share/zinc lib/zinc lib/pkgconfig; do
         rmdir "$prefix/$d" 2>/dev/null || :
     done
     ;;
