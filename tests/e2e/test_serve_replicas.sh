@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two replicas behind nginx and behind HAProxy, with the configurations of doc/replicas.md as they are printed there:
-# conversations stay where they began, streams are not held back, and a replica that leaves is not missed.
+# Two replicas behind nginx and behind HAProxy, with the configurations of doc/replicas.md as they are printed there, and with
+# that of the gateway in share/kubernetes, its names of replicas replaced by their addresses: conversations stay where they began, streams are not held back, and a replica that leaves is not missed.
 . tests/e2e/lib.sh
 model=models/zinc-demo.gguf
 [ -f "$model" ] || skip "no $model"
@@ -27,6 +27,13 @@ block()
 {
     awk -v want="\`\`\`$1" '$0 == want { on = 1; next } /^```/ { on = 0 } on' doc/replicas.md |
         sed "s/:8081/:${url_one##*:}/; s/:8082/:${url_two##*:}/; s/:8080/:$port/"
+}
+# The gateway's, which has its probe for Kubernetes as well.
+gateway()
+{
+    sed -n '/^  haproxy.cfg: |/,/^---/{/^    /s/^    //p}' share/kubernetes/gateway.yaml | sed -E "
+        s|^(    server zinc-0) .*|\1 127.0.0.1:${url_one##*:}|; s|^(    server zinc-1) .*|\1 127.0.0.1:${url_two##*:}|
+        /^    server zinc-[2-9]/d; s|bind :8080|bind 127.0.0.1:$port|; s| resolvers cluster init-addr none||"
 }
 # A port that nobody listens on.
 free_port()
@@ -137,6 +144,19 @@ if [ -n "$haproxy" ]; then
     proxy=$!
     running="$running $proxy"
     up haproxy && check haproxy && leave haproxy
+    kill $proxy
+    wait $proxy 2>/dev/null
+    port=$(free_port)
+    sed -n '/^  haproxy.cfg: |/,/^---/{/^    /s/^    //p}' share/kubernetes/gateway.yaml >"$work/whole.conf"
+    NAMESPACE=zinc "$haproxy" -c -f "$work/whole.conf" >"$work/gateway.log" 2>&1 || miss "gateway: $(tail -n 3 "$work/gateway.log")"
+    gateway >"$work/gateway.conf"
+    "$haproxy" -db -f "$work/gateway.conf" >"$work/gateway.log" 2>&1 &
+    proxy=$!
+    running="$running $proxy"
+    if up gateway; then
+        check gateway
+        [ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/gateway-ready")" = 200 ] || miss "gateway: its probe"
+    fi
     kill $proxy
     wait $proxy 2>/dev/null
 fi
