@@ -152,7 +152,7 @@ for dir in "$work"/*/usr; do
     done
     [ ! -d "$dir/etc" ] || (cd "$dir" && find etc -type f | sort | sed 's|^|/|' >DEBIAN/conffiles)
     (cd "$dir" && find usr -type f | sort | xargs -d '\n' md5sum >DEBIAN/md5sums)
-    find "$dir" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+    find "$dir" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
     file=$out/${package}_${version}_$arch.deb
     dpkg-deb --root-owner-group $compress --build "$dir" "$file" >/dev/null
     echo "$file"
