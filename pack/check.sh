@@ -13,9 +13,10 @@ miss()
     misses=$((misses + 1))
     echo "MISS: $*"
 }
-debs=("$dist"/*_"$version"_"$arch".deb)
+shopt -s nullglob
+debs=("$dist"/*_"$version"_"$arch".deb "$dist"/*_"$version"_all.deb)
 tarball=$(echo "$dist"/zinc-"$version"-*.tar.xz)
-[ -e "${debs[0]}" ] && [ -e "$tarball" ] || { echo "pack/check.sh: no packages of version $version in $dist: make dist" >&2; exit 1; }
+[ ${#debs[@]} -gt 0 ] && [ -e "$tarball" ] || { echo "pack/check.sh: no packages of version $version in $dist: make dist" >&2; exit 1; }
 
 if command -v lintian >/dev/null; then
     lintian --fail-on error,warning --tag-display-limit 0 "${debs[@]}" 2>"$dist/lintian.err" || miss "lintian: $(cat "$dist/lintian.err")"
@@ -90,7 +91,7 @@ for suite; do
     says 'ii ' in_root sh -c 'dpkg --audit; dpkg -l zinc'
     in_root env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get install -y --reinstall --no-install-recommends /tmp/*.deb' >"$work/apt" 2>&1 ||
         miss "$suite: installed once more: $(tail -n 5 "$work/apt")"
-    in_root env DEBIAN_FRONTEND=noninteractive dpkg --purge zinc-tools zinc >"$work/apt" 2>&1 || miss "$suite: purge: $(tail -n 3 "$work/apt")"
+    in_root env DEBIAN_FRONTEND=noninteractive sh -c 'dpkg --purge $(dpkg-query -W -f="\${Package} \${source:Package}\n" | sed -n "s/ zinc\$//p")' >"$work/apt" 2>&1 || miss "$suite: purge: $(tail -n 3 "$work/apt")"
     left=$(find "$root/etc" "$root/usr" "$root/var/lib" -name '*zinc*' ! -path "$root/var/lib/dpkg/*" ! -path "$root/usr/local/*")
     [ -z "$left" ] || miss "$suite: left behind by a purge: $left"
     echo "$suite: tarball and packages in a root of $(cat "$root/etc/debian_version"), by debootstrap"

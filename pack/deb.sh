@@ -30,14 +30,16 @@ place()
     usr/share/zsh/site-functions/_zinc) echo "zinc usr/share/zsh/vendor-completions/_zinc" ;;
     usr/share/doc/zinc/LICENSE) echo - ;; # is in copyright
     usr/share/zinc/zinc.service) echo "zinc usr/lib/systemd/system/zinc.service" ;;
+    usr/share/doc/zinc/examples/*) echo "libzinc-dev usr/share/doc/libzinc-dev/examples/${1##*/}" ;;
+    usr/share/zinc/python/zinc.py) echo "python3-zinc usr/lib/python3/dist-packages/zinc.py" ;;
     usr/share/doc/zinc/* | usr/share/zinc/*) echo "zinc $1" ;;
     usr/bin/quantize | usr/bin/mkmodel | usr/bin/loadgen | usr/bin/streamdump | usr/bin/pm4dump | usr/bin/amdsim)
         echo "zinc-tools usr/bin/zinc-${1##*/}" ;;
     usr/lib/zinc/libamdsim.so) echo "zinc-tools $1" ;;
     usr/bin/streamdiff | usr/bin/vkstats | usr/bin/grammarbench | usr/bin/mmbench) echo - ;;
     usr/lib/libzinc.so.*) echo "libzinc0 usr/lib/$multiarch/${1#usr/lib/}" ;;
-    usr/include/* | usr/share/doc/libzinc-dev/*) echo "libzinc-dev $1" ;;
-    usr/lib/libzinc.so | usr/lib/libzinc.a | usr/lib/pkgconfig/*) echo "libzinc-dev usr/lib/$multiarch/${1#usr/lib/}" ;;
+    usr/include/*) echo "libzinc-dev $1" ;;
+    usr/lib/libzinc.so | usr/lib/pkgconfig/*) echo "libzinc-dev usr/lib/$multiarch/${1#usr/lib/}" ;;
     *) return 1 ;;
     esac
 }
@@ -47,6 +49,7 @@ describe() # PACKAGE: its fields beside those that all have
     case $1 in
     zinc)
         cat <<END_OF_FIELDS
+Architecture: $arch
 Section: science
 Recommends: ca-certificates, libcurl4 | libcurl3-gnutls, libvulkan1
 Suggests: libdrm-amdgpu1, libcuda1, mesa-vulkan-drivers, zinc-tools
@@ -61,7 +64,8 @@ Description: run language models from GGUF files, on CPUs and GPUs
 END_OF_FIELDS
         ;;
     zinc-tools)
-        cat <<'END_OF_FIELDS'
+        cat <<END_OF_FIELDS
+Architecture: $arch
 Section: science
 Recommends: zinc
 Description: tools beside zinc: quantiser, model maker, load generator
@@ -71,9 +75,12 @@ Description: tools beside zinc: quantiser, model maker, load generator
 END_OF_FIELDS
         ;;
     libzinc0)
-        cat <<'END_OF_FIELDS'
+        cat <<END_OF_FIELDS
+Architecture: $arch
 Section: libs
 Multi-Arch: same
+Recommends: libvulkan1
+Suggests: libdrm-amdgpu1, libcuda1
 Description: run language models from GGUF files - shared library
  What zinc does for programs: open a model, tokenise, evaluate, sample,
  embed, stream.
@@ -81,11 +88,21 @@ END_OF_FIELDS
         ;;
     libzinc-dev)
         cat <<END_OF_FIELDS
+Architecture: $arch
 Section: libdevel
 Multi-Arch: same
 Depends: libzinc0 (= $version)
 Description: run language models from GGUF files - header and pkg-config
  What a program needs to be built with libzinc.
+END_OF_FIELDS
+        ;;
+    python3-zinc)
+        cat <<END_OF_FIELDS
+Architecture: all
+Section: python
+Depends: python3:any, libzinc0 (>= $version)
+Description: run language models from GGUF files - Python module
+ The functions of libzinc for Python programs, by ctypes.
 END_OF_FIELDS
         ;;
     *) echo "pack/deb.sh: no fields for a package $1: write them in describe" >&2; return 1 ;;
@@ -113,8 +130,14 @@ if [ -d "$work/zinc-tools" ]; then
         [ "${tool##*/}" = zinc-amdsim ] || ln -s zinc-amdsim.1.gz "$man/${tool##*/}.1.gz"
     done
 fi
-if [ -d "$work/libzinc-dev" ]; then
-    sed -i "s|^libdir=.*|libdir=\${prefix}/lib/$multiarch|" "$work"/libzinc-dev/usr/lib/*/pkgconfig/*.pc
+if [ -d "$work/libzinc0" ]; then
+    mkdir "$work/libzinc0/DEBIAN"
+    soname=$(basename "$(find "$work/libzinc0" -type l)")
+    echo "libzinc ${soname#libzinc.so.} libzinc0 (>= $version)" >"$work/libzinc0/DEBIAN/shlibs"
+    echo "activate-noawait ldconfig" >"$work/libzinc0/DEBIAN/triggers"
+fi
+if [ -d "$work/libzinc-dev" ]; then # one folder further down than where it was installed
+    sed -i "s|^prefix=.*|prefix=\${pcfiledir}/../../..|; s|^libdir=.*|libdir=\${prefix}/lib/$multiarch|" "$work"/libzinc-dev/usr/lib/*/pkgconfig/*.pc
 fi
 
 mkdir -p "$out"
@@ -138,7 +161,6 @@ for dir in "$work"/*/usr; do
         echo "Package: $package"
         echo "Source: zinc"
         echo "Version: $version"
-        echo "Architecture: $arch"
         echo "Maintainer: $maintainer"
         echo "Priority: optional"
         # as dpkg-gencontrol counts: files in KiB, rounded up, folders and links as 1
@@ -153,7 +175,7 @@ for dir in "$work"/*/usr; do
     [ ! -d "$dir/etc" ] || (cd "$dir" && find etc -type f | sort | sed 's|^|/|' >DEBIAN/conffiles)
     (cd "$dir" && find usr -type f | sort | xargs -d '\n' md5sum >DEBIAN/md5sums)
     find "$dir" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
-    file=$out/${package}_${version}_$arch.deb
+    file=$out/${package}_${version}_$(sed -n 's/^Architecture: //p' "$dir/DEBIAN/control").deb
     dpkg-deb --root-owner-group $compress --build "$dir" "$file" >/dev/null
     echo "$file"
 done
