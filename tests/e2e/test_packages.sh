@@ -73,6 +73,10 @@ if command -v dpkg-shlibdeps >/dev/null; then
     cmp -s "$work/fish" "$work/deb/usr/share/fish/vendor_completions.d/zinc.fish" || miss "another completion for fish"
     grep -q '^ExecStart=/usr/bin/zinc serve ' "$work/deb/usr/lib/systemd/system/zinc.service" || miss "the unit starts another program"
     grep -q '/usr/local' "$work/deb/usr/lib/systemd/system/zinc.service" && miss "the unit speaks of /usr/local"
+    if command -v systemd-analyze >/dev/null; then
+        sed "s|/usr/bin/zinc|$PWD/$zinc|" "$work/deb/usr/lib/systemd/system/zinc.service" >"$work/zinc.service"
+        systemd-analyze verify --man=no "$work/zinc.service" >"$work/out" 2>&1 && [ ! -s "$work/out" ] || miss "the unit: $(head -n 3 "$work/out")"
+    fi
     for script in "$work"/control/p*; do sh -n "$script" || miss "${script##*/}"; done
     grep -lE 'systemctl.* enable|deb-systemd-helper enable' "$work"/control/p* && miss "the service is enabled by itself"
     if command -v lintian >/dev/null; then
