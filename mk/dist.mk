@@ -31,7 +31,7 @@ $(S)/zinc.1 $(S)/amdsim $(S)/libamdsim.so: $(S)/%: $(B)/%
 	@cp $< $@
 STATIC := $(addprefix $(S)/,zinc $(STATIC_TOOLS) zinc.1 $(if $(MACOS),,amdsim libamdsim.so))
 
-.PHONY: list-linked dist dist-deb dist-tarball dist-check static
+.PHONY: list-linked dist dist-deb dist-tarball dist-chart dist-check static
 ifeq ($(strip $(ARCHIVES_MISSING)),)
 static: $(STATIC)
 # The test of packages takes them.
@@ -46,8 +46,10 @@ list-linked: # archives that are linked into the tarball's programs
 	@echo $(ARCHIVES)
 dist-tarball: static
 	@LINKED='$(ARCHIVES)' pack/tarball.sh $(B) $(VERSION) $(DIST)
-dist: all static ## packages into build/dist: .deb files and a tarball that needs the C library alone
-	@$(MAKE) --no-print-directory dist-deb dist-tarball
+dist-chart:
+	@pack/chart.sh $(VERSION) $(DIST)
+dist: all static ## packages into build/dist: .deb files, a tarball that needs the C library alone, the Helm chart
+	@$(MAKE) --no-print-directory dist-deb dist-tarball dist-chart
 	@pack/report.sh $(DIST) $(VERSION)
 dist-check: dist ## the packages through lintian and into bare Debian roots (root, and the network for debootstrap)
 	@pack/check.sh $(DIST) $(VERSION)

@@ -91,6 +91,11 @@ else
     echo "skipped: 1 case: no dpkg-shlibdeps (apt-get install dpkg-dev)"
 fi
 
+# ---- chart and manifests ----
+pack/chart.sh "$version" "$work/one" >/dev/null 2>"$work/err" || miss "pack/chart.sh: $(cat "$work/err")"
+pack/chart.sh 9.9 "$work/three" >/dev/null 2>"$work/err" && miss "a chart of another version"
+grep -rhoE 'image: zinc:.*' share/kubernetes | sort -u | grep -qx "image: zinc:$version" || miss "share/kubernetes has other images than zinc:$version"
+
 # ---- tarball ----
 [ -x "$build/static/zinc" ] || { echo "skipped: 1 case: no $build/static/zinc (make static says why)"; finish; }
 LINKED=$(make -s list-linked) pack/tarball.sh "$build" "$version" "$work/one" >"$work/made" 2>"$work/err" || miss "pack/tarball.sh: $(tail -n 3 "$work/err")"

@@ -4,7 +4,9 @@ helm_python is Helm's own library (v4), kubernetes-validate has the schemas of K
 """
 import copy
 import json
+import subprocess
 import sys
+import tempfile
 
 import helm_python
 import jsonschema
@@ -92,6 +94,11 @@ def main():
             of_schemas(o, f"share/kubernetes/{name}.yaml")
     with open(f"{path}/values.schema.json", encoding="utf-8") as f:
         jsonschema.Draft7Validator.check_schema(json.load(f))
+    with tempfile.TemporaryDirectory() as out:  # the archive that make dist makes is the chart
+        made = subprocess.run(["pack/chart.sh", sys.argv[1], out], check=True, capture_output=True, text=True).stdout.strip()
+        with helm.Chart.load(made) as packed, helm.Chart.load(path) as chart:
+            if (packed.metadata, packed.values, packed.templates) != (chart.metadata, chart.values, chart.templates):
+                miss("pack/chart.sh makes another chart")
     with helm.Chart.load(path) as chart:
         # the chart's defaults are the manifests
         made = {name_of(o): o for o in map(bare, rendered(chart, {}, "defaults"))}
