@@ -469,6 +469,27 @@ static int early(void)
     return 0;
 }
 
+/* A packet that waits for the host, and the driver's fence behind it. */
+static int slow(void)
+{
+    struct queue q;
+    uint32_t so = syncobj();
+    parts(&q);
+    must("create", create(&q));
+    const uint64_t gate = q.cells.va + 512;
+    const uint32_t dw[] = { 0xc0053c00, 3 | 1 << 4, (uint32_t)gate, (uint32_t)(gate >> 32), 1, 0xffffffff, 4 };
+    for (int i = 0; i < 7; i++)
+        put(&q, dw[i]);
+    fences(&q, q.cells.va, 1, true);
+    ring(&q);
+    must("USERQ_SIGNAL", signal_syncobj(&q, so));
+    const char *fence = wait_syncobj(so, 1500) == 0 ? "signalled" : "pending";
+    *((uint32_t *)q.cells.cpu + 128) = 1;
+    usleep(100000);
+    printf("%s, %s\n", fence, *(uint64_t *)q.cells.cpu ? "ran" : "stopped");
+    return 0;
+}
+
 static int what(void)
 {
     uint8_t dev[448] = { 0 };
@@ -492,8 +513,8 @@ int main(int argc, char **argv)
     map_syncobj = syncobj();
     int rc = strcmp(mode, "rules") == 0 ? rules() : strcmp(mode, "run") == 0 ? run() : strcmp(mode, "hang") == 0 ? hang()
            : strcmp(mode, "fault") == 0 ? fault() : strcmp(mode, "unmap") == 0 ? unmap()
-           : strcmp(mode, "early") == 0 ? early() : strcmp(mode, "what") == 0 ? what() : 2;
-    if (rc == 0 && strcmp(mode, "what") != 0 && strcmp(mode, "early") != 0)
+           : strcmp(mode, "early") == 0 ? early() : strcmp(mode, "slow") == 0 ? slow() : strcmp(mode, "what") == 0 ? what() : 2;
+    if (rc == 0 && strcmp(mode, "what") != 0 && strcmp(mode, "early") != 0 && strcmp(mode, "slow") != 0)
         printf("ok\n");
     return rc;
 }

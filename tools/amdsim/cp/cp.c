@@ -697,6 +697,19 @@ void cp_reset(struct cp *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+void cp_queue_reset(struct cp *c, uint32_t id)
+{
+    pthread_mutex_lock(&c->lock);
+    cp_pause_begin(c);
+    struct cp_queue *q = queue_find(c, id);
+    if (q) {
+        q->dead = true;
+        dispatch_cancel(q);
+    }
+    cp_pause_end(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
 uint32_t cp_queues(struct cp *c)
 {
     uint32_t n = 0;

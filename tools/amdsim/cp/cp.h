@@ -85,6 +85,7 @@ int cp_submit(struct cp *c, struct vm *vm, bool sdma, const struct cp_ib *ib, ui
 /* Call after vm_unmap and before the memory goes away: waits until nothing that runs can still hold its pages. */
 void cp_quiesce(struct cp *c);
 void cp_reset(struct cp *c); /* every queue dies; used after a hang */
+void cp_queue_reset(struct cp *c, uint32_t id); /* this one */
 uint64_t cp_clock(void);     /* 100 MHz, CLOCK_MONOTONIC */
 /* Sums since cp_create; busy_ns: time of all threads inside work-groups. Any pointer may be NULL. */
 uint32_t cp_queues(struct cp *c); /* that programs have now, the driver's own not counted */

@@ -84,7 +84,8 @@ void fence_ref(struct fence *f);
 void fence_unref(struct fence *f);
 /* Sleeps until f is done (0), the absolute time has come (-ETIME) or a signal arrived; no locks held. */
 int fence_wait(struct fence *f, uint64_t deadline_ns);
-/* card_sleep; a submission that runs for longer than amdgpu.lockup_timeout meanwhile is ended by a reset. No locks. */
+/* card_sleep; a submission, or from Linux 7.0 a user queue's fence, that takes longer than amdgpu.lockup_timeout meanwhile is
+ * ended by a reset. No locks. */
 int drm_sleep(uint32_t gen, uint64_t deadline_ns);
 
 /* drm_userq.c */
@@ -96,6 +97,9 @@ int drm_userq_wait(struct drm_file *d, void *arg); /* sleeps: called without loc
 void drm_userqs_release(struct drm_file *d);
 void drm_userq_range_goes(struct drm_file *d, gva va, uint64_t bytes); /* queues that live in it stop */
 void drm_userq_fork_child(void);
+/* When the first fence of a user queue will have been pending for too long, ~0: never; and what happens then. No locks. */
+uint64_t drm_userq_limit_ns(void);
+void drm_userq_time_out(void);
 
 int drm_syncobj_ioctl(struct drm_file *d, unsigned nr, void *arg); /* all of them; card.lock taken inside */
 /* The fence that a submission has to wait for; *none: there is nothing to wait for. */

@@ -414,11 +414,13 @@ static void time_out(void)
 
 int drm_sleep(uint32_t gen, uint64_t deadline_ns)
 {
-    uint64_t limit = limit_ns();
+    uint64_t cs = limit_ns(), userq = drm_userq_limit_ns(), limit = cs < userq ? cs : userq;
     int rc = card_sleep(gen, deadline_ns < limit ? deadline_ns : limit);
     if (rc != -ETIME || card_now_ns() < limit)
         return rc;
-    if (limit_ns() == limit) /* still the same one */
+    if (userq <= cs)
+        drm_userq_time_out();
+    else if (limit_ns() == limit) /* still the same one */
         time_out();
     return 0;
 }

@@ -35,6 +35,7 @@ struct userq {
     struct { gva va; uint64_t bytes; } vital[N_VITAL];
     struct fence **pending;  /* in order; event_lock                                     */
     uint32_t n, cap;
+    uint64_t since_ns;       /* of the first of them: when its time began to count       */
 };
 static struct userq *all; /* event_lock */
 static uint64_t dead_cell = ~0ull;
@@ -93,6 +94,7 @@ static void settle(struct userq *q)
     if (k) {
         memmove(q->pending, q->pending + k, (q->n - k) * sizeof q->pending[0]);
         q->n -= k;
+        q->since_ns = card_now_ns();
         card_wake();
     }
 }
@@ -129,6 +131,45 @@ bool drm_userq_on_fault(uint32_t cp_id)
         settle(q);
     }
     return true;
+}
+
+/* Linux 7.0 gives a fence amdgpu.lockup_timeout from USERQ_SIGNAL on, or from the fence before it
+ * (amdgpu_userq_start_hang_detect_work, called by amdgpu_userq_fence_init and amdgpu_userq_process_fence_irq); then
+ * amdgpu_userq_hang_detect_work resets the queue, whether it stands still or has a lot to do. */
+static uint64_t limit_of(const struct userq *q)
+{
+    bool counts = card.opt.lockup_ms && card.opt.kernel >= 7000 && q->n && !q->lost;
+    return counts ? q->since_ns + card.opt.lockup_ms * 1000000u : ~0ull;
+}
+
+uint64_t drm_userq_limit_ns(void)
+{
+    uint64_t at = ~0ull;
+    pthread_mutex_lock(&card.event_lock);
+    for (const struct userq *q = all; q; q = q->next)
+        at = limit_of(q) < at ? limit_of(q) : at;
+    pthread_mutex_unlock(&card.event_lock);
+    return at;
+}
+
+void drm_userq_time_out(void)
+{
+    uint32_t late[64], n = 0;
+    uint64_t now = card_now_ns();
+    pthread_mutex_lock(&card.event_lock);
+    for (struct userq *q = all; q && n < sizeof late / sizeof late[0]; q = q->next) {
+        settle(q);
+        if (limit_of(q) > now)
+            continue;
+        kmd_dmesg("user queue with doorbell %u has a fence pending for %llu ms: queue reset, its fences are signalled",
+                  (unsigned)(q->bell - (uint64_t *)q->doorbell->host), (unsigned long long)card.opt.lockup_ms);
+        late[n++] = q->cp_id;
+        q->lost = true;
+        settle(q);
+    }
+    pthread_mutex_unlock(&card.event_lock);
+    while (n--)
+        cp_queue_reset(card.cp, late[n]);
 }
 
 /* ---- buffers ---- */
@@ -415,6 +456,7 @@ static int add_fence(struct userq *q, struct fence *f)
         q->cap = p ? cap : q->cap;
     }
     if (rc == 0 && !f->done) {
+        q->since_ns = q->n ? q->since_ns : card_now_ns();
         fence_ref(f);
         q->pending[q->n++] = f;
     }
@@ -426,6 +468,7 @@ int drm_userq_signal(struct drm_file *d, void *arg)
 {
     const struct drm_userq_signal_args *a = arg;
     int rc = refuse("USERQ_SIGNAL");
+    drm_userq_time_out(); /* nobody may have slept meanwhile */
     if (rc != 0 || (rc = check_handles(&d->syncobjs, "syncobj", a->syncobjs, a->n_syncobjs, "USERQ_SIGNAL")) ||
         (rc = check_handles(&d->bos, "buffer", a->read_bos, a->n_read_bos, "USERQ_SIGNAL")) ||
         (rc = check_handles(&d->bos, "buffer", a->write_bos, a->n_write_bos, "USERQ_SIGNAL")))
