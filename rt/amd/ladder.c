@@ -1,6 +1,8 @@
 /* rt/amd/ladder.c: from a fence to a work-group that uses its shared memory. */
 #include "rt/amd/ladder.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -25,39 +27,46 @@ int amd_rung_pick(const struct amd_choice *c, int n, int device, struct err *e)
     return at;
 }
 
-int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
+int amd_rungs_begin(size_t bytes, int device, void **state, struct err *e)
+{
+    struct amd_rungs *r = calloc(1, bytes);
+    if (!r)
+        return err_set(e, -ENOMEM, "ladder: out of memory");
+    r->device = device;
+    *state = r;
+    return 0;
+}
+
+void amd_rungs_end(void *state)
+{
+    struct amd_rungs *r = state;
+    if (r->w) {
+        r->w->ops->stop(r->w);
+        amd_module_free(&r->module);
+        amd_copier_free(&r->copier);
+        amd_mem_free(&r->vram);
+        amd_mem_free(&r->ib);
+        amd_mem_free(&r->host);
+        r->w->ops->destroy(r->w);
+    }
+    free(r);
+}
+
+static int alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
 {
     int rc;
-    r->w = w;
     if ((rc = amd_mem_alloc(w, AMD_HOST, AMD_PAGE, "ladder, host", &r->host, e)) ||
         (rc = amd_mem_alloc(w, AMD_HOST, AMD_PAGE, "ladder, packets", &r->ib, e)))
         return rc;
     return amd_mem_alloc(w, AMD_VRAM, VRAM_BYTES, "ladder, card", &r->vram, e);
 }
 
-void amd_rungs_free(struct amd_rungs *r)
-{
-    amd_module_free(&r->module);
-    amd_copier_free(&r->copier);
-    amd_mem_free(&r->vram);
-    amd_mem_free(&r->ib);
-    amd_mem_free(&r->host);
-}
-
-void amd_rungs_end(struct amd_rungs *r, struct amd_winsys *w)
-{
-    if (!w)
-        return;
-    w->ops->stop(w);
-    amd_rungs_free(r);
-    w->ops->destroy(w);
-}
-
 int amd_rung_memory(struct amd_rungs *r, struct amd_winsys *w, struct ladder_out *o, struct err *e)
 {
     uint64_t free_bytes = 0;
     int rc;
-    if ((rc = w->ops->mem_available(w, &free_bytes, e)) || (rc = amd_rungs_alloc(r, w, e)))
+    r->w = w;
+    if ((rc = w->ops->mem_available(w, &free_bytes, e)) || (rc = alloc(r, w, e)))
         return rc;
     uint64_t *p = r->host.cpu;
     for (uint64_t i = 0; i < AMD_PAGE / 8; i++)

@@ -1,6 +1,6 @@
 /* rt/amd/ladder.h
  * The rungs that every AMD tier has above its own first ones (rt/ladder.h). A winsys's ladder opens the card, gets
- * memory by amd_rungs_alloc and a way to submit, and ends its table with AMD_RUNGS:
+ * memory by amd_rung_memory and a way to submit, and ends its table with AMD_RUNGS:
  *
  *     struct rungs { struct amd_rungs amd; ... what opening takes };   amd first: the shared rungs take it for theirs
  *     static const struct ladder_rung rungs[] = { { "device opened", ... }, ..., AMD_RUNGS }; */
@@ -13,16 +13,16 @@
 #include "rt/ladder.h"
 
 struct amd_rungs {
-    struct amd_winsys *w;         /* not owned                                          */
+    int device;                   /* -1: the best                                       */
+    struct amd_winsys *w;         /* set when it is opened; amd_rungs_end destroys it   */
     struct amd_ring *ring;        /* not owned; NULL where the kernel has it            */
     struct amd_mem host, ib, vram; /* a page for results, one for packets; some of the card's */
     struct amd_copier copier;
     struct amd_module module;
 };
-int amd_rungs_alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e);
-void amd_rungs_free(struct amd_rungs *r); /* all 0 is fine; the winsys is stopped, or idle */
-/* Stops the winsys, gives back what the rungs have, then destroys it; w NULL: it was never opened. */
-void amd_rungs_end(struct amd_rungs *r, struct amd_winsys *w);
+/* ladder.begin and end: a state of `bytes` bytes, all 0 but amd.device. */
+int amd_rungs_begin(size_t bytes, int device, void **state, struct err *e);
+void amd_rungs_end(void *state);
 
 /* Which of n cards the ladder climbs: the device asked for, or the best (-1); it must be one of ours. */
 int amd_rung_pick(const struct amd_choice *c, int n, int device, struct err *e);

@@ -52,16 +52,43 @@ static struct amd_launch launch_of(const struct amd_tier *c, const struct amd_pl
     return l;
 }
 
-/* Does a submission of its own begin at launch i? */
-static bool begins_part(const struct amd_pass *x, uint32_t i)
+/* What launch i takes, at a guess: a compute unit does a twentieth of what its matrix units could (RDNA3: 512 multiply-adds a
+ * clock), and has a share of memory as narrow as that of a small APU. A command's work is its first launch's. */
+static double ms_of(const struct amd_tier *c, const struct amd_plan *p, const struct amd_pass *x, uint32_t i, uint32_t rows)
 {
-    return x->part && i % x->part == 0;
+    const double flops_cu_ms = 100e6, bytes_cu_ms = 5e6;
+    const struct stream *s = p->r.base.s;
+    uint64_t bytes, flops;
+    if (i == 0 || i >= step_end_of(x) || (i > 1 && x->d->d[i - 1].cmd == x->d->d[i - 2].cmd))
+        return 0;
+    stream_cmd_cost(s, x->d->d[i - 1].cmd, rows, s->h.n_ctx, &bytes, &flops);
+    return ((double)flops / flops_cu_ms + (double)bytes / bytes_cu_ms) / c->w->card.n_cu;
+}
+
+/* Where submissions begin. */
+static void divide(const struct amd_tier *c, const struct amd_plan *p, struct amd_pass *x, uint32_t rows)
+{
+    uint32_t n = 0;
+    double ms = 0;
+    x->n_parts = 1;
+    x->begins[0] = true;
+    if (rows <= 1 || !c->w->part_launches)
+        return;
+    for (uint32_t i = 0; i < x->n_launches; i++, n++) {
+        double more = ms_of(c, p, x, i, rows);
+        if (n == c->w->part_launches || (n && ms + more > c->w->part_ms)) {
+            x->begins[i] = true;
+            x->n_parts++;
+            ms = n = 0;
+        }
+        ms += more;
+    }
 }
 
 /* The step's frame does; so does every launch that is submitted alone or first, or between time stamps. */
 bool amd_launch_waits(const struct amd_tier *c, const struct amd_pass *x, uint32_t i)
 {
-    return i <= 1 || i == step_end_of(x) || begins_part(x, i) || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
+    return i <= 1 || i == step_end_of(x) || x->begins[i] || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
 }
 
 /* One launch: wait for the ones before where it must, say which runs, run. Launches that are submitted alone know
@@ -78,7 +105,7 @@ static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass
         err_context(e, "%s", c->w->name);
         return rc;
     }
-    if (c->r.check || c->r.trace_on || i == step_end_of(x) || begins_part(x, i) || env_get()->amd_send_all > 0)
+    if (c->r.check || c->r.trace_on || i == step_end_of(x) || x->begins[i] || env_get()->amd_send_all > 0)
         pm4_state_forget(s);
     if (amd_launch_waits(c, x, i)) {
         if (c->fence.va)
@@ -128,15 +155,17 @@ static int encode(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, ui
 
 static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint32_t rows, struct err *e)
 {
-    x->part = rows > 1 ? c->w->part_launches : 0;
     x->n_launches = x->d->n + 2;
     x->number = ++c->n_passes & ((1u << (32 - AMD_LAUNCH_SHIFT)) - 1);
     uint64_t args_bytes = kernarg_room(c, p, x);
     uint8_t *args = calloc(1, args_bytes);
     x->at = calloc(x->n_launches + 1, sizeof *x->at);
+    x->begins = calloc(x->n_launches, sizeof *x->begins);
     x->dw = calloc(room_dw(c, x), sizeof *x->dw);
-    int rc = args && x->at && x->dw && x->n_launches < 1u << AMD_LAUNCH_SHIFT
+    int rc = args && x->at && x->begins && x->dw && x->n_launches < 1u << AMD_LAUNCH_SHIFT
                  ? 0 : err_set(e, -ENOMEM, "%s: %u launches", c->w->name, x->n_launches);
+    if (!rc)
+        divide(c, p, x, rows);
     if (!rc)
         rc = amd_mem_alloc(c->w, AMD_VRAM, args_bytes, "kernel arguments", &x->args, e);
     if (!rc && c->r.trace_on)
@@ -185,6 +214,7 @@ void amd_plan_destroy(struct tier_plan *base)
         amd_mem_free(&x->args);
         amd_mem_free(&x->stamps);
         free(x->at);
+        free(x->begins);
         free(x->dw);
     }
     amd_mem_free(&p->work);
@@ -294,7 +324,9 @@ static int submit_part(struct amd_tier *c, const struct amd_pass *x, uint32_t fr
 {
     int rc = 0;
     while (from < to && !rc) {
-        uint32_t next = x->part ? MIN(to, from - from % x->part + x->part) : to;
+        uint32_t next = from + 1;
+        while (next < to && !x->begins[next])
+            next++;
         rc = amd_submit(c->w, x->ib.va + 4ull * x->at[from], x->at[next] - x->at[from], point, e);
         from = next;
     }

@@ -39,7 +39,8 @@ struct amd_tier {
 struct amd_pass {
     const struct dispatch_plan *d; /* the replay_pass's                                         */
     uint32_t number, n_launches, n_barriers, n_dw;
-    uint32_t part;                 /* launches of a submission at most, 0: all                  */
+    uint32_t n_parts;              /* submissions of a whole step                               */
+    bool *begins;                  /* [n_launches] a submission of its own begins there         */
     uint32_t *at, *dw;             /* dw: what the GPU has in ib                                */
     struct amd_mem ib, args, stamps;
 };

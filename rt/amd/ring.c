@@ -2,6 +2,7 @@
 #include "rt/amd/ring.h"
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/ckd.h"
@@ -103,7 +104,43 @@ void amd_ring_init(struct amd_ring *r, uint32_t *dw, uint32_t bytes, volatile ui
     r->wptr_cell = wptr_cell;
 }
 
-int amd_ring_restart(struct amd_ring *r, int (*make)(void *user, struct err *e), void *user, struct err *e)
+int amd_ring_open(struct amd_ring *r, const struct amd_ring_ops *ops, enum log_module log, struct err *e)
+{
+    r->ops = ops;
+    r->log = log;
+    int rc = ops->make(r->watch.user, e);
+    r->made = rc == 0;
+    return rc;
+}
+
+static bool drop(struct amd_ring *r)
+{
+    int rc = r->ops->drop(r->watch.user);
+    if (rc && log_enabled(r->log, LOG_WARN))
+        log_write(r->log, LOG_WARN, "giving back queue %u: %s", r->ops->id(r->watch.user), strerror(-rc));
+    return rc == 0;
+}
+
+void amd_ring_stop(struct amd_ring *r)
+{
+    r->watch.dead = true;
+    if (r->made)
+        drop(r);
+    r->made = false;
+}
+
+void amd_ring_rest(struct amd_ring *r)
+{
+    if (r->watch.dead || !r->made || !drop(r))
+        return;
+    r->made = false;
+    r->resting = true;
+    if (log_enabled(r->log, LOG_INFO))
+        log_write(r->log, LOG_INFO, "queue %u is given back until there is work", r->ops->id(r->watch.user));
+}
+
+/* On the same memory; the new queue fetches from dword 0. Everything submitted is done. */
+static int make_again(struct amd_ring *r, struct err *e)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
     uint64_t start = now_ns(&r->watch);
@@ -112,8 +149,12 @@ int amd_ring_restart(struct amd_ring *r, int (*make)(void *user, struct err *e),
     *r->wptr_cell = 0;
     r->wptr = 0;
     r->end[r->watch.point % AMD_POINTS] = 0;
-    while ((rc = make(user, e)) == -EAGAIN && now_ns(&r->watch) - start < r->watch.hang_ns)
+    while ((rc = r->ops->make(r->watch.user, e)) == -EAGAIN && now_ns(&r->watch) - start < r->watch.hang_ns)
         nanosleep(&pause, NULL);
+    r->made = rc == 0;
+    r->resting = rc != 0;
+    if (!rc && log_enabled(r->log, LOG_INFO))
+        log_write(r->log, LOG_INFO, "queue %u is made again", r->ops->id(r->watch.user));
     return rc;
 }
 
@@ -163,8 +204,8 @@ int amd_ring_submit(struct amd_ring *r, const struct amd_span *span, uint32_t n_
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_spans; i++)
         n += span[i].n;
-    int rc = make_room(r, n, e);
-    if (rc || (rc = amd_watch_begin(&r->watch, e)))
+    int rc = r->resting && !r->watch.dead ? make_again(r, e) : 0;
+    if (rc || (rc = make_room(r, n, e)) || (rc = amd_watch_begin(&r->watch, e)))
         return rc;
     for (uint32_t i = 0; i < n_spans; i++)
         amd_ring_put(r, span[i].dw, span[i].n);
@@ -181,6 +222,30 @@ bool amd_ring_add(struct amd_ring *r, const uint32_t *dw, uint32_t n)
     amd_ring_put(r, dw, n);
     amd_ring_bell(r);
     return true;
+}
+
+/* ---- a winsys on it ---- */
+
+int amd_ops_wait(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struct err *e)
+{
+    return amd_watch_wait(w->watch, point, timeout_ns, e);
+}
+
+void amd_ops_rest(struct amd_winsys *w)
+{
+    if (w->ring)
+        amd_ring_rest(w->ring);
+}
+
+void amd_ops_stop(struct amd_winsys *w)
+{
+    if (w->ring)
+        amd_ring_stop(w->ring);
+}
+
+void amd_ops_describe_queue(struct amd_winsys *w, FILE *f)
+{
+    amd_ring_dump(w->ring, w, f);
 }
 
 /* ---- for reports ---- */

@@ -9,8 +9,10 @@
  *
  * A ring is memory that the card reads dwords from by itself, with a watch for what it has done:
  *
- *     amd_ring_init(&q->ring, dw, ring_bytes, rptr, wptr_cell);     then q->ring.bell
+ *     amd_ring_init(&q->ring, dw, ring_bytes, rptr, wptr_cell);
+ *     amd_ring_open(&q->ring, &ring_ops, w, e);                      the driver's queue on it, and q->ring.bell
  *     amd_ring_submit(&q->ring, span, n_spans, &point, e);          waits for room; then packets, write pointer, bell
+ *     amd_ring_rest(&q->ring);                                      the queue is given back until the next submission
  *
  * Room is counted by points that are complete. The read pointer of a PM4 queue has 32 bits and wraps with the ring
  * (gfx_v11_0.c and gfx_v12_0.c, get_rptr_compute; RptrWhenConsumed in kfdtest's PM4Queue.cpp): it tells a full ring from
@@ -57,24 +59,38 @@ int amd_watch_dead(const struct amd_watch *w, struct err *e); /* -EIO, and the l
 
 /* ---- a ring that the card reads ---- */
 
+/* The driver's queue behind a ring; user: the watch's. */
+struct amd_ring_ops {
+    int (*make)(void *user, struct err *e); /* on the memory that is there; sets the bell. -EAGAIN: others hold all queues */
+    int (*drop)(void *user);                /* 0 or a negative errno; in a child of fork there is nothing to do */
+    uint32_t (*id)(const void *user);       /* for the log */
+};
+
 enum { AMD_POINTS = 256 }; /* at most so many in flight */
 struct amd_ring {
     struct amd_watch watch;
+    const struct amd_ring_ops *ops;
+    enum log_module log;
+    bool made, resting;                         /* the driver has a queue; it was given back      */
     uint32_t *dw, mask;                         /* dwords - 1                                    */
     volatile uint64_t *rptr, *wptr_cell, *bell; /* bell: set when it is mapped                   */
     uint64_t wptr;                              /* dwords written since the queue was made       */
     uint64_t end[AMD_POINTS];                   /* [point % AMD_POINTS]: wptr behind the point   */
 };
 void amd_ring_init(struct amd_ring *r, uint32_t *dw, uint32_t bytes, volatile uint64_t *rptr, volatile uint64_t *wptr_cell);
-/* A queue that was given back is made again on the same memory by `make`, and fetches from dword 0; everything submitted is
- * done. While others hold all queues (-EAGAIN) it is tried again, for as long as a hang takes. */
-int amd_ring_restart(struct amd_ring *r, int (*make)(void *user, struct err *e), void *user, struct err *e);
+/* The first queue. */
+int amd_ring_open(struct amd_ring *r, const struct amd_ring_ops *ops, enum log_module log, struct err *e);
+/* Nothing is under way: the card forgets the queue, whose memory stays. The next submission has it made again; while others hold
+ * all queues that is tried again, for as long as a hang takes. */
+void amd_ring_rest(struct amd_ring *r);
+/* The card lets go of it, and nothing can be submitted any more. Twice is fine. */
+void amd_ring_stop(struct amd_ring *r);
 
 struct amd_span {
     const uint32_t *dw;
     uint32_t n;
 };
-/* Waits until the spans have room, copies them, and rings. They end with the packet that raises the fence to
+/* Has the queue made again if it rests, waits until the spans have room, copies them, and rings. They end with the packet that raises the fence to
  * r->watch.point + 1. */
 int amd_ring_submit(struct amd_ring *r, const struct amd_span *span, uint32_t n_spans, uint64_t *point, struct err *e);
 /* Packets that no point stands for. False: there is no room now. */
@@ -95,6 +111,12 @@ static inline uint32_t amd_ring_written(const struct amd_ring *r)
 }
 /* ", the queue fetches at dword 7 of its ring, written up to 9" */
 void amd_ring_place(const struct amd_ring *r, char *out, size_t n);
+
+/* amd_winsys_ops of those that have a watch, and a ring. */
+int amd_ops_wait(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struct err *e);
+void amd_ops_rest(struct amd_winsys *w);
+void amd_ops_stop(struct amd_winsys *w);
+void amd_ops_describe_queue(struct amd_winsys *w, FILE *f);
 
 /* For reports: the pointers and the fence in a line, which the caller has begun; the last packets. */
 void amd_ring_describe(const struct amd_ring *r, FILE *f);

@@ -38,6 +38,8 @@
 #include "rt/amd/chip.h"
 
 struct amd_winsys;
+struct amd_watch;
+struct amd_ring;
 
 /* ---- the card ---- */
 
@@ -118,10 +120,14 @@ struct amd_winsys {
     uint64_t cells_va;
     uint64_t point;              /* of the newest submission                               */
     uint32_t ib_align_dw;        /* of an IB's length and of what part of one is submitted; at least 1 */
-    /* Of steps of several rows, a submission holds at most so many launches, for a kernel that gives each a time limit
-     * and may run another program's in between; 0: all of them. */
-    uint32_t part_launches;
+    /* Of steps of several rows, a submission holds at most so many launches, and so many milliseconds of work at a guess that
+     * is on the slow side (one launch at least): for a kernel that gives each a time limit and may run another program's in
+     * between. 0: all of them. */
+    uint32_t part_launches, part_ms;
     uint32_t submit_words, submit_bytes; /* what the host writes for a submission, for statistics      */
+    void *dev;                   /* the winsys's own                                       */
+    struct amd_watch *watch;     /* of its fences (ring.h); NULL: it takes no submissions yet, or waits by other means */
+    struct amd_ring *ring;       /* NULL: the kernel has it                                */
 };
 
 static inline int amd_mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name,

@@ -131,7 +131,6 @@ struct kfd_queue {
     struct kfd_mem *ring_mem, *pointers, *eop, *save, *cells_mem;
     struct amd_ring ring;
     uint32_t id;
-    bool created, resting;
     uint32_t save_bytes, ctl_stack_bytes; /* of the save area, as the kernel took them */
     uint64_t wake_point; /* the newest point that raises an interrupt */
 };
@@ -139,10 +138,7 @@ enum { KFD_FENCE_DW = PM4_DW_RELEASE_MEM, KFD_SUBMIT_MAX = 1024 };
 
 /* A PM4 compute queue; ring_bytes is a power of two. -EAGAIN: the GPU's queues are taken by others. */
 int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e);
-/* The GPU lets go of the queue and of what its packets use; after a fault, before any memory is freed. */
-void kfd_queue_stop(struct kfd_queue *q);
-/* Nothing is under way: the GPU forgets the queue; its memory stays. The next submission has it made again. */
-void kfd_queue_rest(struct kfd_queue *q);
+/* q->ring is stopped and given back as rings are (rt/amd/ring.h). */
 void kfd_queue_destroy(struct kfd_queue *q); /* NULL is fine; memory that its packets use may go afterwards */
 /* Copies n dwords (up to KFD_SUBMIT_MAX) to the ring, a fence behind them, and rings the doorbell. Makes no system
  * call unless the ring is full, or the queue rests. */

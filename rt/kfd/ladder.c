@@ -13,7 +13,6 @@ enum { RING_BYTES = 64 << 10 };
 struct rungs {
     struct amd_rungs amd; /* first: the rungs of rt/amd/ladder.h follow */
     struct kfd_sys *sys;
-    int device;
     struct kfd_gpu gpu;
     struct kfd_winsys *w;
 };
@@ -100,7 +99,7 @@ static int read_topology(void *state, struct ladder_out *o, struct err *e)
     struct amd_choice c[KFD_MAX_GPUS];
     for (int i = 0; i < n; i++)
         c[i] = (struct amd_choice){ gpu[i].name, gpu[i].chip, gpu[i].n_cu };
-    int at = amd_rung_pick(c, n, r->device, e);
+    int at = amd_rung_pick(c, n, r->amd.device, e);
     if (at < 0)
         return at;
     r->gpu = gpu[at];
@@ -143,20 +142,10 @@ static int create_queue(void *state, struct ladder_out *o, struct err *e)
 
 static int begin(int device, void **state, struct err *e)
 {
-    struct rungs *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, -ENOMEM, "ladder: out of memory");
-    r->sys = kfd_sys_current();
-    r->device = device;
-    *state = r;
-    return 0;
-}
-
-static void end(void *state)
-{
-    struct rungs *r = state;
-    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
-    free(r);
+    int rc = amd_rungs_begin(sizeof(struct rungs), device, state, e);
+    if (!rc)
+        ((struct rungs *)*state)->sys = kfd_sys_current();
+    return rc;
 }
 
 static const struct ladder_rung rungs[] = {
@@ -172,4 +161,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_kfd = { rungs, ARRAY_LEN(rungs), begin, end };
+const struct ladder ladder_kfd = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };

@@ -165,6 +165,46 @@ static struct kfd_create_queue request_for(const struct kfd_queue *q)
                                       .eop = q->eop->va, .eop_bytes = EOP_BYTES };
 }
 
+/* A process that has no queue on a card is no compute client of it: unregister_process in kfd_device_queue_manager.c calls
+ * kfd_dec_compute_active, which with the last one takes back the compute power profile and, in kernels that hold it off on
+ * gfx11, allows GFXOFF (amdgpu_amdkfd_set_compute_idle). */
+static int drop_queue(void *user)
+{
+    struct kfd_queue *q = user;
+    return kfd_is_child(q->dev) ? 0 : kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE,
+                                               &(struct kfd_destroy_queue){ .queue_id = q->id });
+}
+
+/* The first time with a save area of the size that the kernel takes, later on the memory that there is. */
+static int make_queue(void *user, struct err *e)
+{
+    struct kfd_queue *q = user;
+    struct kfd_create_queue c = request_for(q);
+    struct err none = { 0 };
+    int rc;
+    if (q->save) {
+        c.save = q->save->va;
+        c.save_bytes = q->save_bytes;
+        c.ctl_stack_bytes = q->ctl_stack_bytes;
+        rc = kfd_call(q->dev, KFD_IOC_CREATE_QUEUE, &c);
+        rc = rc ? refused(q, rc, &none, e) : 0;
+    } else {
+        rc = create_hw_queue(q, &c, e);
+    }
+    q->id = c.queue_id;
+    q->wake_point = q->ring.watch.point;
+    if (!rc && (rc = map_doorbell(q, c.doorbell_offset, e)))
+        drop_queue(q);
+    return rc;
+}
+
+static uint32_t id_of(const void *user)
+{
+    return ((const struct kfd_queue *)user)->id;
+}
+
+static const struct amd_ring_ops ring_ops = { .make = make_queue, .drop = drop_queue, .id = id_of };
+
 int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **out, struct err *e)
 {
     *out = NULL;
@@ -179,14 +219,8 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
     q->next = d->queues;
     d->queues = q;
     int rc = alloc_buffers(q, ring_bytes, e);
-    if (rc == 0) {
-        struct kfd_create_queue c = request_for(q);
-        rc = create_hw_queue(q, &c, e);
-        q->created = rc == 0;
-        q->id = c.queue_id;
-        if (rc == 0)
-            rc = map_doorbell(q, c.doorbell_offset, e);
-    }
+    if (rc == 0)
+        rc = amd_ring_open(&q->ring, &ring_ops, LOGM_KFD, e);
     if (rc) {
         kfd_queue_destroy(q);
         return rc;
@@ -197,60 +231,12 @@ int kfd_queue_create(struct kfd_dev *d, uint32_t ring_bytes, struct kfd_queue **
     return 0;
 }
 
-void kfd_queue_stop(struct kfd_queue *q)
-{
-    q->ring.watch.dead = true;
-    if (!q->created || kfd_is_child(q->dev))
-        return;
-    int rc = kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
-    if (rc)
-        log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
-    q->created = false;
-}
-
-/* A process that has no queue on a card is no compute client of it: unregister_process in kfd_device_queue_manager.c calls
- * kfd_dec_compute_active, which with the last one takes back the compute power profile and, in kernels that hold it off on
- * gfx11, allows GFXOFF (amdgpu_amdkfd_set_compute_idle). */
-void kfd_queue_rest(struct kfd_queue *q)
-{
-    if (q->ring.watch.dead || !q->created || kfd_is_child(q->dev))
-        return;
-    int rc = kfd_call(q->dev, KFD_IOC_DESTROY_QUEUE, &(struct kfd_destroy_queue){ .queue_id = q->id });
-    if (rc) {
-        log_warn(KFD, "DESTROY_QUEUE %u: %s", q->id, strerror(-rc));
-        return;
-    }
-    q->created = false;
-    q->resting = true;
-    log_info(KFD, "queue %u is given back until there is work", q->id);
-}
-
-/* The queue once more, on the memory that it had. */
-static int make_again(void *user, struct err *e)
-{
-    struct kfd_queue *q = user;
-    struct kfd_create_queue c = request_for(q);
-    struct err none = { 0 };
-    c.save = q->save->va;
-    c.save_bytes = q->save_bytes;
-    c.ctl_stack_bytes = q->ctl_stack_bytes;
-    int rc = kfd_call(q->dev, KFD_IOC_CREATE_QUEUE, &c);
-    if (rc)
-        return refused(q, rc, &none, e);
-    q->created = true;
-    q->resting = false;
-    q->id = c.queue_id;
-    q->wake_point = q->ring.watch.point;
-    log_info(KFD, "queue %u is made again", q->id);
-    return map_doorbell(q, c.doorbell_offset, e);
-}
-
 void kfd_queue_destroy(struct kfd_queue *q)
 {
     if (!q)
         return;
     struct kfd_dev *d = q->dev;
-    kfd_queue_stop(q);
+    amd_ring_stop(&q->ring);
     for (struct kfd_queue **at = &d->queues; *at; at = &(*at)->next)
         if (*at == q) {
             *at = q->next;
@@ -289,9 +275,6 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
         return kfd_fail(-EPERM, e, "submitting");
     if (n > KFD_SUBMIT_MAX)
         return err_set(e, -EINVAL, "kfd: %u dwords at once, at most %u", n, KFD_SUBMIT_MAX);
-    int rc = q->resting ? amd_ring_restart(&q->ring, make_again, q, e) : 0;
-    if (rc)
-        return rc;
     if (d->host_wrote_vram)
         n_flush = flush_packets(d, flush, FLUSH_MAX);
     /* what the host will read lies in memory that is not cached; only VRAM needs the write-back */
@@ -303,7 +286,7 @@ int kfd_queue_submit(struct kfd_queue *q, const uint32_t *dw, uint32_t n, uint64
     if (b.rc)
         return err_set(e, b.rc, "kfd: the fence packet: %s", b.why);
     const struct amd_span span[] = { { flush, n_flush }, { dw, n }, { fence, KFD_FENCE_DW } };
-    rc = amd_ring_submit(&q->ring, span, ARRAY_LEN(span), point, e);
+    int rc = amd_ring_submit(&q->ring, span, ARRAY_LEN(span), point, e);
     if (!rc)
         d->host_wrote_vram = false;
     return rc;

@@ -61,23 +61,6 @@ static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *po
     return 0;
 }
 
-static int wait(struct amd_winsys *w, uint64_t point, uint64_t timeout_ns, struct err *e)
-{
-    return kfd_queue_wait(of(w)->q, point, timeout_ns, e);
-}
-
-static void rest(struct amd_winsys *w)
-{
-    if (of(w)->q)
-        kfd_queue_rest(of(w)->q);
-}
-
-static void stop(struct amd_winsys *w)
-{
-    if (of(w)->q)
-        kfd_queue_stop(of(w)->q);
-}
-
 static void destroy(struct amd_winsys *w)
 {
     kfd_queue_destroy(of(w)->q);
@@ -114,17 +97,12 @@ static void describe(struct amd_winsys *w, FILE *f)
                 kinds[m->kind], m->name);
 }
 
-static void describe_queue(struct amd_winsys *w, FILE *f)
-{
-    amd_ring_dump(&of(w)->q->ring, w, f);
-}
-
 /* ---- opening ---- */
 
 static const struct amd_winsys_ops ops = {
     .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
-    .submit = submit, .wait = wait, .rest = rest, .stop = stop, .destroy = destroy,
-    .describe = describe, .describe_queue = describe_queue,
+    .submit = submit, .wait = amd_ops_wait, .rest = amd_ops_rest, .stop = amd_ops_stop, .destroy = destroy,
+    .describe = describe, .describe_queue = amd_ops_describe_queue,
 };
 
 int kfd_winsys_open(const struct kfd_gpu *g, struct kfd_winsys **out, struct err *e)
@@ -153,6 +131,8 @@ int kfd_winsys_queue(struct kfd_winsys *w, uint32_t ring_bytes, struct err *e)
     int rc = kfd_queue_create(w->dev, ring_bytes, &w->q, e);
     if (rc)
         return rc;
+    w->base.ring = &w->q->ring;
+    w->base.watch = &w->q->ring.watch;
     w->base.cells = w->q->ring.watch.cells;
     w->base.cells_va = w->q->cells_mem->va;
     return 0;

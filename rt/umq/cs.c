@@ -11,47 +11,12 @@
 #include "base/log.h"
 #include "rt/pm4/decode.h"
 
-enum {
-    IB_ALIGN_DW = 8,       /* what gfx11 and gfx12 say of compute IBs: 32 bytes (amdgpu_info_ioctl, HW_IP_INFO) */
-    PREAMBLE_MAX_DW = 128,
-    PART_LAUNCHES = 64,    /* of a prompt: of 10 ms each, they end well below the shortest lockup timeout, 2 s   */
-    SCRATCH_SLOTS_CU = 32, /* cu_info.max_scratch_slots_per_cu in gfx_v11_0.c and gfx_v12_0.c                    */
-};
-
+enum { PREAMBLE_MAX_DW = 128 };
 #define STOP_NS 10000000000u /* for what is under way, where no hang is told */
 
 static struct cs_winsys *of(struct amd_winsys *w)
 {
     return (struct cs_winsys *)w;
-}
-
-/* ---- memory ---- */
-
-static int mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name,
-                     struct amd_mem *out, struct err *e)
-{
-    struct drm_mem *m;
-    int rc = drm_mem_alloc(of(w)->dev, kind, bytes, name, &m, e);
-    if (rc)
-        return rc;
-    *out = (struct amd_mem){ .w = w, .kind = m->kind, .name = m->name, .va = m->va, .bytes = m->bytes, .cpu = m->cpu,
-                             .bo = m };
-    return 0;
-}
-
-static void mem_free(struct amd_mem *m)
-{
-    drm_mem_free(m->bo);
-}
-
-static int mem_available(struct amd_winsys *w, uint64_t *bytes, struct err *e)
-{
-    return drm_mem_available(of(w)->dev, bytes, e);
-}
-
-static const char *mem_check(void *w, uint64_t va, uint64_t bytes, bool write)
-{
-    return drm_mem_check(of(w)->dev, va, bytes, write);
 }
 
 /* ---- what became of the context ---- */
@@ -93,9 +58,9 @@ static int submit(struct amd_winsys *base, uint64_t va, uint32_t n_dw, uint64_t 
     int rc = w->ctx ? amd_watch_begin(&w->watch, e) : amd_watch_dead(&w->watch, e);
     if (rc)
         return rc;
-    if (!n_dw || n_dw > AMD_IB_MAX_DW || n_dw % IB_ALIGN_DW || va % (4 * IB_ALIGN_DW))
+    if (!n_dw || n_dw > AMD_IB_MAX_DW || n_dw % DRM_IB_ALIGN_DW || va % (4 * DRM_IB_ALIGN_DW))
         return err_set(e, -EINVAL, "cs: a submission of %u dwords at 0x%llx; expected 1 to %u, in multiples of %u", n_dw,
-                       (unsigned long long)va, (unsigned)AMD_IB_MAX_DW, (unsigned)IB_ALIGN_DW);
+                       (unsigned long long)va, (unsigned)AMD_IB_MAX_DW, (unsigned)DRM_IB_ALIGN_DW);
     c->ib.va_start = w->last_va = va;
     c->ib.ib_bytes = 4 * n_dw;
     w->last_dw = n_dw;
@@ -144,11 +109,6 @@ static void stands(struct amd_watch *w, char *out, size_t n)
 
 static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_syncobj, .stands = stands };
 
-static int wait(struct amd_winsys *base, uint64_t point, uint64_t timeout_ns, struct err *e)
-{
-    return amd_watch_wait(&of(base)->watch, point, timeout_ns, e);
-}
-
 /* Nothing can be called back from the ring: what is under way ends by itself, or by the kernel's timeout. */
 static void stop(struct amd_winsys *base)
 {
@@ -158,7 +118,7 @@ static void stop(struct amd_winsys *base)
         return;
     if (!drm_is_child(w->dev)) {
         char fault[200];
-        if (!w->watch.dead && base->point && !wait(base, base->point, w->watch.hang_ns ? w->watch.hang_ns : STOP_NS, &e) &&
+        if (!w->watch.dead && base->point && !amd_watch_wait(&w->watch, base->point, w->watch.hang_ns ? w->watch.hang_ns : STOP_NS, &e) &&
             drm_last_fault(w->dev).va != w->fault_before) { /* such a read gives 0, and the program goes on */
             drm_fault_text(w->dev, fault, sizeof fault);
             log_warn(UMQ, "%s, without consequences that were seen", fault);
@@ -203,7 +163,7 @@ static void describe(struct amd_winsys *base, FILE *f)
 static void describe_queue(struct amd_winsys *base, FILE *f)
 {
     const struct cs_winsys *w = of(base);
-    const struct pm4_view v = { .gen = base->card.chip->gen, .check = mem_check, .user = base };
+    const struct pm4_view v = { .gen = base->card.chip->gen, .check = drm_ops_mem_check, .user = base };
     if (!w->preamble)
         return;
     fprintf(f, "\nthe newest submission: %u dwords at 0x%llx, behind the preamble:\n", w->last_dw,
@@ -214,8 +174,8 @@ static void describe_queue(struct amd_winsys *base, FILE *f)
 /* ---- opening ---- */
 
 static const struct amd_winsys_ops ops = {
-    .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
-    .submit = submit, .wait = wait, .stop = stop, .destroy = destroy,
+    .mem_alloc = drm_ops_mem_alloc, .mem_free = drm_ops_mem_free, .mem_available = drm_ops_mem_available,
+    .mem_check = drm_ops_mem_check, .submit = submit, .wait = amd_ops_wait, .stop = stop, .destroy = destroy,
     .describe = describe, .describe_queue = describe_queue,
 };
 
@@ -232,12 +192,10 @@ int cs_winsys_open(const struct drm_gpu *g, struct cs_winsys **out, struct err *
     }
     amd_watch_init(&w->watch, "cs", w->dev->gpu.name, &watch_ops, w);
     w->fault_before = drm_last_fault(w->dev).va;
-    w->base = (struct amd_winsys){ .ops = &ops, .name = "cs", .log = LOGM_UMQ, .host_sees_vram = w->dev->large_bar,
-                                   .ib_align_dw = IB_ALIGN_DW, .part_launches = PART_LAUNCHES,
-                                   .submit_words = sizeof w->chunks / 4, .submit_bytes = sizeof w->chunks };
-    w->base.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se,
-                                      .scratch_slots_cu = SCRATCH_SLOTS_CU };
-    memcpy(w->base.card.name, g->name, sizeof g->name);
+    w->base = drm_winsys(w->dev, &ops);
+    w->base.watch = &w->watch;
+    w->base.submit_words = sizeof w->chunks / 4;
+    w->base.submit_bytes = sizeof w->chunks;
     *out = w;
     return 0;
 }
@@ -282,9 +240,9 @@ int cs_winsys_context(struct cs_winsys *w, struct err *e)
         return err_set(e, -ENOTSUP, "cs: the kernel offers no compute ring on %s: with amdgpu.user_queue=2 there are user "
                        "queues only; boot with amdgpu.user_queue=1, or --tier=kfd", d->gpu.name);
     w->ring = (uint32_t)__builtin_ctz(d->gpu.rings);
-    if (d->gpu.ib_align_bytes > 4 * IB_ALIGN_DW)
+    if (d->gpu.ib_align_bytes > 4 * DRM_IB_ALIGN_DW)
         return err_set(e, -ENOTSUP, "cs: %s wants IBs in multiples of %u bytes, zinc makes them of %u", d->gpu.name,
-                       d->gpu.ib_align_bytes, 4 * (unsigned)IB_ALIGN_DW);
+                       d->gpu.ib_align_bytes, 4 * (unsigned)DRM_IB_ALIGN_DW);
     if ((rc = drm_mem_alloc(d, AMD_HOST, AMD_PAGE, "fence cells", &w->cells, e)) || (rc = make_preamble(w, e)))
         return rc;
     w->base.cells = w->watch.cells = w->cells->cpu;

@@ -51,6 +51,11 @@ const struct drm_lib *drm_lib(const char *tier, struct err *e);
 /* What this driver has had since Linux 6.5: KMS_DRIVER_MINOR in amdgpu_drv.c. */
 enum { DRM_MAX_GPUS = 16, DRM_NEED_MINOR = 54 };
 
+/* A submission, or the fence of a user queue, has amdgpu.lockup_timeout to end; the shortest default is 2 s (Linux 7.0). */
+enum { DRM_PART_LAUNCHES = 64, DRM_PART_MS = 400 };
+/* Of an IB: what gfx11 and gfx12 say of compute IBs, 32 bytes (ib_size_align in amdgpu_info_ioctl's HW_IP_INFO). */
+enum { DRM_IB_ALIGN_DW = 8 };
+
 /* One card as the driver tells it. */
 struct drm_gpu {
     uint32_t render_minor;       /* /dev/dri/renderD<minor>                                          */
@@ -83,6 +88,7 @@ struct drm_dev {
     struct drm_mem *mem;         /* what lives, newest first                */
     struct { char name[40]; uint64_t va, bytes; } freed[DRM_FREED_KEPT];
     uint32_t n_freed;
+    bool maps_changed;           /* memory came since its user last looked  */
 };
 /* -ENOTSUP: zinc has no kernels for the chip, or the driver is too old. */
 int drm_open(const char *tier, const struct drm_gpu *g, struct drm_dev **out, struct err *e);
@@ -129,5 +135,14 @@ int drm_mem_handle(const struct drm_mem *m, uint32_t *handle, struct err *e);
 const struct drm_mem *drm_mem_at(const struct drm_dev *d, uint64_t va, uint64_t bytes);
 /* NULL: fine; else "unmapped", "freed: ...". */
 const char *drm_mem_check(const struct drm_dev *d, uint64_t va, uint64_t bytes, bool write);
+
+/* amd_winsys_ops of winsyses whose `dev` is a struct drm_dev. */
+int drm_ops_mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name, struct amd_mem *out,
+                      struct err *e);
+void drm_ops_mem_free(struct amd_mem *m);
+int drm_ops_mem_available(struct amd_winsys *w, uint64_t *bytes, struct err *e);
+const char *drm_ops_mem_check(void *w, uint64_t va, uint64_t bytes, bool write);
+/* A winsys over an open device: all but its own ops. */
+struct amd_winsys drm_winsys(struct drm_dev *d, const struct amd_winsys_ops *ops);
 
 #endif

@@ -11,7 +11,7 @@
 
 struct rungs {
     struct amd_rungs amd; /* first: the rungs of rt/amd/ladder.h follow */
-    int device, n;
+    int n;
     struct drm_gpu gpu[DRM_MAX_GPUS], *at;
     struct cs_winsys *w;
 };
@@ -34,7 +34,7 @@ static int know_card(void *state, struct ladder_out *o, struct err *e)
     struct amd_choice c[DRM_MAX_GPUS];
     for (int i = 0; i < r->n; i++)
         c[i] = (struct amd_choice){ r->gpu[i].name, r->gpu[i].chip, r->gpu[i].n_cu };
-    int at = amd_rung_pick(c, r->n, r->device, e);
+    int at = amd_rung_pick(c, r->n, r->amd.device, e);
     if (at < 0)
         return at;
     const struct drm_gpu *g = r->at = &r->gpu[at];
@@ -92,19 +92,7 @@ static int kernel_fence(void *state, struct ladder_out *o, struct err *e)
 
 static int begin(int device, void **state, struct err *e)
 {
-    struct rungs *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, -ENOMEM, "ladder: out of memory");
-    r->device = device;
-    *state = r;
-    return 0;
-}
-
-static void end(void *state)
-{
-    struct rungs *r = state;
-    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
-    free(r);
+    return amd_rungs_begin(sizeof(struct rungs), device, state, e);
 }
 
 static const struct ladder_rung rungs[] = {
@@ -121,4 +109,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_cs = { rungs, ARRAY_LEN(rungs), begin, end };
+const struct ladder ladder_cs = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };

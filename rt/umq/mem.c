@@ -145,6 +145,7 @@ static int make(struct drm_dev *d, enum amd_mem_kind kind, bool cached, uint64_t
     *m = (struct drm_mem){ .dev = d, .next = d->mem, .kind = kind, .bytes = bytes };
     snprintf(m->name, sizeof m->name, "%s", name);
     d->mem = m;
+    d->maps_changed = true;
     int rc = fill_in(m, placement_of(kind, cached), e);
     if (rc) {
         drm_mem_free(m);
@@ -210,4 +211,43 @@ const char *drm_mem_check(const struct drm_dev *d, uint64_t va, uint64_t bytes, 
             return text;
         }
     return "unmapped";
+}
+
+/* ---- a winsys's ops ---- */
+
+int drm_ops_mem_alloc(struct amd_winsys *w, enum amd_mem_kind kind, uint64_t bytes, const char *name, struct amd_mem *out,
+                      struct err *e)
+{
+    struct drm_mem *m;
+    int rc = drm_mem_alloc(w->dev, kind, bytes, name, &m, e);
+    if (!rc)
+        *out = (struct amd_mem){ .w = w, .kind = m->kind, .name = m->name, .va = m->va, .bytes = m->bytes, .cpu = m->cpu,
+                                 .bo = m };
+    return rc;
+}
+
+void drm_ops_mem_free(struct amd_mem *m)
+{
+    drm_mem_free(m->bo);
+}
+
+int drm_ops_mem_available(struct amd_winsys *w, uint64_t *bytes, struct err *e)
+{
+    return drm_mem_available(w->dev, bytes, e);
+}
+
+const char *drm_ops_mem_check(void *w, uint64_t va, uint64_t bytes, bool write)
+{
+    return drm_mem_check(((struct amd_winsys *)w)->dev, va, bytes, write);
+}
+
+struct amd_winsys drm_winsys(struct drm_dev *d, const struct amd_winsys_ops *ops)
+{
+    enum { SCRATCH_SLOTS_CU = 32 }; /* cu_info.max_scratch_slots_per_cu in gfx_v11_0.c and gfx_v12_0.c */
+    const struct drm_gpu *g = &d->gpu;
+    struct amd_winsys w = { .ops = ops, .name = d->tier, .log = LOGM_UMQ, .host_sees_vram = d->large_bar, .dev = d,
+                            .ib_align_dw = DRM_IB_ALIGN_DW, .part_launches = DRM_PART_LAUNCHES, .part_ms = DRM_PART_MS };
+    w.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se, .scratch_slots_cu = SCRATCH_SLOTS_CU };
+    memcpy(w.card.name, g->name, sizeof g->name);
+    return w;
 }

@@ -91,7 +91,7 @@ static int wait_for_maps(struct userq *q, struct err *e)
     if ((rc = call(d, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &w)))
         return drm_fail(d, rc, e, "waiting for the page tables of %s", d->gpu.name);
     q->n_calls += 2;
-    q->maps_changed = false;
+    d->maps_changed = false;
     return 0;
 }
 
@@ -165,9 +165,33 @@ static int create_hw_queue(struct userq *q, struct err *e)
     if (rc)
         return drm_fail(d, rc, e, "creating a user-mode queue on %s", d->gpu.name);
     q->id = a.op; /* out.queue_id lies first */
-    q->created = true;
     return 0;
 }
+
+static int make_queue(void *user, struct err *e)
+{
+    struct userq *q = user;
+    q->n_calls++;
+    int rc = create_hw_queue(q, e);
+    if (!rc)
+        q->signal_point = q->ring.watch.point;
+    return rc;
+}
+
+/* A queue that is mapped takes one of the firmware's few slots of the hardware, or makes it change between queues. */
+static int drop_queue(void *user)
+{
+    const struct userq *q = user;
+    return drm_is_child(q->dev) ? 0 : call(q->dev, USERQ_IOC_QUEUE,
+                                           &(struct userq_queue){ .op = USERQ_FREE, .queue_id = q->id });
+}
+
+static uint32_t id_of(const void *user)
+{
+    return ((const struct userq *)user)->id;
+}
+
+static const struct amd_ring_ops ring_ops = { .make = make_queue, .drop = drop_queue, .id = id_of };
 
 int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, struct err *e)
 {
@@ -183,7 +207,7 @@ int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, str
     int rc;
     if ((rc = alloc_buffers(q, ring_bytes, e)) || (rc = new_syncobj(d, &q->done_syncobj, e)) ||
         (rc = new_syncobj(d, &q->map_syncobj, e)) || (rc = map_bell(q, e)) || (rc = wait_for_maps(q, e)) ||
-        (rc = create_hw_queue(q, e))) {
+        (rc = amd_ring_open(&q->ring, &ring_ops, LOGM_UMQ, e))) {
         userq_destroy(q);
         return rc;
     }
@@ -192,51 +216,12 @@ int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, str
     return 0;
 }
 
-void userq_stop(struct userq *q)
-{
-    q->ring.watch.dead = true;
-    if (!q->created || drm_is_child(q->dev))
-        return;
-    int rc = call(q->dev, USERQ_IOC_QUEUE, &(struct userq_queue){ .op = USERQ_FREE, .queue_id = q->id });
-    if (rc)
-        log_warn(UMQ, "freeing user-mode queue %u: %s", q->id, strerror(-rc));
-    q->created = false;
-}
-
-/* A queue that is mapped takes one of the firmware's few slots of the hardware, or makes it change between queues. */
-void userq_rest(struct userq *q)
-{
-    if (q->ring.watch.dead || !q->created || drm_is_child(q->dev))
-        return;
-    int rc = call(q->dev, USERQ_IOC_QUEUE, &(struct userq_queue){ .op = USERQ_FREE, .queue_id = q->id });
-    if (rc) {
-        log_warn(UMQ, "freeing user-mode queue %u: %s", q->id, strerror(-rc));
-        return;
-    }
-    q->created = false;
-    q->resting = true;
-    log_info(UMQ, "user-mode queue %u is given back until there is work", q->id);
-}
-
-static int make_again(void *user, struct err *e)
-{
-    struct userq *q = user;
-    q->n_calls++;
-    int rc = create_hw_queue(q, e);
-    if (rc)
-        return rc;
-    q->resting = false;
-    q->signal_point = q->ring.watch.point;
-    log_info(UMQ, "user-mode queue %u is made again", q->id);
-    return 0;
-}
-
 void userq_destroy(struct userq *q)
 {
     if (!q)
         return;
     struct drm_dev *d = q->dev;
-    userq_stop(q);
+    amd_ring_stop(&q->ring);
     if (!drm_is_child(d)) {
         if (q->ring.bell)
             munmap((void *)(q->ring.bell - BELL_AT), AMD_PAGE);
@@ -282,8 +267,7 @@ int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, s
     encode(q, &b, va, n_dw);
     if (b.rc)
         return err_set(e, b.rc, "%s: a submission of %u dwords: %s", d->tier, n_dw, b.why);
-    if ((q->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) ||
-        (q->resting && (rc = amd_ring_restart(&q->ring, make_again, q, e))) ||
+    if ((d->maps_changed && !q->ring.watch.dead && (rc = wait_for_maps(q, e))) ||
         (rc = amd_ring_submit(&q->ring, &(struct amd_span){ dw, b.n }, 1, point, e)))
         return rc;
     q->wrote_vram = false;
@@ -316,10 +300,18 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
+/* Is a submission all that is under way? From Linux 7.0 the driver resets a queue whose fence is pending for
+ * amdgpu.lockup_timeout, 2 s there (amdgpu_userq_start_hang_detect_work), so one is asked for only when no more than a part of a
+ * step is before it. */
+static bool little_left(const struct userq *q)
+{
+    return q->ring.watch.point - __atomic_load_n(&q->ring.watch.cells->fence, __ATOMIC_ACQUIRE) <= 1;
+}
+
 /* Until the driver's fence, or for ns. True: the fence is done. */
 static bool sleep_for(struct userq *q, uint64_t point, uint64_t ns)
 {
-    if (q->signal_point < point && !ask_for_wake(q)) {
+    if (q->signal_point < point && (!little_left(q) || !ask_for_wake(q))) {
         nap(MIN(ns, (uint64_t)1000000));
         return false;
     }
@@ -382,8 +374,3 @@ static void stands(struct amd_watch *w, char *out, size_t n)
 }
 
 static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_fence, .stands = stands };
-
-int userq_wait(struct userq *q, uint64_t point, uint64_t timeout_ns, struct err *e)
-{
-    return amd_watch_wait(&q->ring.watch, point, timeout_ns, e);
-}

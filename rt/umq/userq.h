@@ -6,7 +6,7 @@
  *     if (userq_offered(dev, &e) ...)                                whether the driver has any, and if not, why
  *     userq_create(dev, 64 << 10, &q, &e);
  *     userq_submit(q, ib_va, ib_dw, &point, &e);                     no system call
- *     while ((rc = userq_wait(q, point, timeout_ns, &e)) == -ETIME) ...
+ *     while ((rc = amd_watch_wait(&q->ring.watch, point, timeout_ns, &e)) == -ETIME) ...
  *     userq_destroy(q);
  *
  * A submission is the preamble (pm4_compute_preamble: gfx1100 has six shader engines, the driver's queue descriptor enables four)
@@ -32,8 +32,6 @@ struct userq {
     uint32_t id, bell_handle, preamble_dw;
     uint32_t done_syncobj, map_syncobj;  /* of the driver's fence; of page tables          */
     uint64_t map_point;
-    bool maps_changed;                   /* memory came since the page tables were waited for */
-    bool created, resting;
     bool wrote_vram;                     /* the host did: the next submission begins with fresh caches */
     uint64_t signal_point;               /* the newest that done_syncobj stands for        */
     uint64_t n_calls;                    /* system calls of submissions and waits          */
@@ -44,18 +42,12 @@ enum { USERQ_SUBMIT_DW = 2 * PM4_DW_INDIRECT_BUFFER + PM4_DW_RELEASE_MEM };
  * firmware. The line says what would change it. */
 int userq_offered(struct drm_dev *d, struct err *e);
 
-/* ring_bytes is a power of two from a page on. */
+/* ring_bytes is a power of two from a page on. q->ring is waited for, stopped and given back as rings are (rt/amd/ring.h). */
 int userq_create(struct drm_dev *d, uint32_t ring_bytes, struct userq **out, struct err *e);
-void userq_stop(struct userq *q);    /* the GPU lets go of it; twice is fine */
-/* Nothing is under way: the GPU forgets the queue; its memory stays. The next submission has it made again. */
-void userq_rest(struct userq *q);
 void userq_destroy(struct userq *q); /* NULL is fine */
 /* Copies the submission to the ring and rings the bell. Makes no system call, unless the ring is full, memory was
  * allocated since the last one, or the queue rests. */
 int userq_submit(struct userq *q, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e);
-/* 0, -ETIME, or -EIO: a fault, a reset or a hang; the queue is dead. */
-int userq_wait(struct userq *q, uint64_t point, uint64_t timeout_ns, struct err *e);
-
 /* Sleeps until everything so far is done, by the driver's fence alone: for ladder rungs. -ETIME: it did not come. */
 int userq_sleep_once(struct userq *q, uint64_t timeout_ns, struct err *e);
 

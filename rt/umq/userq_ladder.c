@@ -15,7 +15,6 @@ enum { WAIT_MS = 5000, RING_BYTES = 64 << 10 };
 
 struct rungs {
     struct amd_rungs amd; /* first: the rungs of rt/amd/ladder.h follow */
-    int device;
     struct drm_gpu gpu;
     struct userq_winsys *w;
 };
@@ -30,7 +29,7 @@ static int find_card(void *state, struct ladder_out *o, struct err *e)
     int n = drm_gpus("umq", gpu, DRM_MAX_GPUS, e);
     for (int i = 0; i < n; i++)
         c[i] = (struct amd_choice){ gpu[i].name, gpu[i].chip, gpu[i].n_cu };
-    int at = n < 0 ? n : amd_rung_pick(c, n, r->device, e);
+    int at = n < 0 ? n : amd_rung_pick(c, n, r->amd.device, e);
     if (at < 0)
         return at;
     r->gpu = gpu[at];
@@ -47,6 +46,7 @@ static int queues_offered(void *state, struct ladder_out *o, struct err *e)
     int rc = userq_winsys_open(&r->gpu, &r->w, e);
     if (rc)
         return rc;
+    r->amd.w = &r->w->base;
     drm_describe(r->w->dev, o->detail);
     drm_parameter("user_queue", parameter, sizeof parameter);
     snprintf(o->found, sizeof o->found, "compute queues, amdgpu.user_queue=%s", parameter[0] ? parameter : "(not readable)");
@@ -90,19 +90,7 @@ static int driver_fence(void *state, struct ladder_out *o, struct err *e)
 
 static int begin(int device, void **state, struct err *e)
 {
-    struct rungs *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, -ENOMEM, "ladder: out of memory");
-    r->device = device;
-    *state = r;
-    return 0;
-}
-
-static void end(void *state)
-{
-    struct rungs *r = state;
-    amd_rungs_end(&r->amd, r->w ? &r->w->base : NULL);
-    free(r);
+    return amd_rungs_begin(sizeof(struct rungs), device, state, e);
 }
 
 static const struct ladder_rung rungs[] = {
@@ -121,4 +109,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_umq = { rungs, ARRAY_LEN(rungs), begin, end };
+const struct ladder ladder_umq = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };

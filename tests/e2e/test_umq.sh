@@ -62,6 +62,9 @@ for sim in "--gpu gfx1201" "--gpu gfx1100" "--gpu gfx1201 --kernel-version 6.17"
     tail -n 1 "$work/out"
 done
 
+$amdsim --kernel-version 7.0 --lockup-ms 3000 "$build/tests/e2e/test_amd_steps" umq backlog >"$work/out" 2>&1 ||
+    miss "a backlog longer than the driver's limit: $(tail -n 3 "$work/out" | tr '\n' ' ')"
+
 # refuses WHAT SIM-OPTIONS -- WORDS: the line
 refuses()
 {

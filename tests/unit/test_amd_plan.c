@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/ckd.h"
 #include "base/env.h"
 #include "rt/amd/plan.h"
 #include "rt/blob.h"
@@ -280,6 +281,41 @@ START_TEST(parts_are_as_long_as_the_winsys_wants_them)
 }
 END_TEST
 
+/* A kernel that gives a submission a time limit: so many launches, or so much work, whichever is less. */
+START_TEST(prompts_go_in_parts_of_so_much_work)
+{
+    struct stream *s = fake_compile(fake_index("qwen35moe"), FAKE_PREFILL);
+    static const struct { uint32_t launches, ms; } limits[] = { { 0, 0 }, { 8, 1000000 }, { 1000, 0 }, { 8, 1 } };
+    uint32_t parts[ARRAY_LEN(limits)];
+    for (uint32_t i = 0; i < ARRAY_LEN(limits); i++) {
+        struct ctx c = { .f = fake_open(8, 0) };
+        struct err e = { 0 };
+        c.f->base.part_launches = limits[i].launches;
+        c.f->base.part_ms = limits[i].ms;
+        ck_assert_msg(start(&c, s, &plain, &e) == 0, "%s", e.msg);
+        const struct amd_plan *p = (const struct amd_plan *)c.p;
+        const struct amd_pass *x = &p->pass[0];
+        ck_assert_uint_gt(p->r.pass[0].max_rows, 1);
+        uint32_t longest = 0, n = 0;
+        for (uint32_t k = 0; k < x->n_launches; k++) {
+            n = x->begins[k] ? 1 : n + 1;
+            longest = MAX(longest, n);
+        }
+        parts[i] = x->n_parts;
+        if (i == 0)
+            ck_assert_uint_eq(x->n_parts, 1);
+        if (i == 1) {
+            ck_assert_uint_eq(longest, 8);
+            ck_assert_uint_eq(x->n_parts, (x->n_launches + 7) / 8);
+        }
+        finish(&c);
+    }
+    ck_assert_uint_gt(parts[2], parts[1]); /* each launch that has work, by itself */
+    ck_assert_uint_ge(parts[3], parts[1]);
+    stream_free(s);
+}
+END_TEST
+
 START_TEST(a_prefix_ends_the_step)
 {
     struct stream *s = fake_compile(fake_index("qwen35moe"), FAKE_DECODE);
@@ -354,5 +390,6 @@ int main(void)
         return 77;
     }
     return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, barriers_by_fences, parts_are_as_long_as_the_winsys_wants_them,
+                     prompts_go_in_parts_of_so_much_work,
                      a_prefix_ends_the_step, memory_that_runs_out_is_given_back, a_fault_is_told_in_the_winsys_words);
 }

@@ -503,8 +503,8 @@ START_TEST(a_queue_that_rests_is_made_again)
     ck_assert_int_eq(kfd_queue_submit(q, dw, 600, &point, &e), 0);
     q->ring.watch.cells->fence = point;
     uint32_t calls = k.n_log;
-    kfd_queue_rest(q);
-    kfd_queue_rest(q);
+    amd_ring_rest(&q->ring);
+    amd_ring_rest(&q->ring);
     ck_assert_uint_eq(k.n_log, calls + 1);
     ck_assert_uint_eq(k.log[calls], KFD_IOC_DESTROY_QUEUE);
     *q->ring.rptr = 600 + KFD_FENCE_DW; /* as the card left it */
@@ -525,14 +525,14 @@ START_TEST(a_queue_that_rests_is_made_again)
     }
 
     q->ring.watch.cells->fence = point; /* somebody else has the last queue */
-    kfd_queue_rest(q);
+    amd_ring_rest(&q->ring);
     k.fail = KFD_IOC_CREATE_QUEUE;
     k.with = -ENOMEM;
     k.times = 2;
     ck_assert_msg(kfd_queue_submit(q, dw, 8, &point, &e) == 0, "%s", e.msg); /* a little later there is one */
     ck_assert_int_eq(k.times, 0);
     q->ring.watch.cells->fence = point;
-    kfd_queue_rest(q);
+    amd_ring_rest(&q->ring);
     k.times = 1 << 20;
     q->ring.watch.hang_ns = 1;
     ck_assert_int_eq(kfd_queue_submit(q, dw, 8, &point, &e), -EAGAIN);
