@@ -1,6 +1,8 @@
 /* rt/amd/ladder.c: from a fence to a work-group that uses its shared memory. */
 #include "rt/amd/ladder.h"
 
+#include "rt/amd/filler.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +321,16 @@ int amd_rung_dispatch(void *state, struct ladder_out *o, struct err *e)
     return rc;
 }
 
+/* What k_ladder_shared puts out for work-item t of work-group x. */
+static uint32_t shared_word(uint32_t x, uint32_t t)
+{
+    enum { SIZE = LADDER_SHARED_THREADS };
+    uint32_t sum = 0;
+    for (uint32_t lane = 0; lane < 32; lane++)
+        sum += LADDER_VALUE(x, t / 32 * 32 + lane);
+    return LADDER_VALUE(x, SIZE - 1 - t) ^ (sum << 3) ^ LADDER_VALUE(x, t / 32 * 32 + 31 - t % 32);
+}
+
 int amd_rung_shared(void *state, struct ladder_out *o, struct err *e)
 {
     enum { GROUPS = 4, SIZE = LADDER_SHARED_THREADS };
@@ -328,10 +340,7 @@ int amd_rung_shared(void *state, struct ladder_out *o, struct err *e)
     _Static_assert(GROUPS * SIZE * 4 <= AMD_PAGE, "one page of results");
     int rc = launch(r, K_ladder_shared, (const uint32_t[]){ GROUPS, 1, 1 }, SIZE * 4, GROUPS * SIZE, &ns, e);
     for (uint32_t i = 0; i < GROUPS * SIZE && !rc; i++) {
-        uint32_t x = i / SIZE, t = i % SIZE, sum = 0;
-        for (uint32_t lane = 0; lane < 32; lane++)
-            sum += LADDER_VALUE(x, t / 32 * 32 + lane);
-        uint32_t want = LADDER_VALUE(x, SIZE - 1 - t) ^ (sum << 3) ^ LADDER_VALUE(x, t / 32 * 32 + 31 - t % 32);
+        uint32_t x = i / SIZE, t = i % SIZE, want = shared_word(x, t);
         if (got[i] != want)
             rc = err_set(e, -EIO, "work-group %u, work-item %u: %#x, expected %#x", x, t, got[i], want);
     }
@@ -450,5 +459,51 @@ int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e)
         }
     }
     snprintf(o->found, sizeof o->found, "%d times; the first fence of the new queue took %.1f us", ROUNDS, us);
+    return 0;
+}
+
+/* Kernels of a tenth of a second and more, each looked at. *longest: of one, by the GPU's clock. */
+static int long_kernels(struct amd_rungs *r, uint64_t ms, uint32_t *n, uint64_t *longest, struct err *e)
+{
+    enum { SIZE = LADDER_SHARED_THREADS, SEEN = 4, LEAST = 1 << 10, MOST = 1 << 24 };
+    const uint32_t *got = r->host.cpu;
+    uint64_t ns = 0, end = clock_ns() + MS(ms);
+    uint32_t groups = LEAST;
+    for (*n = 0; *n < 3 || clock_ns() < end; ++*n) {
+        int rc = launch(r, K_ladder_shared, (const uint32_t[]){ groups, 1, 1 }, SIZE * 4, SEEN * SIZE, &ns, e);
+        for (uint32_t i = 0; i < SEEN * SIZE && !rc; i++)
+            if (got[i] != shared_word(i / SIZE, i % SIZE))
+                rc = err_set(e, -EIO, "kernel %u, work-group %u, work-item %u: %#x, expected %#x", *n + 1, i / SIZE, i % SIZE,
+                             got[i], shared_word(i / SIZE, i % SIZE));
+        if (rc)
+            return rc;
+        *longest = MAX(*longest, ns);
+        for (; ns < MS(100) && groups < MOST; ns *= 2)
+            groups *= 2;
+    }
+    return 0;
+}
+
+int amd_rung_pressed(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { PRESSED_MS = 2000 };
+    struct amd_rungs *r = state;
+    struct amd_filler f;
+    struct amd_filler_report said;
+    uint64_t longest = 0;
+    uint32_t n = 0;
+    int rc = amd_filler_start(r->w->card.render_minor, &f, e);
+    if (rc)
+        return rc;
+    rc = long_kernels(r, PRESSED_MS, &n, &longest, e);
+    amd_filler_stop(&f, &said);
+    if (said.rc && !rc)
+        rc = err_set(e, said.rc, "the second process: filling the memory of renderD%u: %s", r->w->card.render_minor,
+                     strerror(-said.rc));
+    if (rc)
+        return rc;
+    snprintf(o->found, sizeof o->found, "%u kernels of up to %.0f ms, each right; the other filled %.1f GiB %u times, the driver "
+             "counted %llu evictions", n, (double)longest * 1e-6, (double)said.bytes / 0x1p30, said.rounds,
+             (unsigned long long)said.evictions);
     return 0;
 }

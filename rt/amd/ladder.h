@@ -45,6 +45,7 @@ int amd_rung_busy(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_in_flight(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_pressed(void *state, struct ladder_out *o, struct err *e);
 
 /* clang-format off */
 #define AMD_RING_RUNGS \
@@ -76,7 +77,10 @@ int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e);
     { "in flight", "several submissions are under way, and are done in their order", \
       "the fence in the report folder; RELEASE_MEM without the write-back", amd_rung_in_flight }, \
     { "given back", "a queue that was given back is made again on the same memory, and works", \
-      "dmesg for MES (REMOVE_QUEUE, ADD_QUEUE); the raw pointers; ZINC_REST=0 as a way out", amd_rung_given_back }
+      "dmesg for MES (REMOVE_QUEUE, ADD_QUEUE); the raw pointers; ZINC_REST=0 as a way out", amd_rung_given_back }, \
+    { "memory filled", "long kernels survive a second process that fills the card's memory: eviction in mid-kernel", \
+      "MES and reset in dmesg; ZINC_AMD_PRIV, ZINC_AMD_TRAP_PRESENT, amdgpu.cwsr_enable=0; host memory for what moves out", \
+      amd_rung_pressed }
 /* clang-format on */
 
 #endif

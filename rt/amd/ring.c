@@ -83,7 +83,7 @@ int amd_watch_wait(struct amd_watch *w, uint64_t point, uint64_t timeout_ns, str
             return rc;
         }
         now = now_ns(w);
-        if (moved(w))
+        if (moved(w) || (w->ops->alive && w->ops->alive(w)))
             w->progress_ns = now;
         else if (w->hang_ns && now - w->progress_ns > w->hang_ns && !amd_watch_done(w, point))
             return hang(w, e);

@@ -32,6 +32,9 @@ struct amd_watch_ops {
     int (*sleep)(struct amd_watch *w, uint64_t point, uint64_t ns, struct err *e);
     /* What more there is to say of a card that stands still, behind "point 3 of 4": ", the driver ...". */
     void (*stands)(struct amd_watch *w, char *out, size_t n);
+    /* Is there a reason that nothing moves, as the driver tells it: is the queue off the card, or was it since the last call?
+     * NULL: it never tells. */
+    bool (*alive)(struct amd_watch *w);
     uint64_t (*clock)(struct amd_watch *w); /* NULL: clock_ns */
 };
 struct amd_watch {

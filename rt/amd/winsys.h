@@ -49,6 +49,7 @@ struct amd_card {
     char name[64];             /* for people                                         */
     uint32_t n_cu, n_se;       /* compute units; shader engines, which share them    */
     uint32_t scratch_slots_cu; /* waves of a compute unit that hold scratch at once  */
+    uint32_t render_minor;     /* /dev/dri/renderD<this>                             */
 };
 
 /* ---- memory ---- */

@@ -169,7 +169,7 @@ static int open_new(struct kfd_sys *s, const struct kfd_gpu *g, struct kfd_dev *
     struct kfd_dev *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, -ENOMEM, "kfd: device object");
-    *d = (struct kfd_dev){ .sys = s, .gpu = *g, .kfd_fd = -1, .drm_fd = -1, .family = family };
+    *d = (struct kfd_dev){ .sys = s, .gpu = *g, .kfd_fd = -1, .drm_fd = -1, .family = family, .evictions.fd = -1 };
     int rc;
     if ((rc = open_files(d, e)) || (rc = check_version(d, e)) || (rc = acquire_vm(d, e))) {
         close_files(d);

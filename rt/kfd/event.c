@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "rt/kfd/priv.h"
 
 /* page: 0, or with the process's first event the memory that all its events share from then on. */
@@ -13,6 +14,69 @@ static int create(struct kfd_dev *d, uint64_t page, uint32_t type, bool auto_res
     *has = rc == 0;
     return rc;
 }
+
+/* ---- evictions ---- */
+
+/* kfd_smi_events.c of the kernel; a process hears of itself without any right. rocm_smi.h has the same numbers
+ * (RSMI_EVT_NOTIF_EVENT_QUEUE_EVICTION), kfdtest's ReadSMIEventThread (KFDSVMRangeTest.cpp) scans the lines. Without it only time
+ * tells. */
+static void listen_to_evictions(struct kfd_dev *d)
+{
+    struct kfd_smi_events a = { .gpu_id = d->gpu.gpu_id };
+    const uint64_t want = 1u << (KFD_SMI_QUEUE_EVICTION - 1) | 1u << (KFD_SMI_QUEUE_RESTORE - 1);
+    d->evictions = (struct kfd_evictions){ .fd = -1 };
+    if (kfd_call(d, KFD_IOC_SMI_EVENTS, &a))
+        return;
+    if (kfd_sys_fd_own(d->sys, (int)a.fd) == 0 && kfd_sys_fd_write(d->sys, (int)a.fd, &want, sizeof want) == sizeof want)
+        d->evictions.fd = (int)a.fd;
+    else
+        kfd_sys_close(d->sys, (int)a.fd);
+}
+
+/* "9 <ns> -<pid> <node> <why>", "a <ns> -<pid> <node> <0, or R: not yet>". From 663b0f1e141d to 6e7143e5e6e2 the kernel put a
+ * byte of 0 for the last word, so that ends a line too. */
+static void take_line(struct kfd_evictions *x)
+{
+    bool restore = x->line[0] == 'a';
+    if (x->len < 2 || x->line[1] != ' ' || (x->line[0] != '9' && !restore))
+        return;
+    if (!restore && !x->away)
+        x->n++;
+    x->away = !restore || x->line[x->len - 1] == 'R';
+}
+
+void kfd_evictions_parse(struct kfd_evictions *x, const char *text, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (text[i] == '\n' || !text[i]) {
+            take_line(x);
+            x->len = 0;
+        } else if (x->len < sizeof x->line) {
+            x->line[x->len++] = text[i];
+        }
+    }
+}
+
+bool kfd_evictions_look(struct kfd_dev *d)
+{
+    struct kfd_evictions *x = &d->evictions;
+    char text[512];
+    uint64_t before = x->n;
+    bool any = false;
+    int n;
+    if (x->fd < 0 || kfd_is_child(d))
+        return false;
+    for (int reads = 0; reads < 512 && (n = kfd_sys_fd_read(d->sys, x->fd, text, sizeof text)) > 0; reads++) {
+        kfd_evictions_parse(x, text, (uint32_t)n); /* old kernels give 8 bytes at a time */
+        any = true;
+    }
+    if (!before && x->n)
+        log_warn(KFD, "%s: the driver has taken the queue off the card, because other programs need its memory; steps wait until it "
+                 "is back (this is told once)", d->gpu.name);
+    return any || x->away;
+}
+
+/* ---- events ---- */
 
 int kfd_events_create(struct kfd_dev *d, struct err *e)
 {
@@ -28,6 +92,7 @@ int kfd_events_create(struct kfd_dev *d, struct err *e)
         return kfd_fail(rc, e, "CREATE_EVENT");
     if (d->wake_event >= KFD_EVENT_SLOTS)
         return err_set(e, -EIO, "kfd: the driver gave event %u, slots are 0..%u", d->wake_event, KFD_EVENT_SLOTS - 1);
+    listen_to_evictions(d);
     return 0;
 }
 
@@ -39,6 +104,9 @@ void kfd_events_destroy(struct kfd_dev *d)
         if (has[i] && !kfd_is_child(d))
             kfd_call(d, KFD_IOC_DESTROY_EVENT, &(struct kfd_destroy_event){ .event_id = id[i] });
     d->has_page_event = d->has_wake_event = d->has_memory_event = d->has_hw_event = false;
+    if (d->evictions.fd >= 0)
+        kfd_sys_close(d->sys, d->evictions.fd);
+    d->evictions.fd = -1;
     if (d->event_page) { /* the driver takes the page back with the process, not before */
         d->event_page->handle = 0;
         d->event_page->on_gpu = false;

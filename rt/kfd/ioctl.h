@@ -22,6 +22,7 @@
     X(FREE_MEMORY_OF_GPU, 0x17, 1, kfd_free)                                                                           \
     X(MAP_MEMORY_TO_GPU, 0x18, 3, kfd_map)                                                                             \
     X(UNMAP_MEMORY_FROM_GPU, 0x19, 3, kfd_map)                                                                         \
+    X(SMI_EVENTS, 0x1f, 3, kfd_smi_events)                                                                             \
     X(AVAILABLE_MEMORY, 0x23, 3, kfd_available)                                                                        \
     X(RUNTIME_ENABLE, 0x25, 3, kfd_runtime)
 
@@ -72,6 +73,10 @@ struct kfd_event_data {
 };
 struct kfd_wait_events { uint64_t events; uint32_t n_events, wait_for_all, timeout_ms, result; };
 
+struct kfd_smi_events { uint32_t gpu_id, fd; }; /* fd: out                                          */
+/* What is written to that fd, 64 bits: bit event - 1. Lines are read from it: the event in hex, then its words. */
+enum { KFD_SMI_QUEUE_EVICTION = 9, KFD_SMI_QUEUE_RESTORE = 10 };
+
 struct kfd_available { uint64_t bytes; uint32_t gpu_id, pad; };
 struct kfd_runtime { uint64_t r_debug; uint32_t mode_mask, capabilities; };
 
@@ -121,6 +126,7 @@ _Static_assert(sizeof(struct kfd_event_data) == 48 && offsetof(struct kfd_event_
                                                                             memory.gpu_id) == 24,
                "kernel interface");
 _Static_assert(sizeof(struct kfd_wait_events) == 24 && sizeof(struct kfd_available) == 16 &&
+               sizeof(struct kfd_smi_events) == 8 &&
                sizeof(struct kfd_runtime) == 16, "kernel interface");
 
 #endif

@@ -81,6 +81,15 @@ struct kfd_fault {
 
 enum { KFD_FREED_KEPT = 32 };
 
+/* The driver takes a process's queues off the card when others need its memory, and brings them back when there is room. */
+struct kfd_evictions {
+    int fd;              /* where it tells of that; -1: it does not          */
+    bool away;           /* the queues are off the card                      */
+    uint64_t n;          /* times that they were taken off, as far as is known */
+    char line[96];       /* the beginning of a line                          */
+    uint32_t len;
+};
+
 struct kfd_dev {
     struct kfd_sys *sys;
     struct kfd_gpu gpu;
@@ -98,6 +107,7 @@ struct kfd_dev {
     uint32_t page_event, memory_event, hw_event, wake_event; /* page_event: the first, never waited for */
     bool has_page_event, has_memory_event, has_hw_event, has_wake_event;
     struct kfd_fault fault;
+    struct kfd_evictions evictions;
     bool host_wrote_vram;      /* since the last submission: it begins with a flush   */
 };
 
@@ -163,6 +173,10 @@ int kfd_events_create(struct kfd_dev *d, struct err *e);
 void kfd_events_destroy(struct kfd_dev *d);
 /* Sleeps until the wake event, a fault, or for ms; fills d->fault. 0, -ETIME, or -EIO: there is a fault. */
 int kfd_events_wait(struct kfd_dev *d, uint32_t ms);
+/* Has the driver said anything of evictions since the last call, or are the queues off the card? Then a queue that stands still
+ * does not hang. */
+bool kfd_evictions_look(struct kfd_dev *d);
+void kfd_evictions_parse(struct kfd_evictions *x, const char *text, uint32_t n); /* of what is read there */
 /* "GPU page fault at 0x7f.. (in weights)": d->fault in words. */
 void kfd_fault_text(const struct kfd_dev *d, char *out, size_t n);
 

@@ -340,7 +340,12 @@ static uint64_t clock_of(struct amd_watch *w)
     return s->clock(s);
 }
 
-static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_events, .stands = stands, .clock = clock_of };
+static bool alive(struct amd_watch *w)
+{
+    return kfd_evictions_look(((struct kfd_queue *)w->user)->dev);
+}
+
+static const struct amd_watch_ops watch_ops = { .sleep = sleep_on_events, .stands = stands, .alive = alive, .clock = clock_of };
 
 int kfd_queue_wait(struct kfd_queue *q, uint64_t point, uint64_t timeout_ns, struct err *e)
 {

@@ -102,6 +102,23 @@ static void real_sleep(struct kfd_sys *s, uint64_t ns)
     nanosleep(&(struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) }, NULL);
 }
 
+static int real_fd_own(struct kfd_sys *s, int fd)
+{
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) ? -errno : 0;
+}
+
+static int real_fd_read(struct kfd_sys *s, int fd, void *buf, uint32_t n)
+{
+    ssize_t got = read(fd, buf, n);
+    return got < 0 ? -errno : (int)got;
+}
+
+static int real_fd_write(struct kfd_sys *s, int fd, const void *buf, uint32_t n)
+{
+    ssize_t put = write(fd, buf, n);
+    return put < 0 ? -errno : (int)put;
+}
+
 static uint64_t real_clock(struct kfd_sys *s)
 {
     return clock_ns();
@@ -117,6 +134,9 @@ static struct kfd_sys real = {
     .read = real_read,
     .list = real_list,
     .sleep = real_sleep,
+    .fd_own = real_fd_own,
+    .fd_read = real_fd_read,
+    .fd_write = real_fd_write,
     .clock = real_clock,
 };
 static struct kfd_sys *current = &real;
@@ -215,4 +235,22 @@ void kfd_sys_sleep(struct kfd_sys *s, uint64_t ns)
 {
     count(s, KFD_SYS_sleep);
     s->sleep(s, ns);
+}
+
+int kfd_sys_fd_own(struct kfd_sys *s, int fd)
+{
+    count(s, KFD_SYS_fd_own);
+    return s->fd_own(s, fd);
+}
+
+int kfd_sys_fd_read(struct kfd_sys *s, int fd, void *buf, uint32_t n)
+{
+    count(s, KFD_SYS_fd_read);
+    return s->fd_read(s, fd, buf, n);
+}
+
+int kfd_sys_fd_write(struct kfd_sys *s, int fd, const void *buf, uint32_t n)
+{
+    count(s, KFD_SYS_fd_write);
+    return s->fd_write(s, fd, buf, n);
 }

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KFD_SYS_LIST(X) X(open) X(close) X(ioctl) X(map) X(unmap) X(dontfork) X(read) X(list) X(sleep)
+#define KFD_SYS_LIST(X) X(open) X(close) X(ioctl) X(map) X(unmap) X(dontfork) X(read) X(list) X(sleep) X(fd_own) X(fd_read) X(fd_write)
 
 enum kfd_sys_call {
 #define X(name) KFD_SYS_##name,
@@ -37,6 +37,9 @@ struct kfd_sys {
     /* Entries of a folder that are numbers, sorted; how many. */
     int (*list)(struct kfd_sys *s, const char *path, uint32_t *out, uint32_t cap);
     void (*sleep)(struct kfd_sys *s, uint64_t ns);
+    int (*fd_own)(struct kfd_sys *s, int fd);                                   /* not for exec; never waits       */
+    int (*fd_read)(struct kfd_sys *s, int fd, void *buf, uint32_t n);           /* how many bytes                  */
+    int (*fd_write)(struct kfd_sys *s, int fd, const void *buf, uint32_t n);
     uint64_t (*clock)(struct kfd_sys *s);                                       /* monotonic ns                    */
     uint64_t calls[KFD_SYS_COUNT];
 };
@@ -56,5 +59,8 @@ int kfd_sys_dontfork(struct kfd_sys *s, void *p, uint64_t bytes);
 int kfd_sys_read(struct kfd_sys *s, const char *path, char *buf, uint32_t n);
 int kfd_sys_list(struct kfd_sys *s, const char *path, uint32_t *out, uint32_t cap);
 void kfd_sys_sleep(struct kfd_sys *s, uint64_t ns);
+int kfd_sys_fd_own(struct kfd_sys *s, int fd);
+int kfd_sys_fd_read(struct kfd_sys *s, int fd, void *buf, uint32_t n);
+int kfd_sys_fd_write(struct kfd_sys *s, int fd, const void *buf, uint32_t n);
 
 #endif

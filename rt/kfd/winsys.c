@@ -1,6 +1,7 @@
 /* rt/kfd/winsys.c: a device and its queue as a winsys. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rt/kfd/priv.h"
 
@@ -83,6 +84,13 @@ static void describe(struct amd_winsys *w, FILE *f)
     fprintf(f, "queue %u: ", q->id);
     amd_ring_describe(&q->ring, f);
     fprintf(f, "\n");
+    char path[96], away[32] = "";
+    snprintf(path, sizeof path, "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", (int)getpid(), g->gpu_id);
+    kfd_sys_read(k->dev->sys, path, away, sizeof away);
+    away[strcspn(away, "\n")] = 0;
+    fprintf(f, "evictions that were seen: %llu%s; off the card for %s ms\n", (unsigned long long)k->dev->evictions.n,
+            k->dev->evictions.fd < 0 ? " (this driver does not tell)" : k->dev->evictions.away ? ", and it is off now" : "",
+            away[0] ? away : "?");
     kfd_fault_text(k->dev, text, sizeof text);
     fprintf(f, "driver's record: %s\n", text);
     if (t->memory)
@@ -120,7 +128,7 @@ int kfd_winsys_open(const struct kfd_gpu *g, struct kfd_winsys **out, struct err
                                    .ib_align_dw = 1, .submit_words = WORDS,
                                    .submit_bytes = 4 * WORDS + 2 * sizeof(uint64_t) };
     w->base.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se,
-                                      .scratch_slots_cu = g->scratch_slots_cu };
+                                      .scratch_slots_cu = g->scratch_slots_cu, .render_minor = g->render_minor };
     memcpy(w->base.card.name, g->name, sizeof g->name);
     *out = w;
     return 0;

@@ -280,6 +280,21 @@ void drm_fault_text(const struct drm_dev *d, char *out, size_t n)
              m ? m->name : why ? why : "", f.status);
 }
 
+/* Where this process's buffers lie, by the driver's own count (amdgpu_show_fdinfo). */
+static void describe_places(const struct drm_dev *d, FILE *f)
+{
+    static const char *const about[] = { "drm-memory-vram", "drm-resident-vram", "amd-requested-vram", "amd-evicted-vram" };
+    char path[64], line[200];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", d->lib->amdgpu_device_get_fd(d->dev));
+    FILE *in = fopen(path, "re");
+    while (in && fgets(line, sizeof line, in))
+        for (uint32_t i = 0; i < ARRAY_LEN(about); i++)
+            if (strncmp(line, about[i], strlen(about[i])) == 0)
+                fputs(line, f);
+    if (in)
+        fclose(in);
+}
+
 void drm_describe(const struct drm_dev *d, FILE *f)
 {
     static const char *const kinds[] = { [AMD_VRAM] = "vram", [AMD_PRIVATE] = "private vram", [AMD_HOST] = "host" };
@@ -300,6 +315,7 @@ void drm_describe(const struct drm_dev *d, FILE *f)
     }
     drm_fault_text(d, text, sizeof text);
     fprintf(f, "driver's record of faults: %s\n", text[0] ? text : "none");
+    describe_places(d, f);
     fprintf(f, "\nbuffers\n");
     for (const struct drm_mem *m = d->mem; m; m = m->next)
         fprintf(f, "  0x%012llx %12llu  %-12s %s\n", (unsigned long long)m->va, (unsigned long long)m->bytes,

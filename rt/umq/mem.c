@@ -247,7 +247,8 @@ struct amd_winsys drm_winsys(struct drm_dev *d, const struct amd_winsys_ops *ops
     const struct drm_gpu *g = &d->gpu;
     struct amd_winsys w = { .ops = ops, .name = d->tier, .log = LOGM_UMQ, .host_sees_vram = d->large_bar, .dev = d,
                             .ib_align_dw = DRM_IB_ALIGN_DW, .part_launches = DRM_PART_LAUNCHES, .part_ms = DRM_PART_MS };
-    w.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se, .scratch_slots_cu = SCRATCH_SLOTS_CU };
+    w.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se, .scratch_slots_cu = SCRATCH_SLOTS_CU,
+                                .render_minor = g->render_minor };
     memcpy(w.card.name, g->name, sizeof g->name);
     return w;
 }

@@ -85,7 +85,7 @@ struct launch {
 /* The worked stream of one launch, up to the flush. */
 static inline void launch_push(struct rig_queue *q, const struct chip *c, const struct launch *l)
 {
-    uint32_t rsrc1 = c->gfx12 ? 0x600F0041 : 0x60AF0081, rsrc2 = c->gfx12 ? 0x84 : 0x9E;
+    uint32_t rsrc1 = c->gfx12 ? 0x600F0041 : 0x60BF0081 /* with PRIV */, rsrc2 = c->gfx12 ? 0x84 : 0x9E;
     rsrc2 |= (l->lds_bytes + 511) / 512 << 15 | l->rsrc2_more;
     uint32_t t[3], g[3];
     for (int i = 0; i < 3; i++) {

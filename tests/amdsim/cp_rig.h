@@ -44,6 +44,8 @@ struct rig {
     uint32_t *data, *ib;
     uint32_t n_queues;
     uint64_t doorbells[16];
+    gva save;                   /* of queues to come: their save area, 0: none */
+    uint64_t save_bytes, ctl_bytes;
     pthread_mutex_t lock;
     uint32_t n_interrupts, ctxid[RIG_LINES], n_faults, n_notes;
     struct cp_fault fault;
@@ -97,7 +99,7 @@ static inline void rig_open(struct rig *r, const char *chip, struct vm *vm, cons
     r->vm = vm ? vm : vm_create();
     pthread_mutex_init(&r->lock, NULL);
     memset(r->doorbells, 0xff, sizeof r->doorbells);
-    struct cp_host h = { r, rig_interrupt, rig_fault, rig_note };
+    struct cp_host h = { .user = r, .interrupt = rig_interrupt, .fault = rig_fault, .note = rig_note };
     r->c = cp_create(chip_find(chip), o, &h);
     ck_assert_ptr_nonnull(r->c);
     r->data = rig_map(r, RIG_DATA, RIG_DATA_BYTES, VM_WRITE | VM_HOST);
@@ -121,7 +123,8 @@ static inline struct rig_queue rig_queue_eop(struct rig *r, enum cp_queue_kind k
     uint8_t *page = rig_map(r, pointers, VM_PAGE, VM_WRITE | VM_HOST);
     q.doorbell = &r->doorbells[r->n_queues++];
     struct cp_queue_desc d = { .kind = kind, .vm = r->vm, .ring = base, .ring_bytes = ring_bytes, .eop = eop,
-                               .doorbell = q.doorbell };
+                               .doorbell = q.doorbell, .save = r->save, .save_bytes = r->save_bytes,
+                               .ctl_stack_bytes = r->ctl_bytes };
     /* AQL: an amd_queue_t at the page's beginning, with its write and read index at their places */
     d.wptr = pointers + (kind == CP_AQL ? 56 : 0);
     d.rptr = pointers + (kind == CP_AQL ? 128 : 8);

@@ -335,6 +335,76 @@ START_TEST(launches_that_hardware_would_punish)
 }
 END_TEST
 
+#define SAVE 0x500000000ull
+
+/* A kernel of 40 work-groups that leave the card every few instructions; ctl: bytes of the control stack. */
+static struct rig_queue preempted(int i, uint64_t ctl, bool strict)
+{
+    enum { AREA = 64 << 20 };
+    unit = units[i];
+    chip = unit->chip;
+    rig_open(&r, chip_names[i], unit->vm, &(struct cp_options){ .n_threads = 2, .preempt_insts = 4, .strict = strict });
+    r.save = SAVE + VM_PAGE; /* a page before it, for what goes wrong */
+    r.save_bytes = AREA - VM_PAGE;
+    r.ctl_bytes = ctl;
+    rig_map(&r, SAVE, AREA, VM_WRITE | VM_VRAM);
+    struct rig_queue q = rig_queue(&r, CP_PM4, 16384);
+    gva args = kernarg_put(&r, 64, RIG_DATA + 4096, 0, 1000);
+    launch_push(&q, chip, &(struct launch){ .entry = entry(K_FILL), .kernarg = args, .groups = { 40 } });
+    PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
+    rig_ring(&q);
+    return q;
+}
+
+/* What kfd_queue_ctx_save_restore_size computes. */
+static uint64_t control_stack(int i)
+{
+    return (40 + units[i]->chip->n_cu * 32 * 12 + 8 + VM_PAGE - 1) & ~(uint64_t)(VM_PAGE - 1);
+}
+
+START_TEST(preempted_waves_have_an_entry_in_the_control_stack)
+{
+    preempted(_i, control_stack(_i), true);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    rig_expect_peace(&r);
+    for (uint32_t i = 0; i < 40 * 32; i++)
+        ck_assert_uint_eq(r.data[1024 + i], 1000 + i);
+    uint32_t words[3];
+    gva lowest = r.save + r.ctl_bytes - units[_i]->chip->n_cu * 32 * 12, where;
+    ck_assert(vm_read(r.vm, lowest, words, sizeof words, &where));
+    ck_assert_uint_ne(words[0], 0);
+    ck_assert_uint_ge(lowest, r.save + 40);
+    vm_unmap(r.vm, SAVE, 64 << 20);
+    rig_close(&r);
+}
+END_TEST
+
+/* A page too small: without the checks of newer kernels nobody says so, and memory before the area is written over. */
+START_TEST(a_control_stack_that_is_too_small_is_a_finding)
+{
+    preempted(_i, control_stack(_i) - VM_PAGE, true);
+    rig_expect_fault(&r, "the control stack of ");
+    vm_unmap(r.vm, SAVE, 64 << 20);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(a_control_stack_that_is_too_small_writes_elsewhere)
+{
+    uint8_t before[VM_PAGE];
+    gva where;
+    uint32_t n = 0;
+    preempted(_i, control_stack(_i) - 2 * VM_PAGE, false);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    ck_assert(vm_read(r.vm, SAVE, before, sizeof before, &where));
+    for (uint32_t i = 0; i < VM_PAGE; i++)
+        n += before[i] != 0;
+    ck_assert_uint_gt(n, 0);
+    vm_unmap(r.vm, SAVE, 64 << 20);
+    rig_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     if (!asm_available())
@@ -356,7 +426,10 @@ int main(void)
                                  too_many_instructions_are_a_hang,
                                  an_endless_kernel_cannot_be_removed_without_reset,
                                  new_code_at_an_old_address_needs_an_invalidate,
-                                 skipped_dispatches_complete_without_running };
+                                 skipped_dispatches_complete_without_running,
+                                 preempted_waves_have_an_entry_in_the_control_stack,
+                                 a_control_stack_that_is_too_small_is_a_finding,
+                                 a_control_stack_that_is_too_small_writes_elsewhere };
     Suite *suite = suite_create("cp_dispatch");
     TCase *t = tcase_create("dispatch");
     tcase_set_timeout(t, 60);

@@ -67,6 +67,10 @@ ZINC_AMD_PRIV=0 $amdsim --gpu gfx1100 --preempt 10 "$zinc" ladder --tier=kfd --t
 grep -q 'amdgpu.cwsr_enable=0' ladder err || miss "ladder without PRIV: $(grep -A1 FAILED ladder)"
 grep -A1 FAILED ladder
 
+# A second process that fills the memory evicts the first in mid-kernel, with the same end for kernels without PRIV.
+ZINC_AMD_PRIV=0 $amdsim --gpu gfx1100 "$zinc" ladder --tier=kfd --to 18 >ladder 2>err && miss "memory filled: holds without PRIV"
+grep -A1 '18  memory filled *FAILED' ladder | grep 'amdgpu.cwsr_enable=0' || miss "memory filled, without PRIV: $(grep -A1 FAILED ladder)"
+
 # gfx1151 on a kernel that counts too few registers: refused, unless it is asked for; what then happens is why.
 old="--gpu gfx1151 --kernel-version 6.12"
 ends "takes a context save area of 13942784 bytes" "small save area" $old

@@ -14,8 +14,8 @@ fi
 
 model=models/zinc-demo.gguf
 for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
-    last=22
-    case $build in */debug | */sanitize) last=18 ;; esac
+    last=23
+    case $build in */debug | */sanitize) last=19 ;; esac
     "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to $last --report "$work/$gpu.txt" \
         >"$work/out" 2>"$work/err"
     rc=$?
@@ -25,6 +25,7 @@ for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     # large heads is not for every target: test_kernels_launched holds the objects to the table.
     left=$(grep 'was not run' "$work/$gpu.txt" | awk '$2 !~ /^k_attn_prompt_/ {printf "%s ", $2}')
     [ -z "$left" ] || miss "$gpu: kernels that no case reaches: $left"
+    grep -q 'the driver counted [1-9]' "$work/out" || miss "$gpu: nobody was evicted: $(grep -A1 'memory filled' "$work/out")"
     grep -q "gfx_target_version" "$work/$gpu.txt" || miss "$gpu: the report has no topology"
 done
 
@@ -61,7 +62,7 @@ rc=$?
 "$amdsim" --inject eacces "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
-"$amdsim" "$zinc" ladder --filter nope -m $model --to 19 >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
+"$amdsim" "$zinc" ladder --filter nope -m $model --to 20 >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
 "$zinc" ladder --tier=nope >"$work/out" 2>&1
 rc=$?

@@ -11,7 +11,7 @@
 
 /* ---- the kernel ---- */
 
-enum { KFD_FD = 1000, DRM_FD = 1001, LOG_MAX = 200 };
+enum { KFD_FD = 1000, DRM_FD = 1001, SMI_FD = 1002, LOG_MAX = 200 };
 
 static struct {
     unsigned long log[LOG_MAX];
@@ -25,6 +25,8 @@ static struct {
     const char *properties;
     const char *cwsr_enable;          /* of the module; NULL: no such file */
     bool small_bar;
+    const char *smi;                  /* what there is to read of evictions; NULL: the kernel tells nothing */
+    uint64_t smi_wanted;
 } k;
 
 static const char r9700[] = "simd_count 128\nsimd_per_cu 2\narray_count 8\nsimd_arrays_per_engine 2\n"
@@ -71,6 +73,10 @@ static int answer(unsigned long request, void *arg)
         out[0] = (struct kfd_aperture){ .gpuvm_base = 0x10000, .gpuvm_limit = (1ull << 47) - 1, .gpu_id = 77 };
         a->n_nodes = 1;
     }
+    if (request == KFD_IOC_SMI_EVENTS && !k.smi)
+        return -EPERM;
+    if (request == KFD_IOC_SMI_EVENTS)
+        ((struct kfd_smi_events *)arg)->fd = SMI_FD;
     if (request == KFD_IOC_WAIT_EVENTS)
         ((struct kfd_wait_events *)arg)->result = KFD_WAIT_TIMEOUT;
     if (request == KFD_IOC_AVAILABLE_MEMORY)
@@ -141,6 +147,30 @@ static void fake_sleep(struct kfd_sys *s, uint64_t ns)
 {
 }
 
+static int fake_fd_own(struct kfd_sys *s, int fd)
+{
+    ck_assert_int_eq(fd, SMI_FD);
+    return 0;
+}
+
+/* As kernels before 6.13 do it: the size of a pointer at a time. */
+static int fake_fd_read(struct kfd_sys *s, int fd, void *buf, uint32_t n)
+{
+    uint32_t len = (uint32_t)strlen(k.smi), some = len < 8 ? len : 8;
+    ck_assert_int_eq(fd, SMI_FD);
+    ck_assert_uint_ge(n, 8);
+    memcpy(buf, k.smi, some);
+    k.smi += some;
+    return some ? (int)some : -EAGAIN;
+}
+
+static int fake_fd_write(struct kfd_sys *s, int fd, const void *buf, uint32_t n)
+{
+    ck_assert_uint_eq(n, 8);
+    memcpy(&k.smi_wanted, buf, 8);
+    return 8;
+}
+
 static struct kfd_sys sys;
 static struct err e;
 static struct kfd_gpu gpu[KFD_MAX_GPUS];
@@ -159,6 +189,9 @@ static void boot(const char *properties)
     sys.read = fake_read;
     sys.list = fake_list;
     sys.sleep = fake_sleep;
+    sys.fd_own = fake_fd_own;
+    sys.fd_read = fake_fd_read;
+    sys.fd_write = fake_fd_write;
     kfd_sys_use(&sys);
     e = (struct err){ 0 };
     ck_assert_msg(kfd_topology(&sys, gpu, KFD_MAX_GPUS, &e) == 1, "%s", e.msg);
@@ -195,6 +228,7 @@ START_TEST(request_numbers)
     ck_assert_uint_eq(KFD_IOC_FREE_MEMORY_OF_GPU, 0x40084b17);
     ck_assert_uint_eq(KFD_IOC_MAP_MEMORY_TO_GPU, 0xc0184b18);
     ck_assert_uint_eq(KFD_IOC_UNMAP_MEMORY_FROM_GPU, 0xc0184b19);
+    ck_assert_uint_eq(KFD_IOC_SMI_EVENTS, 0xc0084b1f);
     ck_assert_uint_eq(KFD_IOC_AVAILABLE_MEMORY, 0xc0104b23);
     ck_assert_uint_eq(KFD_IOC_RUNTIME_ENABLE, 0xc0104b25);
     ck_assert_str_eq(kfd_request_name(0xc0604b02), "CREATE_QUEUE");
@@ -542,6 +576,61 @@ START_TEST(a_queue_that_rests_is_made_again)
 }
 END_TEST
 
+/* While others have the memory nothing moves, however long that takes; afterwards standing still is a hang again. */
+START_TEST(a_queue_off_the_card_does_not_hang)
+{
+    enum { MS = 1000000 };
+    struct kfd_queue *q;
+    uint32_t dw[8] = { 0 };
+    uint64_t point;
+    boot(r9700);
+    k.smi = "9 1000 -45 1 2\n";
+    struct kfd_dev *d = opened();
+    ck_assert_uint_eq(k.smi_wanted, 0x300);
+    ck_assert_msg(kfd_queue_create(d, 8 << 10, &q, &e) == 0, "%s", e.msg);
+    q->ring.watch.hang_ns = 5 * MS;
+    ck_assert_int_eq(kfd_queue_submit(q, dw, 8, &point, &e), 0);
+    ck_assert_msg(kfd_queue_wait(q, point, 60 * MS, &e) == -ETIME, "%s", e.msg);
+    k.smi = "a 1100 -45 1 R\na 1200 -45 1 R\n";
+    ck_assert_msg(kfd_queue_wait(q, point, 60 * MS, &e) == -ETIME, "%s", e.msg);
+    ck_assert(d->evictions.away);
+    k.smi = "a 1300 -45 1 0\n";
+    ck_assert_int_eq(kfd_queue_wait(q, point, 1000 * MS, &e), -EIO);
+    ck_assert_msg(strstr(e.msg, "no progress") != NULL, "%s", e.msg);
+    ck_assert_uint_eq(d->evictions.n, 1);
+    kfd_queue_destroy(q);
+    closed(d);
+}
+END_TEST
+
+START_TEST(lines_of_evictions)
+{
+    static const struct { const char *text; uint32_t n; bool away; uint64_t times; } cases[] = {
+        { "", 0, false, 0 },
+        { "9 1 -2 3 2\n", 11, true, 1 },
+        { "9 1 -2 3 2\na 4 -2 3 0\n", 22, false, 1 },
+        { "9 1 -2 3 2\na 4 -2 3 \0\n9 5 -2 3 2\n", 33, true, 2 }, /* a kernel that ends it so */
+        { "a 4 -2 3 R\n", 11, true, 0 },                          /* the line before it was lost */
+        { "9 1 -2 3 2\na 4 -2 3 R\na 5 -2 3 0\n", 33, false, 1 },
+        { "9 1 -2 3 2", 10, false, 0 },                            /* not all of it */
+        { "\n\n9\n1 2:3\nb 4\n", 15, false, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (uint32_t step = 1; step <= 40; step += 13) {
+            struct kfd_evictions x = { .fd = -1 };
+            for (uint32_t at = 0; at < cases[i].n; at += step)
+                kfd_evictions_parse(&x, cases[i].text + at, cases[i].n - at < step ? cases[i].n - at : step);
+            ck_assert_msg(x.away == cases[i].away && x.n == cases[i].times, "case %zu: away %d, %llu times", i, x.away,
+                          (unsigned long long)x.n);
+        }
+    struct kfd_evictions x = { .fd = -1 };
+    for (int i = 0; i < 1000; i++) /* a line without an end */
+        kfd_evictions_parse(&x, "9 ", 2);
+    kfd_evictions_parse(&x, "\n9 1 -2 3 2\n", 12);
+    ck_assert(x.away);
+}
+END_TEST
+
 START_TEST(a_full_ring_waits_for_fences)
 {
     struct kfd_queue *q;
@@ -578,5 +667,6 @@ int main(void)
                      what_a_queue_asks_for, save_area_of_older_kernels, what_sysfs_says_comes_first,
                      interrupted_calls_are_repeated, refusals_at_opening, memory_and_its_refusals,
                      memory_of_an_apu_goes_beyond_its_carve_out, a_small_pcie_window, ring_and_doorbell,
-                     a_queue_that_rests_is_made_again, a_full_ring_waits_for_fences);
+                     a_queue_that_rests_is_made_again,
+                     a_queue_off_the_card_does_not_hang, lines_of_evictions, a_full_ring_waits_for_fences);
 }

@@ -445,8 +445,7 @@ static void *fetch_thread(void *arg)
         while (c->pausing)
             pthread_cond_wait(&c->changed, &c->lock);
         progress |= dispatch_help(c);
-        if (c->o.evict_dispatches)
-            evict_if_due(c);
+        evict_if_due(c);
         deliver_unlocked(c);
         if (progress) {
             idle_rounds = 0;
@@ -631,6 +630,8 @@ int cp_queue_destroy(struct cp *c, uint32_t id, uint32_t timeout_ms)
         return -EINVAL;
     }
     q->dying = true;
+    if (c->away) /* what it had running is in its save area, and stays there */
+        dispatch_cancel(q);
     while ((q->busy || q->job.active) && rc == 0)
         rc = pthread_cond_timedwait(&c->changed, &c->lock, &end);
     if (q->busy || q->job.active) {

@@ -33,6 +33,9 @@ struct cp_host {
     void (*interrupt)(void *user, uint32_t queue, uint32_t ctxid); /* end of pipe, SDMA trap                        */
     void (*fault)(void *user, const struct cp_fault *f);           /* the queue is dead afterwards                  */
     void (*note)(void *user, const char *line);                    /* a finding of --strict, or something odd       */
+    /* Both may be NULL. Does somebody want the memory of what runs here? It leaves the card then. */
+    bool (*must_leave)(void *user);
+    bool (*evicted)(void *user, bool off); /* off: it has left; else: may it come back? */
 };
 
 struct cp_options {

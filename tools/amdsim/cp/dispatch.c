@@ -10,7 +10,7 @@
 #include "tools/amdsim/cp/strict.h"
 
 enum {
-    SLICE_FIRST = 1 << 18, SLICE_NEXT = 1 << 16, /* instructions                                              */
+    SLICE_SHORT = 16, SLICE_FIRST = 1 << 18, SLICE_NEXT = 1 << 16, /* instructions                                              */
     MAX_RESIDENT = 2048,
     WAVE_LANES = 32,
     MAX_THREADS = 1024, MAX_LDS_BYTES = 64 << 10,
@@ -356,11 +356,13 @@ static enum isa_status slot_run(struct cp_queue *q, struct cp_slot *s, uint32_t 
         snprintf(hang, 200, "the model is out of memory for a work-group of %u waves", j->waves_per_group);
         return ISA_FAULT;
     }
-    if (s->saved && !preempt_restore(q, s, index))
+    if (s->saved && !preempt_restore(q, s, index, hang))
         return ISA_FAULT;
     bool preempt = preempt_applies(q);
     if (preempt && q->c->o.preempt_insts < budget)
         budget = q->c->o.preempt_insts;
+    if (q->d.save && __atomic_load_n(&q->c->leaving, __ATOMIC_RELAXED))
+        budget = SLICE_SHORT;
     if (limit && limit < budget)
         budget = limit + 1;
     enum isa_status st = isa_group_run(s->g, budget);
@@ -411,6 +413,7 @@ static void job_slice(struct cp *c, struct cp_queue *q, int index)
     uint64_t t1 = cp_now_ns();
     pthread_mutex_lock(&c->lock);
     c->busy_ns += t1 - t0;
+    c->slices++;
     c->running--;
     j->running--;
     if (st == ISA_MORE && !j->cancelled) {

@@ -158,7 +158,8 @@ struct cp {
     pthread_cond_t changed;     /* something the fetching thread or a caller waits for  */
     pthread_t fetcher, *worker;
     uint32_t n_workers;
-    bool stop;
+    bool stop, away;            /* away: evicted                                        */
+    bool leaving;               /* about to be: slices are short, so that some end in mid-kernel */
     uint32_t running, pausing;  /* packets and work-groups in execution; who wants none */
     struct cp_queue *queue[CP_MAX_QUEUES];
     uint32_t n_queues, next_id, turn;
@@ -169,7 +170,7 @@ struct cp {
     struct cp_event *event, **event_tail, *event_spare;
 
     struct isa_counts counts;
-    uint64_t dispatches, packets, busy_ns, preemptions, evictions, evict_at;
+    uint64_t dispatches, packets, busy_ns, preemptions, evictions, evict_at, back_ns, slices, back_slices;
 };
 
 /* True while a dispatch of the queue runs, and for ever once one has faulted: who waits for waves never gets on then.
@@ -234,10 +235,10 @@ void decoded_destroy(struct cp_decoded *d);
 
 /* preempt.c */
 bool preempt_applies(const struct cp_queue *q); /* its work-groups leave the card every preempt_insts instructions */
-/* A work-group, between two slices, to the save area and back. False: the group has a page fault, or `why` says what
+/* A work-group, between two slices, to the save area and its control stack, and back. False: the group has a page fault, or `why` says what
  * the card does instead. The lock is not held. */
 bool preempt_save(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
-bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index);
+bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
 /* Lock held, by the fetching thread: takes every user's queue off the card for a while when its time has come. */
 void evict_if_due(struct cp *c);
 

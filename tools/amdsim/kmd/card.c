@@ -65,6 +65,7 @@ static void on_fork_child(void)
     file_fork_child();
     kfd_fork_child();
     drm_fork_child();
+    shared_fork_child();
     card.up = false;
     card.pid = getpid();
     card.cp = NULL;
@@ -97,6 +98,8 @@ static bool open_locked(void)
         return false;
     }
     memset(card.kfd_page + KMD_OFF_DOORBELLS, 0xff, KMD_DOORBELL_BYTES);
+    if (!shared_open())
+        kmd_say("memory of the card is not shared with other processes: too many of them, or no memory");
     card.pid = getpid();
     card.up = true;
     return true;
@@ -129,12 +132,15 @@ struct cp *card_cp(void)
         .hang_insts = o->hang_insts, .preempt_insts = kmd_injected(KMD_INJECT_CWSR_OFF) ? 0 : o->preempt_insts,
         .evict_dispatches = o->evict_dispatches, .trace = o->trace,
     };
-    struct cp_host host = { .interrupt = kfd_on_interrupt, .fault = kfd_on_fault, .note = on_note };
+    struct cp_host host = { .interrupt = kfd_on_interrupt, .fault = kfd_on_fault, .note = on_note,
+                            .must_leave = shared_must_leave, .evicted = kfd_on_eviction };
     sigset_t all, old; /* its threads take no signals: those are the program's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     card.cp = cp_create(o->chip, &co, &host);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (card.cp)
+        shared_runs();
     if (!card.cp)
         kmd_say("the command processor could not be started: no memory or threads, or %s cannot be written",
                 o->trace ? o->trace : "(no trace)");
@@ -233,6 +239,10 @@ struct bo *bo_create(enum kmd_domain domain, uint64_t bytes, bool cpu_access, in
                 domain == KMD_VRAM ? "VRAM" : "GTT", (unsigned long long)(limit - *used), (unsigned long long)limit);
         return NULL;
     }
+    if (domain == KMD_VRAM && !shared_make_room(*used + bytes)) {
+        kmd_why(-ENOMEM, "%llu bytes of VRAM asked for: other processes do not give their memory up", (unsigned long long)bytes);
+        return NULL;
+    }
     struct bo *bo = calloc(1, sizeof *bo);
     if (!bo)
         return NULL;
@@ -243,6 +253,8 @@ struct bo *bo_create(enum kmd_domain domain, uint64_t bytes, bool cpu_access, in
             return NULL;
         }
         *used += bytes;
+        if (domain == KMD_VRAM)
+            shared_add((int64_t)bytes, 0);
     }
     *err = 0;
     return bo;
@@ -265,6 +277,8 @@ void bo_unref(struct bo *bo)
         memmove(&card.bos[i], &card.bos[i + 1], (card.n_bos - i - 1) * sizeof card.bos[0]);
         card.n_bos--;
         *(bo->domain == KMD_VRAM ? &card.vram_used : &card.gtt_used) -= bo->bytes;
+        if (bo->domain == KMD_VRAM)
+            shared_add(-(int64_t)bo->bytes, bo->kfd ? -(int64_t)bo->bytes : 0);
         fallocate(card.mem_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->off, (off_t)bo->bytes);
     }
     free(bo);

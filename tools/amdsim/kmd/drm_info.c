@@ -89,7 +89,7 @@ static int ip_query(const struct drm_info_args *a, void *out, uint32_t *bytes)
 static int memory_query(uint32_t query, uint64_t *out, uint32_t *bytes)
 {
     uint64_t vram = card.opt.vram_bytes, visible = visible_vram();
-    uint64_t used = kmd_injected(KMD_INJECT_VRAM_ENOMEM) ? vram : card.vram_used;
+    uint64_t used = kmd_injected(KMD_INJECT_VRAM_ENOMEM) ? vram : card.vram_used + shared_others(false);
     if (query == INFO_VRAM_GTT) {
         const uint64_t v[3] = { vram, visible, card.gtt_bytes };
         memcpy(out, v, *bytes = sizeof v);
@@ -153,7 +153,7 @@ static int answer(const struct drm_info_args *a, void *out, uint32_t *bytes)
         *bytes = sizeof(struct drm_dev_info);
         return 0;
     case INFO_SENSOR: return kmd_why(-EINVAL, "INFO SENSOR %u: the model has no sensors", a->sensor.type);
-    case INFO_EVICTIONS:
+    case INFO_EVICTIONS: u64 = shared_evictions(); break;
     case INFO_CPU_FAULTS:
     case INFO_RAS: break;
     case INFO_VRAM_LOST:

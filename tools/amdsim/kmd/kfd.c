@@ -186,7 +186,7 @@ static int locked(unsigned nr, unsigned size, void *arg)
     case KFD_DBG_WAVE_CONTROL: /* withdrawn from the kernel */
         return kmd_why(-EPERM, "ioctl 'K' 0x%02x: the old debugger interface is gone", nr);
     case KFD_ALLOC_QUEUE_GWS: return kmd_why(-ENODEV, "ALLOC_QUEUE_GWS: not on this chip");
-    case KFD_SMI_EVENTS: return kmd_why(-EPERM, "SMI_EVENTS: not modelled");
+    case KFD_SMI_EVENTS: return kfd_smi_events(arg);
     case KFD_CRIU_OP: return kmd_why(-EPERM, "CRIU_OP: not modelled");
     case KFD_DBG_TRAP: return kmd_why(-EPERM, "DBG_TRAP: not modelled");
     default: return kmd_why(-ENOTTY, "ioctl 'K' 0x%02x with %u bytes: unknown", nr, size);

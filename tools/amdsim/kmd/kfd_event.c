@@ -1,8 +1,13 @@
 /* Events through /dev/kfd: what the GPU's interrupts, faults and resets wake. A signal event is a slot of the event
  * page: a slot that no longer reads ~0 has been signalled. Everything here is under card.event_lock. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tools/amdsim/kmd/kmd.h"
 #include "tools/amdsim/kmd/uapi.h"
@@ -31,8 +36,65 @@ static struct waiter *waiters;
 static uint64_t *page;          /* the slots, NULL: no event yet */
 static uint64_t page_handle;    /* 0: the driver's own page      */
 
+/* The descriptor of SMI_EVENTS: the program writes which events it wants, 64 bits, and reads lines, which kfd_smi_events.c of the
+ * kernel calls a message; a read never waits. Of them there are those of queues that were taken off the card and came back. */
+static int smi_fd = -1;        /* our end; event_lock */
+static uint64_t smi_wanted;
+
+enum { SMI_QUEUE_EVICTION = 9, SMI_QUEUE_RESTORE = 10, TTM_EVICTION = 2 };
+
+int kfd_smi_events(void *arg)
+{
+    struct kfd_smi_args *a = arg;
+    int end[2];
+    if (a->gpu_id != KMD_GPU_ID)
+        return kmd_why(-EINVAL, "SMI_EVENTS: gpu_id %u, the card's is %u", a->gpu_id, (unsigned)KMD_GPU_ID);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, end))
+        return -errno;
+    pthread_mutex_lock(&card.event_lock);
+    if (smi_fd >= 0)
+        syscall(SYS_close, smi_fd);
+    smi_fd = end[0];
+    smi_wanted = 0;
+    pthread_mutex_unlock(&card.event_lock);
+    a->fd = (uint32_t)end[1];
+    return 0;
+}
+
+static void smi_tell(unsigned event, char rescheduled)
+{
+    char line[96];
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    int n = snprintf(line, sizeof line, "%x %lld -%d %x ", event, (long long)t.tv_sec * 1000000000ll + t.tv_nsec, card.pid,
+                     (unsigned)KMD_GPU_ID);
+    if (event == SMI_QUEUE_EVICTION)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%d\n", TTM_EVICTION);
+    else
+        n += snprintf(line + n, sizeof line - (size_t)n, "%c\n", rescheduled);
+    pthread_mutex_lock(&card.event_lock);
+    while (smi_fd >= 0 && recv(smi_fd, &smi_wanted, sizeof smi_wanted, MSG_DONTWAIT) == sizeof smi_wanted)
+        ;
+    if (smi_fd >= 0 && smi_wanted >> (event - 1) & 1)
+        send(smi_fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    pthread_mutex_unlock(&card.event_lock);
+}
+
+bool kfd_on_eviction(void *user, bool off)
+{
+    if (off) {
+        shared_left();
+        smi_tell(SMI_QUEUE_EVICTION, 0);
+        return true;
+    }
+    bool back = shared_may_return();
+    smi_tell(SMI_QUEUE_RESTORE, back ? '0' : 'R');
+    return back;
+}
+
 void kfd_events_forget(void)
 {
+    smi_fd = -1;
     memset(events, 0, sizeof events);
     waiters = NULL;
     page = NULL;

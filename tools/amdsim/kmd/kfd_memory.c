@@ -110,7 +110,13 @@ static int make_bo(const struct kfd_alloc_args *a, struct bo **out)
             return kmd_why(-EINVAL, "ALLOC: VRAM that is PUBLIC needs a large BAR; this card has a small one");
         if (kmd_injected(KMD_INJECT_VRAM_ENOMEM))
             return kmd_why(-ENOMEM, "ALLOC of VRAM: --inject vram-enomem");
+        if (card.vram_used + shared_others(true) + a->bytes > card.opt.vram_bytes)
+            return kmd_why(-ENOMEM, "ALLOC of VRAM: KFD's processes would have more than there is");
         *out = bo_create(KMD_VRAM, a->bytes, is_public, &err);
+        if (*out) {
+            (*out)->kfd = true;
+            shared_add(0, (int64_t)(*out)->bytes);
+        }
         if (*out)
             (*out)->mappable = true; /* PUBLIC asks for a place that the host sees; without it no flag forbids mapping */
         return err;
@@ -277,7 +283,7 @@ int kfd_available(void *arg)
     struct kfd_available_args *a = arg;
     int rc = need_vm(a->gpu_id, "AVAILABLE_MEMORY");
     if (rc == 0)
-        a->bytes = card.opt.vram_bytes - card.vram_used;
+        a->bytes = card.opt.vram_bytes - card.vram_used - shared_others(true);
     return rc;
 }
 

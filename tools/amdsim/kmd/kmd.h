@@ -5,6 +5,7 @@
  *     sysfs.c       the files under /sys and /dev, in a private directory tree
  *     file.c        which descriptors are the card's
  *     card.c        the card: memory, address spaces, the command processor, fork and exit
+ *     shared.c      VRAM among the processes of one program
  *     kfd*.c        /dev/kfd: memory, queues, events
  *     drm*.c        /dev/dri/renderD128: info, buffers, submissions, syncobjs
  *
@@ -86,6 +87,7 @@ struct bo {
     bool cpu_access;        /* asked for: PUBLIC, or not NO_CPU_ACCESS  */
     bool mappable;          /* clients may map it all the same          */
     bool doorbell;          /* made in the domain DOORBELL: a page of cells */
+    bool kfd;               /* VRAM that counts against KFD's limit     */
     uint32_t refs;
     uint32_t drm_flags, drm_domains;
     uint64_t metadata_flags, tiling;
@@ -166,6 +168,18 @@ uint64_t card_now_ns(void);            /* CLOCK_MONOTONIC                       
 /* Sleeps until card.event_gen is no longer `gen`, or until `deadline_ns` (CLOCK_MONOTONIC, ~0: for ever).
  * 0, -ETIME or -EINTR. Without locks. */
 int card_sleep(uint32_t gen, uint64_t deadline_ns);
+
+/* shared.c */
+bool shared_open(void);                /* false: no memory, or too many processes              */
+uint64_t shared_others(bool kfd);      /* what other processes have in VRAM; by KFD's limit    */
+void shared_add(int64_t vram, int64_t kfd); /* to this one's                                    */
+bool shared_make_room(uint64_t bytes); /* for all that this process will have; false: it did not come */
+void shared_runs(void);
+bool shared_must_leave(void *user);
+void shared_left(void);
+void shared_fork_child(void);
+uint64_t shared_evictions(void);       /* of all processes                                      */
+bool shared_may_return(void);          /* true: and its buffers are back where there is room    */
 
 struct bo *bo_create(enum kmd_domain domain, uint64_t bytes, bool cpu_access, int *err);
 void bo_ref(struct bo *bo);
@@ -263,6 +277,8 @@ int kfd_wait_events(void *arg);              /* without card.lock */
 void kfd_on_interrupt(void *user, uint32_t queue, uint32_t ctxid);
 void kfd_on_fault(void *user, const struct cp_fault *f);
 void kfd_on_hang(void);                      /* event_lock held */
+bool kfd_on_eviction(void *user, bool off);  /* cp_host.evicted */
+int kfd_smi_events(void *arg);
 void kfd_events_forget(void);
 
 /* ---- /dev/dri ---- */

@@ -94,6 +94,7 @@ struct kfd_import_args { uint64_t va, handle; uint32_t gpu_id, fd; };
 struct kfd_export_args { uint64_t handle; uint32_t flags, fd; };
 struct kfd_available_args { uint64_t bytes; uint32_t gpu_id, pad; };
 struct kfd_runtime_args { uint64_t r_debug; uint32_t mode, caps; };
+struct kfd_smi_args { uint32_t gpu_id, fd; };
 struct kfd_svm_attr { uint32_t type, value; };
 struct kfd_svm_args { uint64_t start, bytes; uint32_t op, n_attrs; struct kfd_svm_attr attrs[]; };
 
