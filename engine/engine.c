@@ -303,6 +303,8 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     int rc = tier_open(sp->tier, &to, &eng->tier, e);
     if (rc)
         return rc;
+    eng->tier_opts = to;
+    eng->plan = sp->plan;
     snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
     snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
     eng->info.tier = tier_name(eng->tier);
@@ -312,33 +314,40 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     eng->info.exact = sp->exact;
     eng->info.is_reference = strcmp(eng->info.tier, tier_reference()) == 0;
     eng->info.dry_run = eng->tier->info.dry_run;
+    eng->info.reopens = eng->tier->info.reopens;
     eng->info.compiles = eng->tier->info.compiles;
     return 0;
 }
 
-static int prepare_tier(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp, struct err *e)
+/* Weights, arenas and plans of an open tier. */
+static int load_tier(struct engine *eng, const struct progress *progress, struct err *e)
 {
-    static const char *const plan_name[] = { "auto", "replay", "persistent" };
     uint64_t bytes[ARENA_COUNT];
     for (uint32_t a = 0; a < ARENA_COUNT; a++)
         bytes[a] = MAX(eng->decode.s->h.arena_bytes[a], eng->prefill.s->h.arena_bytes[a]);
+    struct tier_weights w = { eng->decode.s, eng->weights };
+    int rc;
+    eng->tier->progress = progress;
+    if (!(rc = tier_load(eng->tier, &w, progress, e)) && !(rc = tier_alloc(eng->tier, bytes, e)))
+        rc = tier_prepare(eng->tier, eng->decode.s, eng->plan, &eng->decode.native, e);
+    if (!rc && eng->prefill.s != eng->decode.s)
+        rc = tier_prepare(eng->tier, eng->prefill.s, eng->plan, &eng->prefill.native, e);
+    eng->tier->progress = NULL;
+    if (!rc && eng->prefill.s == eng->decode.s)
+        eng->prefill.native = eng->decode.native;
+    return rc;
+}
+
+static int prepare_tier(struct engine *eng, const struct engine_opts *o, struct err *e)
+{
+    static const char *const plan_name[] = { "auto", "replay", "persistent" };
     eng->weights = calloc(MAX(eng->decode.s->h.n_weights, 1), sizeof *eng->weights);
     if (!eng->weights)
         return err_set(e, -ENOMEM, "engine: out of memory");
-    struct tier_weights w = { eng->decode.s, eng->weights };
-    int rc;
-    eng->tier->progress = o->progress;
-    if (!(rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e)) &&
-        !(rc = tier_load(eng->tier, &w, o->progress, e)) && !(rc = tier_alloc(eng->tier, bytes, e)))
-        rc = tier_prepare(eng->tier, eng->decode.s, sp->plan, &eng->decode.native, e);
-    if (!rc && eng->prefill.s != eng->decode.s)
-        rc = tier_prepare(eng->tier, eng->prefill.s, sp->plan, &eng->prefill.native, e);
-    eng->tier->progress = NULL;
-    if (rc)
+    int rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e);
+    if (rc || (rc = load_tier(eng, o->progress, e)))
         return rc;
     eng->info.plan = plan_name[eng->decode.native->kind];
-    if (eng->prefill.s == eng->decode.s)
-        eng->prefill.native = eng->decode.native;
     return 0;
 }
 
@@ -363,18 +372,38 @@ static int start_on_tier(struct engine *eng, const struct engine_opts *o, const 
     if ((rc = open_tier(eng, o, sp, e)) || (rc = compile_streams(eng, o, sp, e)))
         return rc;
     describe_plan(eng);
-    if ((!o->ignore_memory && (rc = engine_check_memory(eng, e))) || (rc = prepare_tier(eng, o, sp, e)))
+    if ((!o->ignore_memory && (rc = engine_check_memory(eng, e))) || (rc = prepare_tier(eng, o, e)))
         return rc;
     return alloc_host(eng, e);
 }
 
-/* Everything that start_on_tier made, also by halves. */
-static void leave_tier(struct engine *eng)
+static void close_tier(struct engine *eng)
 {
     if (eng->prefill.native != eng->decode.native)
         tier_plan_destroy(eng->prefill.native);
     tier_plan_destroy(eng->decode.native);
     tier_close(eng->tier);
+    eng->prefill.native = eng->decode.native = NULL;
+    eng->tier = NULL;
+}
+
+int engine_reopen(struct engine *eng, struct err *e)
+{
+    for (uint32_t i = 0; i < eng->info.n_slots; i++)
+        CHECK(!eng->slots[i]);
+    close_tier(eng);
+    eng->last_plan = NULL;
+    int rc = tier_open(eng->info.tier, &eng->tier_opts, &eng->tier, e);
+    if (rc || (rc = load_tier(eng, NULL, e)))
+        return rc;
+    eng->faulted = false;
+    return 0;
+}
+
+/* Everything that start_on_tier made, also by halves. */
+static void leave_tier(struct engine *eng)
+{
+    close_tier(eng);
     if (eng->prefill.s != eng->decode.s)
         stream_free(eng->prefill.s);
     stream_free(eng->decode.s);
@@ -384,7 +413,6 @@ static void leave_tier(struct engine *eng)
     free(eng->out_row);
     free(eng->logits);
     eng->prefill = eng->decode = (struct engine_plan){ 0 };
-    eng->tier = NULL;
     eng->weights = NULL;
     eng->slots = NULL;
     eng->rows = NULL;

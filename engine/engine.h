@@ -71,6 +71,7 @@ struct engine_info {
     const char *pooling;     /* what it does here: NULL: continues text; else a name as in engine_opts       */
     const char *made_for;    /* the same by its file; NULL: text, or nothing is said                         */
     uint32_t n_vector;       /* with pooling: numbers for a sequence                                         */
+    bool reopens;            /* the tier: engine_reopen may bring it back after a device fault */
     bool is_reference, dry_run, compiles; /* the tier: others are compared with it; it computes nothing, logits are
                                              made up; opening it compiles kernels, which are kept            */
     uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
@@ -102,6 +103,10 @@ void engine_close(struct engine *eng); /* NULL is fine; sessions must be gone */
  * the engine can only be closed. */
 int engine_open_vocab(const char *path, struct engine **out, struct err *e);
 int engine_start(struct engine *eng, const struct engine_opts *o, struct err *e);
+
+/* After a device fault, where engine_info.reopens: the tier once more, with the model's weights and empty caches. No session may
+ * be there. An error: the engine can only be closed. */
+int engine_reopen(struct engine *eng, struct err *e);
 
 const struct engine_info *engine_info(const struct engine *eng);
 struct engine_stats engine_stats(const struct engine *eng); /* since the engine was opened */

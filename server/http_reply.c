@@ -174,16 +174,18 @@ void reply_health(struct request *r)
     struct http *h = r->h;
     int state = atomic_load(&h->state);
     char text[160], *told = NULL;
+    bool failed = false;
     if (state == HTTP_READY && !h->b.sched) {
         told = h->b.ops->health(h->b.self);
     } else if (state == HTTP_READY) {
         struct sched_stats s = sched_stats(h->b.sched);
-        snprintf(text, sizeof text, "{\"status\":\"ok\",\"slots\":%u,\"running\":%u,\"waiting\":%u}\n", s.slots,
-                 s.running, s.waiting);
+        failed = s.failed_for_good;
+        snprintf(text, sizeof text, "{\"status\":\"%s\",\"slots\":%u,\"running\":%u,\"waiting\":%u}\n",
+                 failed ? "failed" : "ok", s.slots, s.running, s.waiting);
     } else {
         snprintf(text, sizeof text, "{\"status\":\"%s\"}\n", state == HTTP_LOADING ? "loading" : "draining");
     }
-    begin(r, state == HTTP_READY ? 200 : 503);
+    begin(r, state == HTTP_READY && !failed ? 200 : 503);
     put_retry(r, state != HTTP_READY);
     put(r, "Cache-Control", "no-store");
     char *copy = told || (state == HTTP_READY && !h->b.sched) ? told : strdup(text);

@@ -8,6 +8,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "engine/serve/sched_impl.h"
 
 /* A prompt that another request is evaluating just now is waited for, when so many tokens can be shared. */
@@ -199,6 +200,7 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
         client_has_less(s, j->client);
     s->st.refused += why == SCHED_REFUSED;
     s->st.finished += why == SCHED_OK;
+    s->n_lost = why == SCHED_OK ? 0 : s->n_lost;
     s->st.cancelled += why == SCHED_CANCELLED || why == SCHED_SHUTDOWN;
     s->st.failed += why == SCHED_FAILED || why == SCHED_TOO_COSTLY;
     s->st.expired += why == SCHED_EXPIRED;
@@ -521,7 +523,8 @@ static bool wait_for_work(struct sched *s)
     bool may_rest = !s->n_live && !s->rested && s->rest_ns;
     if (may_rest && sleep_until(s, clock_ns() + s->rest_ns)) {
         pthread_mutex_unlock(&s->lock);
-        tier_rest(s->eng->tier);
+        if (s->pool)
+            tier_rest(s->eng->tier);
         s->rested = true;
         pthread_mutex_lock(&s->lock);
     }
@@ -555,12 +558,48 @@ static void notify_all(struct sched *s)
 
 static void publish(struct sched *s, uint64_t busy_ns)
 {
-    struct kvpool_stats kv = kvpool_stats(s->pool);
+    struct kvpool_stats kv = s->pool ? kvpool_stats(s->pool) : s->st.kv;
     pthread_mutex_lock(&s->lock);
     s->st.rounds++;
     s->st.busy_ns += busy_ns;
     s->st.running = s->n_run;
     s->st.kv = kv;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- a device that fails ---- */
+
+void sched_device_failed(struct sched *s, const struct err *e)
+{
+    enum { MOST = 3 };
+    while (s->n_run)
+        sched_end_job(s, s->run[s->n_run - 1], SCHED_FAILED, e);
+    s->lost = s->eng->info.reopens && s->n_lost < MOST;
+    pthread_mutex_lock(&s->lock);
+    s->faulted = s->st.failed_for_good = !s->lost;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The model once more on a device that was reset; who waits goes on waiting. What the caches held is lost. */
+static void bring_back(struct sched *s)
+{
+    struct err e = { 0 };
+    uint64_t t0 = clock_ns();
+    log_warn(ENGINE, "the %s tier failed; the model is loaded again", s->eng->info.tier);
+    kvpool_destroy(s->pool);
+    s->pool = NULL;
+    s->lost = false;
+    s->n_lost++;
+    int rc = engine_reopen(s->eng, &e);
+    if (!rc)
+        rc = kvpool_create(s->eng, &s->o.kv, &s->pool, &e);
+    if (rc)
+        log_err(ENGINE, "%s; the server has to be restarted", e.msg);
+    else
+        log_warn(ENGINE, "the model is there again after %.1f s", (double)(clock_ns() - t0) * 1e-9);
+    pthread_mutex_lock(&s->lock);
+    s->faulted = s->st.failed_for_good = rc != 0;
+    s->st.reopened += rc == 0;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -571,10 +610,16 @@ static void *thread_main(void *user)
     pthread_setname_np(pthread_self(), "zinc-sched");
     for (;;) {
         uint64_t t0 = clock_ns();
+        if (s->lost)
+            bring_back(s);
         end_what_is_over(s);
         collect_masks(s);
-        admit(s);
-        bool more = use_disk(s), worked = sched_round(s) || more;
+        bool more = false, worked = false;
+        if (s->pool) { /* else the device is lost, and who came was told so */
+            admit(s);
+            more = use_disk(s);
+            worked = sched_round(s) || more;
+        }
         notify_all(s);
         publish(s, worked ? clock_ns() - t0 : 0);
         s->rested &= !worked;

@@ -100,6 +100,8 @@ struct sched_stats {
     uint64_t step_ns, busy_ns; /* inside the tier; in rounds altogether: the difference is the scheduler's own */
     uint64_t sample_ns;      /* of that: choosing tokens                                                    */
     uint32_t running, waiting, slots;
+    uint32_t reopened;       /* times that the device failed and the model was loaded again                 */
+    bool failed_for_good;    /* it failed: every request will                                               */
     uint64_t queue_ns_sum, first_ns_sum; /* over requests that got their first token                        */
     struct kvpool_stats kv;
 };

@@ -90,6 +90,8 @@ struct sched {
     uint64_t global_turn;
     uint64_t rest_ns;            /* without requests for so long, the tier rests; 0: never    */
     bool rested;
+    bool lost;                   /* the device failed, and can be brought back                */
+    uint32_t n_lost;             /* so many times since a request ended well                  */
     uint64_t mask_left;          /* steps for masks that this round may still take itself     */
     /* Shared. */
     pthread_mutex_t lock;
@@ -126,6 +128,9 @@ static inline void sched_check_owner(const struct sched *s)
     (void)s;
 #endif
 }
+
+/* The device failed: every job that has a slot ends. */
+void sched_device_failed(struct sched *s, const struct err *e);
 
 /* Has the mask for the job's next token made, now or elsewhere. May end the job. */
 void sched_prepare_mask(struct sched *s, struct sched_job *j);

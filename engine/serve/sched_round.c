@@ -234,15 +234,6 @@ static void add_prompts(struct batch *b)
     }
 }
 
-static void fail_all(struct sched *s, const struct err *e)
-{
-    while (s->n_run)
-        sched_end_job(s, s->run[s->n_run - 1], SCHED_FAILED, e);
-    pthread_mutex_lock(&s->lock);
-    s->faulted = true;
-    pthread_mutex_unlock(&s->lock);
-}
-
 bool sched_round(struct sched *s)
 {
     struct engine *eng = s->eng;
@@ -263,6 +254,6 @@ bool sched_round(struct sched *s)
         add_prompts(&b);
     run_batch(&b);
     if (b.rc)
-        fail_all(s, &b.err);
+        sched_device_failed(s, &b.err);
     return b.rc || s->st.steps != steps;
 }

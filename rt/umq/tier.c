@@ -15,6 +15,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct drm_g
     if ((rc = amd_kernels_for(g->chip, g->name, "cs", e)))
         return rc;
     amd_tier_info(info, g->name, g->vram_bytes, g->mec_firmware);
+    info->reopens = true;
     snprintf(info->note, sizeof info->note, "amdgpu driver's compute ring by libdrm, kernels for %s", g->chip->name);
     return 0;
 }

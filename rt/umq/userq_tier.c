@@ -18,6 +18,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, struct userq
     if ((rc = amd_kernels_for(g.chip, g.name, "umq", e)) || (rc = userq_winsys_open(&g, w, e)))
         return rc;
     amd_tier_info(info, g.name, g.vram_bytes, g.mec_firmware);
+    info->reopens = true;
     snprintf(info->note, sizeof info->note, "amdgpu driver 3.%u, user-mode queue, kernels for %s", g.driver_minor,
              g.chip->name);
     return 0;

@@ -38,6 +38,7 @@ static const char help[] =
     "  --lockup-ms N        what the driver gives a submission to the render node (default: no limit)\n"
     "  --preempt N          a work-group leaves the card every N instructions: its waves go to the queue's context save\n"
     "                       area and come back from there\n"
+    "  --reset N            once, after N dispatches, the card is reset\n"
     "  --evict N            after every N dispatches the queues are off the card for 100 ms, as when another process\n"
     "                       needs its memory\n"
     "\n"
@@ -72,6 +73,7 @@ static const struct option_def {
     { "--lockup-ms", "AMDSIM_LOCKUP_MS", true },
     { "--preempt", "AMDSIM_PREEMPT", true },
     { "--evict", "AMDSIM_EVICT", true },
+    { "--reset", "AMDSIM_RESET", true },
     { "--kernel-version", "AMDSIM_KERNEL", true },
     { "--inject", "AMDSIM_INJECT", true },
     { "--user-queues", "AMDSIM_USER_QUEUES", true },

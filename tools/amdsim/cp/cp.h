@@ -46,6 +46,7 @@ struct cp_options {
     uint64_t hang_insts;    /* instructions of one wave after which it counts as hung, 0: no limit                  */
     uint64_t preempt_insts; /* instructions of a work-group after which it is preempted (preempt.c), 0: never       */
     uint64_t evict_dispatches; /* after each so many dispatches all queues are off the card for a while, 0: never  */
+    uint64_t reset_dispatch; /* once, in the middle of a dispatch after so many, the card is reset, 0: never         */
     const char *trace;      /* file that gets a line per packet and dispatch, NULL: none                            */
 };
 

@@ -158,6 +158,24 @@ static bool due(struct cp *c)
     return !works || between;
 }
 
+/* As when somebody reads amdgpu_gpu_recover, while a dispatch runs. */
+static void reset_if_due(struct cp *c)
+{
+    for (uint32_t i = 0; i < c->n_queues; i++) {
+        struct cp_queue *q = c->queue[i];
+        if (!q->job.active || q->dead || c->dispatches < c->o.reset_dispatch)
+            continue;
+        struct cp_event e = { .kind = EV_FAULT };
+        snprintf(e.fault.text, sizeof e.fault.text, "queue %u, %s: the card is reset", q->id, q->job.where);
+        c->o.reset_dispatch = 0;
+        cp_pause_begin(c);
+        cp_fault_tell(q, &e);
+        dispatch_cancel(q);
+        cp_pause_end(c);
+        return;
+    }
+}
+
 /* Lock held; it is given up meanwhile. */
 static bool tell(struct cp *c, bool off)
 {
@@ -186,6 +204,8 @@ static void rest_for(struct cp *c, uint32_t ms)
 void evict_if_due(struct cp *c)
 {
     enum { RESTORE_MS = 100 };
+    if (c->o.reset_dispatch)
+        reset_if_due(c);
     if (!due(c))
         return;
     cp_pause_begin(c);

@@ -155,6 +155,7 @@ static void parse(struct kmd_options *o)
     o->lockup_ms = number("AMDSIM_LOCKUP_MS", 0);
     o->preempt_insts = number("AMDSIM_PREEMPT", 0);
     o->evict_dispatches = number("AMDSIM_EVICT", 0);
+    o->reset_dispatch = number("AMDSIM_RESET", 0);
     o->trace = getenv("AMDSIM_TRACE");
     if (o->trace && !*o->trace)
         o->trace = NULL;
