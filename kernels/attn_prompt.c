@@ -2,7 +2,8 @@
  *
  * A warp holds 16 (row, query head) pairs of a kv head and walks the positions that any of the work-group's rows
  * sees, 64 at a time from multiples of 64 on: S = Q K^T and O += P V with q, P, K and V in f16 and f32 sums, softmax
- * online in f32. A position that a row does not see gets p = 0 and leaves its m, l and o as they are, to the bit, so
+ * online in f32. On RDNA3, which has too few registers for the sums of heads of 256, two warps hold the same 16 pairs: both have
+ * their scores and probabilities, each the sums of one half of a head. A position that a row does not see gets p = 0 and leaves its m, l and o as they are, to the bit, so
  * a row's result does not depend on the rows beside it. Rows of a tile that belong to several slots are done slot by
  * slot. */
 #include <stdbool.h>
@@ -26,6 +27,19 @@
 #define AP_STAGES 2
 #endif
 
+#if defined(__AMDGCN__) && !defined(__GFX12__)
+#define AP_SPLIT_FROM 256
+#else
+#define AP_SPLIT_FROM 1024
+#endif
+
+/* Warps that hold the same pairs, each with a part of o. */
+KD_FN uint32_t ap_split(const uint32_t HD) { return HD >= AP_SPLIT_FROM ? 2 : 1; }
+KD_FN uint32_t ap_group(const uint32_t HD) { return kd_warp() / ap_split(HD); } /* of 16 pairs */
+KD_FN uint32_t ap_groups(const uint32_t HD) { return kd_n_warps() / ap_split(HD); }
+KD_FN uint32_t ap_dims(const uint32_t HD) { return HD / ap_split(HD); }        /* of o, and the first of them */
+KD_FN uint32_t ap_dim0(const uint32_t HD) { return kd_warp() % ap_split(HD) * ap_dims(HD); }
+
 KD_FN KD_SHARED uint16_t *ap_q(void) { return KD_SHARED_AT(uint16_t, 0); }
 KD_FN uint32_t ap_part(const uint32_t HD) { return attn_prompt_part(HD, AP_ROOM); }
 /* K and V of part of a tile take turns in one place. */
@@ -34,12 +48,12 @@ KD_FN bool ap_in_parts(const uint32_t HD) { return ap_part(HD) < AP_POS; }
 KD_FN KD_SHARED uint16_t *ap_kv(const uint32_t HD, uint32_t v, uint32_t stage)
 {
     uint32_t at = ap_in_parts(HD) ? 0 : (AP_STAGES * v + stage) * AP_POS;
-    return ap_q() + (16 * kd_n_warps() + at) * (HD + AP_PAD);
+    return ap_q() + (16 * ap_groups(HD) + at) * (HD + AP_PAD);
 }
 KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
     uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_ROOM) : 2 * AP_STAGES * AP_POS;
-    return ap_q() + (16 * kd_n_warps() + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
+    return ap_q() + (16 * ap_groups(HD) + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
 }
 
 /* Masks scores of positions that their rows do not see; pos, lo: of the lane's rows. */
@@ -59,7 +73,7 @@ KD_FN void ap_mask(kd_acc s[AP_POS / 16], uint32_t p0, const uint32_t *pos, cons
 KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc *s)
 {
     const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16;
-    KD_SHARED const uint16_t *q = ap_q() + kd_warp() * 16 * (HD + AP_PAD);
+    KD_SHARED const uint16_t *q = ap_q() + ap_group(HD) * 16 * (HD + AP_PAD);
     KD_UNROLL
     for (uint32_t n = 0; n < N; n++)
         s[n] = (kd_acc){ { 0 } };
@@ -110,7 +124,7 @@ KD_FN void ap_softmax(kd_acc s[AP_POS / 16], float by, float *m, float *l, float
 KD_FN void ap_decay(const uint32_t HD, const float *decay, kd_acc *o)
 {
     KD_UNROLL
-    for (uint32_t n = 0; n < HD / 16; n++) {
+    for (uint32_t n = 0; n < ap_dims(HD) / 16; n++) {
         KD_UNROLL
         for (uint32_t i = 0; i < 8; i++)
             o[n].v[i] *= decay[kd_acc_slot(i)];
@@ -120,11 +134,12 @@ KD_FN void ap_decay(const uint32_t HD, const float *decay, kd_acc *o)
 /* p: of as many positions as v has */
 KD_FN void ap_values(const uint32_t HD, KD_SHARED const uint16_t *v, kd_acc *p, kd_acc *o)
 {
+    v += ap_dim0(HD);
     KD_UNROLL
     for (uint32_t k = 0; k < attn_prompt_part(HD, AP_ROOM) / 16; k++) {
         kd_frag a = kd_frag_of(&p[k], ap_scratch(HD));
         KD_UNROLL
-        for (uint32_t n = 0; n < HD / 16; n++)
+        for (uint32_t n = 0; n < ap_dims(HD) / 16; n++)
             kd_tile_fma(&o[n], a, kd_frag_b(v + 16 * k * (HD + AP_PAD) + 16 * n, HD + AP_PAD));
     }
 }
@@ -133,7 +148,7 @@ KD_FN void ap_write(const kl_attn *a, const struct ap_run *r, const uint32_t HD,
 {
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
-        uint32_t pair = kd_warp() * 16 + kd_acc_slot_row(k), row = r->tile0 + pair / r->group;
+        uint32_t pair = ap_group(HD) * 16 + kd_acc_slot_row(k), row = r->tile0 + pair / r->group;
         uint32_t head = r->kvh * r->group + pair % r->group;
         float sum = kd_acc_sum(l[k]), by = 1.0f;
         if (row < r->row0 || row >= r->row1)
@@ -148,10 +163,10 @@ KD_FN void ap_write(const kl_attn *a, const struct ap_run *r, const uint32_t HD,
         uint64_t at = (uint64_t)row * a->ldq + (uint64_t)head * a->q_hs;
         KD_GLOBAL const float *gate = KD_PTR(const float, a->gate) + at;
         KD_UNROLL
-        for (uint32_t n = 0; n < HD / 16; n++) {
+        for (uint32_t n = 0; n < ap_dims(HD) / 16; n++) {
             KD_UNROLL
             for (uint32_t i = 0; i < 8; i++) {
-                uint32_t d = 16 * n + kd_acc_col(i);
+                uint32_t d = ap_dim0(HD) + 16 * n + kd_acc_col(i);
                 if (kd_acc_slot(i) == k)
                     y[d] = o[n].v[i] * by * (a->gate ? k_sigmoid(gate[d]) : 1.0f);
             }
@@ -171,11 +186,12 @@ KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_a
 {
     const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16;
     kd_frag a[AP_POS / 16];
+    v += ap_dim0(HD);
     KD_UNROLL
     for (uint32_t k = 0; k < N; k++)
         a[k] = kd_frag_of(&p[k], ap_scratch(HD));
     KD_UNROLL
-    for (uint32_t n = 0; n < HD / 16; n++) {
+    for (uint32_t n = 0; n < ap_dims(HD) / 16; n++) {
         kd_acc sum = o[n];
         KD_UNROLL
         for (uint32_t k = 0; k < N; k++)
@@ -200,7 +216,7 @@ KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_a
                 add[i] = ap_sees(p0 + at + 16 * k + j, own, from) && !ap_sees_all(p0, own, from);
             }
             KD_UNROLL
-            for (uint32_t n = 0; n < HD / 16; n++) {
+            for (uint32_t n = 0; n < ap_dims(HD) / 16; n++) {
                 float y = f16_to_f32(x[16 * n + kd_acc_col(0)]);
                 KD_UNROLL
                 for (uint32_t i = 0; i < 8; i++)
@@ -250,10 +266,10 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         ap_load(KV, r->k, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
         ap_load(KV, r->v, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
     }
-    ap_load_q(a, r, HD, 16 * kd_n_warps(), ap_q());
+    ap_load_q(a, r, HD, 16 * ap_groups(HD), ap_q());
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
-        uint32_t row = r->tile0 + (kd_warp() * 16 + kd_acc_slot_row(k)) / r->group;
+        uint32_t row = r->tile0 + (ap_group(HD) * 16 + kd_acc_slot_row(k)) / r->group;
         row = kd_min_u32(kd_max_u32(row, r->row0), r->row1 - 1);
         pos[k] = kd_row(a->step, row)->pos;
         lo[k] = ap_first(a, pos[k]);
@@ -261,7 +277,7 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         l[k] = 0.0f;
     }
     KD_UNROLL
-    for (uint32_t n = 0; n < HD / 16; n++)
+    for (uint32_t n = 0; n < ap_dims(HD) / 16; n++)
         o[n] = (kd_acc){ { 0 } };
     /* seen by all rows of the run: no masks there */
     uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
@@ -312,7 +328,7 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
     struct ap_run r = { .group = a->n_head / a->n_kv, .kvh = kd_group_x() };
     kd_wait_inputs();
     kd_let_next_start();
-    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), step = attn_prompt_rows(kd_n_warps(), r.group);
+    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), step = attn_prompt_rows(ap_groups(HD), r.group);
     uint32_t tiles = kd_div_up(n_rows, step);
     if (kd_group_y() >= tiles)
         return;
@@ -328,12 +344,14 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
 }
 
 /* The same with many warps, and with 4 for prompts that would leave cores without work. On AMD there is no room for many
- * warps of large heads, and RDNA3 has too few registers for heads of 256 (rt/dispatch_attn.c). */
+ * groups of pairs of large heads (rt/dispatch_attn.c); on RDNA3 the 8 warps of heads of 256 are 4 groups. */
 KD_KERNEL(k_attn_prompt_h64, kl_attn) { ap_kernel(&a, 64); }
 KD_KERNEL(k_attn_prompt_small_h64, kl_attn) { ap_kernel(&a, 64); }
 KD_KERNEL(k_attn_prompt_small_h128, kl_attn) { ap_kernel(&a, 128); }
 #if !defined(__AMDGCN__)
 KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
+#endif
+#if !defined(__AMDGCN__) || !defined(__GFX12__)
 KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
 #endif
 #if !defined(__AMDGCN__) || defined(__GFX12__)

@@ -12,10 +12,11 @@ enum {
     AP_SCRATCH = 256, /* halves per warp */
 };
 
-/* Rows of the step that a work-group takes; 0: a group too large. */
-static inline uint32_t attn_prompt_rows(uint32_t warps, uint32_t group)
+/* Rows of the step that a work-group of so many groups of pairs takes (a warp each, or two on RDNA3 for heads of 256); group: heads
+ * of a kv head. 0: too many. */
+static inline uint32_t attn_prompt_rows(uint32_t groups, uint32_t group)
 {
-    return 16 * warps / group;
+    return 16 * groups / group;
 }
 
 /* How much shared memory there is: room for two stages, the next tile being fetched while this one is worked on; for one in
@@ -29,11 +30,11 @@ static inline uint32_t attn_prompt_part(uint32_t head_dim, enum ap_room room)
     return head_dim >= (room == AP_ROOM_32K ? 128u : 256u) && room != AP_ROOM_STAGES ? AP_POS / 2 : AP_POS;
 }
 
-/* Shared memory, bytes: Q, then K and V of each stage, then scratch. */
-static inline uint32_t attn_prompt_shared_bytes(uint32_t warps, uint32_t head_dim, enum ap_room room)
+/* Shared memory, bytes: Q of so many groups of 16 pairs, then K and V of each stage, then scratch of each warp. */
+static inline uint32_t attn_prompt_shared_bytes(uint32_t groups, uint32_t warps, uint32_t head_dim, enum ap_room room)
 {
     uint32_t part = attn_prompt_part(head_dim, room), kv = part < AP_POS ? part : (room == AP_ROOM_STAGES ? 4 : 2) * AP_POS;
-    return 2 * ((16 * warps + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
+    return 2 * ((16 * groups + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }
 
 /* ---- kernels/attn_prompt_wide.c: heads of 512 ---- */

@@ -38,7 +38,7 @@ struct dispatch_target {
     bool ahead;              /* launches may begin while the one before runs: kernels/matring.c             */
     bool walks;              /* has persistent plans                                                       */
     bool amd;                /* kernels compiled for AMD: see enum ap_room                                  */
-    uint32_t prompt_head_max; /* the largest heads whose prompts run on matrix units; 0: any              */
+    uint32_t prompt_split;   /* prompts with heads of so many dims and more: two warps share their pairs; 0: none */
     const struct kernel_info *kernels; /* NULL: kernel_infos                                               */
     void (*lower)(struct dispatcher *d, enum cmd_op op, const void *args); /* NULL: the kernels in C       */
     void *user;

@@ -6,7 +6,8 @@
 #include "kernels/attn_shared.h"
 #include "rt/dispatch_impl.h"
 
-enum { WARPS_SMALL = 4 };
+enum { WARPS_SMALL = 4, WARPS_256 = 8 };
+_Static_assert((int)WARPS_256 == 2 * WARPS_SMALL, "split, its wide kernel has two warps for each group of the small one");
 
 struct choice {
     enum kernel_id wide, small;
@@ -18,7 +19,7 @@ static bool choice(uint32_t head_dim, struct choice *c)
     switch (head_dim) {
     case 64: *c = (struct choice){ K_attn_prompt_h64, K_attn_prompt_small_h64, 12, 2 }; return true;
     case 128: *c = (struct choice){ K_attn_prompt_h128, K_attn_prompt_small_h128, 12, 2 }; return true;
-    case 256: *c = (struct choice){ K_attn_prompt_h256, K_attn_prompt_small_h256, 8, 1 }; return true;
+    case 256: *c = (struct choice){ K_attn_prompt_h256, K_attn_prompt_small_h256, WARPS_256, 1 }; return true;
     default: return false;
     }
 }
@@ -45,19 +46,20 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
     if (a->head_dim == APW_DIM)
         return wide_heads(d, a, rows, group);
-    if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f) ||
-        (d->t->prompt_head_max && a->head_dim > d->t->prompt_head_max))
+    if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f))
         return false;
     enum ap_room room = d->t->shared_max <= 32 << 10 ? AP_ROOM_32K : d->t->amd ? AP_ROOM_64K : AP_ROOM_STAGES;
-    bool wide = attn_prompt_shared_bytes(c.warps, a->head_dim, room) <= d->t->shared_max &&
+    bool split = d->t->prompt_split && a->head_dim >= d->t->prompt_split; /* the small one, by twice as many warps */
+    bool wide = !split && attn_prompt_shared_bytes(c.warps, c.warps, a->head_dim, room) <= d->t->shared_max &&
                 (uint64_t)rows / attn_prompt_rows(c.warps, group) * a->n_kv >= (uint64_t)c.rounds * d->t->n_cores;
-    uint32_t warps = wide ? c.warps : WARPS_SMALL, shared = attn_prompt_shared_bytes(warps, a->head_dim, room);
+    uint32_t groups = wide ? c.warps : WARPS_SMALL;
+    uint32_t shared = attn_prompt_shared_bytes(groups, split ? c.warps : groups, a->head_dim, room);
     if (shared > d->t->shared_max)
         return false;
     kl_attn k = { 0 };
     memcpy(&k, a, sizeof *a);
-    uint32_t step = attn_prompt_rows(warps, group);
-    dispatch_add(d, wide ? c.wide : c.small, a->n_kv, (rows + step - 1) / step, 1, shared, &k);
+    uint32_t step = attn_prompt_rows(groups, group);
+    dispatch_add(d, wide || split ? c.wide : c.small, a->n_kv, (rows + step - 1) / step, 1, shared, &k);
     return true;
 }
 

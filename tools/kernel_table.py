@@ -32,7 +32,7 @@ HOT = {
     "prompt": [("gemm_q4k", 49152, ""), ("gemm_q5k", 49152, ""), ("gemm_q6k", 49152, ""), ("gemm_q80", 49152, ""),
                ("gemm_mxfp4", 49152, ""), ("gemm_q4k_q6k", 49152, ""), ("gemm_f32", 0, ""),
                ("attn_prompt_small_h64", 29696, ""), ("attn_prompt_small_h128", 54272, ""),
-               ("attn_prompt_small_h256", 52736, "gfx12"), ("act_bf16", 0, ""),
+               ("attn_prompt_small_h256", 52736, "gfx12"), ("attn_prompt_h256", 54784, "gfx11"), ("act_bf16", 0, ""),
                ("gdn_inputs", 0, ""), ("gdn_scan", 0, ""),
                ("gdn_norm", 0, ""), ("moe_sort", 0, ""), ("moe_mix", 0, "")],
 }

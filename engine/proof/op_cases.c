@@ -211,6 +211,7 @@ const struct op_case op_time_cases[] = {
     { "rope/32x128", make_rope, .rows = 1, .heads = 32, .kv = 8, .dim = 128, .flags = OF_NORM },
     { "attn/prompt of 512, 16/8 x 128", make_attn, .rows = 512, .heads = 16, .kv = 8, .dim = 128 },
     { "attn/prompt of 2048, 4/1 x 128", make_attn, .rows = 2048, .heads = 4, .kv = 1, .dim = 128 },
+    { "attn/prompt of 512, 8/1 x 256", make_attn, .rows = 512, .heads = 8, .kv = 1, .dim = 256 },
     { "attn/prompt of 2048, 8/1 x 256", make_attn, .rows = 2048, .heads = 8, .kv = 1, .dim = 256 },
     { "attn/decode at 4096, 16/8 x 128", make_attn, .rows = 4096, .heads = 16, .kv = 8, .dim = 128,
       .flags = OF_LAST },

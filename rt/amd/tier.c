@@ -162,7 +162,7 @@ static int set_up(struct amd_tier *c, struct err *e)
         c->r.tier.info.mem_free_bytes = free_bytes;
     c->r.target = (struct dispatch_target){ .n_cores = card->n_cu, .shared_max = PM4_LDS_MAX_BYTES,
                                             .shared_core = PM4_LDS_MAX_BYTES, .amd = true,
-                                            .prompt_head_max = card->chip->gen == PM4_GFX11 ? 128 : 0 };
+                                            .prompt_split = card->chip->gen == PM4_GFX11 ? 256 : 0 };
     if ((rc = replay_self_check(&c->r, card->name, "", e)) ||
         (rc = amd_mem_alloc(c->w, AMD_VRAM, 256, "step counter", &c->seq, e)) ||
         (env_get()->amd_barrier > 0 && (rc = amd_mem_alloc(c->w, AMD_PRIVATE, 256, "fence of barriers", &c->fence, e))))

@@ -7,7 +7,7 @@ static const struct {
     struct dispatch_target t;
 } cards[] = {
     { "gfx1201", { .n_cores = 64, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true } },
-    { "gfx1100", { .n_cores = 96, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_head_max = 128 } },
+    { "gfx1100", { .n_cores = 96, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_split = 256 } },
     { "sm_80", { .n_cores = 108, .shared_max = 96 << 10, .shared_core = 160 << 10 } },
     { "sm_90a", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true } },
     { "sm_90a, rows", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true } },

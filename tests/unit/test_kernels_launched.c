@@ -14,14 +14,14 @@
 #include "tests/lib/run.h"
 
 /* A large card and a small one: short prompts fill the small one with wide work-groups. As rt/amd/tier.c has them. */
-#define CARD(cores, head_max)                                                                                          \
-    { .n_cores = cores, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_head_max = head_max }
+#define CARD(cores, split)                                                                                             \
+    { .n_cores = cores, .shared_max = 64 << 10, .shared_core = 64 << 10, .amd = true, .prompt_split = split }
 static const struct {
     uint32_t version;
     struct dispatch_target large, small;
 } generations[] = {
     { 120001, CARD(64, 0), CARD(12, 0) },
-    { 110000, CARD(96, 128), CARD(12, 128) },
+    { 110000, CARD(96, 256), CARD(12, 256) },
 };
 
 static void launch(const struct op_case *c, const struct dispatch_target *t, bool used[KERNEL_COUNT])
