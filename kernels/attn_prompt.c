@@ -2,10 +2,10 @@
  *
  * A warp holds 16 (row, query head) pairs of a kv head and walks the positions that any of the work-group's rows
  * sees, 64 at a time from multiples of 64 on: S = Q K^T and O += P V with q, P, K and V in f16 and f32 sums, softmax
- * online in f32. On RDNA3, which has too few registers for the sums of heads of 256, two warps hold the same 16 pairs: both have
- * their scores and probabilities, each the sums of one half of a head. A position that a row does not see gets p = 0 and leaves its m, l and o as they are, to the bit, so
- * a row's result does not depend on the rows beside it. Rows of a tile that belong to several slots are done slot by
- * slot. */
+ * online in f32. On RDNA3, which has too few registers for the sums of heads of 256, two warps hold the same 16 pairs:
+ * both have their scores and probabilities, each the sums of one half of a head. A position that a row does not see gets
+ * p = 0 and leaves its m, l and o as they are, to the bit, so a row's result does not depend on the rows beside it. Rows
+ * of a tile that belong to several slots are done slot by slot. */
 #include <stdbool.h>
 
 #include "kernels/attn_end.h"

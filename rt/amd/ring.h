@@ -93,8 +93,8 @@ struct amd_span {
     const uint32_t *dw;
     uint32_t n;
 };
-/* Has the queue made again if it rests, waits until the spans have room, copies them, and rings. They end with the packet that raises the fence to
- * r->watch.point + 1. */
+/* Has the queue made again if it rests, waits until the spans have room, copies them, and rings. They end with the packet that
+ * raises the fence to r->watch.point + 1. */
 int amd_ring_submit(struct amd_ring *r, const struct amd_span *span, uint32_t n_spans, uint64_t *point, struct err *e);
 /* Packets that no point stands for. False: there is no room now. */
 bool amd_ring_add(struct amd_ring *r, const uint32_t *dw, uint32_t n);

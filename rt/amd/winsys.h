@@ -119,7 +119,7 @@ struct amd_winsys {
     bool host_wrote_vram;        /* who stores there sets it: the next submission begins with fresh caches */
     volatile struct amd_cells *cells;
     uint64_t cells_va;
-    uint64_t point;              /* of the newest submission                               */
+    uint64_t point;              /* of the newest submission; amd_submit's                 */
     uint32_t ib_align_dw;        /* of an IB's length and of what part of one is submitted; at least 1 */
     /* Of steps of several rows, a submission holds at most so many launches, and so many milliseconds of work at a guess that
      * is on the slow side (one launch at least): for a kernel that gives each a time limit and may run another program's in
@@ -146,7 +146,12 @@ static inline void amd_mem_free(struct amd_mem *m)
 }
 static inline int amd_submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *point, struct err *e)
 {
-    return w->ops->submit(w, va, n_dw, point, e);
+    int rc = w->ops->submit(w, va, n_dw, point, e);
+    if (!rc) {
+        w->host_wrote_vram = false;
+        w->point = *point;
+    }
+    return rc;
 }
 static inline bool amd_is_done(const struct amd_winsys *w, uint64_t point)
 {

@@ -71,8 +71,8 @@ bool kfd_evictions_look(struct kfd_dev *d)
         any = true;
     }
     if (!before && x->n)
-        log_warn(KFD, "%s: the driver has taken the queue off the card, because other programs need its memory; steps wait until it "
-                 "is back (this is told once)", d->gpu.name);
+        log_warn(KFD, "%s: the driver has taken the queue off the card, because other programs need its memory; steps "
+                 "wait until it is back (this is told once)", d->gpu.name);
     return any || x->away;
 }
 

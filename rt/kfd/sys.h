@@ -15,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KFD_SYS_LIST(X) X(open) X(close) X(ioctl) X(map) X(unmap) X(dontfork) X(read) X(list) X(sleep) X(fd_own) X(fd_read) X(fd_write)
+#define KFD_SYS_LIST(X)                                                                                                \
+    X(open) X(close) X(ioctl) X(map) X(unmap) X(dontfork) X(read) X(list) X(sleep) X(fd_own) X(fd_read) X(fd_write)
 
 enum kfd_sys_call {
 #define X(name) KFD_SYS_##name,

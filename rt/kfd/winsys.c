@@ -54,12 +54,7 @@ static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *po
     if (b.rc)
         return err_set(e, b.rc, "kfd: a submission of %u dwords: %s", n_dw, b.why);
     k->dev->host_wrote_vram |= w->host_wrote_vram;
-    int rc = kfd_queue_submit(k->q, dw, PM4_DW_INDIRECT_BUFFER, point, e);
-    if (rc)
-        return rc;
-    w->host_wrote_vram = false;
-    w->point = *point;
-    return 0;
+    return kfd_queue_submit(k->q, dw, PM4_DW_INDIRECT_BUFFER, point, e);
 }
 
 static void destroy(struct amd_winsys *w)

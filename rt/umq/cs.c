@@ -81,8 +81,7 @@ static int submit(struct amd_winsys *base, uint64_t va, uint32_t n_dw, uint64_t 
         return err_set(e, -EIO, "cs: the kernel gave submission %llu the number %llu", (unsigned long long)base->point + 1,
                        (unsigned long long)seq);
     }
-    base->host_wrote_vram = false; /* every submission begins with fresh caches */
-    *point = base->point = w->watch.point = seq;
+    *point = w->watch.point = seq; /* every submission begins with fresh caches */
     return 0;
 }
 
@@ -118,7 +117,8 @@ static void stop(struct amd_winsys *base)
         return;
     if (!drm_is_child(w->dev)) {
         char fault[200];
-        if (!w->watch.dead && base->point && !amd_watch_wait(&w->watch, base->point, w->watch.hang_ns ? w->watch.hang_ns : STOP_NS, &e) &&
+        uint64_t ns = w->watch.hang_ns ? w->watch.hang_ns : STOP_NS;
+        if (!w->watch.dead && base->point && !amd_watch_wait(&w->watch, base->point, ns, &e) &&
             drm_last_fault(w->dev).va != w->fault_before) { /* such a read gives 0, and the program goes on */
             drm_fault_text(w->dev, fault, sizeof fault);
             log_warn(UMQ, "%s, without consequences that were seen", fault);

@@ -15,12 +15,7 @@ static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *po
 {
     struct userq *q = of(w)->q;
     q->wrote_vram |= w->host_wrote_vram;
-    int rc = userq_submit(q, va, n_dw, point, e);
-    if (rc)
-        return rc;
-    w->host_wrote_vram = false;
-    w->point = *point;
-    return 0;
+    return userq_submit(q, va, n_dw, point, e);
 }
 
 static void destroy(struct amd_winsys *w)

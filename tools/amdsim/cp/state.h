@@ -235,8 +235,8 @@ void decoded_destroy(struct cp_decoded *d);
 
 /* preempt.c */
 bool preempt_applies(const struct cp_queue *q); /* its work-groups leave the card every preempt_insts instructions */
-/* A work-group, between two slices, to the save area and its control stack, and back. False: the group has a page fault, or `why` says what
- * the card does instead. The lock is not held. */
+/* A work-group, between two slices, to the save area and its control stack, and back. False: the group has a page fault, or
+ * `why` says what the card does instead. The lock is not held. */
 bool preempt_save(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
 bool preempt_restore(struct cp_queue *q, struct cp_slot *s, uint32_t index, char why[200]);
 /* Lock held, by the fetching thread: takes every user's queue off the card for a while when its time has come. */
