@@ -3,6 +3,7 @@
  *
  *     client_raw rules CWSR CTL BO              the sizes of the card's context save area
  *     client_raw hang|fork|munmap|vital CWSR CTL BO
+ *     client_raw moved CWSR CTL BO              with little VRAM, which a child fills
  *     client_raw open, version, errno CALL      prints what came */
 #include <errno.h>
 #include <fcntl.h>
@@ -426,6 +427,67 @@ static void vital(void)
     must("destroy", destroy(a.queue_id));
 }
 
+/* ---- an eviction ---- */
+
+static void fill_vram(void)
+{
+    union { struct { uint64_t bytes, align, domains, flags; } in; uint64_t out; } c;
+    int fd = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 16; i++) {
+        c.in.bytes = 4 << 20, c.in.align = PAGE, c.in.domains = 4, c.in.flags = 2;
+        if (fd < 0 || ioctl(fd, _IOWR('d', 0x40, c), &c))
+            _exit(1);
+    }
+    _exit(0);
+}
+
+static uint64_t bytes_moved(void)
+{
+    struct { uint64_t out; uint32_t bytes, query; uint64_t pad[2]; } info = { .bytes = 8, .query = 0x0f };
+    uint64_t n = 0;
+    info.out = (uintptr_t)&n;
+    must("AMDGPU_INFO", ioctl(drm, _IOW('d', 0x45, info), &info) ? errno : 0);
+    return n;
+}
+
+/* Another process wants all of VRAM while a queue lives: the buffer lies elsewhere afterwards, and CPU and GPU find it there with
+ * all that either wrote, before, meanwhile and after. */
+static void moved(void)
+{
+    enum { WORDS = 16384, LOG = WORDS / 2, GPU_BEFORE = 5000, GPU_AFTER = 6000 };
+    struct parts p, later;
+    struct mem out = mapped(4 * WORDS, VRAM_PUBLIC);
+    volatile uint32_t *w = (uint32_t *)out.cpu;
+    for (uint32_t i = 0; i < LOG; i++)
+        w[i] = i * 2654435761u;
+    struct kfd_ioctl_create_queue_args a = push(&p, out.va + 4 * GPU_BEFORE, 7);
+    expect("a write by the GPU before", comes((uint32_t *)out.cpu + GPU_BEFORE, 7, 5000), 1);
+    pid_t child = fork();
+    if (child == 0)
+        fill_vram();
+    uint32_t n = 0;
+    uint64_t end = (uint64_t)time(NULL) + 20;
+    for (int more = 20; more && (uint64_t)time(NULL) < end; more -= bytes_moved() > 0)
+        for (int k = 0; k < 1000000; k++, n++)
+            w[LOG + n % LOG] = n;
+    int status = -1;
+    waitpid(child, &status, 0);
+    expect("the child's buffers", status, 0);
+    expect("bytes moved", bytes_moved() >= out.bytes, 1);
+    uint32_t bad = w[GPU_BEFORE] != 7;
+    for (uint32_t i = 0; i < LOG; i++)
+        bad += i != GPU_BEFORE && w[i] != i * 2654435761u;
+    expect("words that got lost", bad, 0);
+    bad = 0;
+    for (uint32_t i = n < LOG ? 0 : n - LOG; i < n; i++)
+        bad += w[LOG + i % LOG] != i;
+    expect("words written meanwhile that got lost", bad, 0);
+    must("destroy", destroy(a.queue_id));
+    a = push(&later, out.va + 4 * GPU_AFTER, 8);
+    expect("a write by the GPU after", comes((uint32_t *)out.cpu + GPU_AFTER, 8, 5000), 1);
+    must("destroy", destroy(a.queue_id));
+}
+
 static int one_call(const char *what)
 {
     struct mem m;
@@ -486,6 +548,7 @@ int main(int argc, char **argv)
     }
     static const struct { const char *name; void (*run)(void); } behaviours[] = {
         { "hang", hang }, { "fork", forked }, { "munmap", unmapped }, { "vital", vital },
+        { "moved", moved },
     };
     for (size_t i = 0; i < sizeof behaviours / sizeof behaviours[0]; i++)
         if (strcmp(what, behaviours[i].name) == 0) {
@@ -494,6 +557,6 @@ int main(int argc, char **argv)
                 printf("%s: ok\n", what);
             return n_bad > 0;
         }
-    fprintf(stderr, "usage: client_raw rules|hang|fork|munmap|vital CWSR CTL BO, open, version, errno CALL\n");
+    fprintf(stderr, "usage: client_raw rules|hang|fork|munmap|vital|moved CWSR CTL BO, open, version, errno CALL\n");
     return 2;
 }

@@ -13,6 +13,7 @@ area=$(save_area gfx1201)
 passes "fork" "$amdsim" "$c" fork $area
 passes "user memory that goes away" "$amdsim" "$c" munmap $area
 passes "a queue that never retires" "$amdsim" --inject hang "$c" hang $area
+passes "an eviction leaves buffers elsewhere" "$amdsim" --vram 64M "$c" moved $area
 passes "a buffer that a queue needs" "$amdsim" "$c" vital $area
 line=$("$amdsim" "$c" vital $area 2>&1 >/dev/null | grep -c 'Freeing queue vital buffer')
 check "the kernel's line about it" "$line" 1

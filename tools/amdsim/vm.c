@@ -64,6 +64,19 @@ int vm_map(struct vm *vm, gva va, uint64_t bytes, void *host, uint32_t flags)
     return 0;
 }
 
+void vm_move(struct vm *vm, gva va, uint64_t bytes, void *host)
+{
+    uint64_t first, n;
+    if (!pages_of(va, bytes, &first, &n))
+        return;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t *e = entry_of(vm, first + i), was = e ? __atomic_load_n(e, __ATOMIC_RELAXED) : 0;
+        if (was & VM_VALID)
+            __atomic_store_n(e, ((uint64_t)(uintptr_t)host + i * VM_PAGE) | (was & VM_FLAG_MASK), __ATOMIC_RELEASE);
+    }
+    __atomic_add_fetch(&vm->generation, 1, __ATOMIC_ACQ_REL);
+}
+
 void vm_unmap(struct vm *vm, gva va, uint64_t bytes)
 {
     uint64_t page, n;

@@ -35,6 +35,7 @@ struct vm *vm_create(void);
 void vm_destroy(struct vm *vm);
 /* va, host and bytes are multiples of the page. -EEXIST: part of it is mapped; -ENOMEM; -EINVAL: not addresses. */
 int vm_map(struct vm *vm, gva va, uint64_t bytes, void *host, uint32_t flags);
+void vm_move(struct vm *vm, gva va, uint64_t bytes, void *host); /* what is mapped there lies elsewhere from now on */
 void vm_unmap(struct vm *vm, gva va, uint64_t bytes); /* what is not mapped is skipped */
 
 static inline uint64_t vm_entry(const struct vm *vm, gva va)

@@ -90,11 +90,13 @@ static bool open_locked(void)
     if (o->chip->apu)
         card.gtt_bytes /= 2;
     card.mem_bytes = (first_off + 4 * (o->vram_bytes + card.gtt_bytes) + KMD_PAGE) & ~(uint64_t)(KMD_PAGE - 1);
-    card.mem = make_file("amdsim-memory", card.mem_bytes, &card.mem_fd);
-    card.kfd_page = card.mem ? make_file("amdsim-kfd", KMD_KFD_FILE_BYTES, &card.kfd_fd) : NULL;
+    card.view[0] = make_file("amdsim-memory", card.mem_bytes, &card.mem_fd);
+    void *second = card.view[0] ? sys_mmap(NULL, card.mem_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, card.mem_fd) : MAP_FAILED;
+    card.view[1] = second == MAP_FAILED ? NULL : second;
+    card.kfd_page = card.view[1] ? make_file("amdsim-kfd", KMD_KFD_FILE_BYTES, &card.kfd_fd) : NULL;
     if (!card.kfd_page) {
         kmd_say("the card's memory could not be made: %s; %llu GiB of address space are needed (ulimit -v, or a "
-                "smaller --vram)", strerror(errno), (unsigned long long)(card.mem_bytes >> 30));
+                "smaller --vram)", strerror(errno), (unsigned long long)(card.mem_bytes >> 29));
         return false;
     }
     memset(card.kfd_page + KMD_OFF_DOORBELLS, 0xff, KMD_DOORBELL_BYTES);
@@ -224,7 +226,7 @@ static int place(struct bo *bo)
     card.bos[i] = bo;
     card.n_bos++;
     bo->off = at;
-    bo->host = card.mem + at;
+    bo->host = card.view[0] + at;
     return 0;
 }
 
@@ -279,6 +281,7 @@ void bo_unref(struct bo *bo)
         *(bo->domain == KMD_VRAM ? &card.vram_used : &card.gtt_used) -= bo->bytes;
         if (bo->domain == KMD_VRAM)
             shared_add(-(int64_t)bo->bytes, bo->kfd ? -(int64_t)bo->bytes : 0);
+        bo_first_view(bo);
         fallocate(card.mem_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->off, (off_t)bo->bytes);
     }
     free(bo);

@@ -84,6 +84,7 @@ bool kfd_on_eviction(void *user, bool off)
 {
     if (off) {
         shared_left();
+        card_move_vram();
         smi_tell(SMI_QUEUE_EVICTION, 0);
         return true;
     }

@@ -6,6 +6,7 @@
  *     file.c        which descriptors are the card's
  *     card.c        the card: memory, address spaces, the command processor, fork and exit
  *     shared.c      VRAM among the processes of one program
+ *     move.c        buffers that an eviction leaves elsewhere
  *     kfd*.c        /dev/kfd: memory, queues, events
  *     drm*.c        /dev/dri/renderD128: info, buffers, submissions, syncobjs
  *
@@ -79,11 +80,13 @@ enum { KMD_OFF_DOORBELLS = 0, KMD_OFF_MMIO = 0x4000, KMD_OFF_EVENTS = 0x8000, KM
 
 enum kmd_domain { KMD_VRAM, KMD_GTT, KMD_USERPTR, KMD_DOORBELL, KMD_MMIO };
 
-/* A buffer. VRAM and GTT live in one sparse file, which clients map at `off`; host is the model's own mapping. */
+/* A buffer. VRAM and GTT live in one sparse file, which clients map at `off`; host is the model's own mapping,
+ * in one of two views of that file (move.c). */
 struct bo {
     enum kmd_domain domain;
     uint64_t bytes, off;
     uint8_t *host;
+    uint32_t view;
     bool cpu_access;        /* asked for: PUBLIC, or not NO_CPU_ACCESS  */
     bool mappable;          /* clients may map it all the same          */
     bool doorbell;          /* made in the domain DOORBELL: a page of cells */
@@ -139,7 +142,7 @@ struct card {
     int pid;                /* of the process that this state belongs to */
     bool up;
     int mem_fd, kfd_fd;
-    uint8_t *mem, *kfd_page;
+    uint8_t *view[2], *kfd_page; /* of the memory: what of the second is not used has no access */
     uint64_t mem_bytes, vram_used, gtt_bytes, gtt_used, n_bytes_moved;
     struct bo **bos;        /* those in the file, by offset              */
     uint32_t n_bos, cap_bos;
@@ -168,6 +171,10 @@ uint64_t card_now_ns(void);            /* CLOCK_MONOTONIC                       
 /* Sleeps until card.event_gen is no longer `gen`, or until `deadline_ns` (CLOCK_MONOTONIC, ~0: for ever).
  * 0, -ETIME or -EINTR. Without locks. */
 int card_sleep(uint32_t gen, uint64_t deadline_ns);
+
+/* move.c */
+void card_move_vram(void);             /* without locks, while nothing runs                    */
+void bo_first_view(struct bo *bo);
 
 /* shared.c */
 bool shared_open(void);                /* false: no memory, or too many processes              */
