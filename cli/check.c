@@ -11,7 +11,7 @@ static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check that this model fits and runs"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
-    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "with this type of KV cache: f16, f32, q8_0"),
+    CLI_KV,
     { 0 },
 };
 

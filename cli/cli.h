@@ -25,6 +25,9 @@ struct cli_model {
 };
 extern struct cli_model cli_model;
 extern const struct opt cli_model_opts[];
+#define CLI_KV                                                                                                         \
+    OPT_WORDS("f16|f32|q8_0|fp8|q4_0|rot4", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE",                                 \
+              "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4")
 
 struct cli_sampling {
     struct sampler_params p;

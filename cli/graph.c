@@ -22,7 +22,7 @@ static const struct opt opts[] = {
     OPT("kv-len", 0, OPT_U32, &args.kv_len, "N", "cached positions that costs are computed for (default: 1024)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096)"),
     OPT("slots", 0, OPT_U32, &args.slots, "N", "sequences at the same time (default: 1)"),
-    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    CLI_KV,
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
     OPT("layers", 0, OPT_STR, &args.layers, "FIRST:END", "only layers FIRST to END - 1"),
     OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory bandwidth in GB/s that decides the bottleneck"),

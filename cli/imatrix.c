@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 
 static const struct opt model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file; of a split model the first part"),
-    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    CLI_KV,
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "tokens per step (default: 512)"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N",
               "worker threads (default: one per core); they change nothing in the file"),

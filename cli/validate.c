@@ -30,7 +30,7 @@ static const struct opt model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: what is needed)"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 2048)"),
-    OPT_WORDS("f16|f32|q8_0", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE", "type of the KV cache: f16 (default), f32, q8_0"),
+    CLI_KV,
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "only the verdict"),
     { 0 },

@@ -22,7 +22,12 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         const char *word;
         int what;
     } words[] = { { "exact", 0 }, { "check", 1 }, { "nofuse", 2 }, { "replay", 3 }, { "persistent", 4 },
-                  { "auto", 5 },  { "f32", 6 },   { "f16", 7 },   { "q8_0", 8 } };
+                  { "auto", 5 } };
+    enum ka_kv kv = stream_kv_find(word, n);
+    if (kv != KA_KV_COUNT) {
+        sp->kv = kv;
+        return 0;
+    }
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (strlen(words[i].word) != n || memcmp(words[i].word, word, n) != 0)
             continue;
@@ -33,14 +38,11 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         case 3: sp->plan = PLAN_REPLAY; break;
         case 4: sp->plan = PLAN_PERSISTENT; break;
         case 5: sp->plan = PLAN_AUTO; break;
-        case 6: sp->kv = KA_KV_F32; break;
-        case 7: sp->kv = KA_KV_F16; break;
-        case 8: sp->kv = KA_KV_Q8_0; break;
         }
         return 0;
     }
-    return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, f16, "
-                   "f32, q8_0)", (int)n, word);
+    return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, "
+                   ENGINE_KV_TYPES ")", (int)n, word);
 }
 
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e)
@@ -53,8 +55,8 @@ int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struc
     memcpy(sp->tier, spec, n);
     if (o->plan && strcmp(o->plan, "auto") != 0 && strcmp(o->plan, "replay") != 0 && strcmp(o->plan, "persistent") != 0)
         return err_set(e, -EINVAL, "engine: '%s' is not a kind of plan (auto, replay, persistent)", o->plan);
-    if (o->kv && strcmp(o->kv, "f16") != 0 && strcmp(o->kv, "f32") != 0 && strcmp(o->kv, "q8_0") != 0)
-        return err_set(e, -EINVAL, "engine: '%s' is not a type for the KV cache (f16, f32, q8_0)", o->kv);
+    if (o->kv && stream_kv_find(o->kv, strlen(o->kv)) == KA_KV_COUNT)
+        return err_set(e, -EINVAL, "engine: '%s' is not a type for the KV cache (" ENGINE_KV_TYPES ")", o->kv);
     int rc = 0;
     if ((o->plan && (rc = set_word(sp, o->plan, strlen(o->plan), e))) ||
         (o->kv && (rc = set_word(sp, o->kv, strlen(o->kv), e))))

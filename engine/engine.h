@@ -26,14 +26,16 @@
 #include "base/progress.h"
 #include "engine/sample/sampler.h"
 
+#define ENGINE_KV_TYPES "f16, f32, q8_0, fp8, q4_0, rot4" /* doc/kv-cache.md */
+
 /* Zero is the default everywhere but in `device`. */
 struct engine_opts {
     const char *path;        /* GGUF file; the first part of a split model                                   */
     const char *stream_path; /* replay this saved stream instead of compiling one; sets the context          */
     const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
-                                persistent, nofuse, f32 (KV)                                                 */
+                                persistent, nofuse, a KV type                                                */
     const char *plan;        /* auto, replay, persistent                                                     */
-    const char *kv;          /* f16 (default), f32, q8_0                                                     */
+    const char *kv;          /* one of ENGINE_KV_TYPES; NULL: f16                                            */
     const char *device_name; /* part of the device's name                                                    */
     int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
     bool device_set;

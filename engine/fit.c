@@ -89,7 +89,8 @@ static void tell(struct engine *eng, const struct budget *b, const struct engine
         snprintf(other, sizeof other, "; --slots %u would leave %u tokens%s", slots, fits, slots > 1 ? " for each" : "");
     snprintf(eng->fit, n, "%u slot%s of %u tokens: what fits in %s free; the model was trained for %u, which takes %s for each slot "
              "(%s)%s", go->n_slots, go->n_slots > 1 ? "s" : "", go->n_ctx, gib(b->have, have), train, gib(each, all),
-             go->kv_type == KA_KV_Q8_0 ? "--ctx N asks for less" : "--kv q8_0: half of it", other);
+             KA_KV_IS_4BIT(go->kv_type) ? "--ctx N asks for less"
+             : go->kv_type == KA_KV_Q8_0 || go->kv_type == KA_KV_FP8 ? "--kv rot4: half of it" : "--kv q8_0: half of it", other);
 }
 
 int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e)

@@ -105,7 +105,7 @@ void stream_dump(FILE *f, const struct stream *s)
     const struct stream_head *h = &s->h;
     fprintf(f, "stream version %u: %u commands, rows %u, outputs %u, context %u, slots %u, kv %s\n",
             (unsigned)(uint8_t)h->magic[7], h->n_cmds, h->row_cap, h->out_cap, h->n_ctx, h->n_slots,
-            h->kv_type == KA_KV_Q8_0 ? "q8_0" : h->kv_type == KA_KV_F16 ? "f16" : "f32");
+            stream_kv_name(h->kv_type));
     fprintf(f, "model: %u layers, n_embd %u, n_vocab %u\n", h->n_layer, h->n_embd, h->n_vocab);
     if (!stream_is_whole(s))
         fprintf(f, "layers %u:%u, residual f32 [%u, %u] at io+%" PRIu64 "\n", h->layers_before,

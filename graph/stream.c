@@ -228,3 +228,18 @@ void stream_cmd_cost(const struct stream *s, uint32_t i, uint32_t n_rows, uint32
     *bytes += rows * seen * c->kv_bytes;
     *flops = rows * (c->flops + seen * c->kv_flops);
 }
+
+static const char *const kv_names[KA_KV_COUNT] = KA_KV_NAMES;
+
+enum ka_kv stream_kv_find(const char *name, size_t n)
+{
+    uint32_t i = 0;
+    while (i < KA_KV_COUNT && (strlen(kv_names[i]) != n || memcmp(kv_names[i], name, n) != 0))
+        i++;
+    return i;
+}
+
+const char *stream_kv_name(uint32_t kv_type)
+{
+    return kv_type < KA_KV_COUNT ? kv_names[kv_type] : "?";
+}

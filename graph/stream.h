@@ -170,6 +170,10 @@ static inline bool stream_is_whole(const struct stream *s)
 {
     return s->h.layers_before == 0 && s->h.layers_behind == 0;
 }
+/* A type of the KV cache by its name, KA_KV_COUNT: there is none such; and its name. */
+enum ka_kv stream_kv_find(const char *name, size_t n);
+const char *stream_kv_name(uint32_t kv_type);
+
 /* Offset of the residual in ARENA_IO; 0: the stream is of a whole model. */
 uint64_t stream_residual(const struct stream *s);
 

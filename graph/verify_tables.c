@@ -15,7 +15,7 @@ static int check_head(const struct stream_head *h, struct err *e)
         return err_set(e, -EINVAL, "stream: n_ctx %u, expected a multiple of 16 up to %u", h->n_ctx, STREAM_MAX_CTX);
     if (h->n_slots == 0 || h->n_slots > STREAM_MAX_SLOTS)
         return err_set(e, -EINVAL, "stream: n_slots %u, expected 1..%u", h->n_slots, STREAM_MAX_SLOTS);
-    if (h->kv_type > KA_KV_Q8_0)
+    if (h->kv_type >= KA_KV_COUNT)
         return err_set(e, -EINVAL, "stream: kv_type %u", h->kv_type);
     if (h->n_vocab == 0 || h->n_vocab > INT32_MAX || h->n_embd == 0 || h->n_embd > INT32_MAX)
         return err_set(e, -EINVAL, "stream: n_vocab %u, n_embd %u", h->n_vocab, h->n_embd);

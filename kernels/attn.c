@@ -165,7 +165,7 @@ KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd, 
     }
 }
 
-/* ---- heads of 64, 128 and 256, f16 and q8_0 ---- */
+/* ---- heads of 64, 128 and 256, all but f32 ---- */
 
 /* A step of the butterfly: lanes `bit` apart exchange halves of their 2 n sums, the upper one keeps the upper half.
  * With n = 0 they add their only one. */
@@ -259,7 +259,7 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
                 KD_UNROLL
                 for (uint32_t d = 1; d < 8; d++)
                     t = k_fma(d < 4 ? lo[d % 4] : hi[d % 4], x[i][d], t);
-                s[(i0 + i) * NH + h] = KV == KA_KV_Q8_0 ? t * kv_scale8(KV, k[i0 + i]) : t;
+                s[(i0 + i) * NH + h] = KV == KA_KV_F16 ? t : t * kv_scale8(KV, k[i0 + i]);
             }
         }
     }
@@ -272,8 +272,8 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
     uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
     uint32_t own = sub / rep % NH, own_pos = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
-    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
-    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, j->kvh);
+    struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
+    struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
     KD_SHARED float *q = sh_o(j) + (j->wp * j->n_sets * ATTN_NH + job_slot(j, 0)) * HD; /* where o ends up */
     float o[ATTN_NH][8], m = NEG_INF, l = 0.0f;
     kd_u32x4 k[ATTN_SUB], v[ATTN_SUB];
@@ -326,7 +326,7 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
             KD_UNROLL
             for (uint32_t h = 0; h < NH; h++) {
                 float f = prob[(i * pw + lane / lpp) * ATTN_NH + h];
-                f = KV == KA_KV_Q8_0 ? f * kv_scale8(KV, v[i]) : f;
+                f = KV == KA_KV_F16 ? f : f * kv_scale8(KV, v[i]);
                 KD_UNROLL
                 for (uint32_t d = 0; d < 8; d++)
                     o[h][d] = k_fma(f, x[d], o[h][d]);
@@ -450,8 +450,12 @@ KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
                 attn_scan(a, &j, HD, 4, KA_KV_F16);
             else if (!j.idle && a->kv_type == KA_KV_F16)
                 attn_scan(a, &j, HD, 2, KA_KV_F16);
-            else if (!j.idle)
+            else if (!j.idle && a->kv_type == KA_KV_Q8_0)
                 attn_scan(a, &j, HD, 4, KA_KV_Q8_0);
+            else if (!j.idle && a->kv_type == KA_KV_FP8)
+                attn_scan(a, &j, HD, 4, KA_KV_FP8);
+            else if (!j.idle)
+                attn_scan(a, &j, HD, 4, KA_KV_Q4_0);
         }
         kd_barrier();
         attn_combine(a, &j, HD);

@@ -123,7 +123,7 @@ KD_FN kd_u32x4 kv_half8(const enum ka_kv KV, kd_u32x4 raw)
     kd_u32x4 w;
     KD_UNROLL
     for (uint32_t i = 0; i < 4; i++)
-        w[i] = kd_codes_half2(raw[i / 2], i % 2, (uint16_t)raw[2]);
+        w[i] = KV == KA_KV_FP8 ? kd_half2_by_256(raw[i]) : kd_codes_half2(raw[i / 2], i % 2, (uint16_t)raw[2]);
     return w;
 }
 
@@ -162,16 +162,20 @@ KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
     }
 }
 
+KD_FN struct kv_head ag_head(const kl_attn *a, const struct ag_item *it, gpu_va cache, const uint32_t HD)
+{
+    return kv_head(cache + it->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, it->kvh);
+}
+
 /* The first tile of an item on its way into the level-2 cache. */
 KD_FN void ag_prefetch(const kl_attn *a, const struct ag_item *it, const enum ka_kv KV, const uint32_t HD,
                        const uint32_t W)
 {
-    const uint32_t PER_LINE = KV == KA_KV_F16 ? 64 : 128, LINES = HD < PER_LINE ? 1 : HD / PER_LINE;
-    struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
-    struct kv_head vh = kv_head(a->vc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    const uint32_t PER_LINE = 128 * 4 / KA_KV_CODES(KV, 4), LINES = HD < PER_LINE ? 1 : HD / PER_LINE;
+    struct kv_head kh = ag_head(a, it, a->kc, HD), vh = ag_head(a, it, a->vc, HD);
     for (uint32_t i = kd_tid(); i < AG_POS * LINES; i += 32 * W) {
         uint32_t p = it->from / AG_POS * AG_POS + i / LINES;
-        uint64_t at = ((uint64_t)p * HD + i % LINES * PER_LINE) * (KV == KA_KV_F16 ? 2 : 1);
+        uint64_t at = KA_KV_CODES(KV, (uint64_t)p * HD + i % LINES * PER_LINE);
         if (p < it->from || p >= it->to)
             continue;
         kd_prefetch(KD_PTR(const uint8_t, kh.codes + at));
@@ -417,8 +421,7 @@ KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t 
 KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
                     struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
 {
-    struct kv_head kh = kv_head(a->kc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
-    struct kv_head vh = kv_head(a->vc + it->slot * a->slot_bytes, KV, a->n_kv, a->n_ctx, HD, it->kvh);
+    struct kv_head kh = ag_head(a, it, a->kc, HD), vh = ag_head(a, it, a->vc, HD);
     kd_u32x4 k[512 / 32], v[AG_POS / 4];
     struct ag_sum sum = { .m = NEG_INF };
     uint32_t p0 = it->from / AG_POS * AG_POS;
@@ -464,8 +467,12 @@ KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
         i += kd_groups_x();
         if (a->kv_type == KA_KV_F16)
             ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_F16, HD, W);
-        else
+        else if (a->kv_type == KA_KV_Q8_0)
             ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_Q8_0, HD, W);
+        else if (a->kv_type == KA_KV_FP8)
+            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_FP8, HD, W);
+        else
+            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_Q4_0, HD, W);
         kd_barrier(); /* shared memory is free for the next one */
     }
 }

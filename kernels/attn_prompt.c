@@ -228,7 +228,7 @@ KD_FN void ap_values_by_row(const uint32_t HD, KD_SHARED const uint16_t *v, kd_a
 }
 
 /* One tile whose K and V come part by part: the sums are those of whole tiles, in their order. */
-KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV, uint32_t p0,
+KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const bool F16, uint32_t p0,
                             bool masked, const uint32_t *pos, const uint32_t *lo, float *m, float *l, kd_acc *o)
 {
     const uint32_t PART = attn_prompt_part(HD, AP_ROOM);
@@ -237,7 +237,7 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     KD_UNROLL
     for (uint32_t at = 0; at < AP_POS; at += PART) {
         kd_barrier(); /* everybody is done with what lies there */
-        ap_load(KV, r->k, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 0, 0));
+        ap_load(F16, r->k, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 0, 0));
         kd_barrier();
         ap_scores(HD, ap_kv(HD, 0, 0), s + at / 16);
     }
@@ -248,7 +248,7 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     KD_UNROLL
     for (uint32_t at = 0; at < AP_POS; at += PART) {
         kd_barrier();
-        ap_load(KV, r->v, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 1, 0));
+        ap_load(F16, r->v, HD, ap_part(HD), p0 + at, r->end, ap_kv(HD, 1, 0));
         kd_barrier();
         if (masked && !KD_MMA_ADD_ZERO_EXACT)
             ap_values_by_row(HD, ap_kv(HD, 1, 0), s + at / 16, p0, at, pos, lo, o);
@@ -257,14 +257,14 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     }
 }
 
-KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const enum ka_kv KV)
+KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const bool F16)
 {
     kd_acc o[16];
     float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
     uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS];
     if (AP_STAGES == 2) {
-        ap_load(KV, r->k, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
-        ap_load(KV, r->v, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
+        ap_load(F16, r->k, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
+        ap_load(F16, r->v, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
     }
     ap_load_q(a, r, HD, 16 * ap_groups(HD), ap_q());
     KD_UNROLL
@@ -285,21 +285,21 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
         bool more = AP_STAGES == 2 && p0 + AP_POS < r->end;
         bool masked = p0 < all_from || p0 + AP_POS - 1 > all_to;
         if (ap_in_parts(HD)) {
-            ap_tile_in_parts(a, r, HD, KV, p0, masked, pos, lo, m, l, o);
+            ap_tile_in_parts(a, r, HD, F16, p0, masked, pos, lo, m, l, o);
             continue;
         }
         kd_acc s[AP_POS / 16];
         float decay[KD_ACC_SLOTS];
         if (AP_STAGES == 1) {
             kd_barrier(); /* everybody is done with the last tile */
-            ap_load(KV, r->k, HD, ap_part(HD), p0, r->end, ap_kv(HD, 0, 0));
-            ap_load(KV, r->v, HD, ap_part(HD), p0, r->end, ap_kv(HD, 1, 0));
+            ap_load(F16, r->k, HD, ap_part(HD), p0, r->end, ap_kv(HD, 0, 0));
+            ap_load(F16, r->v, HD, ap_part(HD), p0, r->end, ap_kv(HD, 1, 0));
         } else {
             kd_copy_wait_1();
         }
         kd_barrier(); /* this K is there, and everybody is done with the last tile */
         if (more)
-            ap_load(KV, r->k, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
+            ap_load(F16, r->k, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 0, stage ^ 1));
         ap_scores(HD, ap_kv(HD, 0, stage), s);
         if (masked)
             ap_mask(s, p0, pos, lo);
@@ -312,7 +312,7 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
             kd_barrier(); /* this V is there */
         }
         if (more)
-            ap_load(KV, r->v, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
+            ap_load(F16, r->v, HD, ap_part(HD), p0 + AP_POS, r->end, ap_kv(HD, 1, stage ^ 1));
         ap_decay(HD, decay, o);
         if (masked && !KD_MMA_ADD_ZERO_EXACT)
             ap_values_by_row(HD, ap_kv(HD, 1, stage), s, p0, 0, pos, lo, o);
@@ -337,9 +337,9 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
     for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
         ap_next_run(a, &r, HD, end);
         if (a->kv_type == KA_KV_F16)
-            ap_run(a, &r, HD, KA_KV_F16);
+            ap_run(a, &r, HD, true);
         else
-            ap_run(a, &r, HD, KA_KV_Q8_0);
+            ap_run(a, &r, HD, false);
     }
 }
 

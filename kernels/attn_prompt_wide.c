@@ -160,13 +160,13 @@ KD_FN void apw_write(const kl_attn *a, const struct ap_run *r, const float *m, f
     }
 }
 
-KD_FN void apw_run(const kl_attn *a, const struct ap_run *r, const enum ka_kv KV)
+KD_FN void apw_run(const kl_attn *a, const struct ap_run *r, const bool F16)
 {
     kd_acc o[HALF / 16];
     float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
     uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS], p0 = r->lo / AP_POS * AP_POS;
-    ap_load(KV, r->k, HD, AP_POS, p0, r->end, sh_k());
-    ap_load(KV, r->v, HD, AP_POS, p0, r->end, sh_v());
+    ap_load(F16, r->k, HD, AP_POS, p0, r->end, sh_k());
+    ap_load(F16, r->v, HD, AP_POS, p0, r->end, sh_v());
     ap_load_q(a, r, HD, APW_PAIRS, sh_q());
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
@@ -192,7 +192,7 @@ KD_FN void apw_run(const kl_attn *a, const struct ap_run *r, const enum ka_kv KV
         apw_maxima(s, p0 + apw_half() * OWN, masked, pos, lo, top);
         kd_barrier(); /* the maxima are told, and everybody is done with K */
         if (more)
-            ap_load(KV, r->k, HD, AP_POS, p0 + AP_POS, r->end, sh_k());
+            ap_load(F16, r->k, HD, AP_POS, p0 + AP_POS, r->end, sh_k());
         apw_softmax(s, a->scale * LOG2E, top, m, l, decay);
         if (more)
             kd_copy_wait_1();
@@ -202,7 +202,7 @@ KD_FN void apw_run(const kl_attn *a, const struct ap_run *r, const enum ka_kv KV
         apw_values(decay, o);
         kd_barrier(); /* everybody is done with V */
         if (more)
-            ap_load(KV, r->v, HD, AP_POS, p0 + AP_POS, r->end, sh_v());
+            ap_load(F16, r->v, HD, AP_POS, p0 + AP_POS, r->end, sh_v());
     }
     apw_write(a, r, m, l, o);
     kd_barrier(); /* shared memory is free for the next run */
@@ -221,8 +221,8 @@ KD_KERNEL(k_attn_prompt_h512, kl_attn)
     for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
         ap_next_run(&a, &r, HD, end);
         if (a.kv_type == KA_KV_F16)
-            apw_run(&a, &r, KA_KV_F16);
+            apw_run(&a, &r, true);
         else
-            apw_run(&a, &r, KA_KV_Q8_0);
+            apw_run(&a, &r, false);
     }
 }

@@ -38,20 +38,21 @@ KD_FN void ap_load_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD
     }
 }
 
-/* n positions of K or V from p0 on to shared memory, zeros from `end` on. */
-KD_FN void ap_load(const enum ka_kv KV, struct kv_head h, const uint32_t HD, const uint32_t n, uint32_t p0,
+/* n positions of K or V from p0 on to shared memory, zeros from `end` on. F16: the cache's type, else it is another one, but
+ * for f32. */
+KD_FN void ap_load(const bool F16, struct kv_head h, const uint32_t HD, const uint32_t n, uint32_t p0,
                    uint32_t end, KD_SHARED uint16_t *s)
 {
     for (uint32_t i = kd_tid(); i < n * (HD / 8); i += kd_group_size()) {
         uint32_t p = i / (HD / 8), d = i % (HD / 8) * 8, at = kd_min_u32(p0 + p, end - 1);
         KD_SHARED uint16_t *to = s + p * (HD + AP_PAD) + d;
-        if (KV == KA_KV_F16) {
+        if (F16) {
             kd_copy16(to, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + d) * 2), p0 + p < end);
             continue;
         }
         float x[8];
         kd_u32x4 w = { 0, 0, 0, 0 };
-        kv_load8(KV, h, at, HD, d, x);
+        kv_load8((enum ka_kv)h.kv, h, at, HD, d, x);
         if (p0 + p < end)
             w = (kd_u32x4){ kd_half2(x[0], x[1]), kd_half2(x[2], x[3]), kd_half2(x[4], x[5]), kd_half2(x[6], x[7]) };
         *(KD_SHARED kd_u32x4 *)to = w;

@@ -89,6 +89,31 @@ static inline uint16_t bf16_from_f32(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+/* E4M3 of the OCP 8-bit floating point specification: bias 7, 448 the largest, no infinity, NaN all ones. What is finite
+ * saturates, an infinity becomes NaN, so that it shows. The bits below the sign are those of an f16 2^8 times smaller. */
+static inline uint16_t e4m3_to_f16_256th(uint32_t c)
+{
+    uint32_t h = (c & 127) << 7;
+    return (uint16_t)((c & 128) << 8 | h | ((h + 0x80) & 0x4000)); /* NaN: all ones in the exponent */
+}
+
+static inline float e4m3_to_f32(uint32_t c)
+{
+    return f16_to_f32(e4m3_to_f16_256th(c)) * 256.0f;
+}
+
+static inline uint32_t e4m3_from_f32(float f)
+{
+    uint32_t u = f32_bits(f), sign = u >> 24 & 128, a = u & 0x7fffffff;
+    if (a >= 0x7f800000)
+        return sign | 127;
+    if (a >= 0x43e00000) /* 448 */
+        return sign | 126;
+    if (a < 0x3c800000) /* below 2^-6, where the last place is 2^-9: that of 2^14 */
+        return sign | (f32_bits(f32_from_bits(a) + 16384.0f) - 0x46800000);
+    return sign | (((a + 0x7ffff + (a >> 20 & 1)) >> 20) - 0x3c0);
+}
+
 /* 2^(e - 128): MXFP4's scale with the half of its doubled table folded in. e = 0 and 1 are subnormal; 255, which the
  * E8M0 code calls NaN, reads as 2^127. */
 static inline float e8m0_half_to_f32(uint8_t e)

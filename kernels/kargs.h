@@ -36,7 +36,8 @@
  *     m' = max(m, mt); l = l * exp(m - m') + lt * exp(mt - m'), o likewise; a sink enters m and l as a last tile.
  *   KV cache: f32 as it is; f16 rounded to nearest even; q8_0: each head's K (after norm and rotation) and V in blocks
  *     of 32: amax, d and q as in the products above, q from the unrounded d, and d then stored as f16. The value read
- *     back is f32(f16(d)) * q, exact in f32; attention takes it as it takes any other. */
+ *     back is f32(f16(d)) * q, exact in f32; attention takes it as it takes any other. fp8, q4_0 and rot4:
+ *     kernels/kvcode.h; with rot4 ROPE_KV leaves q rotated as k is, which changes no score. */
 #ifndef ZINC_KERNELS_KARGS_H
 #define ZINC_KERNELS_KARGS_H
 
@@ -54,10 +55,15 @@ enum ka_rows { ROWS_STEP, ROWS_OUT };
 enum ka_act { KA_SILU, KA_GELU_TANH, KA_SWIGLU_OAI }; /* act(gate, up): silu(g) u; gelu(g) u; gpt-oss's clamped form */
 enum ka_gating { KA_SOFTMAX_TOPK, KA_TOPK_SOFTMAX };
 enum ka_rope { KA_ROPE_NORM, KA_ROPE_NEOX };
-enum ka_kv { KA_KV_F32, KA_KV_F16, KA_KV_Q8_0 };
-#define KA_KV_BLOCK 32 /* values that share a scale in KA_KV_Q8_0: head_dim is a multiple of it */
-/* Bytes of n cached values; in KA_KV_Q8_0 a block is 32 codes and one f16. */
-#define KA_KV_BYTES(kv, n) ((kv) == KA_KV_Q8_0 ? (n) / KA_KV_BLOCK * 34 : (kv) == KA_KV_F16 ? (n) * 2 : (n) * 4)
+enum ka_kv { KA_KV_F32, KA_KV_F16, KA_KV_Q8_0, KA_KV_FP8, KA_KV_Q4_0, KA_KV_ROT4, KA_KV_COUNT };
+#define KA_KV_NAMES { "f32", "f16", "q8_0", "fp8", "q4_0", "rot4" }
+#define KA_KV_BLOCK 32 /* values that share an f16 scale in q8_0, q4_0 and rot4: head_dim is a multiple of it */
+#define KA_KV_IS_4BIT(kv) ((kv) == KA_KV_Q4_0 || (kv) == KA_KV_ROT4)
+#define KA_KV_IS_BLOCKS(kv) ((kv) == KA_KV_Q8_0 || KA_KV_IS_4BIT(kv))
+/* Bytes of n cached values: of their codes, and with the scales. */
+#define KA_KV_CODES(kv, n) ((kv) == KA_KV_F32 ? (n) * 4 : (kv) == KA_KV_F16 ? (n) * 2 : KA_KV_IS_4BIT(kv) ? (n) / 2 : (n))
+#define KA_KV_SCALES(kv, n) (KA_KV_IS_BLOCKS(kv) ? (n) / KA_KV_BLOCK * 2 : 0)
+#define KA_KV_BYTES(kv, n) (KA_KV_CODES(kv, n) + KA_KV_SCALES(kv, n))
 enum ka_gdn_heads { KA_GDN_MODULO /* v-head h uses k-head h % n_k */, KA_GDN_GROUPED /* h / (n_v / n_k) */ };
 
 /* The step block, at the start of the IO arena: the words that change from one submission to the next. */

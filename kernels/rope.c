@@ -52,12 +52,14 @@ KD_FN void rope_rotate(const kl_rope_kv *a, float pos, KD_SHARED float *s)
 KD_FN void rope_store(const kl_rope_kv *a, gpu_va slot, uint32_t h, uint32_t pos, KD_SHARED const float *s)
 {
     struct kv_head k = kv_head(slot, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, a->head_dim, h);
-    if (a->kv_type == KA_KV_F16)
-        kv_store(KA_KV_F16, k, pos, a->head_dim, s);
-    else if (a->kv_type == KA_KV_Q8_0)
-        kv_store(KA_KV_Q8_0, k, pos, a->head_dim, s);
-    else
-        kv_store(KA_KV_F32, k, pos, a->head_dim, s);
+    switch (a->kv_type) {
+    case KA_KV_F16: kv_store(KA_KV_F16, k, pos, a->head_dim, s); break;
+    case KA_KV_FP8: kv_store(KA_KV_FP8, k, pos, a->head_dim, s); break;
+    case KA_KV_Q8_0: kv_store(KA_KV_Q8_0, k, pos, a->head_dim, s); break;
+    case KA_KV_Q4_0: kv_store(KA_KV_Q4_0, k, pos, a->head_dim, s); break;
+    case KA_KV_ROT4: kv_store(KA_KV_ROT4, k, pos, a->head_dim, s); break;
+    default: kv_store(KA_KV_F32, k, pos, a->head_dim, s);
+    }
 }
 
 KD_KERNEL(k_rope_kv, kl_rope_kv)
@@ -77,6 +79,8 @@ KD_KERNEL(k_rope_kv, kl_rope_kv)
             KD_GLOBAL float *q = KD_PTR(float, a.q) + (uint64_t)r * a.ldq + (uint64_t)i * a.q_hs;
             rope_load(q, KD_PTR(const float, a.q_norm), a.q_norm != 0, hd, a.eps, s);
             rope_rotate(&a, (float)pos, s);
+            if (a.kv_type == KA_KV_ROT4)
+                kv_rotate(s, hd, 1);
             for (uint32_t d = kd_lane(); d < hd; d += KD_WARP)
                 q[d] = s[d];
         } else if (i < a.n_head + a.n_kv) {
@@ -84,6 +88,8 @@ KD_KERNEL(k_rope_kv, kl_rope_kv)
             rope_load(KD_PTR(const float, a.k) + (uint64_t)r * a.ldk + h * hd, KD_PTR(const float, a.k_norm),
                       a.k_norm != 0, hd, a.eps, s);
             rope_rotate(&a, (float)pos, s);
+            if (a.kv_type == KA_KV_ROT4)
+                kv_rotate(s, hd, 0);
             rope_store(&a, a.kc + slot, h, pos, s);
         } else {
             uint32_t h = i - a.n_head - a.n_kv;

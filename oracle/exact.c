@@ -10,7 +10,7 @@
 #include "kernels/dequant.h"
 #include "kernels/sample.h"
 #include "oracle/cpu.h"
-#include "oracle/kv_q8.h"
+#include "oracle/kv_block.h"
 
 static double dot(const float *w, const double *x, uint32_t n)
 {
@@ -340,29 +340,69 @@ static void exact_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
 
 /* ---- attention ---- */
 
-/* The n values of a head from element `at` on; q8_0 lies as blk_q8_0, in order. */
+/* Of the cache as [.., n values]: blocks lie as blk_q8_0 and blk_q4_0, in order, the latter with the codes of dimensions
+ * i and i + 16 in a byte. */
+static void kv_store_block(gpu_va cache, size_t at, enum ka_kv type, const float *x)
+{
+    if (type == KA_KV_Q8_0) {
+        blk_q8_0 *b = (blk_q8_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
+        b->d = kv_q8_store(x, b->qs);
+        return;
+    }
+    blk_q4_0 *b = (blk_q4_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
+    uint8_t q[KA_KV_BLOCK];
+    b->d = kv4_store(type, x, q);
+    for (uint32_t i = 0; i < KA_KV_BLOCK / 2; i++)
+        b->qs[i] = (uint8_t)(q[i] | q[i + KA_KV_BLOCK / 2] << 4);
+}
+
+/* The n values of a head from element `at` on. */
 static void kv_store(gpu_va cache, size_t at, enum ka_kv type, const double *v, uint32_t n)
 {
-    blk_q8_0 *b = (blk_q8_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
-    for (uint32_t d = 0; type == KA_KV_Q8_0 && d < n; d += KA_KV_BLOCK, b++) {
+    for (uint32_t d = 0; KA_KV_IS_BLOCKS(type) && d < n; d += KA_KV_BLOCK) {
         float x[KA_KV_BLOCK];
         for (uint32_t i = 0; i < KA_KV_BLOCK; i++)
             x[i] = (float)v[d + i];
-        b->d = kv_q8_store(x, b->qs);
+        kv_store_block(cache, at + d, type, x);
     }
     for (uint32_t d = 0; type == KA_KV_F16 && d < n; d++)
         ((uint16_t *)cpu_ptr(cache))[at + d] = f16_from_f32((float)v[d]);
+    for (uint32_t d = 0; type == KA_KV_FP8 && d < n; d++)
+        ((uint8_t *)cpu_ptr(cache))[at + d] = (uint8_t)e4m3_from_f32((float)v[d]);
     for (uint32_t d = 0; type == KA_KV_F32 && d < n; d++)
         CPU_F32(cache)[at + d] = (float)v[d];
 }
 
 static double kv_load(gpu_va cache, size_t at, enum ka_kv type)
 {
+    uint32_t i = at % KA_KV_BLOCK;
     if (type == KA_KV_Q8_0) {
         const blk_q8_0 *b = (const blk_q8_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
-        return (double)f16_to_f32(b->d) * b->qs[at % KA_KV_BLOCK];
+        return (double)f16_to_f32(b->d) * b->qs[i];
     }
+    if (KA_KV_IS_4BIT(type)) {
+        const blk_q4_0 *b = (const blk_q4_0 *)cpu_ptr(cache) + at / KA_KV_BLOCK;
+        return (double)f16_to_f32(b->d) * kv4_level(type == KA_KV_ROT4, b->qs[i % 16] >> i / 16 * 4 & 15);
+    }
+    if (type == KA_KV_FP8)
+        return e4m3_to_f32(((const uint8_t *)cpu_ptr(cache))[at]);
     return type == KA_KV_F16 ? f16_to_f32(((const uint16_t *)cpu_ptr(cache))[at]) : CPU_F32(cache)[at];
+}
+
+static void kv_rotate_exact(double *x, uint32_t hd, bool of_q)
+{
+    uint32_t run = kv_rot_run(hd);
+    for (uint32_t d = 0; d < hd; d++)
+        x[d] *= kv_sign(d);
+    for (uint32_t n = 1; n < run; n *= 2)
+        for (uint32_t d = 0; d < hd; d++)
+            if (!(d & n)) {
+                double lo = x[d], hi = x[d + n];
+                x[d] = lo + hi;
+                x[d + n] = lo - hi;
+            }
+    for (uint32_t d = 0; d < hd; d++)
+        x[d] *= kv_rot_scale(hd, of_q);
 }
 
 static void rotate(double *x, const ka_rope_kv *a, uint32_t pos)
@@ -399,6 +439,8 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
             float *q = CPU_F32(a->q) + (size_t)i * a->ldq + (size_t)h * a->q_hs;
             head_norm(t, q, a->q_norm, a->q_norm != 0, hd, a->eps);
             rotate(t, a, row->pos);
+            if (a->kv_type == KA_KV_ROT4)
+                kv_rotate_exact(t, hd, true);
             for (uint32_t d = 0; d < hd; d++)
                 q[d] = (float)t[d];
         }
@@ -406,6 +448,8 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
             size_t at = ((size_t)h * a->n_ctx + row->pos) * hd;
             head_norm(t, CPU_F32(a->k) + (size_t)i * a->ldk + (size_t)h * hd, a->k_norm, a->k_norm != 0, hd, a->eps);
             rotate(t, a, row->pos);
+            if (a->kv_type == KA_KV_ROT4)
+                kv_rotate_exact(t, hd, false);
             kv_store(a->kc + row->slot * a->slot_bytes, at, a->kv_type, t, hd);
             head_norm(t, CPU_F32(a->v) + (size_t)i * a->ldv + (size_t)h * hd, 0, a->v_norm, hd, a->eps);
             kv_store(a->vc + row->slot * a->slot_bytes, at, a->kv_type, t, hd);

@@ -9,24 +9,35 @@ enum { SUB = 8, SCORE_ACC = 8, VALUE_ACC = 16 }; /* query vectors; v16 accumulat
 enum { SUB = 4, SCORE_ACC = 4, VALUE_ACC = 4 };
 #endif
 
+/* 16 cached values of one scale, before it: dimension d of a group of K. */
+INLINE v16 load_k(const enum ka_kv kv, const uint8_t *group, uint32_t d)
+{
+    switch (kv) {
+    case KA_KV_Q8_0: return v16_load_b((const int8_t *)group + (size_t)d * 16);
+    case KA_KV_Q4_0:
+    case KA_KV_ROT4: return v16_load_n(group + (size_t)(d / 2) * 16, d % 2 * 4, kv == KA_KV_ROT4);
+    case KA_KV_FP8: return v16_load_e4m3(group + (size_t)d * 16);
+    case KA_KV_F16: return v16_load_h((const uint16_t *)group + (size_t)d * 16);
+    default: return v16_load((const float *)group + (size_t)d * 16);
+    }
+}
+
 /* s[i][16 g ..] = scale * q_i . K of the pg groups behind k. */
 INLINE void score_groups(const int nq, const int pg, const enum ka_kv kv, const float *const *q, const uint8_t *k,
                          uint32_t hd, float *s, float scale)
 {
-    const size_t group = KA_KV_BYTES(kv, (size_t)hd * 16);
-    const uint32_t step = kv == KA_KV_Q8_0 ? KA_KV_BLOCK : hd;
+    const size_t group = KA_KV_BYTES(kv, (size_t)hd * 16), codes = KA_KV_CODES(kv, (size_t)hd * 16);
+    const uint32_t step = KA_KV_IS_BLOCKS(kv) ? KA_KV_BLOCK : hd;
     v16 acc[8], ks[8];
     for (int i = 0; i < nq * pg; i++)
         acc[i] = v16_set(0.0f);
     for (uint32_t b = 0; b < hd; b += step) {
-        for (int g = 0; kv == KA_KV_Q8_0 && g < pg; g++)
-            ks[g] = v16_load_h((const uint16_t *)(k + (size_t)g * group + (size_t)hd * 16) + b / KA_KV_BLOCK * 16);
+        for (int g = 0; KA_KV_IS_BLOCKS(kv) && g < pg; g++)
+            ks[g] = v16_load_h((const uint16_t *)(k + (size_t)g * group + codes) + b / KA_KV_BLOCK * 16);
         for (uint32_t d = b; d < b + step; d++)
             for (int g = 0; g < pg; g++) {
-                const uint8_t *kg = k + (size_t)g * group;
-                v16 x = kv == KA_KV_Q8_0  ? v16_mul(ks[g], v16_load_b((const int8_t *)kg + (size_t)d * 16))
-                        : kv == KA_KV_F16 ? v16_load_h((const uint16_t *)kg + (size_t)d * 16)
-                                          : v16_load((const float *)kg + (size_t)d * 16);
+                v16 x = load_k(kv, k + (size_t)g * group, d);
+                x = KA_KV_IS_BLOCKS(kv) ? v16_mul(ks[g], x) : x;
                 for (int i = 0; i < nq; i++)
                     acc[g * nq + i] = v16_fma(v16_set(q[i][d]), x, acc[g * nq + i]);
             }
@@ -39,10 +50,16 @@ INLINE void score_groups(const int nq, const int pg, const enum ka_kv kv, const 
 /* 16 values of a row of V from dimension d on. */
 INLINE v16 load_v(const enum ka_kv kv, const uint8_t *row, uint32_t hd, uint32_t d)
 {
-    if (kv == KA_KV_Q8_0)
-        return v16_mul(v16_set(f16_to_f32(((const uint16_t *)(row + hd))[d / KA_KV_BLOCK])),
-                       v16_load_b((const int8_t *)row + d));
-    return kv == KA_KV_F16 ? v16_load_h((const uint16_t *)row + d) : v16_load((const float *)row + d);
+    const uint16_t *scales = (const uint16_t *)(row + KA_KV_CODES(kv, hd));
+    switch (kv) {
+    case KA_KV_Q8_0: return v16_mul(v16_set(f16_to_f32(scales[d / KA_KV_BLOCK])), v16_load_b((const int8_t *)row + d));
+    case KA_KV_Q4_0:
+    case KA_KV_ROT4:
+        return v16_mul(v16_set(f16_to_f32(scales[d / KA_KV_BLOCK])), v16_load_n8(row + d / 2, kv == KA_KV_ROT4));
+    case KA_KV_FP8: return v16_load_e4m3(row + d);
+    case KA_KV_F16: return v16_load_h((const uint16_t *)row + d);
+    default: return v16_load((const float *)row + d);
+    }
 }
 
 /* o_i[d ..] += p_i[j] * V[j][d ..] for 16 nb dimensions, j ascending. */
@@ -94,12 +111,14 @@ static void scores_of(uint32_t nq, enum ka_kv kv, const float *const *q, const u
 {
 #define CASE(n)                                                                                                        \
     case n:                                                                                                            \
-        if (kv == KA_KV_Q8_0)                                                                                          \
-            scores(n, KA_KV_Q8_0, q, k, n_groups, hd, s, scale);                                                       \
-        else if (kv == KA_KV_F16)                                                                                      \
-            scores(n, KA_KV_F16, q, k, n_groups, hd, s, scale);                                                        \
-        else                                                                                                           \
-            scores(n, KA_KV_F32, q, k, n_groups, hd, s, scale);                                                        \
+        switch (kv) {                                                                                                  \
+        case KA_KV_Q8_0: scores(n, KA_KV_Q8_0, q, k, n_groups, hd, s, scale); break;                                          \
+        case KA_KV_FP8: scores(n, KA_KV_FP8, q, k, n_groups, hd, s, scale); break;                                            \
+        case KA_KV_Q4_0: scores(n, KA_KV_Q4_0, q, k, n_groups, hd, s, scale); break;                                          \
+        case KA_KV_ROT4: scores(n, KA_KV_ROT4, q, k, n_groups, hd, s, scale); break;                                          \
+        case KA_KV_F16: scores(n, KA_KV_F16, q, k, n_groups, hd, s, scale); break;                                            \
+        default: scores(n, KA_KV_F32, q, k, n_groups, hd, s, scale); break;                                                   \
+        }                                                                                                              \
         break
     switch (nq) {
 #if defined(__AVX512F__)
@@ -116,12 +135,14 @@ static void values_of(uint32_t nq, enum ka_kv kv, const float *p, const uint8_t 
 {
 #define CASE(c)                                                                                                        \
     case c:                                                                                                            \
-        if (kv == KA_KV_Q8_0)                                                                                          \
-            values(c, KA_KV_Q8_0, p, v, n, hd, o);                                                                     \
-        else if (kv == KA_KV_F16)                                                                                      \
-            values(c, KA_KV_F16, p, v, n, hd, o);                                                                      \
-        else                                                                                                           \
-            values(c, KA_KV_F32, p, v, n, hd, o);                                                                      \
+        switch (kv) {                                                                                                  \
+        case KA_KV_Q8_0: values(c, KA_KV_Q8_0, p, v, n, hd, o); break;                                          \
+        case KA_KV_FP8: values(c, KA_KV_FP8, p, v, n, hd, o); break;                                            \
+        case KA_KV_Q4_0: values(c, KA_KV_Q4_0, p, v, n, hd, o); break;                                          \
+        case KA_KV_ROT4: values(c, KA_KV_ROT4, p, v, n, hd, o); break;                                          \
+        case KA_KV_F16: values(c, KA_KV_F16, p, v, n, hd, o); break;                                            \
+        default: values(c, KA_KV_F32, p, v, n, hd, o); break;                                                   \
+        }                                                                                                              \
         break
     switch (nq) {
 #if defined(__AVX512F__)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kernels/dequant.h"
-#include "oracle/kv_q8.h"
+#include "oracle/kv_block.h"
 #include "oracle/ops.h"
 #include "oracle/v16.h"
 
@@ -226,8 +226,9 @@ INLINE void rotate(float *x, const float *cs, uint32_t n_rot, enum ka_rope kind)
 }
 
 /* Where the cache's pieces lie, in bytes of a slot. K: groups [n_kv, n_ctx / 16] of [head_dim, 16], a lane is a
- * position; in q8_0 the group's codes, then its scales f16 [head_dim / 32, 16]. V: rows [n_kv, n_ctx] of [head_dim]; in
- * q8_0 the row's codes, then its scales f16 [head_dim / 32]. */
+ * position; with blocks the group's codes, then its scales f16 [head_dim / 32, 16]. V: rows [n_kv, n_ctx] of [head_dim]; with
+ * blocks the row's codes, then its scales f16 [head_dim / 32]. 4-bit codes of K: bytes [head_dim / 2, 16], dimension 2 i in
+ * the low half; of V: 8 bytes for 16 dimensions, the first eight in the low halves. */
 INLINE size_t k_group_at(enum ka_kv kv, uint32_t h, uint32_t pos, uint32_t n_ctx, uint32_t head_dim)
 {
     return ((size_t)h * (n_ctx / 16) + pos / 16) * KA_KV_BYTES(kv, (size_t)head_dim * 16);
@@ -237,36 +238,50 @@ INLINE size_t v_row_at(enum ka_kv kv, uint32_t h, uint32_t pos, uint32_t n_ctx, 
     return ((size_t)h * n_ctx + pos) * KA_KV_BYTES(kv, (size_t)head_dim);
 }
 
+/* Codes of a block, a byte each, and its scale. */
+INLINE uint16_t block_store(enum ka_kv kv, const float *x, uint8_t q[KA_KV_BLOCK])
+{
+    return kv == KA_KV_Q8_0 ? kv_q8_store(x, (int8_t *)q) : kv4_store(kv, x, q);
+}
+
 INLINE void store_k(enum ka_kv kv, uint8_t *group, uint32_t lane, const float *k, uint32_t hd)
 {
-    if (kv == KA_KV_Q8_0) {
-        uint16_t *scales = (uint16_t *)(group + (size_t)hd * 16);
-        int8_t q[KA_KV_BLOCK];
-        for (uint32_t d = 0; d < hd; d += KA_KV_BLOCK) {
-            scales[d / KA_KV_BLOCK * 16 + lane] = kv_q8_store(k + d, q);
-            for (uint32_t i = 0; i < KA_KV_BLOCK; i++)
-                ((int8_t *)group)[(size_t)(d + i) * 16 + lane] = q[i];
-        }
-    } else if (kv == KA_KV_F16) {
-        for (uint32_t d = 0; d < hd; d++)
-            ((uint16_t *)group)[(size_t)d * 16 + lane] = f16_from_f32(k[d]);
-    } else {
-        for (uint32_t d = 0; d < hd; d++)
-            ((float *)group)[(size_t)d * 16 + lane] = k[d];
+    uint16_t *scales = (uint16_t *)(group + KA_KV_CODES(kv, (size_t)hd * 16));
+    uint8_t q[KA_KV_BLOCK];
+    for (uint32_t d = 0; KA_KV_IS_BLOCKS(kv) && d < hd; d += KA_KV_BLOCK) {
+        scales[d / KA_KV_BLOCK * 16 + lane] = block_store(kv, k + d, q);
+        for (uint32_t i = 0; kv == KA_KV_Q8_0 && i < KA_KV_BLOCK; i++)
+            group[(size_t)(d + i) * 16 + lane] = q[i];
+        for (uint32_t i = 0; kv != KA_KV_Q8_0 && i < KA_KV_BLOCK; i += 2)
+            group[(size_t)(d + i) / 2 * 16 + lane] = (uint8_t)(q[i] | q[i + 1] << 4);
+    }
+    for (uint32_t d = 0; !KA_KV_IS_BLOCKS(kv) && d < hd; d++) {
+        size_t at = (size_t)d * 16 + lane;
+        if (kv == KA_KV_F16)
+            ((uint16_t *)group)[at] = f16_from_f32(k[d]);
+        else if (kv == KA_KV_FP8)
+            group[at] = (uint8_t)e4m3_from_f32(k[d]);
+        else
+            ((float *)group)[at] = k[d];
     }
 }
 
 INLINE void store_v(enum ka_kv kv, uint8_t *row, const float *v, uint32_t hd)
 {
-    if (kv == KA_KV_Q8_0) {
-        uint16_t *scales = (uint16_t *)(row + hd);
-        for (uint32_t d = 0; d < hd; d += KA_KV_BLOCK)
-            scales[d / KA_KV_BLOCK] = kv_q8_store(v + d, (int8_t *)row + d);
-    } else if (kv == KA_KV_F16) {
-        for (uint32_t d = 0; d < hd; d += 16)
-            v16_store_h((uint16_t *)row + d, v16_load(v + d));
-    } else {
+    uint16_t *scales = (uint16_t *)(row + KA_KV_CODES(kv, hd));
+    uint8_t q[KA_KV_BLOCK];
+    if (kv == KA_KV_F32)
         memcpy(row, v, hd * sizeof *v);
+    for (uint32_t d = 0; kv == KA_KV_F16 && d < hd; d += 16)
+        v16_store_h((uint16_t *)row + d, v16_load(v + d));
+    for (uint32_t d = 0; kv == KA_KV_FP8 && d < hd; d++)
+        row[d] = (uint8_t)e4m3_from_f32(v[d]);
+    for (uint32_t d = 0; KA_KV_IS_BLOCKS(kv) && d < hd; d += KA_KV_BLOCK) {
+        scales[d / KA_KV_BLOCK] = block_store(kv, v + d, q);
+        if (kv == KA_KV_Q8_0)
+            memcpy(row + d, q, sizeof q);
+        for (uint32_t i = 0; kv != KA_KV_Q8_0 && i < KA_KV_BLOCK / 2; i++)
+            row[d / 2 + i] = (uint8_t)(q[i / 8 * 16 + i % 8] | q[i / 8 * 16 + i % 8 + 8] << 4);
     }
 }
 
@@ -280,6 +295,8 @@ static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const
         if (q_norm)
             op_norm(q, q, q_norm, NULL, hd, a->eps);
         rotate(q, cs, a->n_rot, a->rope);
+        if (a->kv_type == KA_KV_ROT4)
+            kv_rotate(q, hd, true);
     }
     if (!a->k)
         return;
@@ -293,6 +310,8 @@ static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const
         else
             memcpy(t, k, hd * sizeof *t);
         rotate(t, cs, a->n_rot, a->rope);
+        if (a->kv_type == KA_KV_ROT4)
+            kv_rotate(t, hd, false);
         store_k(a->kv_type, kc + k_group_at(a->kv_type, h, row->pos, a->n_ctx, hd), row->pos % 16, t, hd);
         if (a->v_norm)
             op_norm(t, v, NULL, NULL, hd, a->eps);

@@ -4,11 +4,39 @@
 #ifndef ZINC_ORACLE_V16_H
 #define ZINC_ORACLE_V16_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "kernels/fp.h"
+#include "kernels/kvcode.h"
 #include "kernels/mathf.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+/* 16 codes of 4 bits to their levels: a half of each of 16 bytes; the low halves of 8, then the high ones. */
+static inline __m128i v16_levels(__m128i b, int shift, bool rot)
+{
+    __m128i t = _mm_setr_epi32((int)kv4_levels(rot, 0), (int)kv4_levels(rot, 1), (int)kv4_levels(rot, 2),
+                               (int)kv4_levels(rot, 3));
+    b = shift ? _mm_srli_epi16(b, 4) : b;
+    return _mm_shuffle_epi8(t, _mm_and_si128(b, _mm_set1_epi8(15)));
+}
+static inline __m128i v16_levels8(const uint8_t *p, bool rot)
+{
+    __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return v16_levels(_mm_unpacklo_epi64(b, _mm_srli_epi16(b, 4)), 0, rot);
+}
+/* e4m3_to_f16_256th of 8 codes. */
+static inline __m128i v16_e4m3(const uint8_t *p)
+{
+    __m128i c = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    __m128i h = _mm_slli_epi16(_mm_and_si128(c, _mm_set1_epi16(127)), 7);
+    __m128i sign = _mm_slli_epi16(_mm_and_si128(c, _mm_set1_epi16(128)), 8);
+    __m128i nan = _mm_and_si128(_mm_add_epi16(h, _mm_set1_epi16(0x80)), _mm_set1_epi16(0x4000));
+    return _mm_or_si128(_mm_or_si128(h, sign), nan);
+}
+#endif
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -21,6 +49,19 @@ static inline v16 v16_load_h(const uint16_t *p)
 static inline v16 v16_load_b(const int8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+static inline v16 v16_load_n(const uint8_t *p, int shift, bool rot)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v16_levels(_mm_loadu_si128((const __m128i *)(const void *)p), shift, rot)));
+}
+static inline v16 v16_load_n8(const uint8_t *p, bool rot)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v16_levels8(p, rot)));
+}
+static inline v16 v16_load_e4m3(const uint8_t *p)
+{
+    __m256i h = _mm256_set_m128i(v16_e4m3(p + 8), v16_e4m3(p));
+    return _mm512_mul_ps(_mm512_cvtph_ps(h), _mm512_set1_ps(256.0f));
 }
 static inline void v16_store(float *p, v16 a) { _mm512_storeu_ps(p, a); }
 static inline void v16_store_h(uint16_t *p, v16 a)
@@ -49,6 +90,21 @@ static inline v16 v16_load_b(const int8_t *p)
     __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p);
     return (v16){ _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
                   _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8))) };
+}
+static inline v16 v16_of_b(__m128i b)
+{
+    return (v16){ _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8))) };
+}
+static inline v16 v16_load_n(const uint8_t *p, int shift, bool rot)
+{
+    return v16_of_b(v16_levels(_mm_loadu_si128((const __m128i *)(const void *)p), shift, rot));
+}
+static inline v16 v16_load_n8(const uint8_t *p, bool rot) { return v16_of_b(v16_levels8(p, rot)); }
+static inline v16 v16_load_e4m3(const uint8_t *p)
+{
+    __m256 by = _mm256_set1_ps(256.0f);
+    return (v16){ _mm256_mul_ps(_mm256_cvtph_ps(v16_e4m3(p)), by), _mm256_mul_ps(_mm256_cvtph_ps(v16_e4m3(p + 8)), by) };
 }
 static inline void v16_store(float *p, v16 a)
 {
@@ -85,6 +141,9 @@ typedef struct { float f[16]; } v16;
 static inline v16 v16_load(const float *p) { V16_EACH(p[l]); }
 static inline v16 v16_load_h(const uint16_t *p) { V16_EACH(f16_to_f32(p[l])); }
 static inline v16 v16_load_b(const int8_t *p) { V16_EACH((float)p[l]); }
+static inline v16 v16_load_n(const uint8_t *p, int shift, bool rot) { V16_EACH(kv4_level(rot, p[l] >> shift & 15)); }
+static inline v16 v16_load_n8(const uint8_t *p, bool rot) { V16_EACH(kv4_level(rot, p[l % 8] >> l / 8 * 4 & 15)); }
+static inline v16 v16_load_e4m3(const uint8_t *p) { V16_EACH(e4m3_to_f32(p[l])); }
 static inline void v16_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
 static inline void v16_store_h(uint16_t *p, v16 a)
 {

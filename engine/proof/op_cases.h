@@ -10,7 +10,7 @@ struct op_case {
     struct ops *(*make)(const struct op_case *c); /* engine/proof/op_make.c */
     enum qtype type;
     uint32_t rows, n_in, n_out;
-    /* attention: n_in positions are in the cache before, not q8_0 */
+    /* attention: n_in positions are in the cache before, f16 alone */
     uint32_t heads, kv, dim; /* attention and DeltaNet: query (k) heads, kv (v) heads, head size     */
     uint32_t flags;          /* enum op_flags                                                        */
     uint32_t arg;            /* window, experts used, DeltaNet group, ...                            */
@@ -44,6 +44,9 @@ enum op_flags {
     OF_V_IS_K = 1 << 22, /* v is the same value as k                                               */
     OF_Q8_KV = 1 << 23,
     OF_WITH_Q6K = 1 << 24, /* one of the matrices is Q6_K                                          */
+    OF_FP8_KV = 1 << 25,
+    OF_Q4_KV = 1 << 26,
+    OF_ROT4_KV = 1 << 27,
 };
 
 /* engine/proof/op_make.c */

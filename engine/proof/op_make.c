@@ -178,7 +178,12 @@ struct heads {
 
 static enum ka_kv kv_of(const struct op_case *c)
 {
-    return HAS(c, OF_Q8_KV) ? KA_KV_Q8_0 : HAS(c, OF_F32_KV) ? KA_KV_F32 : KA_KV_F16;
+    return HAS(c, OF_Q8_KV)    ? KA_KV_Q8_0
+           : HAS(c, OF_FP8_KV)  ? KA_KV_FP8
+           : HAS(c, OF_Q4_KV)   ? KA_KV_Q4_0
+           : HAS(c, OF_ROT4_KV) ? KA_KV_ROT4
+           : HAS(c, OF_F32_KV)  ? KA_KV_F32
+                                : KA_KV_F16;
 }
 
 static struct ops *start_attention(const struct op_case *c, struct heads *h, bool rope_only)

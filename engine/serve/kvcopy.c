@@ -1,4 +1,4 @@
-/* What is cached for a position lies in planes: K and V of each layer, and on tiers that keep the scales of q8_0 apart
+/* What is cached for a position lies in planes: K and V of each layer, and on tiers that keep the scales of blocks apart
  * from the codes, these too (kernels/kv.h). A plane of a slot is [heads, n_ctx] units of so many bytes. On the cpu tier
  * 16 units of K are interleaved (oracle/ops_impl.h), so that whole groups of 16 positions are one run of bytes per head
  * on every tier. Saved, the heads of all planes follow one another. */
@@ -39,9 +39,10 @@ static void add_plane(struct kvcopy *c, uint64_t at, uint64_t slot_bytes, uint32
 static void add_cache(struct kvcopy *c, const ka_rope_kv *a, gpu_va cache, bool apart)
 {
     uint64_t at = SADDR_OFF(cache), hd = a->head_dim;
-    if (a->kv_type == KA_KV_Q8_0 && apart) {
-        add_plane(c, at, a->slot_bytes, a->n_kv, hd);
-        add_plane(c, at + (uint64_t)a->n_kv * a->n_ctx * hd, a->slot_bytes, a->n_kv, hd / KA_KV_BLOCK * 2);
+    if (KA_KV_IS_BLOCKS(a->kv_type) && apart) {
+        uint64_t codes = KA_KV_CODES(a->kv_type, hd);
+        add_plane(c, at, a->slot_bytes, a->n_kv, codes);
+        add_plane(c, at + (uint64_t)a->n_kv * a->n_ctx * codes, a->slot_bytes, a->n_kv, KA_KV_SCALES(a->kv_type, hd));
     } else {
         add_plane(c, at, a->slot_bytes, a->n_kv, KA_KV_BYTES(a->kv_type, hd));
     }

@@ -19,6 +19,7 @@
  *                                                 rows g, g + 8 at k = 2 t, then both at k = 8 + 2 t; b0, b1 column g at
  *                                                 the same two. k may be permuted, the same way in A and B
  *     kd_low_halves(x, y), kd_high_halves(x, y)   a pair of their lower or upper halves, x's in the lower one
+ *     kd_half2_by_256(v)                          two f16 times 256
  *     kd_codes_half2(codes, i, scale)             bytes 2 i and 2 i + 1 as signed codes in f16, times the f16 scale, rounded
  *
  *     kd_copy16(dst, src, on);                    16 bytes to shared memory, zeros unless `on`; kd_copy8 and kd_copy4: 8 and 4
@@ -241,6 +242,12 @@ KD_FN uint32_t kd_codes_half2(uint32_t codes, uint32_t i, uint16_t scale)
             : "r"(u), "r"(i ? 0x4342u : 0x4140u), "h"(scale), "r"(0x64806480u));
     return r;
 }
+KD_FN uint32_t kd_half2_by_256(uint32_t v)
+{
+    uint32_t r;
+    __asm__("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(0x5c005c00u));
+    return r;
+}
 KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
 {
     __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -280,6 +287,11 @@ KD_FN uint32_t kd_codes_half2(uint32_t codes, uint32_t i, uint16_t scale)
 {
     float d = f16_to_f32(scale);
     return kd_half2((float)(int8_t)(codes >> 16 * i) * d, (float)(int8_t)(codes >> (16 * i + 8)) * d);
+}
+
+KD_FN uint32_t kd_half2_by_256(uint32_t v)
+{
+    return kd_half2(f16_to_f32((uint16_t)v) * 256.0f, f16_to_f32((uint16_t)(v >> 16)) * 256.0f);
 }
 
 /* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */

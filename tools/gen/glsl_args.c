@@ -178,7 +178,8 @@ int main(void)
     puts("struct ka_sample { float temp; uint top_k; float top_p, min_p; uint seed, counter, quiet, reserved; };");
 #define N(name) printf("const uint %s = %uu;\n", #name, (unsigned)(name));
     N(ROWS_STEP) N(ROWS_OUT) N(KA_SILU) N(KA_GELU_TANH) N(KA_SWIGLU_OAI) N(KA_SOFTMAX_TOPK) N(KA_TOPK_SOFTMAX)
-    N(KA_ROPE_NORM) N(KA_ROPE_NEOX) N(KA_KV_F32) N(KA_KV_F16) N(KA_KV_Q8_0) N(KA_KV_BLOCK) N(KA_GDN_MODULO)
+    N(KA_ROPE_NORM) N(KA_ROPE_NEOX) N(KA_KV_F32) N(KA_KV_F16) N(KA_KV_Q8_0) N(KA_KV_FP8) N(KA_KV_Q4_0)
+    N(KA_KV_ROT4) N(KA_KV_BLOCK) N(KA_GDN_MODULO)
     N(KA_GDN_GROUPED) N(KA_SAMPLE_MAX) N(KL_RING) N(KL_DECODE_ROWS) N(GDN_DIM) N(GDN_TAPS)
 #undef N
     weight_types();
