@@ -327,7 +327,7 @@ static void check_heads(struct check *k, uint32_t n_head, uint32_t n_kv, uint32_
     want(k, "n_slots", n_slots, k->s->h.n_slots);
     want(k, "kv_type", kv_type, k->s->h.kv_type);
     if (KA_KV_IS_BLOCKS(kv_type))
-        divides(k, "head_dim with a cache of blocks", head_dim, KA_KV_BLOCK);
+        divides(k, "head_dim with a cache in blocks (q8_0, q4_0, rot4)", head_dim, KA_KV_BLOCK);
 }
 
 /* Bytes of a slot's K, or V. */

@@ -74,6 +74,10 @@ near exact 0.01 --exact
 near cpu:exact 0.01 --tier cpu:exact
 near "kv f32" 0.02 --kv f32
 near "kv q8_0" 0.02 --kv q8_0
+near "kv fp8" 0.03 --kv fp8
+near "kv rot4" 0.05 --kv rot4
+near "kv q4_0" 0.1 --kv q4_0
+near "kv rot4, exact" 0.05 --kv rot4 --exact
 if (need_vulkan) >/dev/null; then
     need_vulkan
     near vulkan 0.02 --tier vulkan

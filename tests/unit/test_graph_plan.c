@@ -105,10 +105,20 @@ START_TEST(sizes_are_what_the_shapes_say)
         if (s->cmds[i].op == CMD_ATTN)
             ck_assert_uint_eq(s->cmds[i].kv_bytes, 2 * FAKE_KV * FAKE_HEAD / 32 * 34);
     stream_free(s);
+    static const struct {
+        enum ka_kv kv;
+        uint32_t block;
+    } small[] = { { KA_KV_FP8, 32 }, { KA_KV_Q4_0, 18 }, { KA_KV_ROT4, 18 } };
+    for (int k = 0; k < 3; k++) {
+        o.kv_type = small[k].kv;
+        s = fake_compile(fake_index("qwen3"), o);
+        ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV], 2 * 2 * o.n_slots * FAKE_KV * 64 * FAKE_HEAD / 32 * small[k].block);
+        stream_free(s);
+    }
 }
 END_TEST
 
-START_TEST(a_q8_0_cache_needs_whole_blocks_in_a_head)
+START_TEST(a_cache_of_blocks_needs_whole_blocks_in_a_head)
 {
     static struct fake_model fake;
     struct graph_opts o = FAKE_DECODE;
@@ -121,9 +131,13 @@ START_TEST(a_q8_0_cache_needs_whole_blocks_in_a_head)
         l->n_head_kv *= 2;
         l->head_dim = l->rope.n_rot = FAKE_HEAD / 2;
     }
-    o.kv_type = KA_KV_Q8_0;
-    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -EINVAL);
-    ck_assert_msg(strstr(e.msg, "q8_0") && strstr(e.msg, "multiple of 32") && strstr(e.msg, "16"), "%s", e.msg);
+    static const enum ka_kv kvs[] = { KA_KV_Q8_0, KA_KV_Q4_0, KA_KV_ROT4 };
+    for (int k = 0; k < 3; k++) {
+        o.kv_type = kvs[k];
+        ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -EINVAL);
+        ck_assert_msg(strstr(e.msg, stream_kv_name(kvs[k])) && strstr(e.msg, "multiple of 32") && strstr(e.msg, "16"), "%s",
+                      e.msg);
+    }
     ck_assert_ptr_null(s);
 }
 END_TEST
@@ -226,7 +240,7 @@ int main(void)
 {
     return RUN_TESTS("graph plan", decode_prefill_and_unfused_share_one_layout,
                      nobody_overwrites_a_value_that_is_still_read, sizes_are_what_the_shapes_say,
-                     a_q8_0_cache_needs_whole_blocks_in_a_head,
+                     a_cache_of_blocks_needs_whole_blocks_in_a_head,
                      scratch_is_reused_from_layer_to_layer, tables_of_equal_rotations_are_shared,
                      frequencies_are_divided_by_the_models_factors, the_plan_reads_as_a_sentence,
                      compiling_twice_gives_the_same_stream, options_out_of_range_are_named);

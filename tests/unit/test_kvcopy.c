@@ -24,6 +24,8 @@ static const struct {
     { GEMMA3, "cpu:q8_0" },       { GEMMA4, "cpu:f16" },        { GEMMA4, "cpu:q8_0" },  { GPT_OSS, "cpu:f32" },
     { GPT_OSS, "cpu:q8_0" },      { QWEN3, "lockstep:q8_0" },   { QWEN3, "cuda:f16" },   { QWEN3, "cuda:q8_0" },
     { QWEN35, "lockstep:f16" },   { QWEN35, "cuda:f16" },       { GEMMA3, "cuda:q8_0" },
+    { QWEN3, "cpu:fp8" },         { QWEN3, "cpu:rot4" },        { GEMMA3, "cpu:q4_0" },  { QWEN3, "cpu:exact:rot4" },
+    { QWEN3, "cpu:exact:fp8" },   { QWEN3, "lockstep:rot4" },   { QWEN3, "lockstep:fp8" }, { QWEN3, "cuda:rot4" },
 };
 
 static bool here(const char *tier)

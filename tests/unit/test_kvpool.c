@@ -438,7 +438,10 @@ static const struct {
     { QWEN35, "cpu:q8_0", 1, 100, 2000, 40 },
     { QWEN35, "cpu:f16", 3, 60, 0, 0 },
     { QWEN35MOE, "cpu:f16", 3, 40, 500, 6 },
+    { QWEN3, "cpu:rot4", 3, 100, 2000, 0 },
+    { GEMMA3, "cpu:fp8", 2, 80, 600, 0 },
     { QWEN3, "lockstep:q8_0", 2, 6, 300, 0 },
+    { QWEN3, "lockstep:q4_0", 2, 6, 300, 0 },
     { QWEN3, "cuda:q8_0", 3, 100, 600, 0 },
     { QWEN35, "cuda:f16", 3, 100, 500, 5 },
 };

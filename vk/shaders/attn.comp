@@ -200,12 +200,12 @@ void scores(uint q, uint sub)
         [[unroll]] for (uint h = 0; h < NH; h++) {
             vec4 q_lo = sh_o[q + h * (HD / 4) + c * LPP + sub], q_hi = sh_o[q + h * (HD / 4) + HD / 8 + c * LPP + sub];
             [[unroll]] for (uint i = 0; i < NPOS; i++) {
-                float t = KV == KA_KV_Q8_0 ? 0.0 : s[i * NH + h];
+                float t = kv_blocks(KV) ? 0.0 : s[i * NH + h];
                 [[unroll]] for (uint d = 0; d < 4; d++)
                     t = fma(q_lo[d], lo[i][d], t);
                 [[unroll]] for (uint d = 0; d < 4; d++)
                     t = fma(q_hi[d], hi[i][d], t);
-                s[i * NH + h] = KV == KA_KV_Q8_0 ? fma(t, kv_scale8(KV, k[i * PIECES + c]), s[i * NH + h]) : t;
+                s[i * NH + h] = kv_blocks(KV) ? fma(t, kv_scale8(KV, k[i * PIECES + c]), s[i * NH + h]) : t;
             }
         }
     }
@@ -262,7 +262,7 @@ void scan()
                 vec4 hi = kv_high4(KV, v[i * PIECES + c], HIGH(v_high, i * PIECES + c));
                 float scale = kv_scale8(KV, v[i * PIECES + c]);
                 [[unroll]] for (uint h = 0; h < NH; h++) {
-                    vec4 w = vec4(KV == KA_KV_Q8_0 ? f[h] * scale : f[h]);
+                    vec4 w = vec4(kv_blocks(KV) ? f[h] * scale : f[h]);
                     uint at = 2 * (h * PIECES + c);
                     o[at] = fma(w, lo, o[at]);
                     o[at + 1] = fma(w, hi, o[at + 1]);

@@ -85,7 +85,7 @@ void put(uint p0)
     [[unroll]] for (uint j = 0; j < HELD; j++) {
         uint i = zk_tid() + j * ZK_THREADS, p = i / (HD / 8);
         uvec4 w = held[j];
-        if (KV == KA_KV_Q8_0) {
+        if (KV != KA_KV_F16) {
             float by = kv_scale8(KV, w);
             w = halves(kv_low4(KV, w) * by, kv_high4(KV, w, uvec4(0)) * by);
         }

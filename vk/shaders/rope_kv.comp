@@ -71,6 +71,55 @@ void rotate(float pos)
     wave_sync();
 }
 
+/* kv_rotate of kernels/kv.h: a head of q or k. */
+void spread(bool of_q)
+{
+    const uint run = HD & (~HD + 1);
+    uint e = findMSB(run);
+    float by = uintBitsToFloat(127 - (of_q ? e - e / 2 : e / 2) << 23);
+    for (uint d = zk_lane(); d < HD; d += ZK_WAVE) {
+        uint h = (d + 1) * 0x85ebca6bu;
+        h = (h ^ h >> 13) * 0xc2b2ae35u;
+        sh_x[base() + d] *= h >> 31 != 0 ? -1.0 : 1.0;
+    }
+    wave_sync();
+    for (uint n = 1; n < run; n *= 2) {
+        for (uint i = zk_lane(); i < HD / 2; i += ZK_WAVE) {
+            uint d = base() + 2 * i - i % n;
+            precise float lo = sh_x[d], hi = sh_x[d + n], sum = lo + hi, rest = lo - hi;
+            sh_x[d] = sum;
+            sh_x[d + n] = rest;
+        }
+        wave_sync();
+    }
+    for (uint d = zk_lane(); d < HD; d += ZK_WAVE)
+        sh_x[base() + d] *= by;
+    wave_sync();
+}
+
+/* e4m3_from_f32 of kernels/fp.h. */
+uint to_fp8(float x)
+{
+    uint u = floatBitsToUint(x), sign = u >> 24 & 128, b = u & 0x7fffffff;
+    precise float tiny = uintBitsToFloat(b) + 16384.0;
+    if (b >= 0x7f800000)
+        return sign | 127;
+    if (b >= 0x43e00000)
+        return sign | 126;
+    if (b < 0x3c800000)
+        return sign | floatBitsToUint(tiny) - 0x46800000;
+    return sign | (b + 0x7ffff + (b >> 20 & 1) >> 20) - 0x3c0;
+}
+
+/* x times top / m to its code, as kv4_code of kernels/kvcode.h. */
+uint to_4bit(float y)
+{
+    uint n = 0;
+    [[unroll]] for (uint i = 0; i < 15; i++)
+        n += y > (kv4_level(a.kv_type, i) + kv4_level(a.kv_type, i + 1)) * 0.5 ? 1 : 0;
+    return n;
+}
+
 /* Lanes that share a block of q8_0, and how many of its values each has. */
 const uint QL = ZK_WAVE < KA_KV_BLOCK ? ZK_WAVE : KA_KV_BLOCK, QV = KA_KV_BLOCK / QL;
 
@@ -104,6 +153,39 @@ void store_q8(kv_head k, uint64_t at)
     }
 }
 
+/* A lane has a byte, which is two dimensions of a block; each block has 16 lanes. Its largest key is that of m. */
+uint key_of(float x) { return floatBitsToUint(x) << 1 | (floatBitsToUint(x) >> 31 ^ 1); }
+void store_4bit(kv_head k, uint64_t at)
+{
+    const uint L = ZK_WAVE < 16 ? ZK_WAVE : 16, N = 16 / L; /* lanes of a block, bytes of a lane */
+    float top = a.kv_type == KA_KV_ROT4 ? 127.0 : -8.0;
+    [[unroll]] for (uint d0 = 0; d0 < HD; d0 += ZK_WAVE / L * KA_KV_BLOCK) {
+        uint block = d0 / KA_KV_BLOCK + zk_lane() / L, key = 0;
+        bool is = block < HD / KA_KV_BLOCK;
+        float lo[N], hi[N];
+        [[unroll]] for (uint i = 0; i < N; i++) {
+            uint byte = zk_lane() % L + i * L, d = base() + (is ? block * KA_KV_BLOCK : 0) + byte / 4 * 8 + byte % 4;
+            lo[i] = sh_x[d];
+            hi[i] = sh_x[d + 4];
+            key = max(key, max(key_of(lo[i]), key_of(hi[i])));
+        }
+        for (uint m = L / 2; m > 0; m /= 2)
+            key = max(key, subgroupShuffleXor(key, m));
+        float most = uintBitsToFloat(key >> 1 | ((key & 1) != 0 ? 0 : 0x80000000u));
+        bool odd = key >> 1 >= 0x7f800000, none = odd || abs(most) < 1e-30;
+        float by = zk_div(top, none ? 1.0 : most);
+        [[unroll]] for (uint i = 0; i < N; i++) {
+            precise float y = lo[i] * by, z = hi[i] * by;
+            if (is)
+                zk_u8(k.codes + at / 2).v[block * 16 + zk_lane() % L + i * L] =
+                    uint8_t(none ? 0 : to_4bit(y) | to_4bit(z) << 4);
+        }
+        uint scale = odd ? 0x7e00 : none ? 0 : kv_to_f16(zk_div(most, top));
+        if (is && zk_lane() % L == 0)
+            zk_u16(k.scales + at / KA_KV_BLOCK * 2).v[block] = uint16_t(scale);
+    }
+}
+
 void store(uint64_t slot, uint h, uint pos)
 {
     kv_head k = kv_head_at(slot, a.kv_type, a.n_kv, a.n_ctx, HD, h);
@@ -114,6 +196,11 @@ void store(uint64_t slot, uint h, uint pos)
     } else if (a.kv_type == KA_KV_F16) {
         for (uint d = 2 * zk_lane(); d < HD; d += 2 * ZK_WAVE)
             zk_u32(k.codes + at * 2).v[d / 2] = kv_to_f16x2(vec2(sh_x[base() + d], sh_x[base() + d + 1]));
+    } else if (a.kv_type == KA_KV_FP8) {
+        for (uint d = zk_lane(); d < HD; d += ZK_WAVE)
+            zk_u8(k.codes + at).v[d] = uint8_t(to_fp8(sh_x[base() + d]));
+    } else if (kv_4bit(a.kv_type)) {
+        store_4bit(k, at);
     } else {
         store_q8(k, at);
     }
@@ -131,12 +218,16 @@ void main()
             uint64_t q = a.q + 4 * (uint64_t(r) * a.ldq + uint64_t(i) * a.q_hs);
             load(q, a.q_norm, a.q_norm != 0);
             rotate(float(row.pos));
+            if (a.kv_type == KA_KV_ROT4)
+                spread(true);
             for (uint d = zk_lane(); d < HD; d += ZK_WAVE)
                 zk_f32(q).v[d] = sh_x[base() + d];
         } else if (i < a.n_head + a.n_kv) {
             uint h = i - a.n_head;
             load(a.k + 4 * (uint64_t(r) * a.ldk + h * HD), a.k_norm, a.k_norm != 0);
             rotate(float(row.pos));
+            if (a.kv_type == KA_KV_ROT4)
+                spread(false);
             store(a.kc + slot, h, row.pos);
         } else {
             uint h = i - a.n_head - a.n_kv;
