@@ -90,8 +90,8 @@ START_TEST(sizes_are_what_the_shapes_say)
                       2 /* layers */ * 2 /* k, v */ * o.n_slots * FAKE_KV * 64 * FAKE_HEAD * 2u);
     /* rings f32 [4, (2 * 2 + 4) * 16] and states f32 [4, 16, 16] of two layers and two slots */
     ck_assert_uint_eq(s->h.arena_bytes[ARENA_STATE], 2 * 2 * (4 * 128 * 4 + 4 * 16 * 16 * 4));
-    /* 64 + 8 rows of 16, 8 outputs of 4 + 32 + 4, in units of 256 */
-    ck_assert_uint_eq(s->h.arena_bytes[ARENA_IO], 512 + 8 * FAKE_VOCAB * 4);
+    /* 64 + 8 rows of 16, 8 outputs of 4 + 32 + 4, the output rows' step of 64 + 8 of 16, in units of 256 */
+    ck_assert_uint_eq(s->h.arena_bytes[ARENA_IO], 768 + 8 * FAKE_VOCAB * 4);
     stream_free(s);
     o.kv_type = KA_KV_F32;
     s = fake_compile(fake_index("qwen3"), o);
