@@ -239,7 +239,7 @@ KD_FN void load_rows(const enum ka_kv KV, struct kv_head k, const uint32_t HD, u
 KD_FN uint32_t q_at(const uint32_t HD, uint32_t d) { return d % 8 / 4 * (HD / 2) + d / 8 * 4 + d % 4; }
 
 /* The lane's part of the scores, s[position][head]. */
-KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH, const kd_u32x4 *k,
+KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH, struct kv_head kh, const kd_u32x4 *k,
                        KD_SHARED const float *q, float *s)
 {
     const uint32_t lpp = HD / 8, npos = ATTN_SUB / (KD_WARP / lpp), half = npos < 4 ? npos : 4;
@@ -248,7 +248,7 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
         float x[4][8];
         KD_UNROLL
         for (uint32_t i = 0; i < half; i++)
-            kv_widen8(KV, k[i0 + i], x[i]);
+            kv_widen8(KV, kv_open8(KV, kh, k[i0 + i]), x[i]);
         KD_UNROLL
         for (uint32_t h = 0; h < NH; h++) {
             kd_f32x4 lo = *(KD_SHARED const kd_f32x4 *)(q + h * HD + kd_lane() % lpp * 4);
@@ -298,7 +298,7 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
         KD_SHARED float *prob = sh_prob() + turn * ATTN_SUB * ATTN_NH; /* two: the other one may still be read */
         float s[ATTN_NH * ATTN_SUB];
         load_rows(KV, vh, HD, p0, last, v);
-        attn_scores(KV, HD, NH, k, q, s);
+        attn_scores(KV, HD, NH, kh, k, q, s);
         fold_all(s, NH * npos, lpp);
         load_rows(KV, kh, HD, p0 + by, last, k);
         bool seen = p0 + own_pos < j->to;
@@ -322,7 +322,7 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
         KD_UNROLL
         for (uint32_t i = 0; i < npos; i++) {
             float x[8];
-            kv_widen8(KV, v[i], x);
+            kv_widen8(KV, kv_open8(KV, vh, v[i]), x);
             KD_UNROLL
             for (uint32_t h = 0; h < NH; h++) {
                 float f = prob[(i * pw + lane / lpp) * ATTN_NH + h];

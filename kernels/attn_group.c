@@ -116,11 +116,12 @@ KD_FN struct ag_item ag_item(const kl_attn *a, uint32_t n_rows, uint32_t i)
 /* ---- a chunk ---- */
 
 /* 8 values in f16, scaled: what f16 has, and codes times their scale, rounded once. */
-KD_FN kd_u32x4 kv_half8(const enum ka_kv KV, kd_u32x4 raw)
+KD_FN kd_u32x4 kv_half8(const enum ka_kv KV, struct kv_head h, kd_u32x4 raw)
 {
     if (KV == KA_KV_F16)
         return raw;
     kd_u32x4 w;
+    raw = kv_open8(KV, h, raw);
     KD_UNROLL
     for (uint32_t i = 0; i < 4; i++)
         w[i] = KV == KA_KV_FP8 ? kd_half2_by_256(raw[i]) : kd_codes_half2(raw[i / 2], i % 2, (uint16_t)raw[2]);
@@ -204,7 +205,7 @@ KD_FN void ag_load_q(const kl_attn *a, const struct ag_item *it, const uint32_t 
 
 /* The warp's scores to shared memory, [head][position]; -inf where a position does not count. */
 KD_FN void ag_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it, uint32_t p0,
-                     const kd_u32x4 *k, KD_SHARED float *s)
+                     struct kv_head kh, const kd_u32x4 *k, KD_SHARED float *s)
 {
     const uint32_t NT = AG_POS / AG_N / W, low = AG_HEADS * (HD + AG_Q_PAD);
     uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
@@ -215,7 +216,7 @@ KD_FN void ag_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
         kd_u32x4 hi = *(KD_SHARED const kd_u32x4 *)(q + 32 * j), lo = *(KD_SHARED const kd_u32x4 *)(q + low + 32 * j);
         KD_UNROLL
         for (uint32_t n = 0; n < NT; n++) {
-            kd_u32x4 x = kv_half8(KV, k[n * (HD / 32) + j]);
+            kd_u32x4 x = kv_half8(KV, kh, k[n * (HD / 32) + j]);
             kd_mma_half(c[n], (kd_frag){ { hi[0], lo[0], hi[1], lo[1] } }, x[0], x[1]);
             kd_mma_half(c[n], (kd_frag){ { hi[2], lo[2], hi[3], lo[3] } }, x[2], x[3]);
         }
@@ -235,7 +236,7 @@ struct ag_sum {
     float m, l, o[4][4];
 };
 
-KD_FN void ag_values(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const kd_u32x4 *v,
+KD_FN void ag_values(const enum ka_kv KV, const uint32_t HD, const uint32_t W, struct kv_head vh, const kd_u32x4 *v,
                      KD_SHARED const float *s, struct ag_sum *sum)
 {
     const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW);
@@ -279,7 +280,7 @@ KD_FN void ag_values(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
         kd_u32x4 w[4];
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++)
-            w[i] = kv_half8(KV, v[k * 4 + i]);
+            w[i] = kv_half8(KV, vh, v[k * 4 + i]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             kd_frag f = { { kd_low_halves(w[0][i], w[1][i]), kd_high_halves(w[0][i], w[1][i]),
@@ -437,12 +438,12 @@ KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows,
     /* scores take turns in two places: the other may still be read */
     for (uint32_t turn = 0; p0 < it->to; turn ^= 1) {
         KD_SHARED float *s = sh_s(HD, W) + turn * AG_HEADS * AG_S_LD;
-        ag_scores(KV, HD, W, it, p0, k, s);
+        ag_scores(KV, HD, W, it, p0, kh, k, s);
         p0 += AG_POS;
         if (p0 < it->to)
             ag_load_k(KV, HD, W, it, kh, p0, k);
         kd_barrier();
-        ag_values(KV, HD, W, v, s, &sum);
+        ag_values(KV, HD, W, vh, v, s, &sum);
         if (p0 < it->to)
             ag_load_v(KV, HD, W, it, vh, p0, v);
     }

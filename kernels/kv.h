@@ -7,11 +7,12 @@
  * so that codes are read 4, 8 or 16 bytes at a time, aligned. The same bytes in all as KA_KV_BYTES.
  *
  *     struct kv_head k = kv_head(a.kc + slot * a.slot_bytes, kv, a.n_kv, a.n_ctx, head_dim, h);
- *     kd_u32x4 raw = kv_raw8(kv, k, pos, head_dim, d);        8 values from dimension d on, a multiple of 8
+ *     kd_u32x4 raw = kv_raw8(kv, k, pos, head_dim, d);        8 values from dimension d on, a multiple of 8, as stored
+ *     raw = kv_open8(kv, k, raw);                             8 f16 (fp8: 256 times too small), or 8 signed bytes
  *     kv_widen8(kv, raw, x); scale = kv_scale8(kv, raw);      value i is x[i] * scale (1 for f16)
  *
- * Once read there are two forms: 8 f16 (of f16, and of fp8 256 times too small), or 8 signed bytes with a scale. Kernels
- * that are made for a type take q4_0 for rot4: the levels, which differ, are in kv_head. */
+ * Nothing before kv_open8 waits for what was asked for. Kernels that are made for a type take q4_0 for rot4: the levels,
+ * which differ, are in kv_head. */
 #ifndef ZINC_KERNELS_KV_H
 #define ZINC_KERNELS_KV_H
 
@@ -21,7 +22,7 @@
 #include "kernels/kdev.h"
 #include "kernels/kvcode.h"
 
-#define KV_IS_HALF(kv) ((kv) == KA_KV_F16 || (kv) == KA_KV_FP8) /* as it comes from kv_raw8 */
+#define KV_IS_HALF(kv) ((kv) == KA_KV_F16 || (kv) == KA_KV_FP8) /* as it comes from kv_open8 */
 
 struct kv_head {
     gpu_va codes, scales; /* of one head: position 0, dimension 0 */
@@ -47,21 +48,28 @@ KD_FN uint32_t kv_fp8_half2(uint32_t w)
     return (c & 0x00800080u) << 8 | h | ((h + 0x00800080u) & 0x40004000u); /* NaN: all ones in the exponent */
 }
 
-/* Blocks come as two words of codes and the scale's bits. Not for f32. */
+/* Blocks: a word or two of codes, and as the third the scale's bits. Not for f32. */
 KD_FN kd_u32x4 kv_raw8(enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head_dim, uint32_t d)
 {
     uint64_t at = (uint64_t)pos * head_dim + d;
     if (kv == KA_KV_F16)
         return kd_load_once(KD_PTR(const kd_u32x4, k.codes + at * 2));
-    if (KA_KV_IS_4BIT(kv)) {
-        uint32_t lo, hi;
-        kd_lut16(k.levels, kd_load_once4(KD_PTR(const uint32_t, k.codes + at / 2)), &lo, &hi);
-        return (kd_u32x4){ lo, hi, KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK], 0 };
-    }
+    if (KA_KV_IS_4BIT(kv))
+        return (kd_u32x4){ kd_load_once4(KD_PTR(const uint32_t, k.codes + at / 2)), 0,
+                           KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK], 0 };
     kd_u32x2 c = kd_load_once8(KD_PTR(const kd_u32x2, k.codes + at));
+    return (kd_u32x4){ c[0], c[1], kv == KA_KV_Q8_0 ? KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK] : 0u, 0 };
+}
+
+KD_FN kd_u32x4 kv_open8(enum ka_kv kv, struct kv_head k, kd_u32x4 raw)
+{
+    uint32_t lo = 0, hi = 0;
     if (kv == KA_KV_FP8)
-        return (kd_u32x4){ kv_fp8_half2(c[0]), kv_fp8_half2(c[0] >> 16), kv_fp8_half2(c[1]), kv_fp8_half2(c[1] >> 16) };
-    return (kd_u32x4){ c[0], c[1], KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK], 0 };
+        return (kd_u32x4){ kv_fp8_half2(raw[0]), kv_fp8_half2(raw[0] >> 16), kv_fp8_half2(raw[1]), kv_fp8_half2(raw[1] >> 16) };
+    if (!KA_KV_IS_4BIT(kv))
+        return raw;
+    kd_lut16(k.levels, raw[0], &lo, &hi);
+    return (kd_u32x4){ lo, hi, raw[2], 0 };
 }
 
 KD_FN void kv_widen8(enum ka_kv kv, kd_u32x4 raw, float x[8])
@@ -95,7 +103,7 @@ KD_FN void kv_load8(enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head
         }
         return;
     }
-    kd_u32x4 raw = kv_raw8(kv, k, pos, head_dim, d);
+    kd_u32x4 raw = kv_open8(kv, k, kv_raw8(kv, k, pos, head_dim, d));
     kv_widen8(kv, raw, x);
     if (kv != KA_KV_F16) {
         KD_UNROLL
