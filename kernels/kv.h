@@ -65,7 +65,8 @@ KD_FN kd_u32x4 kv_open8(enum ka_kv kv, struct kv_head k, kd_u32x4 raw)
 {
     uint32_t lo = 0, hi = 0;
     if (kv == KA_KV_FP8)
-        return (kd_u32x4){ kv_fp8_half2(raw[0]), kv_fp8_half2(raw[0] >> 16), kv_fp8_half2(raw[1]), kv_fp8_half2(raw[1] >> 16) };
+        return (kd_u32x4){ kv_fp8_half2(raw[0]), kv_fp8_half2(raw[0] >> 16), kv_fp8_half2(raw[1]),
+                           kv_fp8_half2(raw[1] >> 16) };
     if (!KA_KV_IS_4BIT(kv))
         return raw;
     kd_lut16(k.levels, raw[0], &lo, &hi);
@@ -146,7 +147,8 @@ KD_FN void kv_store_q8(struct kv_head k, uint64_t at, float x)
     float r = x * (127.0f / amax) + 12582912.0f; /* to the nearest, by the low bits */
     KD_PTR(int8_t, k.codes)[at + kd_lane()] = none ? 0 : (int8_t)(f32_bits(r) - 0x4b400000);
     if (kd_lane() == 0)
-        KD_PTR(uint16_t, k.scales)[at / KA_KV_BLOCK] = top >= 0x7f800000 ? 0x7e00 : none ? 0 : f16_from_f32(amax / 127.0f);
+        KD_PTR(uint16_t, k.scales)[at / KA_KV_BLOCK] =
+            top >= 0x7f800000 ? 0x7e00 : none ? 0 : f16_from_f32(amax / 127.0f);
 }
 
 KD_FN void kv_store_4bit(const uint32_t rot, struct kv_head k, uint64_t at, float x)
@@ -160,8 +162,8 @@ KD_FN void kv_store_4bit(const uint32_t rot, struct kv_head k, uint64_t at, floa
         KD_PTR(uint16_t, k.scales)[at / KA_KV_BLOCK] = kv4_scale(rot, key);
 }
 
-/* A warp stores a head's row, x f32 [head_dim] in shared memory, as kargs.h and kvcode.h say; a block with an infinity or a
- * NaN gets a NaN for its scale. */
+/* A warp stores a head's row, x f32 [head_dim] in shared memory, as kargs.h and kvcode.h say; a block with an infinity
+ * or a NaN gets a NaN for its scale. */
 KD_FN void kv_store(enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head_dim, KD_SHARED const float *x)
 {
     uint64_t at = (uint64_t)pos * head_dim;

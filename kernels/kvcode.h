@@ -12,7 +12,7 @@
  *
  * Sources: a random rotation before scalar quantisation with levels for the normal distribution, TurboQuant, arXiv
  * 2504.19874, and PolarQuant, arXiv 2502.02617; the rotation by signs and a Hadamard matrix, QuIP#, arXiv 2402.04396;
- * levels, Lloyd (1982) and Max (1960). Scales of blocks instead of the vector's norm: doc/kv-cache.md has the measurement. */
+ * levels, Lloyd (1982) and Max (1960). Why scales of blocks instead of the vector's norm: doc/kv-cache.md. */
 #ifndef ZINC_KERNELS_KVCODE_H
 #define ZINC_KERNELS_KVCODE_H
 

@@ -106,53 +106,53 @@ INLINE void values(const int nq, const enum ka_kv kv, const float *p, const uint
         value_blocks(nq, 1, kv, p, v, n, hd, d, o);
 }
 
+#define KV_TYPES(X) X(F32) X(F16) X(Q8_0) X(FP8) X(Q4_0) X(ROT4)
+
 static void scores_of(uint32_t nq, enum ka_kv kv, const float *const *q, const uint8_t *k, uint32_t n_groups,
                       uint32_t hd, float *s, float scale)
 {
+#define TYPE(t)                                                                                                        \
+    if (kv == KA_KV_##t)                                                                                               \
+        scores(N, KA_KV_##t, q, k, n_groups, hd, s, scale);
 #define CASE(n)                                                                                                        \
-    case n:                                                                                                            \
-        switch (kv) {                                                                                                  \
-        case KA_KV_Q8_0: scores(n, KA_KV_Q8_0, q, k, n_groups, hd, s, scale); break;                                          \
-        case KA_KV_FP8: scores(n, KA_KV_FP8, q, k, n_groups, hd, s, scale); break;                                            \
-        case KA_KV_Q4_0: scores(n, KA_KV_Q4_0, q, k, n_groups, hd, s, scale); break;                                          \
-        case KA_KV_ROT4: scores(n, KA_KV_ROT4, q, k, n_groups, hd, s, scale); break;                                          \
-        case KA_KV_F16: scores(n, KA_KV_F16, q, k, n_groups, hd, s, scale); break;                                            \
-        default: scores(n, KA_KV_F32, q, k, n_groups, hd, s, scale); break;                                                   \
-        }                                                                                                              \
-        break
+    case n: {                                                                                                          \
+        enum { N = n };                                                                                                \
+        KV_TYPES(TYPE)                                                                                                 \
+        break;                                                                                                         \
+    }
     switch (nq) {
 #if defined(__AVX512F__)
-        CASE(8);
+        CASE(8)
 #endif
-        CASE(4);
-        CASE(2);
-        CASE(1);
+        CASE(4)
+        CASE(2)
+        CASE(1)
     }
 #undef CASE
+#undef TYPE
 }
 
 static void values_of(uint32_t nq, enum ka_kv kv, const float *p, const uint8_t *v, uint32_t n, uint32_t hd, float *o)
 {
-#define CASE(c)                                                                                                        \
-    case c:                                                                                                            \
-        switch (kv) {                                                                                                  \
-        case KA_KV_Q8_0: values(c, KA_KV_Q8_0, p, v, n, hd, o); break;                                          \
-        case KA_KV_FP8: values(c, KA_KV_FP8, p, v, n, hd, o); break;                                            \
-        case KA_KV_Q4_0: values(c, KA_KV_Q4_0, p, v, n, hd, o); break;                                          \
-        case KA_KV_ROT4: values(c, KA_KV_ROT4, p, v, n, hd, o); break;                                          \
-        case KA_KV_F16: values(c, KA_KV_F16, p, v, n, hd, o); break;                                            \
-        default: values(c, KA_KV_F32, p, v, n, hd, o); break;                                                   \
-        }                                                                                                              \
-        break
+#define TYPE(t)                                                                                                        \
+    if (kv == KA_KV_##t)                                                                                               \
+        values(N, KA_KV_##t, p, v, n, hd, o);
+#define CASE(n)                                                                                                        \
+    case n: {                                                                                                          \
+        enum { N = n };                                                                                                \
+        KV_TYPES(TYPE)                                                                                                 \
+        break;                                                                                                         \
+    }
     switch (nq) {
 #if defined(__AVX512F__)
-        CASE(8);
+        CASE(8)
 #endif
-        CASE(4);
-        CASE(2);
-        CASE(1);
+        CASE(4)
+        CASE(2)
+        CASE(1)
     }
 #undef CASE
+#undef TYPE
 }
 
 /* One query vector on its way through the tiles. */

@@ -373,7 +373,10 @@ static void fill_cache(const struct ops *o, bool groups, uint8_t *mem, uint64_t 
 {
     uint64_t dim = o->old_dim, per_head = o->s.h.n_ctx * dim;
     for (uint64_t k = 0; k < bytes; k += 2)
-        memcpy(mem + k, o->s.h.kv_type == KA_KV_FP8 ? "\xff\xff" : o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e" : k % 4 ? "\xf1\x7f" : "\xff\xff", 2);
+        memcpy(mem + k, o->s.h.kv_type == KA_KV_FP8   ? "\xff\xff"
+                        : o->s.h.kv_type != KA_KV_F32 ? "\xff\x7e"
+                        : k % 4                       ? "\xf1\x7f"
+                                                      : "\xff\xff", 2);
     for (uint64_t k = 0; k < bytes / 2 && o->old; k++) {
         uint32_t r = (uint32_t)k * 2654435761u;
         uint16_t x = (uint16_t)(0x3000 + (r >> 13) % 0xc00 + (r >> 31 << 15));

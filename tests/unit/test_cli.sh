@@ -112,7 +112,7 @@ done <<'END'
 --typical-p|1.5|typical-p is 1.5
 --min-p|2|min-p is 2
 --stop||empty text
---kv|f17|not one of: f16 f32 q8_0; did you mean f16
+--kv|f17|not one of: f16 f32 q8_0 fp8 q4_0 rot4; did you mean f16
 --plan|replya|did you mean replay
 --rng|dice|not one of: mt19937 counter
 --tier|nosuch|no tier 'nosuch': this binary has auto, .*lockstep
@@ -237,7 +237,7 @@ expect 2 'not one of: bash zsh fish' "$zinc" completion tcsh
 "$zinc" completion bash >"$work/completion" && . "$work/completion" 2>"$work/err" || miss "completion bash: $(cat "$work/err")"
 [ "$(complete_line ladd)" = ladder ] || miss "completion of ladd: $(complete_line ladd)"
 [ "$(complete_line run --prompt-)" = "--prompt-file --prompt-tokens" ] || miss "completion of --prompt-: $(complete_line run --prompt-)"
-[ "$(complete_line run --kv f)" = "f16 f32" ] || miss "completion of --kv f: $(complete_line run --kv f)"
+[ "$(complete_line run --kv f)" = "f16 f32 fp8" ] || miss "completion of --kv f: $(complete_line run --kv f)"
 [ "$(complete_line chat --tier nu)" = null ] || miss "completion of --tier nu: $(complete_line chat --tier nu)"
 [ "$(complete_line run -m "$work/m.g")" = "$m" ] || miss "completion of a file: $(complete_line run -m "$work/m.g")"
 for shell in zsh fish; do

@@ -21,7 +21,8 @@ START_TEST(every_fp8_code_widens_exactly)
         if ((c & 127) == 127)
             ck_assert(isnan(e4m3_to_f32(c)));
         else
-            ck_assert_msg(f32_bits((float)fp8_value(c)) == f32_bits(e4m3_to_f32(c)), "%02x: %a", c, (double)e4m3_to_f32(c));
+            ck_assert_msg(f32_bits((float)fp8_value(c)) == f32_bits(e4m3_to_f32(c)), "%02x: %a", c,
+                          (double)e4m3_to_f32(c));
     }
     ck_assert(e4m3_to_f32(0x7e) == 448.0f);
 }
@@ -74,7 +75,8 @@ START_TEST(each_value_of_a_4_bit_block_gets_the_nearest_level)
             float got = fabsf(read_back(kv, d, q[i]) - x[i]);
             ck_assert_uint_lt(q[i], 16);
             for (uint8_t c = 0; c < 16; c++) /* the scale's rounding may make another one nearer by a little */
-                ck_assert_msg(got <= fabsf(read_back(kv, d, c) - x[i]) + fabsf(m) * 1e-3f, "%g: %u, not %u", (double)x[i], q[i], c);
+                ck_assert_msg(got <= fabsf(read_back(kv, d, c) - x[i]) + fabsf(m) * 1e-3f, "%g: %u, not %u", (double)x[i],
+                              q[i], c);
             if (x[i] == m)
                 ck_assert_msg(got <= fabsf(m) * 1e-3f, "the largest, %g, comes back as %g", (double)m,
                               (double)read_back(kv, d, q[i]));
