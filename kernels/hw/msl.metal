@@ -56,9 +56,8 @@ KD_FN int kd_dot4(uint a, uint b, int c)
 
 KD_FN int kd_dot4u(uint a, uint b, int c)
 {
-    uchar4 x = as_type<uchar4>(a);
     char4 y = as_type<char4>(b);
-    return c + int(x[0]) * int(y[0]) + int(x[1]) * int(y[1]) + int(x[2]) * int(y[2]) + int(x[3]) * int(y[3]);
+    return c + int(a & 255u) * int(y[0]) + int(a >> 8 & 255u) * int(y[1]) + int(a >> 16 & 255u) * int(y[2]) + int(a >> 24) * int(y[3]);
 }
 KD_FN int kd_half(uint v, uint upper) { return upper ? int(v) >> 16 : int(short(v)); }
 
