@@ -13,6 +13,7 @@
     { "matmul/" s "/norm+bias+scale+resid", make_matmul, QT_##t, 17, 512, 64,                                          \
       .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = limit },                                           \
     { "proj/" s, make_proj, QT_##t, 4, 256, 50, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },                   \
+    { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = limit < NMSE_MATH ? NMSE_MATH : limit },                   \
     { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * limit },                       \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * limit },                     \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
@@ -24,6 +25,7 @@
     { "embed/" s, make_embed, QT_##t, 5, 256, 64, .max_nmse = 1e-13 },                                                 \
     { "matmul/" s "/one row", make_matmul, QT_##t, 1, 1024, 53, .max_nmse = NMSE_INT8 },                               \
     { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 768, 53, .max_nmse = NMSE_INT8 },                                 \
+    { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = NMSE_INT8 },                                               \
     { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },                   \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * NMSE_INT8 },                 \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
@@ -76,6 +78,8 @@ const struct op_case op_cases[] = {
     { "made/norm", make_made, QT_Q4_K, 3, 2304, 40, .flags = OF_RESID | OF_OUT_SCALE, .max_nmse = NMSE_INT8 },
     { "made/norm, normed", make_made, QT_Q8_0, 4, 4640, 24, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_INT8 },
     { "made/norm alone", make_made, QT_F16, 2, 264, 40, .flags = OF_NORM, .max_nmse = NMSE_MATH },
+    { "made/q4_k and q6_k", make_made, QT_Q4_K, 2, 512, 40, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
+    { "made/q5_k and q6_k", make_made, QT_Q5_K, 2, 512, 40, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "made/act", make_made, QT_Q6_K, 3, 256, 40, .flags = OF_GELU, .max_nmse = NMSE_INT8 },
     { "norm/groups", make_norm, .rows = 5, .n_in = 7 * 96, .flags = OF_NORM | OF_RESID, .arg = 96, .max_nmse = NMSE_FLOAT },
     { "norm/groups+output rows", make_norm, .rows = 3, .n_in = 5 * 256, .flags = OF_NORM | OF_OUT, .arg = 256,

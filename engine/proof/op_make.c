@@ -124,7 +124,7 @@ struct ops *make_proj(const struct op_case *c)
     return o;
 }
 
-/* A product whose input another command makes: a norm, with OF_GELU an activation. */
+/* A product, with OF_WITH_Q6K two, whose input another command makes: a norm, with OF_GELU an activation. */
 struct ops *make_made(const struct op_case *c)
 {
     struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
@@ -143,7 +143,9 @@ struct ops *make_made(const struct op_case *c)
     ka_matmul a = { .step = ops_step(o), .x = ops_at(o, x), .n_in = n, .ldx = n, .rows = rows_of(c), .eps = 1e-6f };
     a.norm = OPT(c, OF_NORM, ops_vec(o, "norm", n, 0.5f, 2.0f));
     add_matrix(o, c, &a, c->type, c->n_out, true);
-    ops_cmd(o, CMD_MATMUL, &a, sizeof a);
+    if (HAS(c, OF_WITH_Q6K))
+        add_matrix(o, c, &a, QT_Q6_K, (c->n_out + 3) / 4, true);
+    ops_cmd(o, HAS(c, OF_WITH_Q6K) ? CMD_PROJ : CMD_MATMUL, &a, sizeof a);
     return o;
 }
 
