@@ -21,18 +21,25 @@ static bool in_work(const struct dispatch_plan *p, uint32_t i)
     return found;
 }
 
+/* The first command that launch i does: those before its own that have no launch are made by it (rt/dispatch.c, made_by_next). */
+static uint32_t first_cmd(const struct dispatch_plan *p, uint32_t i)
+{
+    return i && p->d[i - 1].cmd < p->d[i].cmd ? p->d[i - 1].cmd + 1 : p->d[i].cmd;
+}
+
 /* Must launch b see what launch a does, or leave alone what it reads? */
 static bool conflict(const struct stream *s, const struct dispatch_plan *p, const struct extent *ext, uint32_t a, uint32_t b)
 {
-    const struct cmd *x = &s->cmds[p->d[a].cmd], *y = &s->cmds[p->d[b].cmd];
-    if (x == y) { /* side by side with all from a on */
+    if (p->d[a].cmd == p->d[b].cmd) { /* side by side with all from a on */
         for (uint32_t i = a + 1; i <= b; i++)
             if (!p->d[i].concurrent)
                 return true;
         return false;
     }
-    for (uint32_t u = x->first_use; u < x->first_use + x->n_uses; u++)
-        for (uint32_t w = y->first_use; w < y->first_use + y->n_uses; w++)
+    const struct cmd *x0 = &s->cmds[first_cmd(p, a)], *x = &s->cmds[p->d[a].cmd];
+    const struct cmd *y0 = &s->cmds[first_cmd(p, b)], *y = &s->cmds[p->d[b].cmd];
+    for (uint32_t u = x0->first_use; u < x->first_use + x->n_uses; u++)
+        for (uint32_t w = y0->first_use; w < y->first_use + y->n_uses; w++)
             if (((ext[u].dir | ext[w].dir) & USE_WRITE) && ext[u].at < ext[w].end && ext[w].at < ext[u].end)
                 return true;
     return in_work(p, a) && in_work(p, b);
