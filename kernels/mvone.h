@@ -359,11 +359,13 @@ KD_FN void mo_prepare_made(const kl_matvec *a, const struct mv_x *l, bool quants
     uint32_t at = (l->end + 15) & ~15u, chunks = a->n_in / 8;
     float ss = mo_make(a, at), scale = a->norm ? mo_scale(ss, a->eps, a->n_in, KD_SHARED_AT(float, 0)) : 0.0f;
     for (uint32_t c = kd_tid(); c < l->n_pad / 8; c += MV_THREADS) {
-        KD_SHARED const kd_f32x4 *from = KD_SHARED_AT(kd_f32x4, at + c * 32);
-        float v[8];
-        KD_UNROLL
-        for (uint32_t k = 0; k < 8; k++)
-            v[k] = c < chunks ? from[k / 4][k % 4] : 0.0f;
+        float v[8] = { 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f };
+        if (c < chunks) {
+            kd_f32x4 lo = *KD_SHARED_AT(const kd_f32x4, at + c * 32), hi = *KD_SHARED_AT(const kd_f32x4, at + c * 32 + 16);
+            KD_UNROLL
+            for (uint32_t k = 0; k < 4; k++)
+                v[k] = lo[k], v[k + 4] = hi[k];
+        }
         if (a->norm && c != kd_tid())
             xq_load8(norm, a->norm, c * 8, a->n_in);
         xq_chunk(&in, l, quants, floats, 0, c, v, norm, scale);

@@ -30,7 +30,7 @@ static void make_stream(struct ctx *c, uint32_t norm_wait)
     c->w = ops_weight(o, "embd", QT_Q8_0, N, VOCAB, 1);
     ka_embed em = { .step = ops_step(o), .y = ops_at(o, c->x), .w = ops_at(o, c->w), .type = QT_Q8_0, .n = N,
                     .n_vocab = VOCAB, .scale = 1.0f };
-    ka_norm no = { .step = ops_step(o), .y = ops_at(o, c->y), .x = ops_at(o, c->x), .n = N, .eps = 1e-6f };
+    ka_norm no = { .step = ops_step(o), .y = ops_at(o, c->y), .x = ops_at(o, c->x), .n = N, .group = N, .eps = 1e-6f };
     ka_matmul mm = { .step = ops_step(o), .x = ops_at(o, c->y), .y = { ops_at(o, logits) }, .w = { ops_at(o, c->w) },
                      .n_out = { VOCAB }, .type = { QT_Q8_0 }, .ld = { VOCAB }, .n_mats = 1, .n_in = N, .ldx = N,
                      .rows = ROWS_STEP, .eps = 1e-6f };
