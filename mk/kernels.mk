@@ -30,22 +30,22 @@ flags_sm_90a := -DKD_SM90
 # Bodies for persistent plans (kernels/walk.h).
 flags_walk_sm_90a := -DKD_SM90 -DKD_WALK
 source_walk := kernels/walk.c
-$(PTX) $(WALK): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads.txt tools/ptx_threads.awk
+$(PTX) $(WALK): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads/$$(*F).txt tools/ptx_threads.awk
 	@mkdir -p $(@D)
 	@echo "  PTX   $@"
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(patsubst walk_%,%,$(*D)) \
 	   -Xclang -target-feature -Xclang +ptx83 -MMD -MP -MF $@.d -MT $@ -S -o $@.s $<
-	@awk -f tools/ptx_threads.awk $(K)/threads.txt $@.s >$@ && rm $@.s
+	@awk -f tools/ptx_threads.awk $(K)/threads/$(*F).txt $@.s >$@ && rm $@.s
 # The list of threads has the kernels that the target's preprocessed source has: some are not for all targets.
 # Generic targets need code object version 6. Past the driver, which warns that ROCm's loaders may not take it; ours does.
 AMD_V6 := -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6
-$(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads.txt
+$(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
 	@mkdir -p $(@D)
 	@echo "  AMD   $@"
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -E -P $< | tr -cs 'A-Za-z0-9_' '\n' | \
-	   awk 'NR == FNR { if ($$3 == "$(*F)") n[$$1] = $$2; next } \
+	   awk 'FILENAME == ARGV[1] { n[$$1] = $$2; next } \
 	        $$1 in n { print $$1 ",amdgpu-flat-work-group-size=" n[$$1] "," n[$$1]; delete n[$$1] }' \
-	   $(K)/threads.txt - >$@.csv
+	   $(K)/threads/$(*F).txt - >$@.csv
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
 	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
 
@@ -62,9 +62,18 @@ $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
 	   $(K_HOST_FLAGS) $(PIC) $(set_$(*F)) -MMD -MP -c -o $@ $<
 
-# Threads of each kernel, as PTX and as the AMD compiler want to be told them.
-$(K)/threads.txt: kernels/kernels.def kernels/qtypes.def | $(K)/kernel_lists
-	@$(K)/kernel_lists threads >$@
+# Threads of each kernel, as PTX and as the AMD compiler want to be told them: a list for each module, whose time changes
+# when the list does.
+$(K)/threads.txt: kernels/kernels.def kernels/qtypes.def mk/kernels.mk | $(K)/kernel_lists
+	@mkdir -p $(K)/threads
+	@$(K)/kernel_lists threads >$@.new
+	@for m in $(sort $(NV) $(MODULES_SM90) walk); do \
+	   awk -v m=$$m '$$3 == m' $@.new >$(K)/threads/new; \
+	   cmp -s $(K)/threads/new $(K)/threads/$$m.txt || mv $(K)/threads/new $(K)/threads/$$m.txt; \
+	 done
+	@mv $@.new $@
+$(K)/threads/%.txt: $(K)/threads.txt
+	@:
 
 comma := ,
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.

@@ -6,11 +6,11 @@ MSL_EMPTY := $(addprefix $(K)/msl/none/,stdint.h stdbool.h stddef.h)
 $(MSL_EMPTY):
 	@mkdir -p $(@D)
 	@: >$@
-$(MSL): $(K)/msl/%.metal: $$(source_$$*) $(K)/msl_text kernels/hw/msl.metal $(K)/threads.txt | $(MSL_EMPTY)
+$(MSL): $(K)/msl/%.metal: $$(source_$$*) $(K)/msl_text kernels/hw/msl.metal $(K)/threads/$$*.txt | $(MSL_EMPTY)
 	@mkdir -p $(@D)
 	@echo "  MSL   $*"
 	@$(CC) -E -P -std=gnu17 -ffreestanding -nostdinc -I$(K)/msl/none -I. -DKD_MSL $(set_$*) -MMD -MP -MF $@.d -MT $@ $< | \
-	   $(K)/msl_text kernels/hw/msl.metal $(K)/threads.txt >$@
+	   $(K)/msl_text kernels/hw/msl.metal $(K)/threads/$*.txt >$@
 BLOBS += $(MSL:%=%.zst)
 
 # As C++14 by clang against tools/metalsim/msl/metal_stdlib.
