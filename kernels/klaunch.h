@@ -190,13 +190,4 @@ KL_LIST(X)
 KL_LIST(X)
 #undef X
 
-/* ---- the kernels ---- */
-
-enum kernel_id {
-#define KERNEL(name, module, args, threads) K_##name,
-#include "kernels/kernels.def"
-#undef KERNEL
-    KERNEL_COUNT
-};
-
 #endif

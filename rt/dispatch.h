@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "graph/stream.h"
+#include "kernels/kernel_id.h"
 #include "kernels/klaunch.h"
 
 /* Arenas beyond the stream's: private memory, and host memory that mirrors IO (base 0: none). */

@@ -15,6 +15,7 @@
 #ifndef ZINC_RT_REPLAY_H
 #define ZINC_RT_REPLAY_H
 
+#include "kernels/kernel_id.h"
 #include "kernels/klaunch.h"
 #include "rt/dispatch.h"
 #include "rt/pieces.h"

@@ -10,6 +10,7 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "kernels/kernel_id.h"
 #include "kernels/klaunch.h"
 #include "rt/blob.h"
 

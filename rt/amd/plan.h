@@ -4,6 +4,7 @@
 #ifndef ZINC_RT_AMD_PLAN_H
 #define ZINC_RT_AMD_PLAN_H
 
+#include "kernels/kernel_id.h"
 #include "kernels/klaunch.h"
 #include "rt/amd/amd.h"
 #include "rt/amd/tier.h"
