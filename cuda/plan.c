@@ -141,7 +141,7 @@ static void relocate(struct cuda *c, struct cuda_plan *p)
     base[ARENA_HOST_IO] = c->io.va;
     for (uint32_t i = 0; i < p->r.n_passes; i++)
         dispatch_relocate(p->r.pass[i].d, base);
-    const struct replay_places at = { .io = c->arena[ARENA_IO], .host_io = c->io.va, .seq = c->seq, .done = c->done.va,
+    const struct replay_places at = { .io = c->arena[ARENA_IO], .seq = c->seq, .done = c->done.va,
                                       .ring = p->ring.va };
     replay_frame(&p->r, &at, &p->begin, &p->end);
 }

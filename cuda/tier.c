@@ -362,6 +362,7 @@ static const struct tier_impl cuda_impl = {
     .prepare = cuda_prepare,
     .plan_destroy = cuda_plan_destroy,
     .submit = replay_submit,
+    .next = replay_next,
     .wait = cuda_wait,
     .read = cuda_read,
     .write = cuda_write,

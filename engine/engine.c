@@ -394,7 +394,7 @@ int engine_reopen(struct engine *eng, struct err *e)
     for (uint32_t i = 0; i < eng->info.n_slots; i++)
         CHECK(!eng->slots[i]);
     close_tier(eng);
-    eng->last_plan = NULL;
+    eng->last = (struct engine_flight){ 0 };
     int rc = tier_open(eng->info.tier, &eng->tier_opts, &eng->tier, e);
     if (rc || (rc = load_tier(eng, NULL, e)))
         return rc;

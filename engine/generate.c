@@ -365,6 +365,18 @@ bool gen_device(const struct gen *g, ka_sample *how)
     return sampler_device(g->sampler, how) && g->on_device && !g->o.grammar;
 }
 
+bool gen_flies(const struct gen *g, bool can_go_back, ka_sample *how)
+{
+    bool flies = gen_device(g, how) && !g->think.stop && !g->o.want_logits && (can_go_back || !sampler_may_refuse(g->sampler));
+    how->counter += how->temp > 0;
+    return flies;
+}
+
+uint32_t gen_left(const struct gen *g)
+{
+    return !g->o.n_max ? UINT32_MAX : g->o.n_max - MIN(g->o.n_max, g->r.n_tokens);
+}
+
 bool gen_refuses(const struct gen *g, int32_t chosen)
 {
     return g->r.reason == GEN_RUNNING && sampler_refuses(g->sampler, chosen);

@@ -90,6 +90,11 @@ int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);
  * (-1: nothing) in the place of gen_next; logits may be NULL. What gen_refuses, a suppressed token, is for gen_next to
  * choose after all (engine_last_logits has the logits). */
 bool gen_device(const struct gen *g, ka_sample *how);
+/* May the evaluation of the token that is being chosen be submitted before the host has seen that token? Then *how is for the one
+ * after it. What the host could still put in its place, a suppressed token's, is evaluated in vain: only where that can be taken
+ * back (can_go_back). */
+bool gen_flies(const struct gen *g, bool can_go_back, ka_sample *how);
+uint32_t gen_left(const struct gen *g); /* tokens that it may still choose; UINT32_MAX: any number */
 bool gen_refuses(const struct gen *g, int32_t chosen);
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e);
 

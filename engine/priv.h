@@ -21,6 +21,13 @@ struct engine_plan {
     struct tier_plan *native;
 };
 
+/* A step that was submitted. */
+struct engine_flight {
+    struct engine_plan *plan;
+    uint64_t point, since_ns;
+    uint32_t n_out;
+};
+
 struct engine {
     struct gguf *gguf;
     struct chat_template chat;
@@ -45,8 +52,8 @@ struct engine {
     bool faulted;
     struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */
     pthread_mutex_t vocab_lock;
-    const struct engine_plan *last_plan; /* of the newest step, for engine_trace */
-    uint32_t last_rows, last_kv_len;
+    struct engine_flight last; /* the newest step */
+    uint32_t last_rows, last_kv_len; /* its, for engine_trace */
 };
 
 struct session {
@@ -77,13 +84,22 @@ uint64_t engine_memory_available(const struct engine *eng); /* where the arenas 
 int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e);
 uint64_t host_memory_available(void); /* bytes; 0: unknown */
 
+/* The halves of engine_step. Between them one more step of the same plan may be submitted, where engine_flies: its rows may
+ * name the tokens that this one is about to choose (ka_row.token), and engine_land then tells them all the same. Until the
+ * newest step has landed nothing else is asked of the tier: its logits above all are those of no step in particular. */
+int engine_submit(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
+                  struct engine_flight *f, struct err *e);
+int engine_land(struct engine *eng, const struct engine_flight *f, int32_t *next, struct err *e); /* next [n_out] */
+/* Is there something to gain from it, and nobody who looks at each step? */
+bool engine_flies(const struct engine *eng);
+
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
  * greedy. *logits: f32 [n_out, n_output]. */
 int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
                 const float **logits, struct err *e);
 
 /* The tokens that the tier chose in the step it just ran: next [n_out], -1 where no logit is a number. */
-int engine_read_next(struct engine *eng, const struct engine_plan *p, uint32_t n_out, int32_t *next, struct err *e);
+int engine_read_next(struct engine *eng, int32_t *next, struct err *e);
 
 /* Fills eng->rows with n tokens of a session from its position on. */
 void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t *tok, uint32_t n);

@@ -104,31 +104,66 @@ static int device_fault(struct engine *eng, int rc, struct err *e)
     return err_set(e, rc, "engine: the %s tier failed: %s", eng->info.tier, strerror(-rc));
 }
 
-int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
-                const float **logits, struct err *e)
+int engine_submit(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
+                  struct engine_flight *f, struct err *e)
 {
     struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row, .sample = how };
     for (uint32_t i = 0; i < n_rows; i++)
         st.kv_len = MAX(st.kv_len, eng->rows[i].pos + 1);
-    uint64_t point, t0 = clock_ns();
-    bool debug = env_get()->debug >= 2;
-    if (debug) {
+    if (env_get()->debug >= 2)
         engine_debug_tensors(eng, p, &st);
-        t0 = clock_ns();
-    }
-    eng->last_plan = p;
+    *f = (struct engine_flight){ .plan = p, .since_ns = clock_ns(), .n_out = n_out };
     eng->last_rows = n_rows;
     eng->last_kv_len = st.kv_len;
-    int rc = tier_submit(eng->tier, p->native, &st, &point);
-    if (rc)
-        return device_fault(eng, rc, e);
-    do
-        rc = tier_wait(eng->tier, point, WAIT_NS);
-    while (rc == -ETIME);
-    if (rc)
-        return device_fault(eng, rc, e);
-    if (debug) {
-        engine_debug_step(eng, p, &st, clock_ns() - t0);
+    int rc = tier_submit(eng->tier, p->native, &st, &f->point);
+    eng->last = *f;
+    return rc ? device_fault(eng, rc, e) : 0;
+}
+
+static int wait_for(struct engine *eng, const struct engine_flight *f, struct err *e)
+{
+    int rc;
+    while ((rc = tier_wait(eng->tier, f->point, WAIT_NS)) == -ETIME)
+        ;
+    return rc ? device_fault(eng, rc, e) : 0;
+}
+
+static int read_next(struct engine *eng, const struct engine_flight *f, int32_t *next, struct err *e)
+{
+    uint32_t n_vocab = f->plan->s->h.n_vocab;
+    int rc = tier_next(eng->tier, f->plan->native, f->point, f->n_out, next, e);
+    for (uint32_t i = 0; i < f->n_out && !rc; i++)
+        if (next[i] < -1 || next[i] >= (int64_t)n_vocab)
+            rc = err_set(e, -EIO, "engine: the %s tier chose token %d, the vocabulary has %u", eng->info.tier, next[i], n_vocab);
+    return rc;
+}
+
+int engine_land(struct engine *eng, const struct engine_flight *f, int32_t *next, struct err *e)
+{
+    int rc = wait_for(eng, f, e);
+    return rc ? rc : read_next(eng, f, next, e);
+}
+
+int engine_read_next(struct engine *eng, int32_t *next, struct err *e)
+{
+    return read_next(eng, &eng->last, next, e);
+}
+
+bool engine_flies(const struct engine *eng)
+{
+    return tier_keeps_next(eng->tier) && env_get()->ahead && env_get()->debug < 2 && !eng->tier_opts.check && !eng->tier_opts.trace;
+}
+
+int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
+                const float **logits, struct err *e)
+{
+    struct engine_flight f;
+    int rc = engine_submit(eng, p, n_rows, n_out, how, &f, e);
+    if (rc || (rc = wait_for(eng, &f, e)))
+        return rc;
+    if (env_get()->debug >= 2) {
+        struct step st = { n_rows, n_out, eng->last_kv_len, eng->rows, eng->out_row, how };
+        engine_debug_step(eng, p, &st, clock_ns() - f.since_ns);
         alloc_guard_forgive(); /* looking may allocate */
     }
     if (!n_out || !logits)
@@ -194,9 +229,7 @@ static int eval_rows(struct session *s, struct engine_plan *p, const int32_t *to
     return 0;
 }
 
-/* *plan: the one of the last step. */
-static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
-                const struct engine_plan **plan, struct err *e)
+static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits, struct err *e)
 {
     int rc = session_check(s, tok, n, e);
     for (uint32_t done = 0; !rc && done < n;) {
@@ -206,7 +239,6 @@ static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_samp
         if ((n > 1 && (rc = may_go_on(s, done, n, e))) ||
             (rc = eval_rows(s, p, tok + done, rows, last, how, logits, e)))
             break;
-        *plan = p;
         done += rows;
         if (last && n > 1)
             progress_report(s->progress, "prompt", n, n);
@@ -217,48 +249,21 @@ static int eval(struct session *s, const int32_t *tok, uint32_t n, const ka_samp
 int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float **logits, struct err *e)
 {
     static const ka_sample unread = { .quiet = 1 };
-    const struct engine_plan *p;
-    return eval(s, tok, n, logits ? NULL : &unread, logits, &p, e);
-}
-
-int engine_read_next(struct engine *eng, const struct engine_plan *p, uint32_t n_out, int32_t *next, struct err *e)
-{
-    const struct stream_head *h = &p->s->h;
-    const int32_t *at = tier_map(eng->tier, ARENA_IO, h->next_off);
-    int rc = 0;
-    if (at)
-        memcpy(next, at, n_out * sizeof *next);
-    else
-        rc = tier_read(eng->tier, ARENA_IO, h->next_off, next, n_out * sizeof *next, e);
-    for (uint32_t i = 0; i < n_out && !rc; i++) {
-        float first = 0.0f;
-        if (next[i] == 0) /* also what is chosen where there is nothing to choose */
-            rc = tier_read(eng->tier, ARENA_IO, h->logits_off + (uint64_t)i * h->n_vocab * sizeof first, &first,
-                           sizeof first, e);
-        if (!rc && !(first > -INFINITY))
-            next[i] = -1;
-        else if (!rc && (next[i] < 0 || (uint32_t)next[i] >= h->n_vocab))
-            rc = err_set(e, -EIO, "engine: the %s tier chose token %d, the vocabulary has %u", eng->info.tier, next[i],
-                         h->n_vocab);
-    }
-    return rc;
+    return eval(s, tok, n, logits ? NULL : &unread, logits, e);
 }
 
 int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
                       int32_t *next, struct err *e)
 {
-    const struct engine_plan *p = NULL;
     ka_sample h = how ? *how : (ka_sample){ 0 };
     h.quiet = !logits;
-    int rc = eval(s, tok, n, &h, logits, &p, e);
-    if (rc)
-        return rc;
-    return engine_read_next(s->eng, p, 1, next, e);
+    int rc = eval(s, tok, n, &h, logits, e);
+    return rc ? rc : engine_read_next(s->eng, next, e);
 }
 
 int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e)
 {
-    const struct stream_head *h = &eng->last_plan->s->h;
+    const struct stream_head *h = &eng->last.plan->s->h;
     uint64_t bytes = (uint64_t)h->n_vocab * sizeof(float);
     if (!eng->logits && !(eng->logits = malloc(bytes)))
         return err_set(e, -ENOMEM, "engine: out of memory for %u logits", h->n_vocab);

@@ -27,16 +27,16 @@ static void give_bytes(struct engine *eng, const struct tier_trace *t, struct en
     uint32_t longest = first;
     for (uint32_t i = first; i < end; i++)
         longest = l[i].ns > l[longest].ns ? i : longest;
-    stream_cmd_cost(eng->last_plan->s, t[first].cmd, eng->last_rows, eng->last_kv_len, &l[longest].bytes, &flops);
+    stream_cmd_cost(eng->last.plan->s, t[first].cmd, eng->last_rows, eng->last_kv_len, &l[longest].bytes, &flops);
 }
 
 uint32_t engine_trace(struct engine *eng, struct engine_launch *l, uint32_t cap)
 {
     const struct tier_trace *t;
-    uint32_t n = eng->last_plan ? tier_trace(eng->tier, &t) : 0;
+    uint32_t n = eng->last.plan ? tier_trace(eng->tier, &t) : 0;
     n = n < cap ? n : cap;
     for (uint32_t i = 0; i < n; i++) {
-        const char *name = t[i].kernel ? t[i].kernel : cmd_name((enum cmd_op)eng->last_plan->s->cmds[t[i].cmd].op);
+        const char *name = t[i].kernel ? t[i].kernel : cmd_name((enum cmd_op)eng->last.plan->s->cmds[t[i].cmd].op);
         l[i] = (struct engine_launch){ .name = name, .ns = t[i].end_ns - t[i].start_ns };
     }
     for (uint32_t i = 0, end; i < n; i = end) {

@@ -31,8 +31,9 @@ KD_KERNEL(k_step_end, kl_step_end)
 {
     kd_wait_inputs();
     uint32_t now = *KD_PTR(const uint32_t, a.seq) + 1;
+    gpu_va host_next = a.host_next + (uint64_t)((now - 1) % KL_RING) * a.stride;
     for (uint32_t i = kd_tid(); i < a.n; i += kd_group_size())
-        KD_PTR(uint32_t, a.host_next)[i] = KD_PTR(const uint32_t, a.next)[i];
+        KD_PTR(uint32_t, host_next)[i] = KD_PTR(const uint32_t, a.next)[i];
     kd_barrier();
     if (kd_tid() == 0) {
         *KD_PTR(uint32_t, a.seq) = now;

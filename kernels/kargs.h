@@ -68,7 +68,8 @@ enum ka_gdn_heads { KA_GDN_MODULO /* v-head h uses k-head h % n_k */, KA_GDN_GRO
 
 /* The step block, at the start of the IO arena: the words that change from one submission to the next. */
 typedef struct {
-    int32_t token; /* >= 0: the id; -1-i: the token that ARGMAX wrote to next[i] in the previous step */
+    int32_t token; /* >= 0: the id; -1-i: the token that ARGMAX wrote to next[i] in the previous step of
+                    * the same stream; where that was -1, any: the step's results are worth nothing */
     uint32_t pos, slot, reserved;
 } ka_row;
 typedef struct {
@@ -78,8 +79,8 @@ typedef struct {
     /* then ka_row rows[row capacity]; uint32_t out_row[out capacity]; padding to 16 bytes;
      * ka_sample sample[out capacity]; int32_t next[out capacity] */
 } ka_step;
-/* How the token after an output row is chosen from its logits. temp <= 0: the first of the largest logits. Else, with
- * the arithmetic of kernels/sample.h:
+/* How the token after an output row is chosen from its logits; -1: none of them is above -inf. temp <= 0: the first of the
+ * largest logits. Else, with the arithmetic of kernels/sample.h:
  *   candidates  the top_k largest logits, falling, ties by the lower id; top_k 0 or above KA_SAMPLE_MAX means
  *               KA_SAMPLE_MAX. NaN and -inf are none; without any candidate the choice is 0
  *   top_p       of their softmax, the shortest prefix whose probabilities reach top_p; top_p >= 1: all

@@ -75,10 +75,11 @@ enum { KL_RING = 8 };
 #define KL_STEP_BEGIN(F)                                                                                               \
     F(gpu_va, step, 1, W) F(gpu_va, ring, 1, R) F(gpu_va, seq, 1, R) F(uint32_t, next_off, 1, N)                       \
     F(uint32_t, stride, 1, N)
-/* After the last command: next[] is copied to the host, seq is raised, and `done` (host memory) is set to it. */
+/* After the last command: next[n] is copied to the step's slot of the ring (host_next: in slot 0), where it stays while
+ * later steps run, seq is raised, and `done` (host memory) is set to it. */
 #define KL_STEP_END(F)                                                                                                 \
     F(gpu_va, next, 1, R) F(gpu_va, host_next, 1, W) F(gpu_va, seq, 1, M) F(gpu_va, done, 1, W) F(uint32_t, n, 1, N)   \
-    F(uint32_t, pad, 1, N)
+    F(uint32_t, stride, 1, N)
 
 /* The walk of a persistent plan (kernels/walk.h): counter and left are 0 between walks. */
 #define KL_WALK(F) F(gpu_va, counter, 1, M) F(gpu_va, left, 1, M) F(uint32_t, n_items, 1, N) F(uint32_t, pad, 1, N)

@@ -42,7 +42,7 @@ KD_FN uint32_t key_hi(float x)
 }
 KD_FN float key_logit(uint32_t hi) { return f32_from_bits(hi & 0x80000000u ? hi ^ 0x80000000u : ~hi); }
 KD_FN uint32_t key_lo(uint32_t index) { return LO_END - 1 - index; }
-KD_FN uint32_t key_index(uint64_t key) { return key ? LO_END - 1 - (uint32_t)key : 0; }
+KD_FN uint32_t key_index(uint64_t key) { return key ? LO_END - 1 - (uint32_t)key : ~0u; } /* ~0: no token */
 KD_FN uint64_t key_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* ---- the work-group together; the same result in every work-item ---- */
@@ -315,7 +315,7 @@ KD_FN uint32_t draw_one(KD_GLOBAL const ka_sample *s, uint32_t n, KD_SHARED stru
     }
     kd_barrier();
     if (t || !n)
-        return 0;
+        return ~0u;
     n = sample_keep(sh->plain, n, s->top_p, s->min_p);
     return sh->id[sample_draw(sh->weight, n, sample_uniform(s->seed, s->counter))];
 }

@@ -328,7 +328,7 @@ static int place(struct metal_tier *m, struct metal_plan *p, struct err *e)
         base[a] = m->arena[a].va;
     base[ARENA_CONST] = p->consts.va;
     base[ARENA_WORK] = p->work.va;
-    const struct replay_places at = { .io = base[ARENA_IO], .host_io = base[ARENA_IO], .seq = m->cells.va,
+    const struct replay_places at = { .io = base[ARENA_IO], .seq = m->cells.va,
                                       .done = m->cells.va + 4, .ring = p->ring.va };
     replay_frame(&p->r, &at, &first, &last);
     for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {

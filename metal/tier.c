@@ -232,6 +232,7 @@ static const struct tier_impl metal_impl = {
     .prepare = metal_prepare,
     .plan_destroy = metal_plan_destroy,
     .submit = replay_submit,
+    .next = replay_next,
     .wait = metal_wait,
     .read = metal_read,
     .write = metal_write,

@@ -147,7 +147,7 @@ static int32_t exact_draw(const ka_sample *s, const float *x, uint32_t n)
         id[m] = (uint32_t)at;
         top[m] = x[at];
     }
-    return m ? (int32_t)id[sample_pick(s, top, m, &left)] : 0;
+    return m ? (int32_t)id[sample_pick(s, top, m, &left)] : -1;
 }
 
 static void exact_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -158,8 +158,7 @@ static void exact_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, r->c->io->n_out); pool_next(r->w, &l, &i);) {
         const float *x = CPU_F32(a->logits) + (size_t)i * a->n;
         bool drawn = sample && sample[i].temp > 0.0f;
-        int32_t id = drawn ? exact_draw(&sample[i], x, a->n) : exact_largest(x, a->n, -1);
-        ((int32_t *)cpu_ptr(a->next))[i] = id < 0 ? 0 : id;
+        ((int32_t *)cpu_ptr(a->next))[i] = drawn ? exact_draw(&sample[i], x, a->n) : exact_largest(x, a->n, -1);
     }
 }
 

@@ -214,7 +214,7 @@ static int32_t draw_token(const ka_sample *s, const float *logits, uint32_t n)
     uint32_t id[KA_SAMPLE_MAX], left;
     float top[KA_SAMPLE_MAX];
     n = sample_take(logits, n, sample_top_k(s->top_k), id, top);
-    return n ? (int32_t)id[sample_pick(s, top, n, &left)] : 0;
+    return n ? (int32_t)id[sample_pick(s, top, n, &left)] : -1;
 }
 
 static void run_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -233,7 +233,7 @@ static void run_argmax(struct cpu_run *r, const struct cpu_cmd *cmd)
     cpu_claim(r);
     const ka_sample *sample = cpu_ptr(a->sample);
     for (struct pool_loop l = pool_loop(r->w, n_out); pool_next(r->w, &l, &i);) {
-        struct run_best b = { -INFINITY, 0 };
+        struct run_best b = { -INFINITY, UINT32_MAX };
         for (uint32_t k = i * runs; k < (i + 1) * runs; k++)
             if (best[k].best > b.best)
                 b = best[k];

@@ -52,6 +52,7 @@ struct null_plan {
     uint64_t state_off, state_slot;
     uint32_t cost_rows; /* the cost below is of so many rows, without attention; 0: not known yet */
     double cost_ns;
+    int32_t *kept; /* [IN_FLIGHT, out_cap] by point: the tokens that it chose */
 };
 
 static struct null_tier *null_of(struct tier *t)
@@ -157,7 +158,9 @@ static int null_prepare(struct tier *t, const struct stream *s, enum plan_kind k
     struct null_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "null: plan object");
-    if (s->h.out_cap > n->cap_out && grow_outputs(n, &s->h)) {
+    p->kept = calloc((size_t)IN_FLIGHT * s->h.out_cap + 1, sizeof *p->kept);
+    if (!p->kept || (s->h.out_cap > n->cap_out && grow_outputs(n, &s->h))) {
+        free(p->kept);
         free(p);
         return err_set(e, -ENOMEM, "null: %u outputs", s->h.out_cap);
     }
@@ -173,6 +176,7 @@ static void null_plan_destroy(struct tier_plan *p)
     struct null_tier *n = null_of(p->tier);
     if (n->last == p->s)
         n->last = NULL;
+    free(plan_of(p)->kept);
     free(p);
 }
 
@@ -253,6 +257,11 @@ static uint32_t token_of(const ka_row *r, const int32_t *next)
     return (uint32_t)(r->token >= 0 ? r->token : next[-1 - r->token]);
 }
 
+static int32_t *kept_by(struct tier_plan *p, uint64_t point)
+{
+    return plan_of(p)->kept + (size_t)(point % IN_FLIGHT) * p->s->h.out_cap;
+}
+
 static int null_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
 {
     struct null_tier *n = null_of(t);
@@ -287,6 +296,7 @@ static int null_submit(struct tier *t, struct tier_plan *p, const struct step *s
     }
     n->n_won = step->n_out;
     *point = ++n->points;
+    memcpy(kept_by(p, *point), next, step->n_out * sizeof *next);
     pace(n, plan_of(p), step, *point);
     return 0;
 }
@@ -307,6 +317,15 @@ static int null_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     while (clock_ns() < until)
         ;
     return until < due ? -ETIME : 0;
+}
+
+static int null_next(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next)
+{
+    uint64_t newest = null_of(t)->points;
+    if (point > newest || newest - point >= IN_FLIGHT)
+        return -ESTALE;
+    memcpy(next, kept_by(p, point), n * sizeof *next);
+    return 0;
 }
 
 /* NULL: nothing is kept there. */
@@ -362,6 +381,7 @@ static const struct tier_impl null_impl = {
     .plan_destroy = null_plan_destroy,
     .submit = null_submit,
     .wait = null_wait,
+    .next = null_next,
     .read = null_read,
     .write = null_write,
     .map = null_map,

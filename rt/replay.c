@@ -73,7 +73,7 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
     }
     if (need)
         need[K_step_begin] = need[K_step_end] = true;
-    p->stride = (uint32_t)align_up(s->h.next_off, 64);
+    p->stride = (uint32_t)align_up(s->h.next_off + 4ull * s->h.out_cap, 64);
     return 0;
 }
 
@@ -110,8 +110,8 @@ void replay_frame(const struct replay_plan *p, const struct replay_places *at, k
     const struct stream_head *h = &p->base.s->h;
     *begin = (kl_step_begin){ .step = at->io, .ring = at->ring, .seq = at->seq, .next_off = (uint32_t)h->next_off,
                               .stride = p->stride };
-    *end = (kl_step_end){ .next = at->io + h->next_off, .host_next = at->host_io + h->next_off, .seq = at->seq,
-                          .done = at->done, .n = h->out_cap };
+    *end = (kl_step_end){ .next = at->io + h->next_off, .host_next = at->ring + h->next_off, .seq = at->seq,
+                          .done = at->done, .n = h->out_cap, .stride = p->stride };
 }
 
 void replay_where(const struct stream *s, uint32_t cmd, char *out, size_t n)
@@ -175,6 +175,18 @@ static int submit_some(struct replay *r, struct replay_plan *p, const struct ste
 int replay_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point)
 {
     return submit_some(replay_of(t), (struct replay_plan *)p, step, p->s->h.n_cmds, point);
+}
+
+int replay_next(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next)
+{
+    const struct replay *r = replay_of(t);
+    const struct replay_plan *x = (const struct replay_plan *)p;
+    for (uint32_t i = 0; i < KL_RING; i++)
+        if (r->slot_point[i] == point && r->issued) {
+            memcpy(next, x->ring + (uint64_t)i * x->stride + p->s->h.next_off, n * sizeof *next);
+            return 0;
+        }
+    return -ESTALE;
 }
 
 int replay_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds)

@@ -65,7 +65,8 @@ struct replay_plan {
     uint32_t n_passes;
     uint32_t stride;                        /* bytes of a slot of the step ring          */
     uint64_t work_bytes;                    /* private memory that serves every pass     */
-    uint8_t *ring;                          /* [KL_RING] slots, as the host writes them; the tier sets it */
+    uint8_t *ring;                          /* [KL_RING] slots: the words that the host writes, then the tokens that the
+                                               step chose; the tier sets it */
     bool counted;
 };
 
@@ -91,7 +92,7 @@ uint32_t replay_pass_for(const struct replay_plan *p, const struct step *step);
 
 /* Where the step's frame finds things, as the device sees them. */
 struct replay_places {
-    gpu_va io, host_io, seq, done, ring;
+    gpu_va io, seq, done, ring;
 };
 void replay_frame(const struct replay_plan *p, const struct replay_places *at, kl_step_begin *begin, kl_step_end *end);
 
@@ -130,6 +131,7 @@ int replay_roof(struct replay *r, uint64_t bytes, uint32_t reads,
 /* ---- functions of tier_impl ---- */
 
 int replay_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point);
+int replay_next(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next);
 int replay_submit_prefix(struct tier *t, struct tier_plan *p, const struct step *step, uint32_t n_cmds);
 /* Waits for a point, however long it takes; e gets the fault. */
 int replay_finish(struct replay *r, uint64_t point, struct err *e);

@@ -238,6 +238,22 @@ int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     return rc;
 }
 
+bool tier_keeps_next(const struct tier *t)
+{
+    return t->impl->next;
+}
+
+int tier_next(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next, struct err *e)
+{
+    const struct stream_head *h = &p->s->h;
+    CHECK(p->tier == t && n <= h->out_cap);
+    int rc = t->impl->next ? t->impl->next(t, p, point, n, next) : point == t->last_point ? 0 : -ESTALE;
+    if (rc)
+        return err_set(e, -EINVAL, "tier %s: the tokens of step %llu are gone; the newest is %llu", t->impl->name,
+                       (unsigned long long)point, (unsigned long long)t->last_point);
+    return t->impl->next ? 0 : t->impl->read(t, ARENA_IO, h->next_off, next, n * sizeof *next, e);
+}
+
 static int check_range(const struct tier *t, enum arena a, uint64_t off, uint64_t n, struct err *e)
 {
     if ((unsigned)a < ARENA_COUNT && off <= t->arena_bytes[a] && n <= t->arena_bytes[a] - off)

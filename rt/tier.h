@@ -107,6 +107,8 @@ struct tier_impl {
     int (*read)(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
     int (*write)(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
     /* Optional, each: */
+    /* See tier_next. The step was waited for. */
+    int (*next)(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next);
     int (*copy)(struct tier *t, enum arena a, uint64_t dst, uint64_t src, uint64_t n, struct err *e); /* n > 0 */
     /* n rows of `width` bytes, `pitch` apart in the arena and host_pitch in memory; all at least 1 */
     int (*read_rows)(struct tier *t, enum arena a, const struct tier_rows *r, void *dst, struct err *e);
@@ -183,6 +185,10 @@ int tier_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struc
 void tier_plan_destroy(struct tier_plan *p);
 int tier_submit(struct tier *t, struct tier_plan *p, const struct step *step, uint64_t *point);
 int tier_wait(struct tier *t, uint64_t point, uint64_t timeout_ns);
+/* The tokens that a step of the plan chose, next [n], n at most its n_out; it was waited for. Where tier_keeps_next, also while
+ * one later step is under way, which may name them (ka_row.token). -EINVAL: no such step is known any more. */
+int tier_next(struct tier *t, struct tier_plan *p, uint64_t point, uint32_t n, int32_t *next, struct err *e);
+bool tier_keeps_next(const struct tier *t);
 int tier_read(struct tier *t, enum arena a, uint64_t off, void *dst, uint64_t n, struct err *e);
 int tier_write(struct tier *t, enum arena a, uint64_t off, const void *src, uint64_t n, struct err *e);
 /* The same for rows, in one go where the tier can. */

@@ -75,7 +75,7 @@ static int alloc_plan(struct vk *v, struct vk_plan *p, const struct stream *s, s
     int rc;
     if ((rc = alloc_cleared(v, &p->work, p->r.work_bytes, VK_LOCAL, "the kernels' own memory", e)) ||
         (rc = alloc_cleared(v, &p->consts, s->h.const_bytes, VK_LOCAL, "constants", e)) ||
-        (rc = alloc_cleared(v, &p->ring, (uint64_t)p->r.stride * KL_RING, VK_VISIBLE, "the ring of steps", e)))
+        (rc = alloc_cleared(v, &p->ring, (uint64_t)p->r.stride * KL_RING, VK_READBACK, "the ring of steps", e)))
         return rc;
     p->r.ring = p->ring.p;
     VkResult r = s->h.const_bytes ? vk_upload(v, &p->consts, 0, s->consts, s->h.const_bytes) : VK_SUCCESS;
@@ -103,7 +103,7 @@ static uint64_t place_of(void *user, gpu_va va)
 static int make_args(struct vk *v, struct vk_plan *p, struct vk_pass *x, struct err *e)
 {
     const struct dispatch_plan *d = x->d;
-    const struct replay_places at = { .io = vk_arena_va(v, ARENA_IO, 0), .host_io = v->io.va, .seq = v->seq.va,
+    const struct replay_places at = { .io = vk_arena_va(v, ARENA_IO, 0), .seq = v->seq.va,
                                       .done = v->done.va, .ring = p->ring.va };
     kl_step_begin begin;
     kl_step_end end;

@@ -293,6 +293,7 @@ static const struct tier_impl vk_impl = {
     .prepare = vk_prepare,
     .plan_destroy = vk_plan_destroy,
     .submit = replay_submit,
+    .next = replay_next,
     .wait = vk_wait,
     .read = vk_read,
     .write = vk_write,

@@ -431,6 +431,14 @@ bool sampler_device(const struct sampler *s, ka_sample *a)
     return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && as_they_are && !s->penalty_n && !s->dry_n;
 }
 
+bool sampler_may_refuse(const struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->p.n_bias; i++)
+        if (s->bias[i].bias == -INFINITY)
+            return true;
+    return false;
+}
+
 bool sampler_refuses(const struct sampler *s, int32_t id)
 {
     for (uint32_t i = 0; i < s->p.n_bias; i++)

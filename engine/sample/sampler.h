@@ -131,6 +131,7 @@ int32_t sampler_choose(struct sampler *s, const float *logits);
  * is not to be taken; sampler_choose has to make that choice. */
 bool sampler_device(const struct sampler *s, ka_sample *a);
 bool sampler_refuses(const struct sampler *s, int32_t id);
+bool sampler_may_refuse(const struct sampler *s);
 void sampler_chose(struct sampler *s, int32_t id);
 
 /* Tells the penalties and DRY that the sequence grew by `id`. */

@@ -23,8 +23,8 @@
  * Whole blocks of PREFIX_RUN positions, and snapshots with what belongs to them, also go to a folder on disk, where they
  * outlive the pool; a pool whose memory has less of a prompt than the folder fetches the rest (prefix_disk.h).
  *
- * One thread (the scheduler's) drives a pool, between steps: nothing may be in flight on the tier. kvpool_stats may be
- * read from any. */
+ * One thread (the scheduler's) drives a pool, between steps: nothing may be in flight on the tier, but for kvpool_extend of
+ * what was generated, kvpool_release and those that only look. kvpool_stats may be read from any. */
 #ifndef ZINC_SERVE_KVPOOL_H
 #define ZINC_SERVE_KVPOOL_H
 
@@ -80,6 +80,9 @@ bool kvpool_fetch(struct kvpool *p, struct session *s, const int32_t *tok, bool 
 
 /* Copies out what goes to the disk, between steps, for milliseconds. true: there is more to be done now. */
 bool kvpool_spill(struct kvpool *p);
+
+/* Would kvpool_spill copy something out? */
+bool kvpool_may_spill(const struct kvpool *p);
 
 /* How many tokens of the prompt could be reused now, without taking anything; may lag behind what running sequences
  * generated lately. */

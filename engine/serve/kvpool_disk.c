@@ -91,11 +91,16 @@ static bool does_not_pay(const struct kvpool *p, uint64_t bytes, uint32_t n)
     return p->token_ns > 0 && p->disk_byte_ns > 0 && p->disk_byte_ns * (double)bytes > p->token_ns * n;
 }
 
+static bool has_more(const struct kvpool *p, const struct kv_slot *slot)
+{
+    return has_blocks(p) && slot->spilled <= kvpool_known(slot) && kvpool_known(slot) - slot->spilled >= BLOCK;
+}
+
 /* One more block of a slot. False: nothing to do, or no room just now. */
 static bool spill(struct kvpool *p, struct kv_slot *slot)
 {
     struct err e = { 0 };
-    while (has_blocks(p) && kvpool_known(slot) - slot->spilled >= BLOCK && slot->spilled <= kvpool_known(slot)) {
+    while (has_more(p, slot)) {
         const int32_t *tok = slot->s->tok;
         struct prefix_hash next = prefix_hash_next(slot->chain, tok + slot->spilled, BLOCK);
         struct prefix_id id = block_id(p, next, slot->spilled / BLOCK);
@@ -114,6 +119,14 @@ static bool spill(struct kvpool *p, struct kv_slot *slot)
             return true;
         }
     }
+    return false;
+}
+
+bool kvpool_may_spill(const struct kvpool *p)
+{
+    for (uint32_t i = 0; p->disk && i < p->n_slots; i++)
+        if (!p->slot[i].fetch && has_more(p, &p->slot[i]))
+            return true;
     return false;
 }
 

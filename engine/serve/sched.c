@@ -175,6 +175,7 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
 {
     struct err ignored;
     sched_check_owner(s);
+    sched_forget_flights(s, j);
     if (why != SCHED_OK && j->gen)
         gen_end(j->gen, why == SCHED_FAILED || why == SCHED_TOO_COSTLY ? GEN_FAILED : GEN_CANCELLED, &ignored);
     if (j->session) {
@@ -572,6 +573,7 @@ static void publish(struct sched *s, uint64_t busy_ns)
 void sched_device_failed(struct sched *s, const struct err *e)
 {
     enum { MOST = 3 };
+    s->flight.n = s->behind.n = 0;
     while (s->n_run)
         sched_end_job(s, s->run[s->n_run - 1], SCHED_FAILED, e);
     s->lost = s->eng->info.reopens && s->n_lost < MOST;
@@ -614,11 +616,13 @@ static void *thread_main(void *user)
             bring_back(s);
         end_what_is_over(s);
         collect_masks(s);
-        bool more = false, worked = false;
-        if (s->pool) { /* else the device is lost, and who came was told so */
+        bool worked = s->flight.n > 0;
+        if (sched_flies_on(s)) {
+            sched_fly_on(s);
+        } else if (s->pool && sched_land(s)) { /* else the device is lost, and who came was told so */
             admit(s);
-            more = use_disk(s);
-            worked = sched_round(s) || more;
+            worked |= use_disk(s);
+            worked |= sched_round(s);
         }
         notify_all(s);
         publish(s, worked ? clock_ns() - t0 : 0);
@@ -637,9 +641,12 @@ static int alloc(struct sched *s)
     s->run = calloc(slots, sizeof *s->run);
     s->order = calloc(slots, sizeof *s->order);
     s->part = calloc(MAX(slots, eng->prefill.s->h.row_cap), sizeof *s->part);
+    s->flight.part = calloc(slots, sizeof *s->flight.part);
+    s->behind.part = calloc(slots, sizeof *s->behind.part);
+    s->ahead_of = calloc(slots, sizeof *s->ahead_of);
     s->how = calloc(out, sizeof *s->how);
     s->chosen = calloc(out, sizeof *s->chosen);
-    return s->run && s->order && s->part && s->how && s->chosen ? 0 : -ENOMEM;
+    return s->run && s->order && s->part && s->flight.part && s->behind.part && s->ahead_of && s->how && s->chosen ? 0 : -ENOMEM;
 }
 
 int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **out, struct err *e)
@@ -714,6 +721,9 @@ void sched_destroy(struct sched *s)
     free(s->run);
     free(s->order);
     free(s->part);
+    free(s->flight.part);
+    free(s->behind.part);
+    free(s->ahead_of);
     free(s->how);
     free(s->chosen);
     free(s->client);

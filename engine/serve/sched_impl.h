@@ -42,6 +42,7 @@ struct sched_job {
     enum job_state state;
     struct session *session;
     int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
+    bool by_hand;                /* the host makes the next choice, whatever the device could */
     struct grammar_task *mask;   /* its next mask is being made elsewhere; NULL: it is there  */
     uint64_t mask_steps;         /* of its grammar, so far                                    */
     uint64_t came_ns, began_ns, first_ns;
@@ -71,6 +72,23 @@ struct sched_client {
     uint32_t n_live, n_waiting;  /* what was pushed out is neither                            */
 };
 
+/* A run of rows of one job in a step. */
+struct part {
+    struct sched_job *job;       /* NULL: it ended meanwhile                                  */
+    const int32_t *tok;
+    uint32_t n;
+    bool prompt, out;            /* out: its last row gives the next token                    */
+    uint32_t n_pooled;           /* rows that are outputs, of a job with `pool`               */
+    bool on_device;
+};
+
+/* A step of running jobs, each one row and one output, that was submitted and not waited for. */
+struct sched_flight {
+    struct engine_flight step;
+    struct part *part;           /* [n_slots]                                                 */
+    uint32_t n;                  /* 0: there is none                                          */
+};
+
 struct sched {
     struct engine *eng;
     struct sched_opts o;
@@ -85,6 +103,9 @@ struct sched {
     ka_sample *how;              /* [out capacity]                                            */
     int32_t *chosen;             /* [out capacity]                                            */
     struct part *part;           /* [n_slots] of the step in the making                       */
+    struct sched_flight flight, behind; /* the step under way, and while that lands the one after it */
+    uint32_t *ahead_of;          /* [n_slots] by output of the step under way: its row behind */
+    uint64_t landed_ns;          /* when the newest step of those landed                      */
     struct sched_job **order;    /* [n_slots] for sorting                                     */
     struct step_cost cost;       /* of steps with prompts                                     */
     uint64_t global_turn;
@@ -106,18 +127,37 @@ struct sched {
     struct sched_stats st;
 };
 
-/* A run of rows of one job in a step. */
-struct part {
-    struct sched_job *job;
-    const int32_t *tok;
-    uint32_t n;
-    bool prompt, out;            /* out: its last row gives the next token                    */
-    uint32_t n_pooled;           /* rows that are outputs, of a job with `pool`               */
-    bool on_device;
+/* A step in the making. */
+struct sched_batch {
+    struct sched *s;
+    struct part *part;           /* [n_parts], the scheduler's                                */
+    uint32_t n_parts, n_rows, n_out, n_prompt_rows;
+    uint32_t row_cap, out_cap;
+    bool wants_logits, wants_next;
+    int rc;                      /* the device failed                                         */
+    struct err err;
 };
 
 /* One round: evaluates what can be evaluated. False: there was nothing to do. */
 bool sched_round(struct sched *s);
+/* The next token of a job that got output row i_out, by s->chosen where the device made the choice. logits: of the step's outputs,
+ * or NULL. ahead: its evaluation is submitted, and counted in the session's position. */
+void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead);
+void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead);
+/* Has the taker left so much unread that the job has to wait for it? */
+bool sched_is_held(struct sched_job *j);
+
+/* ---- steps in flight (sched_ahead.c) ---- */
+
+/* May the batch, of one row for each running job, be submitted and not waited for? */
+bool sched_takes_off(struct sched *s, const struct sched_batch *b);
+int sched_take_off(struct sched *s, const struct sched_batch *b, struct err *e);
+/* Is a step under way, and may the next one follow before its tokens are known? Then sched_fly_on submits that and takes
+ * the tokens; sched_land takes them alone. */
+bool sched_flies_on(struct sched *s);
+void sched_fly_on(struct sched *s);
+bool sched_land(struct sched *s); /* false: the device failed */
+void sched_forget_flights(struct sched *s, const struct sched_job *j); /* what the job still gets is not wanted */
 
 /* What belongs to the scheduler's thread is used by it alone: grammars' states above all. */
 static inline void sched_check_owner(const struct sched *s)

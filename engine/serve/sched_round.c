@@ -1,6 +1,7 @@
 /* A round of the scheduler: one token for each running request, and at most one chunk of prompts. Where a tier's streams
  * do the same arithmetic, all of it is one step; else the running ones go through the decode stream, in groups, and the
- * prompts through the prompt stream, so that results do not depend on the batch. */
+ * prompts through the prompt stream, so that results do not depend on the batch. A step of running ones alone may be left under
+ * way (sched_ahead.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +14,12 @@
 #define STALL_NS 50e6
 enum { LEAST_CHUNK = 16 };
 
-struct batch {
-    struct sched *s;
-    uint32_t n_parts, n_rows, n_out, n_prompt_rows;
-    uint32_t row_cap, out_cap;
-    bool wants_logits, wants_next;
-    int rc;                  /* the device failed */
-    struct err err;
-};
-
-static bool room_for(const struct batch *b, uint32_t rows)
+static bool room_for(const struct sched_batch *b, uint32_t rows)
 {
     return b->n_rows + rows <= b->row_cap && b->n_out < b->out_cap;
 }
 
-static void add_part(struct batch *b, struct part p)
+static void add_part(struct sched_batch *b, struct part p)
 {
     struct engine *eng = b->s->eng;
     struct session *se = p.job->session;
@@ -45,7 +37,7 @@ static void add_part(struct batch *b, struct part p)
         }
     } else if (p.out) {
         ka_sample how;
-        p.on_device = gen_device(p.job->gen, &how);
+        p.on_device = gen_device(p.job->gen, &how) && !p.job->by_hand;
         bool logits = !p.on_device || p.job->n_logprobs >= 0;
         b->s->how[b->n_out] = p.on_device ? how : (ka_sample){ 0 };
         b->s->how[b->n_out].quiet = !logits;
@@ -53,33 +45,46 @@ static void add_part(struct batch *b, struct part p)
         b->wants_next |= p.on_device;
         eng->out_row[b->n_out++] = b->n_rows - 1;
     }
-    b->s->part[b->n_parts++] = p;
+    b->part[b->n_parts++] = p;
 }
 
-/* The next token of a job that got an output row. */
-static void choose(struct batch *b, const struct part *p, uint32_t i_out, const float *logits)
+void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead)
 {
     struct sched_job *j = p->job;
+    struct engine *eng = s->eng;
     struct err e = { 0 };
-    const float *row = logits ? logits + (size_t)i_out * b->s->eng->info.n_vocab : NULL;
-    bool on_device = p->on_device && !gen_refuses(j->gen, b->s->chosen[i_out]);
-    int rc = on_device || row ? 0 : engine_last_logits(b->s->eng, i_out, &row, &e);
+    const float *row = logits ? logits + (size_t)i_out * eng->info.n_vocab : NULL;
+    bool on_device = p->on_device && !gen_refuses(j->gen, s->chosen[i_out]);
+    int rc = on_device || row ? 0 : engine_last_logits(eng, i_out, &row, &e);
     if (!rc)
-        rc = on_device ? gen_next_chosen(j->gen, b->s->chosen[i_out], row, &j->pending, &e)
+        rc = on_device ? gen_next_chosen(j->gen, s->chosen[i_out], row, &j->pending, &e)
                        : gen_next(j->gen, row, &j->pending, &e);
     if (!j->first_ns)
         j->first_ns = clock_ns();
     j->news = true;
+    j->by_hand = false;
     j->state = JOB_RUNNING;
-    if (rc == 1 && j->session->pos >= b->s->eng->info.n_ctx)
+    if (rc == 1 && j->session->pos - ahead >= eng->info.n_ctx)
         rc = gen_end(j->gen, GEN_CONTEXT, &e);
     if (rc != 1)
-        sched_end_job(b->s, j, rc == -ENODATA ? SCHED_TOO_COSTLY : rc < 0 ? SCHED_FAILED : SCHED_OK, rc < 0 ? &e : NULL);
+        sched_end_job(s, j, rc == -ENODATA ? SCHED_TOO_COSTLY : rc < 0 ? SCHED_FAILED : SCHED_OK, rc < 0 ? &e : NULL);
     else
-        sched_prepare_mask(b->s, j);
+        sched_prepare_mask(s, j);
 }
 
-static void learn_speed(struct batch *b, uint64_t ns)
+void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead)
+{
+    pthread_mutex_lock(&s->lock);
+    s->st.steps++;
+    s->st.ahead += ahead; /* the one behind it was */
+    s->st.step_ns += step_ns;
+    s->st.sample_ns += sample_ns;
+    s->st.prompt_tokens += n_prompt;
+    s->st.generated_tokens += n_chosen;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void learn_speed(struct sched_batch *b, uint64_t ns)
 {
     if (b->n_prompt_rows < LEAST_CHUNK)
         return;
@@ -90,10 +95,10 @@ static void learn_speed(struct batch *b, uint64_t ns)
 }
 
 /* What was evaluated belongs to the sessions now. */
-static void advance(struct batch *b)
+static void advance(struct sched_batch *b)
 {
     for (uint32_t i = 0; i < b->n_parts; i++) {
-        const struct part *p = &b->s->part[i];
+        const struct part *p = &b->part[i];
         struct session *se = p->job->session;
         memcpy(se->tok + se->pos, p->tok, p->n * sizeof *p->tok);
         se->pos += p->n;
@@ -104,7 +109,7 @@ static void advance(struct batch *b)
 }
 
 /* Submits the rows that were added, chooses the tokens that follow, and starts over. */
-static void run_batch(struct batch *b)
+static void run_batch(struct sched_batch *b)
 {
     struct sched *s = b->s;
     struct engine *eng = s->eng;
@@ -116,7 +121,7 @@ static void run_batch(struct batch *b)
     uint64_t t0 = clock_ns();
     b->rc = engine_step(eng, plan, b->n_rows, b->n_out, s->how, b->wants_logits ? &logits : NULL, &b->err);
     if (!b->rc && b->wants_next)
-        b->rc = engine_read_next(eng, plan, b->n_out, s->chosen, &b->err);
+        b->rc = engine_read_next(eng, s->chosen, &b->err);
     uint64_t t1 = clock_ns();
     if (b->rc)
         return;
@@ -131,24 +136,16 @@ static void run_batch(struct batch *b)
                 sched_end_job(s, p->job, SCHED_OK, NULL);
             i_out += p->n_pooled;
         } else if (p->out) {
-            choose(b, p, i_out++, logits);
+            sched_choose(s, p, i_out++, logits, false);
             n_chosen++;
         }
     }
-    uint64_t t2 = clock_ns();
-    pthread_mutex_lock(&s->lock);
-    s->st.steps++;
-    s->st.step_ns += t1 - t0;
-    s->st.sample_ns += t2 - t1;
-    s->st.prompt_tokens += b->n_prompt_rows;
-    s->st.generated_tokens += n_chosen;
-    pthread_mutex_unlock(&s->lock);
+    sched_count_step(s, t1 - t0, clock_ns() - t1, b->n_prompt_rows, n_chosen, false);
     b->n_parts = b->n_rows = b->n_out = b->n_prompt_rows = 0;
     b->wants_logits = b->wants_next = false;
 }
 
-/* Has the taker left so much unread that the job has to wait for it? */
-static bool is_held(struct sched_job *j)
+bool sched_is_held(struct sched_job *j)
 {
     pthread_mutex_lock(&j->lock);
     j->paused = j->made.n_text > j->s->o.hold_bytes || j->made.n_tok > j->s->o.hold_bytes / 16;
@@ -157,13 +154,13 @@ static bool is_held(struct sched_job *j)
     return held;
 }
 
-static void add_running(struct batch *b)
+static void add_running(struct sched_batch *b)
 {
     struct sched *s = b->s;
     /* A job that ends is taken out of s->run, so the list is copied first. */
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_run; i++)
-        if (s->run[i]->state == JOB_RUNNING && !s->run[i]->mask && !is_held(s->run[i]))
+        if (s->run[i]->state == JOB_RUNNING && !s->run[i]->mask && !sched_is_held(s->run[i]))
             s->order[n++] = s->run[i];
     for (uint32_t i = 0; i < n; i++) {
         if (!room_for(b, 1))
@@ -180,7 +177,7 @@ static uint32_t left_of(const struct sched_job *j)
 }
 
 /* Have the running ones taken so many rows that prompts would starve on the rest? Then these get a step of their own. */
-static bool too_few_left(const struct batch *b)
+static bool too_few_left(const struct sched_batch *b)
 {
     uint32_t want = 0, least = MIN((uint32_t)LEAST_CHUNK, MAX(b->row_cap / 2, 1u));
     for (uint32_t i = 0; i < b->s->n_run && want < least; i++)
@@ -202,7 +199,7 @@ static int by_length(const void *a, const void *b)
 }
 
 /* Rows of prompts that this round may evaluate. */
-static uint32_t chunk_for(const struct batch *b, bool others)
+static uint32_t chunk_for(const struct sched_batch *b, bool others)
 {
     uint32_t cap = b->s->eng->prefill.s->h.row_cap;
     return others ? step_cost_chunk(&b->s->cost, STALL_NS, b->n_rows, LEAST_CHUNK, cap) : cap;
@@ -210,7 +207,7 @@ static uint32_t chunk_for(const struct batch *b, bool others)
 
 /* In turns the oldest prompts and the shortest ones come first: a long prompt gets on, and short ones need not wait for
  * its end. */
-static void add_prompts(struct batch *b)
+static void add_prompts(struct sched_batch *b)
 {
     struct sched *s = b->s;
     uint32_t n = 0, running = 0;
@@ -238,12 +235,18 @@ bool sched_round(struct sched *s)
 {
     struct engine *eng = s->eng;
     bool apart = eng->tier->info.by_capacity;
-    struct batch b = { .s = s };
+    struct sched_batch b = { .s = s, .part = s->part };
     const struct stream_head *d = &eng->decode.s->h, *p = &eng->prefill.s->h;
     uint64_t steps = s->st.steps;
     b.row_cap = apart ? d->row_cap : p->row_cap;
     b.out_cap = apart ? d->out_cap : p->out_cap;
     add_running(&b);
+    if (!b.rc && b.n_parts && sched_takes_off(s, &b)) {
+        advance(&b);
+        if (sched_take_off(s, &b, &b.err))
+            sched_device_failed(s, &b.err);
+        return true;
+    }
     if (apart)
         run_batch(&b);
     b.row_cap = p->row_cap;

@@ -262,7 +262,7 @@ static void relocate(struct amd_tier *c, struct amd_plan *p)
         dispatch_relocate(p->r.pass[i].d, base);
         p->pass[i].d = p->r.pass[i].d;
     }
-    const struct replay_places at = { .io = c->arena[ARENA_IO].va, .host_io = c->io.va, .seq = c->seq.va,
+    const struct replay_places at = { .io = c->arena[ARENA_IO].va, .seq = c->seq.va,
                                       .done = c->w->cells_va + offsetof(struct amd_cells, done),
                                       .ring = p->ring.va };
     replay_frame(&p->r, &at, &p->begin, &p->end);

@@ -301,6 +301,7 @@ static const struct tier_impl impl = {
     .prepare = amd_plan_prepare,
     .plan_destroy = amd_plan_destroy,
     .submit = replay_submit,
+    .next = replay_next,
     .wait = amd_plan_wait,
     .read = read_arena,
     .write = write_arena,

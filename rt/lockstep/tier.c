@@ -209,6 +209,13 @@ static void begin_step(struct lockstep *l, const struct replay_plan *p)
     memcpy(l->arena[ARENA_IO], slot, p->base.s->h.next_off);
 }
 
+/* What k_step_end does. */
+static void end_step(struct lockstep *l, const struct replay_plan *p)
+{
+    const struct stream_head *h = &p->base.s->h;
+    memcpy(p->ring + (l->r.issued % KL_RING) * (uint64_t)p->stride + h->next_off, l->arena[ARENA_IO] + h->next_off, 4ull * h->out_cap);
+}
+
 static int run(struct replay *r, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
 {
     struct lockstep *l = lockstep_of_replay(r);
@@ -216,6 +223,7 @@ static int run(struct replay *r, struct replay_plan *base, uint32_t pass, uint32
     begin_step(l, base);
     for (uint32_t i = 0; i < n && rc == 0; i++)
         rc = run_one(l, (struct lockstep_plan *)base, pass, &base->pass[pass].d->d[i]);
+    end_step(l, base);
     *point = r->issued + 1;
     return rc;
 }
@@ -286,6 +294,7 @@ static const struct tier_impl lockstep_impl = {
     .prepare = lockstep_prepare,
     .plan_destroy = lockstep_plan_destroy,
     .submit = replay_submit,
+    .next = replay_next,
     .wait = lockstep_wait,
     .read = lockstep_read,
     .write = lockstep_write,

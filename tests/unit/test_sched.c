@@ -138,7 +138,8 @@ static void generate_alone(struct engine *eng, const struct sched_request *r, st
     session_destroy(s);
 }
 
-static void company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed)
+/* Returns how many steps were submitted before the tokens of the one before were known. */
+static uint64_t company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed)
 {
     enum { N = 28 };
     char path[] = "/tmp/zinc-sched-XXXXXX";
@@ -159,6 +160,7 @@ static void company(const char *preset, const char *tier, int n_asks, uint32_t n
         ask[i].r.gen.sampling.seed = (uint32_t)i;
         ask[i].r.gen.sampling.rng = i % 4 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
         ask[i].r.gen.sampling.repeat_penalty = i % 8 ? 1.0f : 1.3f;
+        ask[i].r.gen.ignore_eos = i % 3;
         submit(s, &ask[i]);
     }
     for (int i = 0; i < n_asks; i++) {
@@ -169,10 +171,12 @@ static void company(const char *preset, const char *tier, int n_asks, uint32_t n
         ck_assert_msg(a.n == ask[i].n_tok && memcmp(a.tok, ask[i].tok, a.n * sizeof *a.tok) == 0,
                       "%s on %s: request %d: %u tokens beside others, %u alone", preset, tier, i, ask[i].n_tok, a.n);
     }
+    uint64_t ahead = sched_stats(s).ahead;
     sched_destroy(s);
     engine_close(eng);
     engine_close(one);
     unlink(path);
+    return ahead;
 }
 
 #if defined(__SANITIZE_THREAD__)
@@ -198,6 +202,14 @@ COMPANY(so_it_does_with_sinks, "tiny-gpt-oss", 4)
 START_TEST(so_it_does_where_prompts_have_a_stream_of_their_own)
 {
     company("tiny-qwen3", "lockstep", 4, 36, 7);
+}
+END_TEST
+
+/* Tokens that the host has not seen are evaluated; on the null tier they follow from the whole sequence (ZINC_NULL_HISTORY). */
+START_TEST(so_it_does_with_steps_in_flight)
+{
+    ck_assert_uint_gt(company("tiny-qwen3", "null", 28, LONGEST, 8), 10);
+    company("tiny-qwen35moe", "null", 28, LONGEST, 9);
 }
 END_TEST
 
@@ -229,10 +241,10 @@ static const int32_t words[] = { 5, 6, 7, 8, 9, 10, 11, 12 };
 
 /* Suppressed tokens: a device does not know of them, so what it chose may have to be chosen again, from its logits. A bias
  * of 0 changes nothing, but makes the host choose every token. */
-START_TEST(suppressed_tokens_are_never_chosen)
+static void suppress(const char *tier)
 {
-    struct rig r = rig("cpu", 3, 4, 0);
-    struct engine *one = open_engine(r.path, "cpu", 1);
+    struct rig r = rig(tier, 3, 4, 0);
+    struct engine *one = open_engine(r.path, tier, 1);
     static struct alone free_of, by_host, by_device;
     static struct ask ask[3];
     for (int i = 0; i < 3; i++) {
@@ -254,8 +266,57 @@ START_TEST(suppressed_tokens_are_never_chosen)
         ck_assert_uint_eq(ask[i].n_tok, 12);
         ck_assert_mem_eq(by_host.tok, ask[i].tok, sizeof by_host.tok[0] * 12);
     }
+    ck_assert_int_eq(sched_stats(r.s).ahead > 0, strcmp(tier, "cpu") != 0);
     engine_close(one);
     rig_end(&r);
+}
+
+START_TEST(suppressed_tokens_are_never_chosen)
+{
+    suppress("cpu");
+    suppress("lockstep");
+    suppress("null"); /* with steps in flight: what was evaluated in vain is taken back */
+}
+END_TEST
+
+/* What was evaluated of an answer, its end included, is there for a prompt that goes on from it. */
+static void go_on_after_an_answer(const char *preset, unsigned seed)
+{
+    enum { N = 20, MORE = 10 };
+    char path[] = "/tmp/zinc-sched-XXXXXX";
+    static struct ask ask[3];
+    static struct alone alone;
+    int32_t tok[N_CTX];
+    uint32_t n = N;
+    tiny_model(path, preset);
+    struct engine *eng = open_engine(path, "null", 2), *one = open_engine(path, "null", 1);
+    struct sched *s = start(eng, 4, 0);
+    random_prompt(tok, N, &seed, engine_info(eng)->n_vocab);
+    for (int i = 0; i < 3; i++) {
+        ask_init(&ask[i], tok, n, 30);
+        ask[i].r.gen.ignore_eos = false;
+        submit(s, &ask[i]);
+        await_end(&ask[i]);
+        generate_alone(one, &ask[i].r, &alone);
+        ck_assert_uint_eq(alone.n, ask[i].n_tok);
+        ck_assert_mem_eq(alone.tok, ask[i].tok, alone.n * sizeof *alone.tok);
+        ck_assert_uint_ge(ask[i].last.n_reused, i ? n - MORE - 1 : 0);
+        memcpy(tok + n, ask[i].tok, ask[i].n_tok * sizeof *tok);
+        n += ask[i].n_tok;
+        random_prompt(tok + n, MORE, &seed, engine_info(eng)->n_vocab);
+        n += MORE;
+    }
+    ck_assert_uint_gt(sched_stats(s).ahead, 20);
+    sched_destroy(s);
+    engine_close(eng);
+    engine_close(one);
+    unlink(path);
+}
+
+START_TEST(an_answer_is_there_for_what_goes_on_from_it)
+{
+    go_on_after_an_answer("tiny-qwen3", 3);
+    go_on_after_an_answer("tiny-qwen35moe", 4);
 }
 END_TEST
 
@@ -794,7 +855,9 @@ END_TEST
 int main(void)
 {
     tiny_model_or_skip();
-    return RUN_TESTS("sched", a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
+    setenv("ZINC_NULL_HISTORY", "1", 1);
+    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, an_answer_is_there_for_what_goes_on_from_it,
+                     a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
                      cancelled_and_expired_requests_keep_what_they_made, a_running_request_ends_at_its_deadline,

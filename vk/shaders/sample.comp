@@ -37,7 +37,7 @@ uint key_hi(float x)
 }
 float key_logit(uint h) { return uintBitsToFloat((h & 0x80000000u) != 0 ? h ^ 0x80000000u : ~h); }
 uint key_lo(uint index) { return LO_END - 1 - index; }
-uint key_index(uvec2 key) { return key.y != 0 ? LO_END - 1 - key.x : 0; }
+uint key_index(uvec2 key) { return key.y != 0 ? LO_END - 1 - key.x : ~0u; } /* ~0: no token */
 bool key_from(uvec2 key, uint h, uint l) { return key.y > h || (key.y == h && key.x >= l); }
 
 /* ---- the work-group together; the same result in every work-item ---- */
@@ -257,7 +257,7 @@ uint draw_one(ka_sample s, uint n)
     }
     barrier();
     if (zk_tid() != 0 || n == 0)
-        return 0;
+        return ~0u;
     n = sample_keep(n, s.top_p, s.min_p);
     return s_id[sample_draw(n, sample_uniform(s.seed, s.counter))];
 }
