@@ -105,8 +105,11 @@ int bench_measure(struct bench *b, uint32_t n, bool prompt, double *tps, double 
     int rc = 0;
     if (prompt)
         rc = session_eval(b->s, b->tok + pos, n, &logits, e);
-    for (uint32_t i = 0; i < n && !prompt && !rc; i++)
-        rc = session_eval(b->s, b->tok + pos + i, 1, &logits, e);
+    else if (!engine_info(b->eng)->pooling)
+        rc = session_follow(b->s, b->tok[pos], n, NULL, e);
+    else
+        for (uint32_t i = 0; i < n && !rc; i++)
+            rc = session_eval(b->s, b->tok + pos + i, 1, &logits, e);
     double s = (double)(clock_ns() - t0) * 1e-9;
     *tps = n / s;
     struct engine_stats after = engine_stats(b->eng);

@@ -288,6 +288,7 @@ static int answer(struct run *r)
                           .show_special = args.special || args.chat, /* its marks may be control tokens */
                           .stop = args.stop.s,
                           .n_stop = args.stop.n,
+                          .fingerprint = true,
                           .want_logits = args.dump_logits != NULL,
                           .on_text = on_text,
                           .on_token = on_token,

@@ -231,6 +231,11 @@ int session_eval(struct session *s, const int32_t *tok, uint32_t n, const float 
 int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const ka_sample *how, const float **logits,
                       int32_t *next, struct err *e);
 
+/* Evaluates `first` and the tokens that follow from it greedily, n >= 1 of them one by one, as a generation does: where the tier
+ * can, with a step in flight. next [n], or NULL: what was chosen after each; -1: no logit is a number. On failure the position is
+ * where the session got to. -ENOTSUP: the stream does not choose tokens (engines with pooling). */
+int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, struct err *e);
+
 /* The i-th output's logits of the engine's newest evaluation, f32 [n_vocab], though nobody asked for them then. They
  * are valid until the next call or evaluation. */
 int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e);

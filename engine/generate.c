@@ -437,10 +437,11 @@ static int prepare_and_choose(struct session *s, struct gen *g, const struct out
 struct generation {
     struct session *s;
     struct gen *g;
-    const int32_t *prompt; /* [n_prompt] that the first step evaluates; NULL: it did */
+    const int32_t *prompt; /* [n_prompt] that the first step evaluates; NULL: it did                     */
     uint32_t n_prompt;
-    int32_t id;            /* the newest token, not evaluated */
-    struct outcome last;   /* of the step's evaluation        */
+    int32_t id;            /* the newest token; not evaluated, unless a step is under way                */
+    struct outcome last;   /* of the step's evaluation                                                   */
+    struct engine_flight up; /* of the newest token, counted in the session's position; n_out 0: none is */
 };
 
 int generation_begin(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n,
@@ -465,6 +466,11 @@ int generation_begin(struct session *s, const struct gen_opts *o, const int32_t 
 
 void generation_destroy(struct generation *x)
 {
+    int32_t unread;
+    if (x && x->s)
+        engine_unwatch(x->s->eng, &x->up);
+    if (x && x->up.n_out)
+        engine_land(x->s->eng, &x->up, &unread, NULL);
     if (x)
         gen_destroy(x->g);
     free(x);
@@ -489,13 +495,67 @@ static int evaluate_prompt(struct generation *x, struct err *e)
     return rc;
 }
 
+/* ---- with a step in flight, as the scheduler does (engine/serve/sched_ahead.c) ---- */
+
+/* A state that cannot go back: neither from a token that was refused nor for logits that a later step wrote over. */
+static bool may_fly(const struct generation *x, ka_sample *how)
+{
+    const struct engine *eng = x->s->eng;
+    bool back = !eng->info.recurrent;
+    return engine_flies(eng) && (back || !x->g->o.fingerprint) && gen_flies(x->g, back, how);
+}
+
+/* The newest token of the session once more, for its logits. */
+static int evaluate_again(struct generation *x, struct err *e)
+{
+    struct session *s = x->s;
+    int32_t tok = s->tok[s->pos - 1];
+    engine_unwatch(s->eng, &x->up);
+    int rc = session_truncate(s, s->pos - 1, e);
+    x->up.n_out = 0;
+    x->last = (struct outcome){ 0 };
+    return rc ? rc : session_eval(s, &tok, 1, &x->last.logits, e);
+}
+
+static int evaluate_in_flight(struct generation *x, ka_sample behind_how, struct err *e)
+{
+    struct session *s = x->s;
+    struct engine *eng = s->eng;
+    struct engine_flight behind = { 0 };
+    ka_sample how;
+    int32_t chosen;
+    int rc = 0;
+    engine_unwatch(eng, &x->up);
+    if (!x->up.n_out && (rc = session_check(s, &x->id, 1, e)) == 0) {
+        gen_device(x->g, &how);
+        if ((rc = session_submit(s, x->id, s->pos, how, &x->up, e)) == 0)
+            s->tok[s->pos++] = x->id;
+    }
+    if (!rc && gen_left(x->g) >= 2 && s->pos < eng->info.n_ctx && eng->last.point == x->up.point && !session_cancelled(s))
+        rc = session_submit(s, -1, s->pos, behind_how, &behind, e);
+    if (!rc)
+        rc = engine_land(eng, &x->up, &chosen, e);
+    x->up = behind;
+    if (rc)
+        return rc;
+    if (behind.n_out && gen_refuses(x->g, chosen))
+        return evaluate_again(x, e);
+    if (behind.n_out && chosen >= 0)
+        s->tok[s->pos++] = chosen;
+    if (behind.n_out)
+        engine_watch(eng, &x->up);
+    x->last = (struct outcome){ .chosen = true, .next = chosen };
+    return 0;
+}
+
 static int evaluate_token(struct generation *x, struct err *e)
 {
+    ka_sample how;
     const struct tier_stats *stats = &x->s->eng->tier->stats;
     struct gen_result *r = &x->g->r;
     uint64_t t0 = clock_ns(), bytes = stats->bytes;
     alloc_guard_begin("decode");
-    int rc = evaluate(x->s, x->g, &x->id, 1, &x->last, e);
+    int rc = may_fly(x, &how) ? evaluate_in_flight(x, how, e) : evaluate(x->s, x->g, &x->id, 1, &x->last, e);
     alloc_guard_end();
     if (rc)
         return rc;
@@ -510,8 +570,14 @@ static int finish(struct generation *x, int rc, struct err *e)
     struct gen_result *r = &x->g->r;
     if (r->reason == GEN_RUNNING)
         r->reason = GEN_FAILED;
-    if (rc >= 0 && !x->last.logits)
+    if (rc < 0 || !x->g->o.fingerprint)
+        return rc;
+    if (x->up.n_out) { /* the logits are the newest token's, the answer's last ones those before */
+        x->s->pos--;
+        rc = evaluate_again(x, e);
+    } else if (!x->last.logits) {
         rc = engine_last_logits(x->s->eng, 0, &x->last.logits, e);
+    }
     if (rc >= 0)
         r->fingerprint = engine_fingerprint(x->s->eng, x->last.logits);
     return rc;
@@ -526,7 +592,7 @@ int generation_step(struct generation *x, struct err *e)
     if (rc)
         return prompt ? rc : finish(x, rc, e);
     rc = prepare_and_choose(x->s, x->g, &x->last, &x->id, e);
-    if (rc == 1 && x->s->pos >= x->s->eng->info.n_ctx)
+    if (rc == 1 && x->s->pos - (x->up.n_out > 0) >= x->s->eng->info.n_ctx)
         rc = gen_end(x->g, GEN_CONTEXT, e);
     else if (rc == 1 && session_cancelled(x->s))
         rc = gen_end(x->g, GEN_CANCELLED, e);

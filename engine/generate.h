@@ -40,6 +40,7 @@ struct gen_opts {
     bool show_special;       /* print control tokens as text                                          */
     const char *const *stop; /* [n_stop] strings that end the answer and are not part of it           */
     uint32_t n_stop;
+    bool fingerprint;        /* generate: the result's is wanted                                      */
     bool want_logits;        /* on_token gets them always, else only where the host chose the token   */
     struct grammar *grammar; /* what the whole answer must be, reasoning included; NULL: free. Takes a reference */
     /* Whose answer it is (engine_chat_template), and whether it was asked to think, as in the prompt; with show_special,
@@ -63,7 +64,7 @@ struct gen_result {
     uint64_t prompt_ns, decode_ns; /* generate: decode_ns is the time of n_tokens - 1 evaluations         */
     uint64_t decode_bytes;       /* generate: moved in decode_ns, by the streams' cost                    */
     uint32_t n_decoded;          /* evaluations in decode_ns                                              */
-    uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from         */
+    uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from, with gen_opts.fingerprint */
     uint32_t stop_index;         /* GEN_STOP_STRING: which                                                */
     uint32_t n_thought;          /* tokens of reasoning, its marks included; with `chat` only             */
 };

@@ -26,6 +26,8 @@ struct engine_flight {
     struct engine_plan *plan;
     uint64_t point, since_ns;
     uint32_t n_out;
+    bool landed;              /* as engine_watch says                           */
+    int32_t first;
 };
 
 struct engine {
@@ -52,6 +54,7 @@ struct engine {
     bool faulted;
     struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */
     pthread_mutex_t vocab_lock;
+    struct engine_flight *watched; /* see engine_watch; NULL: none */
     struct engine_flight last; /* the newest step */
     uint32_t last_rows, last_kv_len; /* its, for engine_trace */
 };
@@ -90,8 +93,15 @@ uint64_t host_memory_available(void); /* bytes; 0: unknown */
 int engine_submit(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
                   struct engine_flight *f, struct err *e);
 int engine_land(struct engine *eng, const struct engine_flight *f, int32_t *next, struct err *e); /* next [n_out] */
+/* A step of one output that somebody leaves under way for as long as he likes: before a step of somebody else it lands by itself,
+ * and its token is kept (landed, first). *f stays until engine_unwatch, which its owner calls before he goes on. */
+void engine_watch(struct engine *eng, struct engine_flight *f);
+void engine_unwatch(struct engine *eng, const struct engine_flight *f);
 /* Is there something to gain from it, and nobody who looks at each step? */
 bool engine_flies(const struct engine *eng);
+/* One row of a session, at `pos`, as such a step, with its next token by `how`; tok -1: what the newest step chose. The session's
+ * position is the caller's to move. */
+int session_submit(struct session *s, int32_t tok, uint32_t pos, ka_sample how, struct engine_flight *f, struct err *e);
 
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
  * greedy. *logits: f32 [n_out, n_output]. */

@@ -108,6 +108,14 @@ int engine_submit(struct engine *eng, struct engine_plan *p, uint32_t n_rows, ui
                   struct engine_flight *f, struct err *e)
 {
     struct step st = { .n_rows = n_rows, .n_out = n_out, .rows = eng->rows, .out_row = eng->out_row, .sample = how };
+    struct engine_flight *other = eng->watched;
+    eng->watched = NULL;
+    if (other) {
+        int rc = engine_land(eng, other, &other->first, e);
+        if (rc)
+            return rc;
+        other->landed = true;
+    }
     for (uint32_t i = 0; i < n_rows; i++)
         st.kv_len = MAX(st.kv_len, eng->rows[i].pos + 1);
     if (env_get()->debug >= 2)
@@ -140,8 +148,24 @@ static int read_next(struct engine *eng, const struct engine_flight *f, int32_t 
 
 int engine_land(struct engine *eng, const struct engine_flight *f, int32_t *next, struct err *e)
 {
+    if (f->landed) {
+        *next = f->first;
+        return 0;
+    }
     int rc = wait_for(eng, f, e);
     return rc ? rc : read_next(eng, f, next, e);
+}
+
+void engine_watch(struct engine *eng, struct engine_flight *f)
+{
+    CHECK(f->n_out == 1 && !eng->watched);
+    eng->watched = f;
+}
+
+void engine_unwatch(struct engine *eng, const struct engine_flight *f)
+{
+    if (eng->watched == f)
+        eng->watched = NULL;
 }
 
 int engine_read_next(struct engine *eng, int32_t *next, struct err *e)
@@ -259,6 +283,63 @@ int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const k
     h.quiet = !logits;
     int rc = eval(s, tok, n, &h, logits, e);
     return rc ? rc : engine_read_next(s->eng, next, e);
+}
+
+static bool chooses(const struct stream *s)
+{
+    return s->h.n_cmds && s->cmds[s->h.n_cmds - 1].op == CMD_ARGMAX;
+}
+
+static int one_by_one(struct session *s, int32_t tok, uint32_t n, int32_t *next, struct err *e)
+{
+    int rc = chooses(s->eng->decode.s) ? 0 : err_set(e, -ENOTSUP, "engine: the stream has no command that chooses a token");
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        rc = session_eval_next(s, &tok, 1, NULL, NULL, &tok, e);
+        if (!rc && next)
+            next[i] = tok;
+        if (!rc && tok < 0 && i + 1 < n)
+            rc = err_set(e, -EDOM, "engine: after token %u: no logit is a number", s->pos);
+    }
+    return rc;
+}
+
+int session_submit(struct session *s, int32_t tok, uint32_t pos, ka_sample how, struct engine_flight *f, struct err *e)
+{
+    struct engine *eng = s->eng;
+    how.quiet = 1;
+    eng->rows[0] = (ka_row){ .token = tok, .pos = pos, .slot = s->slot };
+    eng->out_row[0] = 0;
+    return engine_submit(eng, &eng->decode, 1, 1, &how, f, e);
+}
+
+int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, struct err *e)
+{
+    const ka_sample greedy = { 0 };
+    struct engine_flight now, behind;
+    int32_t tok = first, chosen;
+    int rc = session_check(s, &first, 1, e);
+    if (!rc && n > s->eng->info.n_ctx - s->pos)
+        rc = err_set(e, -E2BIG, "engine: %u tokens after %u do not fit the context of %u", n, s->pos, s->eng->info.n_ctx);
+    if (rc || !n || !engine_flies(s->eng) || !chooses(s->eng->decode.s))
+        return rc ? rc : one_by_one(s, first, n, next, e);
+    rc = session_submit(s, tok, s->pos, greedy, &now, e);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        bool more = i + 1 < n;
+        if (more && (rc = session_submit(s, -1, s->pos + 1, greedy, &behind, e)))
+            break;
+        if ((rc = engine_land(s->eng, &now, &chosen, e)))
+            break;
+        s->tok[s->pos++] = tok;
+        if (next)
+            next[i] = chosen;
+        if (more && chosen < 0) {
+            rc = engine_land(s->eng, &behind, &tok, e);
+            return rc ? rc : err_set(e, -EDOM, "engine: after token %u: no logit is a number", s->pos);
+        }
+        tok = chosen;
+        now = behind;
+    }
+    return rc;
 }
 
 int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e)

@@ -108,6 +108,7 @@ struct sched {
     uint64_t landed_ns;          /* when the newest step of those landed                      */
     struct sched_job **order;    /* [n_slots] for sorting                                     */
     struct step_cost cost;       /* of steps with prompts                                     */
+    double pace_ns;              /* of steps without them, lately; 0: there were none         */
     uint64_t global_turn;
     uint64_t rest_ns;            /* without requests for so long, the tier rests; 0: never    */
     bool rested;

@@ -10,7 +10,10 @@
 #include "base/clock.h"
 #include "engine/serve/sched_impl.h"
 
-/* While others are waiting for their next token, a step with prompts should not take longer than this. */
+/* While others wait for their next token, prompts get as much time between two of their steps as SHARE steps take, and where
+ * more requests have no token yet than run, so many times more as there are more of them; up to STALL_NS. */
+#define SHARE    1.5
+#define LEAST_NS 8e6
 #define STALL_NS 50e6
 enum { LEAST_CHUNK = 16 };
 
@@ -77,6 +80,8 @@ void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uin
     pthread_mutex_lock(&s->lock);
     s->st.steps++;
     s->st.ahead += ahead; /* the one behind it was */
+    if (!n_prompt && n_chosen)
+        s->pace_ns = s->pace_ns > 0 ? 0.8 * s->pace_ns + 0.2 * (double)step_ns : (double)step_ns;
     s->st.step_ns += step_ns;
     s->st.sample_ns += sample_ns;
     s->st.prompt_tokens += n_prompt;
@@ -198,11 +203,16 @@ static int by_length(const void *a, const void *b)
     return nx != ny ? (nx > ny) - (nx < ny) : by_turn(a, b);
 }
 
-/* Rows of prompts that this round may evaluate. */
-static uint32_t chunk_for(const struct sched_batch *b, bool others)
+/* Rows of prompts that this round may evaluate, while `prompts` requests have no token yet and `others` run. */
+static uint32_t chunk_for(const struct sched_batch *b, uint32_t prompts, uint32_t others)
 {
-    uint32_t cap = b->s->eng->prefill.s->h.row_cap;
-    return others ? step_cost_chunk(&b->s->cost, STALL_NS, b->n_rows, LEAST_CHUNK, cap) : cap;
+    const struct sched *s = b->s;
+    uint32_t cap = s->eng->prefill.s->h.row_cap;
+    if (!others)
+        return cap;
+    double fair = MAX(SHARE * s->pace_ns, LEAST_NS), budget = fair * MAX(prompts, others) / others;
+    budget = s->pace_ns > 0 ? MAX(MIN(budget, STALL_NS), fair) : STALL_NS;
+    return step_cost_chunk(&s->cost, budget + (b->n_rows ? s->pace_ns : 0), b->n_rows, LEAST_CHUNK, cap);
 }
 
 /* In turns the oldest prompts and the shortest ones come first: a long prompt gets on, and short ones need not wait for
@@ -218,7 +228,7 @@ static void add_prompts(struct sched_batch *b)
     }
     if (n > 1)
         qsort(s->order, n, sizeof *s->order, s->st.rounds % 2 ? by_length : by_turn);
-    uint32_t left = chunk_for(b, running > 0);
+    uint32_t left = chunk_for(b, n, running);
     for (uint32_t i = 0; i < n && left && room_for(b, 1); i++) {
         struct sched_job *j = s->order[i];
         uint32_t pos = j->session->pos, stop = kvpool_next_stop(s->pool, j->session, j->n_prompt);

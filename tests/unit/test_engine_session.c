@@ -254,6 +254,28 @@ START_TEST(the_tier_chooses_the_next_token)
 }
 END_TEST
 
+START_TEST(a_token_follows_the_other)
+{
+    struct session *s = new_session(eng);
+    struct err e = { 0 };
+    int32_t next[N_CTX], tok = some[7];
+    ck_assert_int_eq(session_eval(s, some, 7, NULL, &e), 0);
+    ck_assert_msg(session_follow(s, tok, 30, next, &e) == 0, "%s", e.msg);
+    ck_assert_uint_eq(session_pos(s), 37);
+    for (uint32_t i = 0; i < 30; i++) {
+        ck_assert_int_eq(session_tokens(s)[7 + i], tok);
+        ck_assert_int_eq(next[i], expected(tok, 7 + i));
+        tok = next[i];
+    }
+    ck_assert_int_eq(session_follow(s, tok, N_CTX - 37 + 1, next, &e), -E2BIG);
+    ck_assert_int_eq(session_follow(s, -5, 1, next, &e), -EINVAL);
+    ck_assert_uint_eq(session_pos(s), 37);
+    ck_assert_int_eq(session_follow(s, tok, N_CTX - 37, NULL, &e), 0);
+    ck_assert_uint_eq(session_pos(s), N_CTX);
+    session_destroy(s);
+}
+END_TEST
+
 static int cancel_at_5(void *user, int32_t id, const float *logits)
 {
     static int n;
@@ -326,7 +348,7 @@ START_TEST(a_prompt_gives_the_same_bits_however_much_of_it_was_there)
     struct engine *on;
     struct session *s;
     struct err e = { 0 };
-    struct gen_opts g = { .sampling = sampler_defaults(), .n_max = 1, .ignore_eos = true };
+    struct gen_opts g = { .sampling = sampler_defaults(), .n_max = 1, .ignore_eos = true, .fingerprint = true };
     struct gen_result whole, rest;
     g.sampling.temp = 0;
     ck_assert_msg(engine_open(&o, &on, &e) == 0, "%s", e.msg);
@@ -336,6 +358,91 @@ START_TEST(a_prompt_gives_the_same_bits_however_much_of_it_was_there)
     ck_assert_msg(generate(s, &g, some, 20, &rest, &e) == 0, "%s", e.msg);
     ck_assert_uint_eq(rest.n_reused, 19);
     ck_assert_uint_eq(rest.fingerprint, whole.fingerprint);
+    session_destroy(s);
+    engine_close(on);
+}
+END_TEST
+
+/* ---- generations with a step in flight ---- */
+
+static int note(void *user, int32_t id, const float *logits)
+{
+    int32_t **at = user;
+    *(*at)++ = id;
+    return 0;
+}
+
+/* Each leaves a step under way when it returns; the other one's come in between, and whole prompts of a third session. */
+START_TEST(generations_take_turns)
+{
+    int32_t tok[2][N_CTX], *at[2] = { tok[0], tok[1] };
+    struct session *s[3];
+    struct generation *x[2];
+    struct err e = { 0 };
+    for (int i = 0; i < 3; i++)
+        s[i] = new_session(eng);
+    for (int i = 0; i < 2; i++) {
+        struct gen_opts o = { .sampling = sampler_defaults(), .n_max = 40, .ignore_eos = i, .on_token = note, .user = &at[i] };
+        o.sampling.temp = 0;
+        ck_assert_int_eq(generation_begin(s[i], &o, some, 5 + (uint32_t)i, &x[i], &e), 0);
+    }
+    for (int step = 0, rc = 1; step < 15; step++)
+        for (int i = 0; i < 2; i++) {
+            ck_assert_msg((rc = generation_step(x[i], &e)) == 1, "%s", e.msg);
+            if (step % 5 == 4) { /* more steps than a tier keeps tokens of */
+                session_reset(s[2]);
+                for (int k = 0; k < 20; k++)
+                    ck_assert_int_eq(session_eval(s[2], some + k, 1, NULL, &e), 0);
+            }
+        }
+    for (int i = 0; i < 2; i++) {
+        int32_t last = some[4 + i];
+        ck_assert_int_eq(at[i] - tok[i], 15);
+        for (uint32_t k = 0; k < 15; k++) {
+            if (!i || !engine_is_eog(eng, expected(last, 4 + (uint32_t)i + k)))
+                ck_assert_int_eq(tok[i][k], expected(last, 4 + (uint32_t)i + k));
+            last = tok[i][k];
+        }
+        generation_destroy(x[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        session_destroy(s[i]);
+}
+END_TEST
+
+/* An answer that ends where nobody knew it before: its last logits, and what the session then holds. */
+START_TEST(an_answer_ends_with_a_step_in_flight)
+{
+    struct engine_opts o = { .path = path, .tier = "lockstep", .n_ctx = 64, .chunk = 32, .threads = 2 };
+    int32_t tok[2][16], *at;
+    struct engine *on;
+    struct session *s;
+    struct err e = { 0 };
+    struct gen_opts g = { .sampling = sampler_defaults(), .n_max = 6, .on_token = note, .user = &at, .fingerprint = true };
+    struct gen_result flown, walked;
+    char *text;
+    size_t len;
+    g.sampling.temp = 0;
+    ck_assert_msg(engine_open(&o, &on, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(session_create(on, &s, &e), 0);
+    at = tok[0];
+    ck_assert_msg(generate(s, &g, some, 4, &flown, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(engine_decode(on, tok[0] + 3, 1, 0, &text, &len, &e), 0);
+    ck_assert_uint_gt(len, 0);
+    g.stop = (const char *const[]){ text };
+    g.n_stop = 1;
+    for (int i = 0; i < 2; i++) {
+        at = tok[i];
+        g.want_logits = i; /* then no step is submitted early */
+        session_reset(s);
+        ck_assert_msg(generate(s, &g, some, 4, i ? &walked : &flown, &e) == 0, "%s", e.msg);
+    }
+    ck_assert_int_eq(flown.reason, GEN_STOP_STRING);
+    ck_assert_uint_eq(flown.n_tokens, walked.n_tokens);
+    ck_assert_mem_eq(tok[0], tok[1], walked.n_tokens * sizeof tok[0][0]);
+    ck_assert_uint_eq(flown.fingerprint, walked.fingerprint);
+    ck_assert_uint_eq(session_pos(s), 4 + walked.n_tokens - 1);
+    free(text);
     session_destroy(s);
     engine_close(on);
 }
@@ -358,7 +465,10 @@ int main(void)
     tcase_add_test(t, a_prompt_can_be_interrupted);
     tcase_add_test(t, generation_ends_by_context_length_or_interruption);
     tcase_add_test(t, the_tier_chooses_the_next_token);
+    tcase_add_test(t, a_token_follows_the_other);
     tcase_add_test(t, a_prompt_gives_the_same_bits_however_much_of_it_was_there);
+    tcase_add_test(t, generations_take_turns);
+    tcase_add_test(t, an_answer_ends_with_a_step_in_flight);
     tcase_add_test(t, bad_options_are_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
