@@ -40,6 +40,8 @@ struct gen {
     struct stop *stop;
     uint32_t n_stop;
     struct grammar_state *grammar; /* NULL: none, or not begun */
+    bool made;             /* gen_choose was called for the next token */
+    int32_t choice;        /* what it said                             */
     struct think think;
     struct gen_result r;
 };
@@ -338,10 +340,10 @@ static int nothing_left(struct gen *g, const float *logits, struct err *e)
     return err_set(e, -ENODATA, "of the tokens that the grammar allows next none may be chosen: logit_bias takes them away");
 }
 
-int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
+int32_t gen_choose(struct gen *g, const float *logits)
 {
-    if (g->r.reason != GEN_RUNNING)
-        return 0;
+    if (g->r.reason != GEN_RUNNING || g->made)
+        return g->choice;
     CHECK(!g->o.grammar || g->grammar);
     const uint64_t *mask = g->grammar ? grammar_state_ready(g->grammar) : NULL;
     CHECK(!g->grammar || mask);
@@ -353,6 +355,16 @@ int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
         alloc_guard_end();
         t = within(mask, t);
     }
+    g->made = true;
+    return g->choice = t;
+}
+
+int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e)
+{
+    if (g->r.reason != GEN_RUNNING)
+        return 0;
+    int32_t t = gen_choose(g, logits);
+    g->made = false;
     if (g->grammar && t < 0)
         return nothing_left(g, logits, e);
     if (g->grammar)

@@ -84,6 +84,9 @@ struct grammar_state *gen_grammar_state(const struct gen *g);
 void gen_end_grammar(struct gen *g, bool lent);
 void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
 
+/* The part of gen_next that looks at the whole vocabulary, ahead of it: returns the choice, or -1, which gen_next then takes. On any
+ * thread, and beside those of other gens. */
+int32_t gen_choose(struct gen *g, const float *logits);
 /* 1: *id is the next token to evaluate; 0: the answer ended, see gen_result; negative: failed; -ENODATA: the grammar
  * allows only what logit_bias forbids. */
 int gen_next(struct gen *g, const float *logits, int32_t *id, struct err *e);

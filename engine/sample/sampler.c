@@ -11,6 +11,7 @@
 #include "kernels/sample.h"
 #include "kernels/scan.h"
 
+enum { LIST_UP_TO = 4096 }; /* of a smaller vocabulary a list of all costs nothing */
 enum { BREAKER_MAX_TAIL = 20, BREAKER_MAX_BYTES = 40 };
 
 struct breaker {
@@ -38,6 +39,8 @@ struct sampler {
     uint32_t *count;           /* [n_vocab] occurrences in the penalties' window, zero between calls */
     float *work;               /* [n_vocab] logits that the first steps change      */
     const uint64_t *mask;      /* one bit per token that may be chosen; NULL: all   */
+    uint64_t *allowed, *both;  /* [words] tokens that are not suppressed, where nothing but that is asked for, else NULL; these
+                                  and the mask */
     struct cand_list list;
 };
 
@@ -206,6 +209,28 @@ static uint32_t window(int32_t asked, uint32_t n_ctx)
     return asked < 0 ? n_ctx : MIN((uint32_t)asked, n_ctx);
 }
 
+/* Biases that suppress, and nothing else that changes logits. */
+static bool only_suppresses(const struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->p.n_bias; i++)
+        if (s->bias[i].bias != -INFINITY)
+            return false;
+    return s->p.n_bias && !s->penalty_n && !s->dry_n;
+}
+
+static int init_allowed(struct sampler *s)
+{
+    uint32_t words = (s->n_vocab + 63) / 64;
+    s->allowed = malloc(words * sizeof *s->allowed);
+    s->both = malloc(words * sizeof *s->both);
+    if (!s->allowed || !s->both)
+        return -ENOMEM;
+    memset(s->allowed, 0xff, words * sizeof *s->allowed);
+    for (uint32_t i = 0; i < s->p.n_bias; i++)
+        s->allowed[s->bias[i].id / 64] &= ~(1ull << s->bias[i].id % 64);
+    return 0;
+}
+
 static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v)
 {
     struct sampler_params *p = &s->p;
@@ -226,6 +251,8 @@ static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v
     if (p->n_bias)
         memcpy(s->bias, p->bias, p->n_bias * sizeof *s->bias);
     p->bias = NULL;
+    if (only_suppresses(s) && init_allowed(s))
+        return -ENOMEM;
     return s->dry_n ? init_dry(s, v) : 0;
 }
 
@@ -263,6 +290,8 @@ void sampler_destroy(struct sampler *s)
     free(s->count);
     free(s->list.c);
     free(s->list.tmp);
+    free(s->allowed);
+    free(s->both);
     free(s->breakers);
     free(s->breaks);
     free(s->window);
@@ -390,30 +419,52 @@ static int32_t first_max(const float *l, const uint64_t *mask, uint32_t n)
 }
 
 /* By ka_sample; the candidates are those that it drew among. */
-static int32_t choose_by_counter(struct sampler *s, const float *l)
+static int32_t draw_by_counter(struct sampler *s, const float *l, const uint64_t *mask, const ka_sample *a)
 {
     struct cand_list *c = &s->list;
     uint32_t id[KA_SAMPLE_MAX], left = 0, chosen = 0;
     float top[KA_SAMPLE_MAX], total = 0.0f;
-    ka_sample a = device_args(s);
-    uint32_t n = sample_take_masked(l, s->n_vocab, s->mask, sample_top_k(a.top_k), id, top);
+    uint32_t n = sample_take_masked(l, s->n_vocab, mask, sample_top_k(a->top_k), id, top);
     if (n)
-        chosen = sample_pick(&a, top, n, &left);
+        chosen = sample_pick(a, top, n, &left);
     c->n = left;
     for (uint32_t i = 0; i < left; i++) {
-        c->c[i] = (struct sampler_cand){ (int32_t)id[i], top[i], sample_weight(top[i], top[0], a.temp) };
+        c->c[i] = (struct sampler_cand){ (int32_t)id[i], top[i], sample_weight(top[i], top[0], a->temp) };
         total += c->c[i].p;
     }
     for (uint32_t i = 0; i < left; i++)
         c->c[i].p /= total;
-    s->n_drawn++;
     return n ? (int32_t)id[chosen] : -1;
+}
+
+/* The mask and, where they are all that is asked for, the suppressed tokens. */
+static const uint64_t *may_be_chosen(struct sampler *s)
+{
+    if (!s->allowed || !s->mask)
+        return s->allowed ? s->allowed : s->mask;
+    for (uint32_t i = 0; i < (s->n_vocab + 63) / 64; i++)
+        s->both[i] = s->allowed[i] & s->mask[i];
+    return s->both;
+}
+
+/* A device does not know of suppressed tokens. Where it draws one, the draw is repeated among the others: their shares of each other
+ * are the same, and so are those of the two draws together. */
+static int32_t choose_by_counter(struct sampler *s, const float *l)
+{
+    enum { REPEATED = 0x5bd1e995 }; /* another generator */
+    ka_sample a = device_args(s);
+    int32_t id = draw_by_counter(s, l, s->mask, &a);
+    s->n_drawn++;
+    if (!s->allowed || id < 0 || !sampler_refuses(s, id))
+        return id;
+    a.seed ^= REPEATED;
+    return draw_by_counter(s, l, may_be_chosen(s), &a);
 }
 
 /* Does anything change the logits before the choice? */
 static bool changes_logits(const struct sampler *s)
 {
-    return s->p.n_bias || ((s->penalty_n || s->dry_n) && s->n_hist);
+    return (s->p.n_bias && !s->allowed) || ((s->penalty_n || s->dry_n) && s->n_hist);
 }
 
 void sampler_set_mask(struct sampler *s, const uint64_t *mask)
@@ -427,7 +478,7 @@ bool sampler_device(const struct sampler *s, ka_sample *a)
     *a = device_args(s);
     bool as_they_are = true;
     for (uint32_t i = 0; i < s->p.n_bias && as_they_are; i++)
-        as_they_are = greedy && s->bias[i].bias == -INFINITY;
+        as_they_are = s->bias[i].bias == -INFINITY;
     return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && as_they_are && !s->penalty_n && !s->dry_n;
 }
 
@@ -454,6 +505,24 @@ void sampler_chose(struct sampler *s, int32_t id)
     s->list.c[0] = (struct sampler_cand){ .id = id, .p = 1 };
 }
 
+/* Does the chain up to its first cut need no list of all? Then c has what is left behind top-p or, without it, min-p. */
+static bool take_few(struct sampler *s, const float *l, const uint64_t *mask, float max)
+{
+    const struct sampler_params *p = &s->p;
+    struct cand_list *c = &s->list;
+    if (p->top_k > 0 || p->typical_p < 1.0f || p->top_n_sigma > 0)
+        return false;
+    return p->top_p < 1.0f ? cand_take_top_p(c, l, mask, s->n_vocab, max, p->top_p)
+                           : cand_take_min_p(c, l, mask, s->n_vocab, max, p->min_p);
+}
+
+/* Temperature alone. */
+static bool is_plain(const struct sampler_params *p)
+{
+    return p->top_k <= 0 && p->typical_p >= 1.0f && p->top_n_sigma <= 0 && p->top_p >= 1.0f && p->min_p <= 0 &&
+           p->xtc_probability <= 0 && p->dynatemp_range <= 0 && p->temp > 0;
+}
+
 int32_t sampler_choose(struct sampler *s, const float *logits)
 {
     const struct sampler_params *p = &s->p;
@@ -469,20 +538,31 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
             apply_dry(s);
     }
     struct cand_list *c = &s->list;
+    if (p->temp > 0 && p->rng == SAMPLER_RNG_COUNTER)
+        return choose_by_counter(s, l);
+    const uint64_t *mask = may_be_chosen(s);
     if (p->temp <= 0 && p->dynatemp_range <= 0) {
-        int32_t id = first_max(l, s->mask, s->n_vocab);
+        int32_t id = first_max(l, mask, s->n_vocab);
         c->n = id >= 0;
         c->c[0] = (struct sampler_cand){ id, id >= 0 ? l[id] : 0, 1 };
         return id;
     }
-    if (p->rng == SAMPLER_RNG_COUNTER)
-        return choose_by_counter(s, l);
-    float floor = p->top_n_sigma > 0 ? cand_sigma_floor(l, s->mask, s->n_vocab, p->top_n_sigma) : -INFINITY;
-    cand_take(c, l, s->mask, s->n_vocab, p->top_k > 0 ? (uint32_t)p->top_k : 0, floor);
-    if (c->n == 0)
-        return -1;
-    cand_typical(c, p->typical_p);
-    cand_top_p(c, p->top_p);
+    int32_t best = p->top_k > 0 || s->n_vocab <= LIST_UP_TO ? -1 : first_max(l, mask, s->n_vocab);
+    bool all = best >= 0 && isfinite(l[best]);
+    if (all && is_plain(p)) {
+        int32_t id = cand_draw_any(l, mask, s->n_vocab, l[best], p->temp, (float *)(void *)c->tmp, &s->dist_rng);
+        c->c[0] = (struct sampler_cand){ id, l[id] / p->temp, 1 };
+        c->n = 1;
+        return id;
+    }
+    if (!all || !take_few(s, l, mask, l[best])) {
+        float floor = p->top_n_sigma > 0 ? cand_sigma_floor(l, mask, s->n_vocab, p->top_n_sigma) : -INFINITY;
+        cand_take(c, l, mask, s->n_vocab, p->top_k > 0 ? (uint32_t)p->top_k : 0, floor);
+        if (c->n == 0)
+            return -1;
+        cand_typical(c, p->typical_p);
+        cand_top_p(c, p->top_p);
+    }
     cand_min_p(c, p->min_p);
     cand_xtc(c, p->xtc_probability, p->xtc_threshold, &s->xtc_rng);
     cand_temperature(c, p->temp, p->dynatemp_range, p->dynatemp_exponent);

@@ -7,7 +7,7 @@
  *
  * With rng "counter" the chain is what ka_sample (kernels/kargs.h) can say: top-k (at most KA_SAMPLE_MAX), top-p,
  * min-p and the draw at a temperature, computed by kernels/sample.h. A device draws the same tokens by itself, where
- * nothing changes the logits first but suppressed tokens of a greedy choice (sampler_device).
+ * nothing changes the logits first but suppressed tokens (sampler_device).
  *
  *     struct sampler_params p = sampler_defaults();
  *     sampler_create(&p, n_vocab, n_ctx, NULL, &s, &e);
@@ -126,8 +126,13 @@ void sampler_set_mask(struct sampler *s, const uint64_t *mask);
 /* The token for logits f32 [n_vocab]; -1 when no logit is a number above -infinity. Does not accept it. */
 int32_t sampler_choose(struct sampler *s, const float *logits);
 
+/* ln of the sum of exp(logits) over all that are numbers: a token's logit minus that is its log probability. */
+float sampler_log_sum(const float *logits, uint32_t n);
+/* The k largest logits, falling, ties by the lower id: top [k]; returns how many there are. Both: any thread. */
+uint32_t sampler_largest(const float *logits, uint32_t n, uint32_t k, struct sampler_cand *top);
+
 /* Can a device make the next choice from the logits as they are? Then *a tells it how, and sampler_chose says what it
- * chose, in the place of sampler_choose. A greedy device does not know which tokens are suppressed: what sampler_refuses
+ * chose, in the place of sampler_choose. A device does not know which tokens are suppressed: what sampler_refuses
  * is not to be taken; sampler_choose has to make that choice. */
 bool sampler_device(const struct sampler *s, ka_sample *a);
 bool sampler_refuses(const struct sampler *s, int32_t id);

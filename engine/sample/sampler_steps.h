@@ -38,6 +38,15 @@ void cand_xtc(struct cand_list *l, float probability, float threshold, struct mt
 void cand_temperature(struct cand_list *l, float temp, float range, float exponent);
 int32_t cand_draw(struct cand_list *l, struct mt19937 *rng); /* fills p */
 
+/* ---- all tokens, without a list of them (sampler_all.c): max is the largest logit in the mask ---- */
+
+/* Of all of them those that top-p keeps, sorted, p filled. False: so many may be left that a list of all is no worse. */
+bool cand_take_top_p(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n, float max, float p);
+/* Those that min-p keeps, in id order. False: it keeps all, or fewer than min_keep. */
+bool cand_take_min_p(struct cand_list *l, const float *logits, const uint64_t *mask, uint32_t n, float max, float p);
+/* One of all, at a temperature above 0. sums: scratch [ceil(n / 64)]. */
+int32_t cand_draw_any(const float *logits, const uint64_t *mask, uint32_t n, float max, float temp, float *sums, struct mt19937 *rng);
+
 /* Subtracts DRY's penalties from logits. hist: the last n tokens, newest first; limit: distance to the nearest breaker,
  * at most n. z: scratch [n]; longest: scratch [n_vocab], zero before and after. */
 struct dry_args {

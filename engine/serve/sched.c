@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/ckd.h"
@@ -68,36 +69,16 @@ static int on_text(void *user, const char *text, size_t n)
     return rc;
 }
 
-/* The model's own distribution: log softmax of the logits as they are. */
-static void log_probabilities(struct sched_token *t, const float *l, uint32_t n_vocab, uint32_t n_top)
-{
-    float max = -INFINITY;
-    for (uint32_t i = 0; i < n_vocab; i++)
-        max = l[i] > max ? l[i] : max;
-    double sum = 0;
-    for (uint32_t i = 0; i < n_vocab; i++)
-        sum += l[i] > max - 60 ? expf(l[i] - max) : 0;
-    float norm = max + (float)log(sum);
-    t->logprob = l[t->id] - norm;
-    for (uint32_t i = 0; i < n_vocab && n_top; i++) {
-        if (t->n_top == n_top && !(l[i] > t->top[n_top - 1].logprob))
-            continue;
-        uint32_t k = t->n_top < n_top ? t->n_top++ : n_top - 1;
-        for (; k > 0 && t->top[k - 1].logprob < l[i]; k--)
-            t->top[k] = t->top[k - 1];
-        t->top[k] = (struct sched_top){ (int32_t)i, l[i] };
-    }
-    for (uint32_t k = 0; k < t->n_top; k++)
-        t->top[k].logprob -= norm;
-}
-
 static int on_token(void *user, int32_t id, const float *logits)
 {
     struct sched_job *j = user;
     struct job_out *o = &j->made;
     struct sched_token t = { .id = id };
-    if (j->n_logprobs >= 0 && logits)
-        log_probabilities(&t, logits, j->s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
+    if (j->n_logprobs >= 0 && j->likely.id == id)
+        t = j->likely;
+    else if (j->n_logprobs >= 0 && logits)
+        sched_log_probabilities(&t, logits, j->s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
+    j->likely.id = -1;
     int rc = 0;
     pthread_mutex_lock(&j->lock);
     if (o->n_tok == o->cap_tok) {
@@ -644,9 +625,18 @@ static int alloc(struct sched *s)
     s->flight.part = calloc(slots, sizeof *s->flight.part);
     s->behind.part = calloc(slots, sizeof *s->behind.part);
     s->ahead_of = calloc(slots, sizeof *s->ahead_of);
+    s->row = calloc(MAX(slots, eng->prefill.s->h.row_cap), sizeof *s->row);
     s->how = calloc(out, sizeof *s->how);
     s->chosen = calloc(out, sizeof *s->chosen);
-    return s->run && s->order && s->part && s->flight.part && s->behind.part && s->ahead_of && s->how && s->chosen ? 0 : -ENOMEM;
+    return s->run && s->order && s->part && s->flight.part && s->behind.part && s->ahead_of && s->row && s->how && s->chosen ? 0 : -ENOMEM;
+}
+
+/* Half of the cores, but two where there are as many: the others are the server's. */
+static uint32_t crew_size(const struct engine *eng)
+{
+    enum { MOST = 8 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), n = MAX(cores / 2, MIN(cores, 2));
+    return (uint32_t)MIN(MIN(MAX(n, 1), MOST), MAX((long)eng->info.n_slots / 2, 1));
 }
 
 int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **out, struct err *e)
@@ -675,6 +665,8 @@ int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **
     int rc = alloc(s) ? err_set(e, -ENOMEM, "scheduler: out of memory") : kvpool_create(eng, &s->o.kv, &s->pool, e);
     if (!rc)
         rc = grammar_pool_create(&mo, &s->masks, e);
+    if (!rc)
+        rc = row_crew_create(crew_size(eng), &s->crew, e);
     if (!rc && (rc = -pthread_create(&s->thread, NULL, thread_main, s)))
         err_set(e, rc, "scheduler: cannot start its thread: %s", strerror(-rc));
     if (rc) {
@@ -716,6 +708,7 @@ void sched_destroy(struct sched *s)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
+    row_crew_destroy(s->crew);
     grammar_pool_destroy(s->masks);
     kvpool_destroy(s->pool);
     free(s->run);
@@ -724,6 +717,7 @@ void sched_destroy(struct sched *s)
     free(s->flight.part);
     free(s->behind.part);
     free(s->ahead_of);
+    free(s->row);
     free(s->how);
     free(s->chosen);
     free(s->client);
@@ -779,6 +773,7 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     j->n_prompt = r->n_prompt;
     j->n_boundary = r->boundary ? r->n_boundary : 0;
     j->n_logprobs = r->n_logprobs;
+    j->likely.id = -1;
     j->deadline_ns = r->deadline_ns;
     j->client = r->client;
     j->owner = r->owner;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "engine/grammar/grammar_pool.h"
 #include "engine/priv.h"
+#include "engine/serve/row_crew.h"
 #include "engine/serve/sched.h"
 #include "engine/serve/step_cost.h"
 
@@ -41,6 +42,7 @@ struct sched_job {
     /* The scheduler's thread only. */
     enum job_state state;
     struct session *session;
+    struct sched_token likely;   /* what is known of its next token, id -1: nothing           */
     int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
     bool by_hand;                /* the host makes the next choice, whatever the device could */
     struct grammar_task *mask;   /* its next mask is being made elsewhere; NULL: it is there  */
@@ -89,6 +91,12 @@ struct sched_flight {
     uint32_t n;                  /* 0: there is none                                          */
 };
 
+/* An output that the host looks at. */
+struct sched_row {
+    const struct part *part;
+    uint32_t out;
+};
+
 struct sched {
     struct engine *eng;
     struct sched_opts o;
@@ -107,6 +115,8 @@ struct sched {
     uint32_t *ahead_of;          /* [n_slots] by output of the step under way: its row behind */
     uint64_t landed_ns;          /* when the newest step of those landed                      */
     struct sched_job **order;    /* [n_slots] for sorting                                     */
+    struct row_crew *crew;
+    struct sched_row *row;       /* [n_slots] of the step                                     */
     struct step_cost cost;       /* of steps with prompts                                     */
     double pace_ns;              /* of steps without them, lately; 0: there were none         */
     uint64_t global_turn;
@@ -144,6 +154,10 @@ bool sched_round(struct sched *s);
 /* The next token of a job that got output row i_out, by s->chosen where the device made the choice. logits: of the step's outputs,
  * or NULL. ahead: its evaluation is submitted, and counted in the session's position. */
 void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead);
+/* The model's own distribution at a token, and its likeliest n_top ones: log softmax of the logits as they are. */
+void sched_log_probabilities(struct sched_token *t, const float *logits, uint32_t n_vocab, uint32_t n_top);
+/* All that sched_choose will need of the logits, which then takes it: a row each on the crew's threads. logits NULL: nothing. */
+void sched_look_at_rows(const struct sched_batch *b, const float *logits);
 void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead);
 /* Has the taker left so much unread that the job has to wait for it? */
 bool sched_is_held(struct sched_job *j);

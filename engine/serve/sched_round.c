@@ -132,6 +132,7 @@ static void run_batch(struct sched_batch *b)
         return;
     learn_speed(b, t1 - t0);
     advance(b);
+    sched_look_at_rows(b, logits);
     uint32_t i_out = 0, n_chosen = 0;
     for (uint32_t i = 0; i < b->n_parts; i++) {
         const struct part *p = &s->part[i];

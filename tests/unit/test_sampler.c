@@ -411,12 +411,101 @@ START_TEST(a_large_vocabulary_is_cut_as_a_full_sort_would)
 }
 END_TEST
 
+/* The same logits among twice as many, of which the others cannot be chosen: no list is made of those. */
+START_TEST(a_large_vocabulary_gives_the_tokens_of_a_small_one)
+{
+    enum { SMALL = 4096, LARGE = 2 * SMALL + 37 };
+    static const struct { float temp, top_p, min_p, xtc; int32_t min_keep; bool bias; } ways[] = {
+        { 1, 1, 0, 0, 0, false },      { 0.6f, 1, 0, 0, 0, true },      { 0.8f, 0.9f, 0, 0, 0, false },
+        { 0.8f, 0.5f, 0.1f, 0, 0, true }, { 1.3f, 1, 0.02f, 0, 0, false }, { 1, 0.95f, 0, 0.5f, 0, false },
+        { 1, 0.2f, 0, 0, 7, false },   { 1, 1, 0.9f, 0, 9, false },
+    };
+    float *small = malloc(SMALL * sizeof *small), *large = malloc(LARGE * sizeof *large);
+    static const struct logit_bias bias[] = { { 3, -INFINITY }, { 700, -INFINITY } };
+    struct mt19937 m;
+    mt_seed(&m, 11);
+    for (int shape = 0; shape < 3; shape++)
+        for (size_t w = 0; w < ARRAY_LEN(ways); w++) {
+            struct sampler_params p = sampler_defaults();
+            p.top_k = 0;
+            p.temp = ways[w].temp;
+            p.top_p = ways[w].top_p;
+            p.min_p = ways[w].min_p;
+            p.xtc_probability = ways[w].xtc;
+            p.min_keep = ways[w].min_keep;
+            p.bias = ways[w].bias ? bias : NULL;
+            p.n_bias = ways[w].bias ? 2 : 0;
+            p.seed = 5;
+            struct sampler *a = make(p, SMALL), *b = make(p, LARGE);
+            for (int i = 0; i < 40; i++) {
+                for (uint32_t k = 0; k < SMALL; k++) {
+                    float u = mt_float(&m) + 1e-6f;
+                    small[k] = shape == 0 ? 20 * u * u * u : shape == 1 ? u : -9 * logf(u); /* few stand out, all alike, a tail */
+                }
+                small[700] = small[17] = 19;
+                for (uint32_t k = 0; k < LARGE; k++)
+                    large[k] = k < SMALL ? small[k] : k % 5 ? -INFINITY : NAN;
+                int32_t x = sampler_choose(a, small), y = sampler_choose(b, large);
+                ck_assert_msg(x == y, "shape %d, way %zu, choice %d: %d, of many %d", shape, w, i, x, y);
+                ck_assert(!ways[w].bias || (x != 3 && x != 700));
+            }
+            sampler_destroy(a);
+            sampler_destroy(b);
+        }
+    for (uint32_t k = 0; k < LARGE; k++)
+        large[k] = NAN;
+    struct sampler_params p = sampler_defaults();
+    p.top_k = 0;
+    struct sampler *b = make(p, LARGE);
+    ck_assert_int_eq(sampler_choose(b, large), -1);
+    large[8000] = INFINITY;
+    ck_assert_int_eq(sampler_choose(b, large), 8000);
+    sampler_destroy(b);
+    free(small);
+    free(large);
+}
+END_TEST
+
+/* What a device draws stands unless it is suppressed; the shares of the others stay as they are to each other. */
+START_TEST(a_suppressed_token_is_drawn_again)
+{
+    enum { N = 6, DRAWS = 40000 };
+    static const float l[N] = { 1.0f, 0.5f, 2.0f, 0.0f, -INFINITY, 1.5f };
+    static const struct logit_bias bias[] = { { 2, -INFINITY }, { 3, -INFINITY } };
+    struct sampler_params p = sampler_defaults();
+    p.rng = SAMPLER_RNG_COUNTER;
+    p.top_p = p.temp = 1;
+    p.min_p = 0;
+    p.seed = 9;
+    struct sampler *plain = make(p, N);
+    p.bias = bias;
+    p.n_bias = 2;
+    struct sampler *s = make(p, N);
+    uint32_t seen[N] = { 0 };
+    double sum = exp(1.0) + exp(0.5) + exp(1.5);
+    ka_sample how;
+    ck_assert(sampler_device(s, &how));
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t first = sampler_choose(plain, l), id = sampler_choose(s, l);
+        ck_assert(id == first || sampler_refuses(s, first));
+        seen[id]++;
+    }
+    ck_assert_uint_eq(seen[2] + seen[3] + seen[4], 0);
+    for (int i = 0; i < N; i += i ? 4 : 1)
+        ck_assert_float_eq_tol((float)seen[i] / DRAWS, (float)(exp((double)l[i]) / sum), 0.01f);
+    sampler_destroy(plain);
+    sampler_destroy(s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("sampler");
     TCase *t = tcase_create("sampler");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, greedy_takes_the_first_of_equal_maxima);
+    tcase_add_test(t, a_large_vocabulary_gives_the_tokens_of_a_small_one);
+    tcase_add_test(t, a_suppressed_token_is_drawn_again);
     tcase_add_test(t, logits_without_a_number_give_no_token);
     tcase_add_test(t, top_k_keeps_the_k_largest_in_order);
     tcase_add_test(t, top_p_includes_the_token_that_reaches_p);
