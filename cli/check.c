@@ -10,6 +10,7 @@
 static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check that this model fits and runs"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
+    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "with this kind of plan: auto, replay, persistent"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
     CLI_KV,
     { 0 },
@@ -91,8 +92,8 @@ static int try_model(bool *opened, bool *too_long, struct err *e)
     print_line("plan", "%s: weights %s, kv and state %s for a context of %u, other %s",
            cli_bytes(in->weight_bytes + in->kv_bytes + in->state_bytes + rest, need), cli_bytes(in->weight_bytes, w),
            cli_bytes(in->kv_bytes + in->state_bytes, kv), in->n_ctx, cli_bytes(rest, other));
-    print_line("runs on", "%s, %s, plan %s, %u commands per token%s", in->tier, in->device, in->plan, in->n_cmds,
-           in->has_vocab ? "" : "; no vocabulary: token ids only");
+    print_line("runs on", "%s, %s, plan %s%s%s%s, %u commands per token%s", in->tier, in->device, in->plan, in->plan_why[0] ? " (" : "",
+           in->plan_why, in->plan_why[0] ? ")" : "", in->n_cmds, in->has_vocab ? "" : "; no vocabulary: token ids only");
     if (!(rc = session_create(eng, &s, e)) && !(rc = session_eval(s, &first, 1, &logits, e)) &&
         !in->dry_run)
         for (uint32_t i = 0; i < in->n_vocab && !rc; i++)

@@ -28,6 +28,7 @@ static const struct opt opts[] = {
 };
 static const struct opt model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model, a GGUF file"),
+    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "the kind of plan of the tier to test: auto, replay, persistent; an error where it has none (the reference: B:persistent)"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: what is needed)"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 2048)"),
     CLI_KV,
@@ -115,6 +116,8 @@ static int validate_main(int argc, char **argv)
     a.tier = args.tier_a;
     snprintf(spec_b, sizeof spec_b, "%s%s", args.tier_b, args.exact_b ? ":exact" : "");
     b.tier = spec_b;
+    b.plan = NULL; /* its own words say */
+    a.plan_or_nothing = b.plan_or_nothing = true;
     struct validate_opts o = { .a = &a,
                                .b = &b,
                                .prompt = ids,

@@ -307,6 +307,10 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
         return rc;
     eng->tier_opts = to;
     eng->plan = sp->plan;
+    eng->plan_or_nothing = o->plan_or_nothing;
+    if (sp->plan == PLAN_AUTO && eng->tier->info.persistent && !eng->tier->info.dry_run)
+        snprintf(eng->plan_why, sizeof eng->plan_why, "the faster one wherever both were measured; --plan persistent is the other");
+    eng->info.plan_why = eng->plan_why;
     snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
     snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
     eng->info.tier = tier_name(eng->tier);
@@ -321,6 +325,18 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     return 0;
 }
 
+/* A plan that the tier does not have for this stream is no reason not to run. */
+static int prepare(struct engine *eng, struct engine_plan *p, struct err *e)
+{
+    int rc = tier_prepare(eng->tier, p->s, eng->plan, &p->native, e);
+    if (rc != -ENOTSUP || eng->plan != PLAN_PERSISTENT || eng->plan_or_nothing)
+        return rc;
+    log_warn(ENGINE, "%s, which is taken", e->msg);
+    snprintf(eng->plan_why, sizeof eng->plan_why, "%s", e->msg);
+    eng->plan = PLAN_REPLAY;
+    return tier_prepare(eng->tier, p->s, eng->plan, &p->native, e);
+}
+
 /* Weights, arenas and plans of an open tier. */
 static int load_tier(struct engine *eng, const struct progress *progress, struct err *e)
 {
@@ -331,9 +347,9 @@ static int load_tier(struct engine *eng, const struct progress *progress, struct
     int rc;
     eng->tier->progress = progress;
     if (!(rc = tier_load(eng->tier, &w, progress, e)) && !(rc = tier_alloc(eng->tier, bytes, e)))
-        rc = tier_prepare(eng->tier, eng->decode.s, eng->plan, &eng->decode.native, e);
+        rc = prepare(eng, &eng->decode, e);
     if (!rc && eng->prefill.s != eng->decode.s)
-        rc = tier_prepare(eng->tier, eng->prefill.s, eng->plan, &eng->prefill.native, e);
+        rc = prepare(eng, &eng->prefill, e);
     eng->tier->progress = NULL;
     if (!rc && eng->prefill.s == eng->decode.s)
         eng->prefill.native = eng->decode.native;

@@ -35,6 +35,7 @@ struct engine_opts {
     const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
                                 persistent, nofuse, a KV type                                                */
     const char *plan;        /* auto, replay, persistent                                                     */
+    bool plan_or_nothing;    /* -ENOTSUP where there is no such plan, in place of a warning and replay        */
     const char *kv;          /* one of ENGINE_KV_TYPES; NULL: f16                                            */
     const char *device_name; /* part of the device's name                                                    */
     int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
@@ -68,6 +69,7 @@ struct engine_info {
     const char *weights;            /* the type that most weights have, "Q4_K"                               */
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
     const char *fit;                /* for people: how context and sessions were chosen; "" without engine_opts.fit */
+    const char *plan_why;           /* for people: why this plan, where another one was asked for or could be; "" else */
     const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
     bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */
     const char *pooling;     /* what it does here: NULL: continues text; else a name as in engine_opts       */

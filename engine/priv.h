@@ -50,6 +50,8 @@ struct engine {
     char label[96], weights_name[16], device[96], why[256], fit[400];
     struct tier_opts tier_opts; /* as the tier was opened, and its plan: for engine_reopen */
     enum plan_kind plan;
+    bool plan_or_nothing;
+    char plan_why[512];
     uint32_t fit_halvings;    /* how often the tier had no memory for the context that engine_fit chose */
     bool faulted;
     struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */

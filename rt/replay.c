@@ -37,12 +37,7 @@ static int check_weights(const struct replay *r, const struct stream *s, struct 
 
 int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stream *s, enum plan_kind k, struct err *e)
 {
-    p->base = (struct tier_plan){ .tier = &r->tier, .s = s, .kind = PLAN_REPLAY };
-    if (k == PLAN_PERSISTENT && r->target.walks)
-        p->base.kind = k;
-    else if (k == PLAN_PERSISTENT)
-        return err_set(e, -ENOTSUP, "%s: this tier has no persistent plans (cuda has, on compute capability 9.0); "
-                       "--plan=replay", name_of(r));
+    p->base = (struct tier_plan){ .tier = &r->tier, .s = s, .kind = k == PLAN_AUTO ? PLAN_REPLAY : k };
     return check_weights(r, s, e);
 }
 

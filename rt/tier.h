@@ -47,6 +47,7 @@ struct tier_info {
     bool amd;                /* a way to an AMD card: auto measures which is the quickest (rt/auto.h) */
     uint32_t firmware;       /* the version of what runs queues there; 0: unknown                   */
     bool compiles;           /* opening it compiles kernels, which are kept for the next time       */
+    bool persistent;         /* has persistent plans                                                */
     bool reopens;            /* after a fault it can be closed and opened again in the same process  */
 };
 

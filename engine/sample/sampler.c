@@ -239,9 +239,9 @@ static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v
     s->cap = MAX(MAX(s->penalty_n, s->dry_n), 1);
     s->hist = calloc(s->cap, sizeof *s->hist);
     s->bias = calloc(MAX(p->n_bias, 1), sizeof *s->bias);
-    s->work = calloc(s->n_vocab, sizeof *s->work);
-    s->list = (struct cand_list){ .c = calloc(s->n_vocab, sizeof *s->list.c),
-                                  .tmp = calloc(2 * (size_t)s->n_vocab, sizeof *s->list.tmp),
+    s->work = malloc(s->n_vocab * sizeof *s->work); /* these are written before they are read: pages that are not needed cost nothing */
+    s->list = (struct cand_list){ .c = malloc(s->n_vocab * sizeof *s->list.c),
+                                  .tmp = malloc(2 * (size_t)s->n_vocab * sizeof *s->list.tmp),
                                   .cap = s->n_vocab,
                                   .min_keep = (uint32_t)p->min_keep };
     if (s->penalty_n)

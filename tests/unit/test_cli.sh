@@ -287,6 +287,8 @@ prints '"tokens": \[' "$zinc" run -m "$m" --prompt hi -n 5 $null --json
 prints '^pp16 .*tok/s' "$zinc" bench -m "$m" --tier null -p 16 -n 8 -d 0,32 --no-roof
 prints '"tg8@d32"' "$zinc" bench -m "$m" --tier null -p 0 -n 8 -d 32 --no-roof --json
 prints '^equal: null' "$zinc" validate -m "$m" --tier null --against null:nofuse -n 4
+expect 1 'no persistent plans' "$zinc" validate -m "$m" --tier cpu --plan persistent --against null -n 2
+prints 'plan replay .*no persistent plans' "$zinc" check -m "$m" --tier cpu --plan persistent
 prints '^verdict   ready' "$zinc" check -m "$m" --tier null
 prints '^verdict' "$zinc" check
 "$zinc" check -m "$work/none.gguf" >"$work/out" 2>"$work/err"
