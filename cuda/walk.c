@@ -23,9 +23,7 @@ struct bodies {
 
 static const struct kernel_blob *body_of(uint32_t kernel)
 {
-    const struct kernel_info *k = &kernel_infos[kernel];
-    bool fits = k->threads == WALK_THREADS || kernel == K_attn_h64 || kernel == K_attn_h128; /* they take any */
-    return fits ? kernel_blob_find(k->module, target) : NULL;
+    return walk_takes(kernel) ? kernel_blob_find(kernel_infos[kernel].module, target) : NULL;
 }
 
 static uint32_t body_index(struct bodies *b, uint32_t kernel)

@@ -10,6 +10,11 @@ static uint32_t args_room(const struct dispatch_plan *d, uint32_t i)
     return (uint32_t)align_up(d->kernels[d->d[i].kernel].args_bytes, 16);
 }
 
+bool walk_takes(uint32_t kernel)
+{
+    return kernel_infos[kernel].threads == WALK_THREADS || kernel == K_attn_h64 || kernel == K_attn_h128;
+}
+
 uint32_t walk_length(const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel), void *user)
 {
     uint64_t bytes = 0;

@@ -17,6 +17,8 @@ struct walk_list {
     uint32_t groups;   /* work-groups that walk      */
 };
 
+/* May the kernel be a body? It is made for WALK_THREADS, or takes any number. */
+bool walk_takes(uint32_t kernel);
 /* How many launches from `first` on have a body (has) and fit one list. */
 uint32_t walk_length(const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel), void *user);
 /* Items, then arguments. number: of a kernel among the walk's. Launches that need not wait for the one before wait for what

@@ -19,6 +19,7 @@ extern _Thread_local struct kd_item kd_item;
 /* Rendezvous, in the runner. `what` tells kinds of rendezvous apart: lanes that meet in different ones are an error. */
 void kd_host_barrier(void);
 void kd_host_warp_sync(void);
+void kd_host_wait_inputs(void); /* of a walk (rt/lockstep/walk.h); else it returns at once */
 uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane);
 const uint32_t *kd_host_share(uint32_t v); /* what all 32 lanes brought, until the lane's next rendezvous */
 
@@ -85,7 +86,7 @@ KD_FN uint32_t kd_arrive(uint32_t *counter, uint32_t n)
 
 KD_FN void kd_store_host(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 
-KD_FN void kd_wait_inputs(void) {}
+KD_FN void kd_wait_inputs(void) { kd_host_wait_inputs(); }
 KD_FN void kd_let_next_start(void) {}
 
 KD_FN float kd_exp2(float x) { return __builtin_exp2f(x); }

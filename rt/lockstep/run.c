@@ -6,10 +6,12 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "kernels/kdev.h"
+#include "rt/lockstep/group.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1
@@ -41,7 +43,6 @@ enum {
 #endif
     STRIDE = STACK_BYTES + GUARD_BYTES,
     SLACK = 1024, /* watched behind the shared memory */
-    MAIN = LOCKSTEP_MAX_THREADS, /* the fibre of the caller */
 };
 #define ALL_LANES UINT32_MAX
 
@@ -61,23 +62,32 @@ struct fibre {
 
 struct warp {
     uint32_t ready; /* lanes that run or can go on */
-    uint32_t shfl, sync, barrier, returned; /* lanes that wait there */
+    uint32_t shfl, sync, barrier, inputs, returned; /* lanes that wait there */
     uint32_t n_shfl; /* shuffles that are complete */
     uint32_t v[2][KD_WARP]; /* what lanes brought to a shuffle, by turns: some may still read the last one's */
 };
 
 _Thread_local struct kd_item kd_item;
 
-static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
-static struct {
+/* A work-group and its fibres. */
+struct group {
     void (*entry)(const void *);
     const void *args;
-    uint32_t size, n_returned, n_barrier;
+    struct kd_item item;
+    uint32_t size, n_returned, n_barrier, n_inputs, shared_bytes;
     uint32_t ready; /* warps with ready lanes */
-    bool reverse;
+    bool must_wait, waited; /* for its inputs, and it did */
     struct warp warps[MAX_WARPS];
-    struct fibre fibres[LOCKSTEP_MAX_THREADS + 1];
+    struct fibre fibres[LOCKSTEP_MAX_THREADS];
     uint8_t *stacks, *shared;
+};
+
+static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    struct group *g;   /* whose fibres run */
+    struct group *one; /* that of launches; kept */
+    struct fibre main;
+    bool reverse;
 } run;
 
 /* ---- fibres ---- */
@@ -147,10 +157,10 @@ enum { FRAME_WORDS = 20, FRAME_START = 11 };
 #endif
 #endif
 
-static void fibre_init(uint32_t i)
+static void fibre_init(struct group *g, uint32_t i)
 {
-    struct fibre *f = &run.fibres[i];
-    uint8_t *bottom = run.stacks + (size_t)i * STRIDE + GUARD_BYTES;
+    struct fibre *f = &g->fibres[i];
+    uint8_t *bottom = g->stacks + (size_t)i * STRIDE + GUARD_BYTES;
 #ifdef WITH_ASAN
     f->bottom = bottom;
     f->bytes = STACK_BYTES;
@@ -173,25 +183,23 @@ static void fibre_init(uint32_t i)
 }
 
 /* Where a fibre goes on after a switch. */
-static void arrived(uint32_t me)
+static void arrived(struct fibre *me)
 {
 #ifdef WITH_ASAN
     const void *bottom;
     size_t bytes;
-    __sanitizer_finish_switch_fiber(run.fibres[me].fake, &bottom, &bytes);
-    if (!run.fibres[MAIN].bottom) { /* the first switch comes from there */
-        run.fibres[MAIN].bottom = bottom;
-        run.fibres[MAIN].bytes = bytes;
+    __sanitizer_finish_switch_fiber(me->fake, &bottom, &bytes);
+    if (!run.main.bottom) { /* the first switch comes from there */
+        run.main.bottom = bottom;
+        run.main.bytes = bytes;
     }
 #else
     (void)me;
 #endif
 }
 
-static void switch_to(uint32_t me, uint32_t to)
+static void switch_fibres(struct fibre *a, struct fibre *b)
 {
-    struct fibre *a = &run.fibres[me], *b = &run.fibres[to];
-    kd_item.tid = to;
 #ifdef WITH_ASAN
     __sanitizer_start_switch_fiber(&a->fake, b->bottom, b->bytes);
 #endif
@@ -200,7 +208,19 @@ static void switch_to(uint32_t me, uint32_t to)
 #else
     lockstep_switch(&a->at, b->at);
 #endif
-    arrived(me);
+    arrived(a);
+}
+
+/* From item `me` to item `to` of the same work-group. */
+static void switch_to(uint32_t me, uint32_t to)
+{
+    kd_item.tid = to;
+    switch_fibres(&run.g->fibres[me], &run.g->fibres[to]);
+}
+
+static void switch_to_main(uint32_t me)
+{
+    switch_fibres(&run.g->fibres[me], &run.main);
 }
 
 /* ---- who is next ---- */
@@ -215,46 +235,46 @@ static uint32_t first_of(uint32_t mask)
 static void hand_over(uint32_t me)
 {
     uint32_t w = me / KD_WARP;
-    if (!run.warps[w].ready) {
-        run.ready &= ~(1u << w);
-        if (!run.ready) {
-            switch_to(me, MAIN);
+    if (!run.g->warps[w].ready) {
+        run.g->ready &= ~(1u << w);
+        if (!run.g->ready) {
+            switch_to_main(me);
             return;
         }
-        w = first_of(run.ready);
+        w = first_of(run.g->ready);
     }
-    uint32_t next = w * KD_WARP + first_of(run.warps[w].ready);
+    uint32_t next = w * KD_WARP + first_of(run.g->warps[w].ready);
     if (next != me)
         switch_to(me, next);
 }
 
 static void open_barrier(void)
 {
-    for (uint32_t w = 0; w < run.size / KD_WARP; w++) {
-        run.warps[w].ready |= run.warps[w].barrier;
-        run.warps[w].barrier = 0;
-        if (run.warps[w].ready)
-            run.ready |= 1u << w;
+    for (uint32_t w = 0; w < run.g->size / KD_WARP; w++) {
+        run.g->warps[w].ready |= run.g->warps[w].barrier;
+        run.g->warps[w].barrier = 0;
+        if (run.g->warps[w].ready)
+            run.g->ready |= 1u << w;
     }
-    run.n_barrier = 0;
+    run.g->n_barrier = 0;
 }
 
 static bool barrier_complete(void)
 {
-    return run.n_barrier && run.n_barrier + run.n_returned == run.size;
+    return run.g->n_barrier && run.g->n_barrier + run.g->n_returned == run.g->size;
 }
 
 void kd_host_barrier(void)
 {
     uint32_t me = kd_item.tid;
-    struct warp *w = &run.warps[me / KD_WARP];
+    struct warp *w = &run.g->warps[me / KD_WARP];
     w->ready &= ~(1u << me % KD_WARP);
     w->barrier |= 1u << me % KD_WARP;
-    run.n_barrier++;
+    run.g->n_barrier++;
     if (barrier_complete()) {
         open_barrier();
-        uint32_t first = first_of(run.ready); /* from the start again */
-        first = first * KD_WARP + first_of(run.warps[first].ready);
+        uint32_t first = first_of(run.g->ready); /* from the start again */
+        first = first * KD_WARP + first_of(run.g->warps[first].ready);
         if (first != me)
             switch_to(me, first);
         return;
@@ -278,13 +298,13 @@ static void meet(struct warp *w, uint32_t *waiting)
 
 void kd_host_warp_sync(void)
 {
-    struct warp *w = &run.warps[kd_item.tid / KD_WARP];
+    struct warp *w = &run.g->warps[kd_item.tid / KD_WARP];
     meet(w, &w->sync);
 }
 
 const uint32_t *kd_host_share(uint32_t v)
 {
-    struct warp *w = &run.warps[kd_item.tid / KD_WARP];
+    struct warp *w = &run.g->warps[kd_item.tid / KD_WARP];
     uint32_t *turn = w->v[w->n_shfl % 2];
     turn[kd_item.tid % KD_WARP] = v;
     w->n_shfl += (w->shfl | 1u << kd_item.tid % KD_WARP) == ALL_LANES;
@@ -297,13 +317,40 @@ uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane)
     return kd_host_share(v)[from_lane % KD_WARP];
 }
 
+void group_open(struct group *g)
+{
+    for (uint32_t w = 0; w < g->size / KD_WARP; w++) {
+        g->warps[w].ready |= g->warps[w].inputs;
+        g->warps[w].inputs = 0;
+        if (g->warps[w].ready)
+            g->ready |= 1u << w;
+    }
+    g->n_inputs = 0;
+    g->must_wait = false;
+    g->waited = true;
+}
+
+/* In a walk, once for each item of its list; the walk lets the work-group go on. */
+void kd_host_wait_inputs(void)
+{
+    struct group *g = run.g;
+    uint32_t me = kd_item.tid;
+    if (!g->must_wait)
+        return;
+    struct warp *w = &g->warps[me / KD_WARP];
+    w->ready &= ~(1u << me % KD_WARP);
+    w->inputs |= 1u << me % KD_WARP;
+    g->n_inputs++;
+    hand_over(me);
+}
+
 static void item_returned(void)
 {
     uint32_t me = kd_item.tid;
-    struct warp *w = &run.warps[me / KD_WARP];
+    struct warp *w = &run.g->warps[me / KD_WARP];
     w->ready &= ~(1u << me % KD_WARP);
     w->returned |= 1u << me % KD_WARP;
-    run.n_returned++;
+    run.g->n_returned++;
     if (barrier_complete())
         open_barrier();
     hand_over(me);
@@ -312,9 +359,9 @@ static void item_returned(void)
 /* A fibre serves its item in one work-group after the other. */
 static void fibre_main(void)
 {
-    arrived(kd_item.tid);
+    arrived(&run.g->fibres[kd_item.tid]);
     for (;;) {
-        run.entry(run.args);
+        run.g->entry(run.g->args);
         item_returned();
     }
 }
@@ -360,16 +407,16 @@ static void add_lanes(struct text *t, const char **sep, uint32_t mask, const cha
 
 static bool same_state(const struct warp *a, const struct warp *b)
 {
-    return a->shfl == b->shfl && a->sync == b->sync && a->barrier == b->barrier && a->returned == b->returned;
+    return a->shfl == b->shfl && a->sync == b->sync && a->barrier == b->barrier && a->inputs == b->inputs && a->returned == b->returned;
 }
 
-static int stuck(struct err *e)
+int group_stuck(const struct group *g, struct err *e)
 {
     char cause[400] = "";
     struct text t = { cause, sizeof cause };
-    uint32_t n_warps = run.size / KD_WARP;
+    uint32_t n_warps = g->size / KD_WARP;
     for (uint32_t w = 0, n; w < n_warps; w += n) {
-        const struct warp *p = &run.warps[w];
+        const struct warp *p = &g->warps[w];
         for (n = 1; w + n < n_warps && same_state(p, p + n); n++) {
         }
         if (n > 1)
@@ -380,90 +427,140 @@ static int stuck(struct err *e)
         add_lanes(&t, &sep, p->shfl, "waits at a shuffle", "wait at a shuffle");
         add_lanes(&t, &sep, p->sync, "waits at a warp sync", "wait at a warp sync");
         add_lanes(&t, &sep, p->barrier, "waits at a barrier", "wait at a barrier");
+        add_lanes(&t, &sep, p->inputs, "waits for its inputs", "wait for their inputs");
         add_lanes(&t, &sep, p->returned, "has returned", "have returned");
     }
-    return err_set(e, -EDEADLK, "work-group (%u, %u, %u): nobody can go on: %s", kd_item.group[0], kd_item.group[1],
-                   kd_item.group[2], cause);
+    return err_set(e, -EDEADLK, "work-group (%u, %u, %u): nobody can go on: %s", g->item.group[0], g->item.group[1],
+                   g->item.group[2], cause);
+}
+
+/* ---- work-groups ---- */
+
+void groups_lock(void)
+{
+    pthread_mutex_lock(&one_launch);
+#ifdef WITH_ASAN
+    run.main.bottom = NULL;
+#endif
+}
+
+void groups_unlock(void)
+{
+    pthread_mutex_unlock(&one_launch);
+}
+
+enum { GROUP_BYTES = STRIDE * LOCKSTEP_MAX_THREADS + LOCKSTEP_MAX_SHARED + SLACK };
+
+int group_create(struct group **out, struct err *e)
+{
+    struct group *g = calloc(1, sizeof *g);
+    uint8_t *mem = mmap(NULL, GROUP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mem == MAP_FAILED || !g) {
+        free(g);
+        if (mem != MAP_FAILED)
+            munmap(mem, GROUP_BYTES);
+        return err_set(e, -ENOMEM, "lockstep: %d MiB of stacks", GROUP_BYTES >> 20);
+    }
+    g->stacks = mem;
+    g->shared = mem + (size_t)STRIDE * LOCKSTEP_MAX_THREADS;
+    for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
+        if (mprotect(mem + (size_t)i * STRIDE, GUARD_BYTES, PROT_NONE)) {
+            group_destroy(g);
+            return err_set(e, -ENOMEM, "lockstep: guard page of stack %u", i);
+        }
+    *out = g;
+    return 0;
+}
+
+void group_destroy(struct group *g)
+{
+    if (!g)
+        return;
+#ifdef WITH_ASAN
+    __asan_unpoison_memory_region(g->stacks, GROUP_BYTES);
+#endif
+    munmap(g->stacks, GROUP_BYTES);
+    free(g);
+}
+
+/* With AddressSanitizer the slack is poisoned, else it must keep its bytes. */
+static void watch_slack(const struct group *g)
+{
+#ifdef WITH_ASAN
+    __asan_unpoison_memory_region(g->shared, LOCKSTEP_MAX_SHARED + SLACK);
+    __asan_poison_memory_region(g->shared + g->shared_bytes, LOCKSTEP_MAX_SHARED + SLACK - g->shared_bytes);
+#else
+    memset(g->shared + g->shared_bytes, 0xff, SLACK);
+#endif
+}
+
+int group_check(const struct group *g, struct err *e)
+{
+#ifndef WITH_ASAN
+    for (uint32_t i = 0; i < SLACK; i++)
+        if (g->shared[g->shared_bytes + i] != 0xff)
+            return err_set(e, -EFAULT, "work-group (%u, %u, %u): wrote shared memory at %u, it has %u bytes", g->item.group[0],
+                           g->item.group[1], g->item.group[2], g->shared_bytes + i, g->shared_bytes);
+#endif
+    return 0;
+}
+
+void group_begin(struct group *g, const struct group_work *x)
+{
+    g->entry = x->entry;
+    g->args = x->args;
+    g->size = x->threads;
+    g->shared_bytes = x->shared;
+    g->must_wait = x->must_wait;
+    g->waited = false;
+    g->item = (struct kd_item){ .size = x->threads, .shared = g->shared };
+    memcpy(g->item.group, x->id, sizeof g->item.group);
+    memcpy(g->item.groups, x->grid, sizeof g->item.groups);
+    for (uint32_t i = 0; i < g->size; i++)
+        if (!g->fibres[i].started)
+            fibre_init(g, i);
+    watch_slack(g);
+    memset(g->shared, 0xff, g->shared_bytes);
+    for (uint32_t w = 0; w < g->size / KD_WARP; w++)
+        g->warps[w] = (struct warp){ .ready = ALL_LANES };
+    g->ready = ALL_LANES >> (MAX_WARPS - g->size / KD_WARP);
+    g->n_returned = g->n_barrier = g->n_inputs = 0;
+}
+
+enum group_state group_run(struct group *g)
+{
+    run.g = g;
+    kd_item = g->item;
+    uint32_t w = first_of(g->ready);
+    kd_item.tid = w * KD_WARP + first_of(g->warps[w].ready);
+    switch_fibres(&run.main, &g->fibres[kd_item.tid]);
+    if (g->n_returned == g->size)
+        return GROUP_THROUGH;
+    if (g->n_inputs)
+        return GROUP_WAITS;
+    for (uint32_t i = 0; i < g->size; i++) /* they stand in the midst of a kernel that nobody will finish */
+        g->fibres[i].started = false;
+    return GROUP_STUCK;
+}
+
+bool group_has_waited(const struct group *g)
+{
+    return g->waited;
 }
 
 /* ---- launches ---- */
 
-/* Once in a process; kept. */
-static int get_memory(struct err *e)
+static int run_groups(struct group_work *w, struct err *e)
 {
-    if (run.stacks)
-        return 0;
-    size_t stacks = (size_t)STRIDE * LOCKSTEP_MAX_THREADS, all = stacks + LOCKSTEP_MAX_SHARED + SLACK;
-    uint8_t *mem = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mem == MAP_FAILED)
-        return err_set(e, -ENOMEM, "lockstep: %zu MiB of stacks", all >> 20);
-    for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
-        if (mprotect(mem + (size_t)i * STRIDE, GUARD_BYTES, PROT_NONE)) {
-            munmap(mem, all);
-            return err_set(e, -ENOMEM, "lockstep: guard page of stack %u", i);
-        }
-    run.stacks = mem;
-    run.shared = mem + stacks;
-    return 0;
-}
-
-static void group_begin(uint32_t shared_bytes)
-{
-    memset(run.shared, 0xff, shared_bytes);
-    for (uint32_t w = 0; w < run.size / KD_WARP; w++) {
-        struct warp *p = &run.warps[w];
-        p->ready = ALL_LANES;
-        p->shfl = p->sync = p->barrier = p->returned = p->n_shfl = 0;
-    }
-    run.ready = ALL_LANES >> (MAX_WARPS - run.size / KD_WARP);
-    run.n_returned = run.n_barrier = 0;
-}
-
-static int run_group(uint32_t shared_bytes, struct err *e)
-{
-    group_begin(shared_bytes);
-    uint32_t first = first_of(run.ready);
-    switch_to(MAIN, first * KD_WARP + first_of(run.warps[first].ready));
-    if (run.n_returned == run.size)
-        return 0;
-    for (uint32_t i = 0; i < run.size; i++) /* they stand in the midst of a kernel that nobody will finish */
-        run.fibres[i].started = false;
-    return stuck(e);
-}
-
-/* With AddressSanitizer the slack is poisoned, else it must keep its bytes. */
-static void watch_slack(uint32_t shared_bytes)
-{
-#ifdef WITH_ASAN
-    __asan_unpoison_memory_region(run.shared, LOCKSTEP_MAX_SHARED + SLACK);
-    __asan_poison_memory_region(run.shared + shared_bytes, LOCKSTEP_MAX_SHARED + SLACK - shared_bytes);
-#else
-    memset(run.shared + shared_bytes, 0xff, SLACK);
-#endif
-}
-
-static int check_slack(uint32_t shared_bytes, struct err *e)
-{
-#ifndef WITH_ASAN
-    for (uint32_t i = 0; i < SLACK; i++)
-        if (run.shared[shared_bytes + i] != 0xff)
-            return err_set(e, -EFAULT, "work-group (%u, %u, %u): wrote shared memory at %u, it has %u bytes",
-                           kd_item.group[0], kd_item.group[1], kd_item.group[2], shared_bytes + i, shared_bytes);
-#endif
-    return 0;
-}
-
-static int run_groups(const uint32_t grid[3], uint32_t shared_bytes, struct err *e)
-{
-    uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2];
+    uint64_t n = (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
     int rc = 0;
     for (uint64_t i = 0; i < n && rc == 0; i++) {
         uint64_t g = run.reverse ? n - 1 - i : i;
-        kd_item.group[0] = (uint32_t)(g % grid[0]);
-        kd_item.group[1] = (uint32_t)(g / grid[0] % grid[1]);
-        kd_item.group[2] = (uint32_t)(g / grid[0] / grid[1]);
-        if ((rc = run_group(shared_bytes, e)) == 0)
-            rc = check_slack(shared_bytes, e);
+        w->id[0] = (uint32_t)(g % w->grid[0]);
+        w->id[1] = (uint32_t)(g / w->grid[0] % w->grid[1]);
+        w->id[2] = (uint32_t)(g / w->grid[0] / w->grid[1]);
+        group_begin(run.one, w);
+        rc = group_run(run.one) == GROUP_THROUGH ? group_check(run.one, e) : group_stuck(run.one, e);
     }
     return rc;
 }
@@ -477,30 +574,19 @@ int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_
                        LOCKSTEP_MAX_SHARED);
     if (!grid[0] || !grid[1] || !grid[2])
         return err_set(e, -EINVAL, "lockstep: grid %u x %u x %u has no work-group", grid[0], grid[1], grid[2]);
-    pthread_mutex_lock(&one_launch);
-    int rc = get_memory(e);
-    if (rc == 0) {
-        run.entry = entry;
-        run.args = args;
-        run.size = threads;
-        for (uint32_t i = 0; i < threads; i++)
-            if (!run.fibres[i].started)
-                fibre_init(i);
-        kd_item = (struct kd_item){ .size = threads, .groups = { grid[0], grid[1], grid[2] }, .shared = run.shared };
-#ifdef WITH_ASAN
-        run.fibres[MAIN].bottom = NULL;
-#endif
-        watch_slack(shared_bytes);
-        rc = run_groups(grid, shared_bytes, e);
-    }
-    pthread_mutex_unlock(&one_launch);
+    struct group_work w = { .entry = entry, .args = args, .grid = { grid[0], grid[1], grid[2] }, .threads = threads, .shared = shared_bytes };
+    groups_lock();
+    int rc = run.one ? 0 : group_create(&run.one, e);
+    if (rc == 0)
+        rc = run_groups(&w, e);
+    groups_unlock();
     return rc;
 }
 
 void lockstep_abandon(void)
 {
-    for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
-        run.fibres[i].started = false;
+    for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS && run.g; i++)
+        run.g->fibres[i].started = false;
     pthread_mutex_unlock(&one_launch);
 }
 

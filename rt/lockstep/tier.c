@@ -6,6 +6,7 @@
 
 #include "base/ckd.h"
 #include "rt/lockstep/run.h"
+#include "rt/lockstep/walk.h"
 #include "rt/replay.h"
 
 #define KERNEL_SM90(name, module, args, threads)
@@ -15,7 +16,7 @@
 #undef KERNEL_SM90
 
 /* NULL: a kernel that the host does not have. */
-static void (*const entries[KERNEL_COUNT])(const void *) = {
+static lockstep_entry entries[KERNEL_COUNT] = {
 #define KERNEL_SM90(name, module, args, threads)
 #define KERNEL(name, module, args, threads) [K_##name] = k_##name,
 #include "kernels/kernels.def"
@@ -27,15 +28,26 @@ static void (*const entries[KERNEL_COUNT])(const void *) = {
 static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
                                                    .mma8 = true, .ahead = true };
 
+enum { WALKERS = 5 }; /* work-groups of a walk: some items have more groups, some fewer */
+
 struct lockstep {
     struct replay r;
     uint8_t *arena[ARENA_COUNT]; /* CONST is the plans' */
+    struct lockstep_walker *walker; /* NULL: no plan walks */
+};
+
+/* Launches [first, first + n) of the pass for single rows, as a list. */
+struct lockstep_list {
+    uint32_t first, n, shared;
+    uint8_t *bytes; /* [WALK_CONST] */
 };
 
 struct lockstep_plan {
     struct replay_plan r;
     uint8_t *consts;
     uint8_t *work; /* the passes take turns in it, as on a GPU */
+    struct lockstep_list *list; /* [n_lists] of a persistent plan */
+    uint32_t n_lists;
 };
 
 static struct lockstep *lockstep_of(const struct tier *t)
@@ -61,6 +73,7 @@ static void lockstep_destroy(struct tier *t)
     struct lockstep *l = lockstep_of(t);
     for (int a = 0; a < ARENA_COUNT; a++)
         free(l->arena[a]);
+    lockstep_walker_destroy(l->walker);
     replay_free(&l->r);
     free(l);
 }
@@ -113,6 +126,9 @@ static void lockstep_plan_destroy(struct tier_plan *base)
     struct lockstep_plan *p = (struct lockstep_plan *)base;
     if (!p)
         return;
+    for (uint32_t i = 0; i < p->n_lists; i++)
+        free(p->list[i].bytes);
+    free(p->list);
     free(p->work);
     free(p->consts);
     free(p->r.ring);
@@ -142,6 +158,53 @@ static int prepare_pass(struct lockstep *l, struct lockstep_plan *p, uint32_t i,
     return 0;
 }
 
+/* ---- persistent plans ---- */
+
+static bool has_body(void *user, uint32_t kernel)
+{
+    return walk_takes(kernel);
+}
+
+static uint32_t body_number(void *user, uint32_t kernel)
+{
+    return kernel;
+}
+
+static int add_list(struct lockstep_plan *p, const struct dispatch_plan *d, uint32_t first, uint32_t n, struct err *e)
+{
+    struct walk_list w = { .d = d, .first = first, .n = n, .groups = WALKERS };
+    struct lockstep_list *more = realloc(p->list, (p->n_lists + 1) * sizeof *more), *l;
+    if (!more)
+        return err_set(e, -ENOMEM, "lockstep: lists of a persistent plan");
+    p->list = more;
+    l = &p->list[p->n_lists];
+    *l = (struct lockstep_list){ .first = first, .n = n, .bytes = memory(WALK_CONST) };
+    if (!l->bytes)
+        return err_set(e, -ENOMEM, "lockstep: list of a persistent plan");
+    p->n_lists++;
+    for (uint32_t i = first; i < first + n; i++)
+        l->shared = MAX(l->shared, d->d[i].shared);
+    walk_list_write(&w, body_number, NULL, l->bytes);
+    return walk_list_verify(l->bytes, n, WALKERS, e);
+}
+
+/* After the pass has its addresses. */
+static int make_lists(struct lockstep *l, struct lockstep_plan *p, struct err *e)
+{
+    const struct dispatch_plan *d = p->r.pass[p->r.n_passes - 1].d;
+    int rc = 0;
+    if (p->r.base.kind != PLAN_PERSISTENT || p->r.pass[p->r.n_passes - 1].max_rows != 1)
+        return 0;
+    if (!l->walker && (rc = lockstep_walker_create(WALKERS, &l->walker, e)))
+        return rc;
+    for (uint32_t i = 0; i < d->n && !rc;) {
+        uint32_t n = walk_length(d, i, has_body, NULL);
+        rc = n > 1 ? add_list(p, d, i, n, e) : 0;
+        i += MAX(n, 1u);
+    }
+    return rc;
+}
+
 static int lockstep_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out,
                             struct err *e)
 {
@@ -168,6 +231,7 @@ static int lockstep_prepare(struct tier *t, const struct stream *s, enum plan_ki
     }
     for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
         rc = prepare_pass(l, p, i, e);
+    rc = rc ? rc : make_lists(l, p, e);
     if (rc) {
         lockstep_plan_destroy(&p->r.base);
         return rc;
@@ -216,13 +280,44 @@ static void end_step(struct lockstep *l, const struct replay_plan *p)
     memcpy(p->ring + (l->r.issued % KL_RING) * (uint64_t)p->stride + h->next_off, l->arena[ARENA_IO] + h->next_off, 4ull * h->out_cap);
 }
 
+static int run_list(struct lockstep *l, const struct lockstep_plan *p, const struct lockstep_list *list, const struct dispatch_plan *d)
+{
+    int rc = lockstep_walk(l->walker, list->bytes, list->n, list->shared, entries, l->r.issued, &l->r.fault);
+    if (rc == 0)
+        rc = check_counters(p->work, d->counters_bytes, &l->r.fault);
+    if (rc)
+        err_context(&l->r.fault, "lockstep: launches %u to %u", list->first, list->first + list->n - 1);
+    return rc ? -EIO : 0;
+}
+
+/* A whole step of a row in a persistent plan: lists, and between them what has no place in one. */
+static int walk_step(struct lockstep *l, const struct lockstep_plan *p, uint32_t pass)
+{
+    const struct dispatch_plan *d = p->r.pass[pass].d;
+    int rc = 0;
+    for (uint32_t i = 0, k = 0; i < d->n && rc == 0;) {
+        if (k < p->n_lists && p->list[k].first == i) {
+            rc = run_list(l, p, &p->list[k], d);
+            i += p->list[k++].n;
+        } else {
+            rc = run_one(l, p, pass, &d->d[i++]);
+        }
+    }
+    return rc;
+}
+
 static int run(struct replay *r, struct replay_plan *base, uint32_t pass, uint32_t n, uint64_t *point)
 {
     struct lockstep *l = lockstep_of_replay(r);
     int rc = 0;
+    struct lockstep_plan *p = (struct lockstep_plan *)base;
+    const struct replay_pass *x = &base->pass[pass];
+    bool walks = p->n_lists && x->max_rows == 1 && n == x->d->n;
     begin_step(l, base);
-    for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = run_one(l, (struct lockstep_plan *)base, pass, &base->pass[pass].d->d[i]);
+    if (walks)
+        rc = walk_step(l, p, pass);
+    for (uint32_t i = 0; i < n && rc == 0 && !walks; i++)
+        rc = run_one(l, p, pass, &x->d->d[i]);
     end_step(l, base);
     *point = r->issued + 1;
     return rc;
@@ -313,6 +408,7 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
     info->by_capacity = true;
     info->decode_rows = KL_ROWS_MAX;
     info->kv_planes = true;
+    info->persistent = true;
     return 0;
 }
 
