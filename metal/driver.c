@@ -19,6 +19,7 @@ static const struct {
     { "objc_autoreleasePoolPop", offsetof(struct objc, pool_pop) },
     { "MTLCreateSystemDefaultDevice", offsetof(struct objc, default_device) },
     { "MTLCopyAllDevices", offsetof(struct objc, all_devices) },
+    { "dispatch_data_create", offsetof(struct objc, data) },
 };
 static const char *const selectors[] = {
 #define MESSAGE0(fn, selector, ret) selector,

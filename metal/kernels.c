@@ -1,11 +1,32 @@
-/* metal/kernels.c: from the embedded texts to pipelines. A module's text is compiled by the driver when a stream first needs
- * one of its kernels; the system keeps what it compiled for the next start. */
+/* metal/kernels.c: from what is embedded to pipelines. When a stream first needs a kernel, its module becomes a library: out of a
+ * metallib where the build had Apple's tools, else out of the text, which the driver compiles; then the kernel a pipeline, which
+ * metal/archive.c keeps for the next start. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "metal/metal.h"
 #include "rt/blob.h"
+
+/* NULL: there is none, or this macOS does not take it, as one of an older version than Apple's tools made it for. */
+static id precompiled(struct metal_tier *m, const char *module)
+{
+    uint64_t n;
+    char why[400];
+    const struct kernel_blob *b = kernel_blob_find(module, "metallib");
+    const void *bytes = b ? kernel_blob_bytes(b, &n) : NULL;
+    if (!bytes)
+        return NULL;
+    id error = NULL, data = objc.data(bytes, n, NULL, NULL);
+    id library = device_library_data(m->device, data, &error);
+    object_release(data);
+    if (!library) {
+        metal_error(error, why, sizeof why);
+        log_info(METAL, "the metallib of module %s is not taken, its text is compiled: %s", module, why);
+    }
+    return library;
+}
 
 static id compile(struct metal_tier *m, const char *module, struct err *e)
 {
@@ -37,6 +58,8 @@ static id library_of(struct metal_tier *m, uint32_t k, struct err *e)
     while (strcmp(kernel_infos[first].module, kernel_infos[k].module) != 0)
         first++;
     if (!m->library[first])
+        m->library[first] = precompiled(m, kernel_infos[k].module);
+    if (!m->library[first])
         m->library[first] = compile(m, kernel_infos[k].module, e);
     return m->library[first];
 }
@@ -58,7 +81,7 @@ static int make_pipeline(struct metal_tier *m, uint32_t k, struct err *e)
     if (m->record)
         pipeline_set_indirect(d, true);
     set_label(d, objc_string(info->name));
-    id p = device_pipeline(m->device, d, 0, NULL, &error);
+    id p = metal_archives_pipeline(m, d, &error);
     object_release(d);
     object_release(function);
     if (!p) {
@@ -80,6 +103,7 @@ int metal_kernels_need(struct metal_tier *m, const bool need[KERNEL_COUNT], stru
 {
     uint32_t total = 0, done = 0;
     int rc = 0;
+    uint64_t t0 = clock_ns();
     for (uint32_t k = 0; k < KERNEL_COUNT; k++)
         total += need[k] && !m->pipeline[k];
     for (uint32_t k = 0; k < KERNEL_COUNT && !rc; k++) {
@@ -89,5 +113,7 @@ int metal_kernels_need(struct metal_tier *m, const bool need[KERNEL_COUNT], stru
         if (m->r.tier.progress && !progress_report(m->r.tier.progress, "kernels", ++done, total))
             rc = err_set(e, -ECANCELED, "metal: compiling kernels was cancelled");
     }
+    if (total)
+        log_info(METAL, "pipelines: %u in %.1f ms", total, (double)(clock_ns() - t0) * 1e-6);
     return rc;
 }

@@ -17,6 +17,7 @@ enum {
     METAL_CONCURRENT = 1,
     METAL_SCOPE_BUFFERS = 1,
     METAL_INDIRECT_DISPATCH = 1 << 5,
+    METAL_FAIL_ON_MISS = 1 << 2, /* of a pipeline: it is in an archive or not made */
     METAL_STATUS_COMPLETED = 4, METAL_STATUS_ERROR = 5,
 };
 enum {
@@ -24,6 +25,7 @@ enum {
     METAL_ARGS_ALIGN = 256,  /* of an argument struct in its buffer; Apple GPUs ask for 4, others for 32 or 256      */
     METAL_SHARED_MAX = 32 << 10, /* bytes of a work-group on every Apple GPU (Metal feature set tables)              */
     METAL_SHARED_ALIGN = 16,
+    METAL_ARCHIVE_NAME = 64,
 };
 
 struct metal_mem {
@@ -52,6 +54,16 @@ struct metal_tier {
     bool record;                       /* passes are recorded into indirect command buffers              */
     id library[KERNEL_COUNT];          /* of the module that has kernel i as its first; nil: not made */
     id pipeline[KERNEL_COUNT];
+    struct metal_archives {
+        uint64_t key;                  /* what they are for: GPU, macOS, kernels                             */
+        char file[16][METAL_ARCHIVE_NAME]; /* names in the folder of those that were read                    */
+        uint32_t n_read;
+        id fresh;                      /* takes what none of them has; nil: nothing is kept                  */
+        id all;                        /* an NSArray of those read and fresh                                 */
+        uint32_t n_added;              /* to fresh, since it was written                                     */
+        char written[METAL_ARCHIVE_NAME]; /* its file, once it has one                                       */
+    } archives;
+    int fresh;                         /* tier_opts                                                          */
     struct metal_mem arena[ARENA_COUNT], cells; /* cells: u32 steps begun, u32 steps done               */
     uint64_t point;
     struct { id cmdbuf; uint64_t point; } flight[KL_RING]; /* by point % KL_RING; ours until it is known to be complete */
@@ -83,6 +95,12 @@ void metal_close(struct metal_tier *m);
 
 /* metal/kernels.c */
 int metal_kernels_need(struct metal_tier *m, const bool need[KERNEL_COUNT], struct err *e);
+
+/* metal/archive.c: pipelines as the GPU has them, kept on disk. */
+void metal_archives_open(struct metal_tier *m);
+id metal_archives_pipeline(struct metal_tier *m, id descriptor, id *error); /* as device_pipeline; compiled at most once */
+void metal_archives_save(struct metal_tier *m);                             /* where something was added */
+void metal_archives_close(struct metal_tier *m);
 
 /* metal/plan.c */
 int metal_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e);

@@ -14,6 +14,7 @@
 #define ZINC_METAL_OBJC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -41,6 +42,8 @@ struct objc {
     void (*pool_pop)(void *pool);
     id (*default_device)(void); /* ours, or nil */
     id (*all_devices)(void);    /* an NSArray, ours */
+    /* A dispatch_data_t of a copy of n bytes, ours; libdispatch: queue and destructor may be NULL. */
+    id (*data)(const void *p, size_t n, void *queue, void *destructor);
     SEL sel[OBJC_MESSAGES];
 };
 extern struct objc objc;

@@ -354,6 +354,7 @@ int metal_prepare(struct tier *t, const struct stream *s, enum plan_kind k, stru
     if (!(rc = replay_plan_begin(&p->r, &m->r, s, k, e)) && !(rc = replay_plan_build(&p->r, need, e)) &&
         !(rc = metal_kernels_need(m, need, e)) && !(rc = alloc_plan(m, p, e)))
         rc = place(m, p, e);
+    metal_archives_save(m);
     objc.pool_pop(pool);
     if (rc) {
         metal_plan_destroy(&p->r.base);

@@ -25,6 +25,7 @@ void metal_close(struct metal_tier *m)
         object_release(m->pipeline[k]);
         object_release(m->library[k]);
     }
+    metal_archives_close(m);
     object_release(m->event);
     object_release(m->fence);
     object_release(m->queue);
@@ -280,6 +281,8 @@ static int set_up(struct metal_tier *m, const struct tier_opts *o, struct err *e
     if ((rc = metal_pick(o, &m->device, e)) || (rc = metal_check(m->device, e)) || (rc = metal_device_open(m, e)))
         return rc;
     metal_describe_device(m->device, &m->r.tier.info);
+    m->fresh = o->fresh;
+    metal_archives_open(m);
     m->record = strcmp(env_get()->metal_encode, "once") == 0;
     m->r.target = (struct dispatch_target){ .n_cores = metal_cores(m->r.tier.info.device), .shared_max = METAL_SHARED_MAX,
                                             .shared_core = METAL_SHARED_MAX };

@@ -13,6 +13,18 @@ $(MSL): $(K)/msl/%.metal: $$(source_$$*) $(K)/msl_text kernels/hw/msl.metal $(K)
 	   $(K)/msl_text kernels/hw/msl.metal $(K)/threads/$*.txt >$@
 BLOBS += $(MSL:%=%.zst)
 
+# Compiled as far as Apple's tools go, where they are: then a first start does not parse the texts.
+METALLIB := $(if $(HAVE_METALLIB),$(MODULES:%=$(K)/metallib/%.metallib))
+$(METALLIB): $(K)/metallib/%.metallib: $(K)/msl/%.metal
+	@mkdir -p $(@D)
+	@echo "  METAL $*"
+	@$(METALC) -c -o $(@:.metallib=.air) $<
+	@$(METALLINK) -o $@ $(@:.metallib=.air)
+BLOBS += $(METALLIB:%=%.zst)
+ifeq ($(MACOS) $(HAVE_METALLIB),Darwin )
+$(call note,no Metal compiler by xcrun: a first start compiles the kernels' texts (Xcode; xcodebuild -downloadComponent MetalToolchain))
+endif
+
 # As C++14 by clang against tools/metalsim/msl/metal_stdlib.
 MSL_HOST  := $(if $(HAVE_CXX),$(MSL:%.metal=%.o) $(K)/msl/modules.o $(K)/msl/enter.o)
 MSL_FLAGS := -x c++ -std=c++14 -O2 -fno-unroll-loops -fno-vectorize -fno-slp-vectorize -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing -fno-exceptions -fno-rtti \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # mk/probe.sh: what the compilers and libraries here can do, printed as a makefile. Run once for a build folder.
-# Environment: CC, CLANG, GLSLC; PACKAGES, what is linked, by pkg-config's names; ARCHIVES, what is linked into the tarball's
+# Environment: CC, CLANG, GLSLC; METALC and METALLINK, Apple's compiler and linker for Metal; PACKAGES, what is linked, by pkg-config's names; ARCHIVES, what is linked into the tarball's
 # programs; PROBE_OF, all of these in one line, by
 # which the Makefile sees that others are asked for.
 
@@ -17,6 +17,14 @@ gpu() # FLAGS...: does clang compile and link for it?
 vulkan()
 {
     command -v $GLSLC >/dev/null && echo '#include <vulkan/vulkan.h>' | yes_if $CC -E -x c -
+}
+
+metallib()
+{
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/probe.XXXXXX") || return
+    echo 'kernel void f() {}' >"$dir/f.metal"
+    { $METALC -c -o "$dir/f.air" "$dir/f.metal" && $METALLINK -o "$dir/f.metallib" "$dir/f.air"; } >/dev/null 2>&1 && echo yes
+    rm -rf "$dir"
 }
 
 package() # NAMES VARIABLE: the flags of libraries that tests alone need, where they are
@@ -48,6 +56,7 @@ HAVE_AMD   := $(gpu --target=amdgcn-amd-amdhsa -mcpu=gfx12-generic -nogpulib -fu
                -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6)
 HAVE_CXX   := $(echo "struct s { int i; };" | yes_if $CLANG -x c++ -std=c++14 -c - -o /dev/null)
 HAVE_VK    := $(vulkan)
+HAVE_METALLIB := $(metallib)
 $(package check CHECK)
 $(package libhsakmt HSAKMT)
 $(package "libdrm_amdgpu libdrm" DRM)

@@ -10,6 +10,11 @@ REAL_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/real/*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(FUZZ_SRC:%.c=$(B)/%)
 
+# A metallib as metalsim knows them.
+$(B)/obj/tests/unit/test_metal_library.o: $(K)/msl/basic.metal.zst $(K)/msl/basic.metallib.zst
+$(K)/msl/basic.metallib.zst: $(K)/msl/basic.metal $(K)/compress
+	@{ printf MTLB; cat $<; } | $(K)/compress >$@
+
 # A Vulkan library that fails when told to (tests/e2e/test_vulkan_faults.sh).
 FAULTY_VK := $(if $(HAVE_VK),$(B)/tests/e2e/libfaulty_vulkan.so)
 $(B)/tests/e2e/libfaulty_vulkan.so: tests/e2e/faulty_vulkan.c

@@ -6,6 +6,7 @@
 case $build in */*) skip "the release build runs it: the kernels' Metal texts are not built for sanitizers" ;; esac
 [ -e $build/libmetalsim.so ] || skip "no $build/libmetalsim.so in this build"
 prompt=$(ids 11 3)
+export ZINC_METAL_CACHE=$work/cache
 sim() { timeout 300 $build/metalsim "$@"; }
 
 agree() # FAMILY TYPE TOLERANCE OPTIONS...: of $work/m.gguf

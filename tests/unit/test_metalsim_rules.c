@@ -19,16 +19,34 @@ static struct {
     id device, queue, set, event, fence, library, pipeline, buffer;
 } g;
 
-static id pipeline_of(const char *kernel, unsigned long threads)
+static id descriptor_of(const char *kernel, unsigned long threads)
 {
-    id f = library_function(g.library, objc_string(kernel)), d = objc_new("MTLComputePipelineDescriptor"), error = NULL;
+    id f = library_function(g.library, objc_string(kernel)), d = objc_new("MTLComputePipelineDescriptor");
     pipeline_set_function(d, f);
     pipeline_set_threads(d, threads);
+    object_release(f);
+    return d;
+}
+
+static id pipeline_of(const char *kernel, unsigned long threads)
+{
+    id d = descriptor_of(kernel, threads), error = NULL;
     id p = device_pipeline(g.device, d, 0, NULL, &error);
     object_release(d);
-    object_release(f);
     return p;
 }
+
+/* Of a file, or an empty one. */
+static id archive_of(const char *path, id *error)
+{
+    id d = objc_new("MTLBinaryArchiveDescriptor");
+    if (path)
+        archive_set_url(d, url_of_path(objc.class_of("NSURL"), objc_string(path)));
+    id a = device_archive(g.device, d, error);
+    object_release(d);
+    return a;
+}
+static id array_of(const id *item, unsigned long n) { return array_with(objc.class_of("NSArray"), item, n); }
 
 /* A device with everything that a dispatch of k_add takes; the buffer is resident. */
 static void set_up(void)
@@ -138,6 +156,16 @@ static void not_resident(void)
     commit(g.set);
     run_it();
 }
+static void no_archive_descriptor(void) { device_archive(g.device, NULL, NULL); }
+static void archive_of_a_string(void) { archive_set_url(objc_new("MTLBinaryArchiveDescriptor"), objc_string("/tmp/x")); }
+static void adds_nothing(void) { archive_add(archive_of(NULL, NULL), objc_new("MTLComputePipelineDescriptor"), NULL); }
+static void serialized_nowhere(void) { archive_serialize(archive_of(NULL, NULL), NULL, NULL); }
+static void looks_in_a_buffer(void) { pipeline_set_archives(descriptor_of("k_add", 256), array_of(&g.buffer, 1)); }
+static void looks_in_no_array(void) { pipeline_set_archives(descriptor_of("k_add", 256), archive_of(NULL, NULL)); }
+static void nil_in_an_array(void) { array_of((const id[]){ g.buffer, NULL }, 2); }
+static void path_of_nothing(void) { url_of_path(objc.class_of("NSURL"), objc_string("")); }
+static void odd_options(void) { device_pipeline(g.device, descriptor_of("k_add", 256), 64, NULL, NULL); }
+static void library_of_a_string(void) { device_library_data(g.device, objc_string("MTLB"), NULL); }
 
 static const struct {
     void (*fn)(void);
@@ -166,6 +194,16 @@ static const struct {
     { late_wait, "waitForFence:: a fence is waited for before the encoder's first dispatch" },
     { waits_for_itself, "waitForFence:: the encoder has updated this fence" },
     { too_many, "64 command buffers of the queue are not complete" },
+    { no_archive_descriptor, "newBinaryArchiveWithDescriptor:error:: not an archive's descriptor" },
+    { archive_of_a_string, "setUrl:: not an NSURL" },
+    { adds_nothing, "addComputePipelineFunctionsWithDescriptor:error:: not a compute pipeline's descriptor with a function" },
+    { serialized_nowhere, "serializeToURL:error:: not an NSURL of a file" },
+    { looks_in_a_buffer, "setBinaryArchives:: item 0 is no binary archive" },
+    { looks_in_no_array, "setBinaryArchives:: not an NSArray" },
+    { nil_in_an_array, "arrayWithObjects:count:: item 1 is nil" },
+    { path_of_nothing, "fileURLWithPath:: the path is nil or empty" },
+    { odd_options, "newComputePipelineStateWithDescriptor:: options 0x40" },
+    { library_of_a_string, "newLibraryWithData:error:: not a dispatch_data_t" },
     { not_resident, "residency: the argument buffer \"numbers\" is not resident" },
 };
 
@@ -238,6 +276,53 @@ START_TEST(other_texts_are_rejected)
 }
 END_TEST
 
+/* A pipeline is in an archive when it was added with the same function and settings, there or where the file comes from. */
+START_TEST(an_archive_has_what_was_added)
+{
+    enum { FAIL_ON_MISS = 4 };
+    char path[] = "/tmp/zt.XXXXXX";
+    set_up();
+    id error = NULL, a = archive_of(NULL, &error), d = descriptor_of("k_add", 256), other = descriptor_of("k_add", 128);
+    close(mkstemp(path));
+    id url = url_of_path(objc.class_of("NSURL"), objc_string(path));
+    ck_assert_ptr_nonnull(device_pipeline(g.device, d, FAIL_ON_MISS, NULL, &error)); /* no archive to miss it in */
+    pipeline_set_archives(d, array_of(&a, 1));
+    ck_assert_ptr_null(device_pipeline(g.device, d, FAIL_ON_MISS, NULL, &error));
+    ck_assert_ptr_nonnull(error);
+    ck_assert(archive_add(a, d, &error) && archive_serialize(a, url, &error));
+    ck_assert_ptr_nonnull(device_pipeline(g.device, d, FAIL_ON_MISS, NULL, &error));
+    id read = archive_of(path, &error);
+    ck_assert_ptr_nonnull(read);
+    pipeline_set_archives(d, array_of(&read, 1));
+    pipeline_set_archives(other, array_of(&read, 1));
+    ck_assert_ptr_nonnull(device_pipeline(g.device, d, FAIL_ON_MISS, NULL, &error));
+    ck_assert_ptr_null(device_pipeline(g.device, other, FAIL_ON_MISS, NULL, &error));
+    ck_assert_ptr_nonnull(device_pipeline(g.device, other, 0, NULL, &error));
+    ck_assert_int_eq(truncate(path, 40), 0);
+    ck_assert_ptr_null(archive_of(path, &error));
+    ck_assert_int_eq(error_code(error), 1);
+    unlink(path);
+    ck_assert_ptr_null(archive_of(path, &error));
+    ck_assert(!archive_serialize(a, url_of_path(objc.class_of("NSURL"), objc_string("/proc/nowhere/x")), &error));
+}
+END_TEST
+
+START_TEST(a_metallib_is_its_text_behind_four_letters)
+{
+    uint64_t n;
+    id error = NULL;
+    set_up();
+    const char *text = kernel_blob_bytes(kernel_blob_find("basic", "msl"), &n);
+    char *bytes = malloc(n + 4);
+    memcpy(bytes, "MTLB", 4);
+    memcpy(bytes + 4, text, n);
+    ck_assert_ptr_nonnull(library_function(device_library_data(g.device, objc.data(bytes, n + 4, NULL, NULL), &error), objc_string("k_add")));
+    ck_assert_ptr_null(device_library_data(g.device, objc.data(bytes, n + 3, NULL, NULL), &error));
+    ck_assert_str_eq(objc_text(error_text(error)), "Invalid library file");
+    free(bytes);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     const char *build = getenv("ZINC_BUILD");
@@ -260,6 +345,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, what_is_right_passes);
     tcase_add_test(t, faults_are_errors);
     tcase_add_test(t, other_texts_are_rejected);
+    tcase_add_test(t, an_archive_has_what_was_added);
+    tcase_add_test(t, a_metallib_is_its_text_behind_four_letters);
     Suite *s = suite_create("metalsim");
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

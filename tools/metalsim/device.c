@@ -15,7 +15,7 @@
 
 enum {
     PAGE = 16 << 10, BUFFER_MAX_SHARE = 2, WORKING_SET_PERCENT = 75, SHARED_MAX = 32 << 10, THREADS_MAX = 1024,
-    STORAGE_SHARED = 0, STORAGE_PRIVATE = 2, HAZARD_MAX = 2,
+    STORAGE_SHARED = 0, STORAGE_PRIVATE = 2, HAZARD_MAX = 2, FAIL_ON_MISS = 1 << 2,
 };
 
 static uint64_t allocated;
@@ -155,8 +155,7 @@ static struct method residency_methods[] = { METHOD("addAllocation:", set_add), 
 const struct class residency_class = { .name = "MTLResidencySet", .bytes = sizeof(struct residency), .destroy = residency_free,
                                        .methods = residency_methods, .macos = 15 };
 
-static void no_label(void *o, SEL s, void *label) {}
-static struct method residency_descriptor_methods[] = { METHOD("setLabel:", no_label), { 0 } };
+static struct method residency_descriptor_methods[] = { METHOD("setLabel:", sim_no_label), { 0 } };
 const struct class residency_descriptor_class = { .name = "MTLResidencySetDescriptor", .bytes = sizeof(struct obj),
                                                   .methods = residency_descriptor_methods, .macos = 15 };
 static void *new_residency(void *d, SEL s, void *descriptor, void **error)
@@ -176,7 +175,6 @@ static struct method options_methods[] = { METHOD("setLanguageVersion:", set_lan
 const struct class options_class = { .name = "MTLCompileOptions", .bytes = sizeof(struct compile_options), .methods = options_methods };
 
 struct library { struct obj o; const struct msim_module *m; };
-struct function { struct obj o; const struct msim_kernel *k; };
 const struct class function_class = { .name = "MTLFunction", .bytes = sizeof(struct function), .methods = (struct method[]){ { 0 } } };
 
 static void *new_function(struct library *l, SEL s, struct string *name)
@@ -185,6 +183,7 @@ static void *new_function(struct library *l, SEL s, struct string *name)
         if (strcmp(l->m->kernels[i].name, name->s) == 0) {
             struct function *f = sim_new(&function_class);
             f->k = &l->m->kernels[i];
+            f->m = l->m;
             return f;
         }
     return NULL;
@@ -219,10 +218,39 @@ static void *new_library(void *d, SEL s, struct string *text, struct compile_opt
     return l;
 }
 
+/* A metallib of metalsim's is "MTLB", as Apple's begin, and the text. */
+static void *new_library_data(void *d, SEL s, struct data *data, void **error)
+{
+    RULE(data && data->o.isa == &data_class, s->name, "not a dispatch_data_t");
+    const struct msim_module *m = NULL;
+    if (data->n > 4 && memcmp(data->p, "MTLB", 4) == 0)
+        m = msim_module_find((const char *)data->p + 4, data->n - 4);
+    if (!m) {
+        if (error)
+            *error = sim_error("MTLLibraryErrorDomain", 1, "Invalid library file");
+        return NULL;
+    }
+    struct library *l = sim_new(&library_class);
+    l->m = m;
+    return l;
+}
+
 /* ---- MTLComputePipelineState ---- */
 
-struct pipeline_descriptor { struct obj o; struct function *f; unsigned long threads; bool whole, indirect; };
-static void descriptor_free(struct obj *o) { sim_release(((struct pipeline_descriptor *)o)->f); }
+static void descriptor_free(struct obj *o)
+{
+    sim_release(((struct pipeline_descriptor *)o)->f);
+    sim_release(((struct pipeline_descriptor *)o)->archives);
+}
+static void set_archives(struct pipeline_descriptor *p, SEL s, struct array *a)
+{
+    RULE(!a || a->o.isa == &array_class, s->name, "not an NSArray");
+    for (unsigned long i = 0; a && i < a->n; i++)
+        RULE(((struct obj *)a->item[i])->isa == &archive_class, s->name, "item %lu is no binary archive", i);
+    sim_retain(a);
+    sim_release(p->archives);
+    p->archives = a;
+}
 static void set_function(struct pipeline_descriptor *p, SEL s, struct function *f)
 {
     sim_retain(f);
@@ -239,7 +267,8 @@ static void set_indirect(struct pipeline_descriptor *p, SEL s, bool on) { p->ind
 static struct method descriptor_methods[] = {
     METHOD("setSupportIndirectCommandBuffers:", set_indirect),
     METHOD("setComputeFunction:", set_function), METHOD("setThreadGroupSizeIsMultipleOfThreadExecutionWidth:", set_whole),
-    METHOD("setMaxTotalThreadsPerThreadgroup:", set_threads), METHOD("setLabel:", no_label), { 0 } };
+    METHOD("setMaxTotalThreadsPerThreadgroup:", set_threads), METHOD("setBinaryArchives:", set_archives),
+    METHOD("setLabel:", sim_no_label), { 0 } };
 const struct class pipeline_descriptor_class = { .name = "MTLComputePipelineDescriptor", .bytes = sizeof(struct pipeline_descriptor),
                                                  .destroy = descriptor_free, .methods = descriptor_methods };
 
@@ -251,6 +280,14 @@ const struct class pipeline_class = { .name = "MTLComputePipelineState", .bytes 
 static void *new_pipeline(void *d, SEL s, struct pipeline_descriptor *p, unsigned long options, void **reflection, void **error)
 {
     RULE(p && p->f, "newComputePipelineStateWithDescriptor:", "the descriptor has no function");
+    RULE(!(options & ~(unsigned long)FAIL_ON_MISS), "newComputePipelineStateWithDescriptor:", "options 0x%lx", options);
+    bool archived = sim_archived(p);
+    if (options & FAIL_ON_MISS && p->archives && !archived) {
+        if (error)
+            *error = sim_error("AGXMetal", 1, "the pipeline is in none of its binary archives");
+        return NULL;
+    }
+    sim_stats.compiled += !archived;
     struct pipeline *x = sim_new(&pipeline_class);
     x->k = p->f->k;
     x->threads = p->threads && p->threads < x->k->threads ? p->threads : x->k->threads;
@@ -259,7 +296,7 @@ static void *new_pipeline(void *d, SEL s, struct pipeline_descriptor *p, unsigne
     return x;
 }
 
-/* ---- MTLDevice, NSArray ---- */
+/* ---- MTLDevice ---- */
 
 static struct device { struct obj o; } the_device;
 static void *device_name(void *d, SEL s)
@@ -281,6 +318,7 @@ static unsigned long allocated_size(void *d, SEL s) { return allocated; }
 static unsigned long max_shared(void *d, SEL s) { return SHARED_MAX; }
 static void *new_queue(void *d, SEL s) { return sim_queue_new(); }
 static void *new_indirect(void *d, SEL s, void *descriptor, unsigned long n, unsigned long opt) { return sim_indirect_new(descriptor, n, opt); }
+static void *new_archive(void *d, SEL s, void *descriptor, void **error) { return sim_archive_new(descriptor, error); }
 static void *new_event(void *d, SEL s) { return sim_new(&event_class); }
 static void *new_fence(void *d, SEL s) { return sim_new(&fence_class); }
 static struct method device_methods[] = {
@@ -289,10 +327,11 @@ static struct method device_methods[] = {
     METHOD("maxBufferLength", max_buffer), METHOD("maxThreadgroupMemoryLength", max_shared), METHOD("newCommandQueue", new_queue),
     METHOD("newIndirectCommandBufferWithDescriptor:maxCommandCount:options:", new_indirect), METHOD("newSharedEvent", new_event), METHOD("newFence", new_fence),
     METHOD("newBufferWithLength:options:", new_buffer),
-    METHOD("newLibraryWithSource:options:error:", new_library),
+    METHOD("newLibraryWithSource:options:error:", new_library), METHOD("newLibraryWithData:error:", new_library_data),
+    METHOD("newBinaryArchiveWithDescriptor:error:", new_archive),
     METHOD("newComputePipelineStateWithDescriptor:options:reflection:error:", new_pipeline),
     METHOD("newResidencySetWithDescriptor:error:", new_residency), { 0 } };
-extern const struct class device_class, array_class;
+extern const struct class device_class;
 const struct class device_class = { .name = "MTLDevice", .bytes = sizeof(struct device), .methods = device_methods };
 
 EXPORT void *MTLCreateSystemDefaultDevice(void);
@@ -306,19 +345,10 @@ EXPORT void *MTLCreateSystemDefaultDevice(void)
     return &the_device;
 }
 
-struct array { struct obj o; };
-static unsigned long count(void *a, SEL s) { return !sim_options.no_device; }
-static void *at(void *a, SEL s, unsigned long i)
-{
-    RULE(i < count(a, s), "objectAtIndex:", "index %lu beyond bounds", i);
-    return &the_device;
-}
-static struct method array_methods[] = { METHOD("count", count), METHOD("objectAtIndex:", at), { 0 } };
-const struct class array_class = { .name = "NSArray", .bytes = sizeof(struct array), .methods = array_methods };
-
 EXPORT void *MTLCopyAllDevices(void);
 EXPORT void *MTLCopyAllDevices(void)
 {
-    sim_release(MTLCreateSystemDefaultDevice());
-    return sim_new(&array_class);
+    void *device = MTLCreateSystemDefaultDevice(), *all = sim_array(&device, device != NULL);
+    sim_release(device);
+    return all;
 }

@@ -15,7 +15,8 @@ static const char usage[] =
     "  --no-device         there is no GPU\n"
     "  --shuffle           dispatches between two barriers run backwards: results that change miss a barrier\n"
     "  --overlap           command buffers that no fence orders run the wrong way round: results that change miss a fence\n"
-    "  --inject=WHAT:N     the Nth command buffer fails: timeout, memory; or never ends: hang\n"
+    "  --inject=WHAT:N     the Nth command buffer fails: timeout, memory; or never ends: hang; serialize:\n"
+    "                      archives of pipelines from the Nth on cannot be written\n"
     "  --trace             each message, on stderr\n"
     "  --stats             how many messages, objects, dispatches ..., on stderr at the end\n";
 

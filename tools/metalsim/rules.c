@@ -24,9 +24,10 @@ void sim_broken(const char *rule, const char *fmt, ...)
 static void print_stats(void)
 {
     fprintf(stderr, "metalsim: messages %llu, objects %llu, command buffers %llu, dispatches %llu, barriers %llu, libraries %llu, "
-            "pipelines %llu\n", (unsigned long long)sim_stats.messages, (unsigned long long)sim_stats.objects,
+            "pipelines %llu, compiled %llu\n", (unsigned long long)sim_stats.messages, (unsigned long long)sim_stats.objects,
             (unsigned long long)sim_stats.command_buffers, (unsigned long long)sim_stats.dispatches,
-            (unsigned long long)sim_stats.barriers, (unsigned long long)sim_stats.libraries, (unsigned long long)sim_stats.pipelines);
+            (unsigned long long)sim_stats.barriers, (unsigned long long)sim_stats.libraries, (unsigned long long)sim_stats.pipelines,
+            (unsigned long long)sim_stats.compiled);
 }
 
 static bool option(const char *all, const char *name, char *value, size_t n)
@@ -55,7 +56,7 @@ __attribute__((constructor)) static void read_options(void)
     if (option(all, " --inject=", v, sizeof v)) {
         char *at = strchr(v, ':');
         sim_options.inject_at = at ? atoi(at + 1) : 1;
-        sim_options.inject = v[0] == 't' ? INJECT_TIMEOUT : v[0] == 'm' ? INJECT_MEMORY : INJECT_HANG;
+        sim_options.inject = v[0] == 't' ? INJECT_TIMEOUT : v[0] == 'm' ? INJECT_MEMORY : v[0] == 's' ? INJECT_SERIALIZE : INJECT_HANG;
     }
     sim_options.no_device = option(all, " --no-device ", v, sizeof v);
     sim_options.shuffle = option(all, " --shuffle ", v, sizeof v);

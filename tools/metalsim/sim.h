@@ -44,12 +44,18 @@ void sim_check(const void *o, const char *what); /* alive? */
 struct string { struct obj o; char *s; };
 void *sim_string(const char *s);                /* autoreleased */
 void *sim_error(const char *domain, long code, const char *text); /* autoreleased */
+struct array { struct obj o; void **item; unsigned long n; };
+struct url { struct obj o; char *path; };
+struct data { struct obj o; uint8_t *p; size_t n; }; /* a dispatch_data_t */
+extern const struct class array_class, url_class, data_class;
+void *sim_array(void *const *item, unsigned long n); /* the caller's; holds its items */
+void sim_no_label(void *o, SEL s, void *label);
 
 /* rules.c */
 struct options { int macos, chip, inject, inject_at; bool no_device, shuffle, overlap, trace; uint64_t memory; };
-enum { INJECT_NONE, INJECT_TIMEOUT, INJECT_MEMORY, INJECT_HANG };
+enum { INJECT_NONE, INJECT_TIMEOUT, INJECT_MEMORY, INJECT_HANG, INJECT_SERIALIZE };
 extern struct options sim_options;
-extern struct stats { _Atomic uint64_t messages, objects, command_buffers, dispatches, barriers, libraries, pipelines; } sim_stats;
+extern struct stats { _Atomic uint64_t messages, objects, command_buffers, dispatches, barriers, libraries, pipelines, compiled; } sim_stats;
 enum { SIM_BROKEN = 86 };
 /* A rule of Metal's was broken: one line, and the process ends with SIM_BROKEN. */
 __attribute__((noreturn, format(printf, 2, 3))) void sim_broken(const char *rule, const char *fmt, ...);
@@ -57,13 +63,21 @@ __attribute__((noreturn, format(printf, 2, 3))) void sim_broken(const char *rule
 
 /* device.c */
 struct buffer { struct obj o; uint8_t *cpu, *gpu; uint64_t bytes; bool resident; char label[64]; struct buffer *next; };
+struct function { struct obj o; const struct msim_kernel *k; const struct msim_module *m; };
 struct pipeline { struct obj o; const struct msim_kernel *k; unsigned long threads; bool indirect; };
+struct pipeline_descriptor { struct obj o; struct function *f; struct array *archives; unsigned long threads; bool whole, indirect; };
+extern const struct class pipeline_descriptor_class;
 extern const struct class buffer_class, pipeline_class, event_class, fence_class, queue_class;
 const struct buffer *sim_buffer_at(uint64_t va); /* the buffer that the GPU sees there, or NULL */
 struct residency { struct obj o; struct buffer **member, **pending; int n, n_pending, cap, cap_pending; bool attached; };
 extern const struct class residency_class;
 void sim_residency_attach(struct residency *r);
 void *sim_queue_new(void);
+
+/* archive.c */
+extern const struct class archive_class;
+bool sim_archived(const struct pipeline_descriptor *p); /* one of its archives has the pipeline */
+void *sim_archive_new(void *descriptor, void **error);
 
 /* queue.c */
 struct dispatch { struct pipeline *p; struct buffer *args; uint64_t off; uint32_t groups[3], threads, shared; bool after_barrier; };
