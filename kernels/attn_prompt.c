@@ -3,7 +3,9 @@
  * A warp holds 16 (row, query head) pairs of a kv head and walks the positions that any of the work-group's rows
  * sees, 64 at a time from multiples of 64 on: S = Q K^T and O += P V with q, P, K and V in f16 and f32 sums, softmax
  * online in f32. On RDNA3, which has too few registers for the sums of heads of 256, two warps hold the same 16 pairs:
- * both have their scores and probabilities, each the sums of one half of a head. A position that a row does not see gets
+ * both have their scores and probabilities, each the sums of one half of a head. In the 32 KiB of Apple's work-groups heads of
+ * 256 and 512 have a warp for every 128 dimensions, with these of q and o in its registers: a score is the sum of their parts, in
+ * the warps' order, which pass through shared memory, and all of them have the same probabilities. A position that a row does not see gets
  * p = 0 and leaves its m, l and o as they are, to the bit, so a row's result does not depend on the rows beside it. Rows
  * of a tile that belong to several slots are done slot by slot. */
 #include <stdbool.h>
@@ -34,7 +36,8 @@
 #endif
 
 /* Warps that hold the same pairs, each with a part of o. */
-KD_FN uint32_t ap_split(const uint32_t HD) { return HD >= AP_SPLIT_FROM ? 2 : 1; }
+KD_FN bool ap_owns(const uint32_t HD) { return HD > 256 || attn_prompt_owners(HD, AP_ROOM) > 1; }
+KD_FN uint32_t ap_split(const uint32_t HD) { return ap_owns(HD) ? HD / AP_OWN : HD >= AP_SPLIT_FROM ? 2 : 1; }
 KD_FN uint32_t ap_group(const uint32_t HD) { return kd_warp() / ap_split(HD); } /* of 16 pairs */
 KD_FN uint32_t ap_groups(const uint32_t HD) { return kd_n_warps() / ap_split(HD); }
 KD_FN uint32_t ap_dims(const uint32_t HD) { return HD / ap_split(HD); }        /* of o, and the first of them */
@@ -54,6 +57,13 @@ KD_FN KD_SHARED uint16_t *ap_scratch(const uint32_t HD)
 {
     uint32_t kv = ap_in_parts(HD) ? attn_prompt_part(HD, AP_ROOM) : 2 * AP_STAGES * AP_POS;
     return ap_q() + (16 * ap_groups(HD) + kv) * (HD + AP_PAD) + kd_warp() * AP_SCRATCH;
+}
+
+/* With owners: K or V, then the parts of the scores, element i of tile n of the warp, lane by lane. */
+KD_FN KD_SHARED float *ap_parts(const uint32_t HD, uint32_t warp, uint32_t n, uint32_t i)
+{
+    const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16;
+    return KD_SHARED_AT(float, 2 * attn_prompt_part(HD, AP_ROOM) * (HD + AP_PAD)) + ((warp * N + n) * 8 + i) * KD_WARP + kd_lane();
 }
 
 /* Masks scores of positions that their rows do not see; pos, lo: of the lane's rows. */
@@ -83,6 +93,52 @@ KD_FN void ap_scores(const uint32_t HD, KD_SHARED const uint16_t *k, kd_acc *s)
         KD_UNROLL
         for (uint32_t n = 0; n < N; n++)
             kd_tile_fma(&s[n], a, kd_frag_bt(k + 16 * n * (HD + AP_PAD) + d, HD + AP_PAD));
+    }
+}
+
+/* q of the warp's pairs and dimensions, in f16; zeros for rows that are not the run's. */
+KD_FN void ap_own_q(const kl_attn *a, const struct ap_run *r, const uint32_t HD, kd_frag *q)
+{
+    KD_UNROLL
+    for (uint32_t n = 0; n < AP_OWN / 16; n++) {
+        kd_acc x;
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t pair = ap_group(HD) * 16 + kd_acc_row(i), row = r->tile0 + pair / r->group;
+            uint32_t head = r->kvh * r->group + pair % r->group, d = ap_dim0(HD) + 16 * n + kd_acc_col(i);
+            bool own = row >= r->row0 && row < r->row1;
+            x.v[i] = own ? KD_PTR(const float, a->q)[(uint64_t)row * a->ldq + (uint64_t)head * a->q_hs + d] : 0.0f;
+        }
+        q[n] = kd_frag_of(&x, KD_SHARED_AT(uint16_t, 0));
+    }
+}
+
+/* As ap_scores, by the owners together. */
+KD_FN void ap_own_scores(const uint32_t HD, const kd_frag *q, kd_acc *s)
+{
+    const uint32_t N = attn_prompt_part(HD, AP_ROOM) / 16, LD = HD + AP_PAD, W = ap_split(HD);
+    KD_SHARED const uint16_t *k = KD_SHARED_AT(uint16_t, 0) + ap_dim0(HD);
+    KD_UNROLL
+    for (uint32_t n = 0; n < N; n++) {
+        kd_acc part = { { 0 } };
+        KD_UNROLL
+        for (uint32_t d = 0; d < AP_OWN / 16; d++)
+            kd_tile_fma(&part, q[d], kd_frag_bt(k + 16 * n * LD + 16 * d, LD));
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++)
+            *ap_parts(HD, kd_warp(), n, i) = part.v[i];
+    }
+    kd_barrier();
+    KD_UNROLL
+    for (uint32_t n = 0; n < N; n++) {
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++) {
+            float sum = *ap_parts(HD, ap_group(HD) * W, n, i);
+            KD_UNROLL
+            for (uint32_t w = 1; w < W; w++)
+                sum += *ap_parts(HD, ap_group(HD) * W + w, n, i);
+            s[n].v[i] = sum;
+        }
     }
 }
 
@@ -257,16 +313,54 @@ KD_FN void ap_tile_in_parts(const kl_attn *a, const struct ap_run *r, const uint
     }
 }
 
+/* The same by owners of dimensions. */
+KD_FN void ap_tile_by_owners(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const bool F16, const kd_frag *q, uint32_t p0,
+                             bool masked, const uint32_t *pos, const uint32_t *lo, float *m, float *l, kd_acc *o)
+{
+    const uint32_t PART = attn_prompt_part(HD, AP_ROOM), LD = HD + AP_PAD;
+    KD_SHARED uint16_t *kv = KD_SHARED_AT(uint16_t, 0);
+    kd_acc s[AP_POS / 16];
+    float decay[KD_ACC_SLOTS];
+    KD_UNROLL
+    for (uint32_t at = 0; at < AP_POS; at += PART) {
+        kd_barrier(); /* everybody is done with what lies there, parts of scores included */
+        ap_load(F16, r->k, HD, PART, p0 + at, r->end, kv);
+        kd_barrier();
+        ap_own_scores(HD, q, s + at / 16);
+    }
+    if (masked)
+        ap_mask(s, p0, pos, lo);
+    ap_softmax(s, a->scale * LOG2E, m, l, decay);
+    ap_decay(HD, decay, o);
+    KD_UNROLL
+    for (uint32_t at = 0; at < AP_POS; at += PART) {
+        kd_barrier();
+        ap_load(F16, r->v, HD, PART, p0 + at, r->end, kv);
+        kd_barrier();
+        KD_UNROLL
+        for (uint32_t k = 0; k < PART / 16; k++) {
+            kd_frag p = kd_frag_of(&s[at / 16 + k], kv);
+            KD_UNROLL
+            for (uint32_t n = 0; n < AP_OWN / 16; n++)
+                kd_tile_fma(&o[n], p, kd_frag_b(kv + ap_dim0(HD) + 16 * k * LD + 16 * n, LD));
+        }
+    }
+}
+
 KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, const bool F16)
 {
     kd_acc o[16];
+    kd_frag own_q[AP_OWN / 16];
     float m[KD_ACC_SLOTS], l[KD_ACC_SLOTS];
     uint32_t pos[KD_ACC_SLOTS], lo[KD_ACC_SLOTS];
-    if (AP_STAGES == 2) {
+    if (AP_STAGES == 2 && !ap_owns(HD)) {
         ap_load(F16, r->k, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 0, 0));
         ap_load(F16, r->v, HD, ap_part(HD), r->lo / AP_POS * AP_POS, r->end, ap_kv(HD, 1, 0));
     }
-    ap_load_q(a, r, HD, 16 * ap_groups(HD), ap_q());
+    if (ap_owns(HD))
+        ap_own_q(a, r, HD, own_q);
+    else
+        ap_load_q(a, r, HD, 16 * ap_groups(HD), ap_q());
     KD_UNROLL
     for (uint32_t k = 0; k < KD_ACC_SLOTS; k++) {
         uint32_t row = r->tile0 + (ap_group(HD) * 16 + kd_acc_slot_row(k)) / r->group;
@@ -284,6 +378,10 @@ KD_FN void ap_run(const kl_attn *a, const struct ap_run *r, const uint32_t HD, c
     for (uint32_t p0 = r->lo / AP_POS * AP_POS, stage = 0; p0 < r->end; p0 += AP_POS, stage ^= AP_STAGES - 1) {
         bool more = AP_STAGES == 2 && p0 + AP_POS < r->end;
         bool masked = p0 < all_from || p0 + AP_POS - 1 > all_to;
+        if (ap_owns(HD)) {
+            ap_tile_by_owners(a, r, HD, F16, own_q, p0, masked, pos, lo, m, l, o);
+            continue;
+        }
         if (ap_in_parts(HD)) {
             ap_tile_in_parts(a, r, HD, F16, p0, masked, pos, lo, m, l, o);
             continue;
@@ -344,16 +442,21 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
 }
 
 /* The same with many warps, and with 4 for prompts that would leave cores without work. On AMD there is no room for many
- * groups of pairs of large heads (rt/dispatch_attn.c); on RDNA3 the 8 warps of heads of 256 are 4 groups. */
+ * groups of pairs of large heads, on Apple GPUs for none (rt/dispatch_attn.c); on RDNA3 the 8 warps of heads of 256 are 4 groups. */
+#if !defined(KD_SMALL_SHARED)
 KD_KERNEL(k_attn_prompt_h64, kl_attn) { ap_kernel(&a, 64); }
+#endif
 KD_KERNEL(k_attn_prompt_small_h64, kl_attn) { ap_kernel(&a, 64); }
 KD_KERNEL(k_attn_prompt_small_h128, kl_attn) { ap_kernel(&a, 128); }
-#if !defined(__AMDGCN__)
+#if !defined(__AMDGCN__) && !defined(KD_SMALL_SHARED)
 KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
 #endif
-#if !defined(__AMDGCN__) || !defined(__GFX12__)
+#if !defined(KD_SMALL_SHARED) && (!defined(__AMDGCN__) || !defined(__GFX12__))
 KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
 #endif
 #if !defined(__AMDGCN__) || defined(__GFX12__)
 KD_KERNEL(k_attn_prompt_small_h256, kl_attn) { ap_kernel(&a, 256); }
+#endif
+#if !defined(__AMDGCN__) && !defined(__NVPTX__)
+KD_KERNEL(k_attn_prompt_small_h512, kl_attn) { ap_kernel(&a, 512); }
 #endif

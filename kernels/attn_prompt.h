@@ -23,16 +23,29 @@ static inline uint32_t attn_prompt_rows(uint32_t groups, uint32_t group)
  * the 64 KiB of AMD's; or the 32 KiB of Apple's. */
 enum ap_room { AP_ROOM_32K, AP_ROOM_64K, AP_ROOM_STAGES };
 
-/* Positions of K or V that lie in shared memory at a time: a tile's, or half of it for large heads, whose K and V take
+/* Large heads where there is little room: so many warps hold the same 16 pairs, each with AP_OWN dimensions of the head, and tell
+ * each other their part of the scores. 1: a warp has whole heads. */
+enum { AP_OWN = 128 };
+static inline uint32_t attn_prompt_owners(uint32_t head_dim, enum ap_room room)
+{
+    return head_dim > AP_OWN && room == AP_ROOM_32K ? head_dim / AP_OWN : 1;
+}
+
+/* Positions of K or V that lie in shared memory at a time: a tile's, or part of it for large heads, whose K and V take
  * turns. */
 static inline uint32_t attn_prompt_part(uint32_t head_dim, enum ap_room room)
 {
+    if (head_dim >= 512)
+        return AP_POS / 4;
     return head_dim >= (room == AP_ROOM_32K ? 128u : 256u) && room != AP_ROOM_STAGES ? AP_POS / 2 : AP_POS;
 }
 
-/* Shared memory, bytes: Q of so many groups of 16 pairs, then K and V of each stage, then scratch of each warp. */
+/* Shared memory, bytes: Q of so many groups of 16 pairs, then K and V of each stage, then scratch of each warp. Or, with owners, K
+ * or V, then each warp's part of the scores. */
 static inline uint32_t attn_prompt_shared_bytes(uint32_t groups, uint32_t warps, uint32_t head_dim, enum ap_room room)
 {
+    if (attn_prompt_owners(head_dim, room) > 1)
+        return attn_prompt_part(head_dim, room) * (2 * (head_dim + AP_PAD) + 4 * 16 * warps);
     uint32_t part = attn_prompt_part(head_dim, room), kv = part < AP_POS ? part : (room == AP_ROOM_STAGES ? 4 : 2) * AP_POS;
     return 2 * ((16 * groups + kv) * (head_dim + AP_PAD) + warps * AP_SCRATCH);
 }

@@ -20,8 +20,22 @@ static bool choice(uint32_t head_dim, struct choice *c)
     case 64: *c = (struct choice){ K_attn_prompt_h64, K_attn_prompt_small_h64, 12, 2 }; return true;
     case 128: *c = (struct choice){ K_attn_prompt_h128, K_attn_prompt_small_h128, 12, 2 }; return true;
     case 256: *c = (struct choice){ K_attn_prompt_h256, K_attn_prompt_small_h256, WARPS_256, 1 }; return true;
+    case 512: *c = (struct choice){ 0, K_attn_prompt_small_h512, 0, 0 }; return true; /* by owners of dimensions alone */
     default: return false;
     }
+}
+
+/* Each warp has 128 dimensions of a head. */
+static bool owned_heads(struct dispatcher *d, const ka_attn *a, const struct choice *c, uint32_t rows, uint32_t group)
+{
+    uint32_t groups = WARPS_SMALL / attn_prompt_owners(a->head_dim, AP_ROOM_32K), step = attn_prompt_rows(groups, group);
+    kl_attn k = { 0 };
+    if (!step)
+        return false;
+    memcpy(&k, a, sizeof *a);
+    dispatch_add(d, c->small, a->n_kv, (rows + step - 1) / step, 1,
+                 attn_prompt_shared_bytes(groups, WARPS_SMALL, a->head_dim, AP_ROOM_32K), &k);
+    return true;
 }
 
 static bool wide_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, uint32_t group)
@@ -44,9 +58,13 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     if (!d->prompt || a->rows == ROWS_OUT)
         return false;
     uint32_t rows = dispatch_rows(d, ROWS_STEP), group = a->n_head / a->n_kv;
-    if (a->head_dim == APW_DIM)
-        return wide_heads(d, a, rows, group);
+    if (a->head_dim == APW_DIM && wide_heads(d, a, rows, group))
+        return true;
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f))
+        return false;
+    if (d->t->shared_max <= 32 << 10 && attn_prompt_owners(a->head_dim, AP_ROOM_32K) > 1)
+        return owned_heads(d, a, &c, rows, group);
+    if (a->head_dim == APW_DIM)
         return false;
     enum ap_room room = d->t->shared_max <= 32 << 10 ? AP_ROOM_32K : d->t->amd ? AP_ROOM_64K : AP_ROOM_STAGES;
     bool split = d->t->prompt_split && a->head_dim >= d->t->prompt_split; /* the small one, by twice as many warps */

@@ -1,6 +1,7 @@
-/* What the code objects for AMD hold and what the op table launches are the same kernels: none that is never run, none
- * that is missing. */
+/* What the code objects for AMD and the texts for Metal hold and what the op table launches are the same kernels: none that is
+ * never run, none that is missing. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -88,12 +89,54 @@ START_TEST(all_that_is_there_and_no_more)
 }
 END_TEST
 
+static bool in_text(uint32_t kernel)
+{
+    const struct kernel_blob *b = kernel_blob_find(kernel_infos[kernel].module, "msl");
+    char entry[96];
+    uint64_t n;
+    snprintf(entry, sizeof entry, "kernel void %s(", kernel_infos[kernel].name);
+    return b && strstr(kernel_blob_bytes(b, &n), entry);
+}
+
+/* Which prepare the inputs of products of few rows elsewhere. */
+static bool not_for_apple(uint32_t kernel)
+{
+    return kernel == K_act_q8 || kernel == K_act_lanes;
+}
+
+/* As metal/tier.c has them: the largest of the chips and one that is smaller than any. */
+START_TEST(texts_for_metal_as_well)
+{
+    static const struct dispatch_target large = { .n_cores = 80, .shared_max = 32 << 10, .shared_core = 32 << 10 };
+    static const struct dispatch_target small = { .n_cores = 2, .shared_max = 32 << 10, .shared_core = 32 << 10 };
+    bool used[KERNEL_COUNT] = { false };
+    struct op_case other;
+    char name[96];
+    if (!kernel_blob_find("basic", "msl"))
+        return;
+    for (const struct op_case *c = op_cases; c->name; c++) {
+        launch(c, &large, used);
+        launch(c, &small, used);
+        for (uint32_t i = 0; op_variant(c, i, &other, name); i++) {
+            launch(&other, &large, used);
+            launch(&other, &small, used);
+        }
+    }
+    for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
+        ck_assert_msg(in_text(k) || !used[k], "%s is launched and in no text", kernel_infos[k].name);
+        ck_assert_msg(!in_text(k) || used[k] || !is_a_command(k) || not_for_apple(k), "%s is in a text and no case launches it",
+                      kernel_infos[k].name);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("kernels launched");
     TCase *t = tcase_create("kernels launched");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, all_that_is_there_and_no_more, 0, ARRAY_LEN(generations));
+    tcase_add_test(t, texts_for_metal_as_well);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
