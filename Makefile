@@ -141,7 +141,10 @@ SEEN_TWICE := null,object-size,pointer-overflow
 ifeq ($(config),sanitize)
 $(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS += -fno-sanitize=alignment,$(SEEN_TWICE) $(if $(findstring clang,$(CC)),,-fira-region=one)
 endif
-isa_flags = $(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
+ifneq ($(filter aarch64% arm64%,$(MACHINE)),)
+ISA_dotprod := -march=armv8.2-a+dotprod
+endif
+isa_flags = $(if $(filter %_dotprod.c,$<),$(ISA_dotprod))$(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
 
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))

@@ -47,6 +47,26 @@ static void detect(struct isa *s)
     uint32_t tiles = AMX_BF16 | AMX_TILE | AMX_INT8;
     s->amx = s->avx512 && (os & TILES) == TILES && (d7 & tiles) == tiles && amx_permission();
 }
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <stddef.h>
+#include <sys/sysctl.h>
+
+/* Apple, "Determining instruction set characteristics". */
+static void detect(struct isa *s)
+{
+    int on = 0;
+    size_t n = sizeof on;
+    s->dotprod = sysctlbyname("hw.optional.arm.FEAT_DotProd", &on, &n, NULL, 0) == 0 && on;
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Linux Documentation/arch/arm64/elf_hwcaps.rst. */
+static void detect(struct isa *s)
+{
+    enum { ASIMDDP = 1 << 20 };
+    s->dotprod = getauxval(AT_HWCAP) & ASIMDDP;
+}
 #else
 static void detect(struct isa *s)
 {

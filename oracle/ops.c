@@ -11,7 +11,7 @@ const struct cpu_ops *ops_select(const char *at_most)
     const struct isa *isa = isa_get();
     int limit = 3;
     if (at_most)
-        limit = !strcmp(at_most, "plain") ? 0 : !strcmp(at_most, "avx2") ? 1 : 3;
+        limit = !strcmp(at_most, "plain") || !strcmp(at_most, "neon") || !strcmp(at_most, "dotprod") ? 0 : !strcmp(at_most, "avx2") ? 1 : 3;
     if (isa->avx512 && limit >= 2)
         return &cpu_ops_avx512;
     if (isa->avx2 && limit >= 1)

@@ -207,7 +207,7 @@ static int run_program(int argc, char **argv)
         }
     const struct mm_kernels *k = mm_select(isa);
     if (!k || threads < 1 || threads > MAX_THREADS) {
-        fprintf(stderr, "mmbench: -i takes plain|avx2|avx512|amx, -t 1..%d\n", MAX_THREADS);
+        fprintf(stderr, "mmbench: -i takes plain|neon|dotprod|avx2|avx512|amx, -t 1..%d\n", MAX_THREADS);
         return 2;
     }
     char *st, *ss, *sr;

@@ -9,7 +9,7 @@
 #include "oracle/mm.h"
 
 enum { ROWS = 40, N_IN = 32 * 9 };
-static const char *const isas[] = { "plain", "avx2", "avx512", "amx" };
+static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avx512", "amx" };
 static uint64_t seed = 7;
 
 static uint32_t random_u32(void)
@@ -93,7 +93,7 @@ int main(void)
 {
     Suite *s = suite_create("mm_quant");
     TCase *c = tcase_create("quant");
-    tcase_add_loop_test(c, every_set_quantises_by_the_text, 0, 4);
+    tcase_add_loop_test(c, every_set_quantises_by_the_text, 0, sizeof isas / sizeof *isas);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
