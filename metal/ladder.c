@@ -98,6 +98,47 @@ static int compile_texts(void *state, struct ladder_out *o, struct err *e)
     return rc;
 }
 
+static int again(struct metal_tier *m, enum kernel_id k, struct err *e)
+{
+    bool need[KERNEL_COUNT] = { false };
+    need[k] = true;
+    object_release(m->pipeline[k]);
+    m->pipeline[k] = NULL;
+    return metal_kernels_need(m, need, e);
+}
+
+/* Compiled into an archive, which is written, read, and has the pipeline. Where there is no folder, that is said. */
+static int archive_pipelines(void *state, struct ladder_out *o, struct err *e)
+{
+    struct rungs *r = state;
+    struct metal_tier *m = r->m;
+    m->fresh = 2;
+    metal_archives_open(m);
+    int rc = again(m, K_add, e);
+    bool made = m->archives.n_added;
+    if (!rc)
+        metal_archives_save(m);
+    bool written = m->archives.written[0];
+    metal_archives_close(m);
+    m->fresh = 0;
+    metal_archives_open(m);
+    uint32_t n_read = m->archives.n_read;
+    if (!rc && written)
+        rc = again(m, K_add, e);
+    bool missed = m->archives.n_added;
+    metal_archives_close(m);
+    if (rc)
+        return rc;
+    if (!written) {
+        snprintf(o->found, sizeof o->found, "none is %s, every start compiles (ZINC_LOG=metal=info)", made ? "written" : "made");
+        return 0;
+    }
+    if (!n_read || missed)
+        return err_set(e, -EIO, "the archive that was just written is %s", n_read ? "read, and does not have the pipeline" : "not read");
+    snprintf(o->found, sizeof o->found, "a pipeline is written, read and found; %u archives are there", n_read);
+    return 0;
+}
+
 static int launch(struct rungs *r, enum kernel_id k, const uint32_t grid[3], uint32_t shared, uint32_t n, uint64_t *ns, struct err *e)
 {
     const kl_ladder args = { .out = r->mem.va + OUT_AT, .n = n };
@@ -194,6 +235,7 @@ static const struct ladder_rung rungs[] = {
     { "buffer mapped", "one memory for host and GPU", "MTL_DEBUG_LAYER=1", make_buffer },
     { "event raised", "command buffers complete and tell it", "MTL_DEBUG_LAYER=1; the command buffer's error", raise_event },
     { "texts compiled", "the driver takes kernels from MSL", "the first line of the compiler's message; macOS's version", compile_texts },
+    { "pipelines archived", "a second start compiles nothing", "ZINC_LOG=metal=info; ~/.cache/zinc/metal-*.archive", archive_pipelines },
     { "dispatch", "work-groups and their arguments by GPU address", "MTL_SHADER_VALIDATION=1", dispatch_ids },
     { "threadgroup memory", "barrier and shuffles of 32 lanes", "MTL_SHADER_VALIDATION=1", dispatch_shared },
     { "in flight", "several command buffers under way, in order", "MTL_DEBUG_LAYER=1", in_flight },

@@ -139,17 +139,33 @@ typedef struct { float f[16]; } v16;
         y.f[l] = (expr);                                                                                               \
     return y
 static inline v16 v16_load(const float *p) { V16_EACH(p[l]); }
+#if defined(__aarch64__) /* what the compiler does not find by itself */
+#include <arm_neon.h>
+static inline v16 v16_load_h(const uint16_t *p)
+{
+    v16 y;
+    for (int l = 0; l < 16; l += 4)
+        vst1q_f32(y.f + l, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + l))));
+    return y;
+}
+static inline void v16_store_h(uint16_t *p, v16 a)
+{
+    for (int l = 0; l < 16; l += 4)
+        vst1_u16(p + l, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(a.f + l))));
+}
+#else
 static inline v16 v16_load_h(const uint16_t *p) { V16_EACH(f16_to_f32(p[l])); }
-static inline v16 v16_load_b(const int8_t *p) { V16_EACH((float)p[l]); }
-static inline v16 v16_load_n(const uint8_t *p, int shift, bool rot) { V16_EACH(kv4_level(rot, p[l] >> shift & 15)); }
-static inline v16 v16_load_n8(const uint8_t *p, bool rot) { V16_EACH(kv4_level(rot, p[l % 8] >> l / 8 * 4 & 15)); }
-static inline v16 v16_load_e4m3(const uint8_t *p) { V16_EACH(e4m3_to_f32(p[l])); }
-static inline void v16_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
 static inline void v16_store_h(uint16_t *p, v16 a)
 {
     for (int l = 0; l < 16; l++)
         p[l] = f16_from_f32(a.f[l]);
 }
+#endif
+static inline v16 v16_load_b(const int8_t *p) { V16_EACH((float)p[l]); }
+static inline v16 v16_load_n(const uint8_t *p, int shift, bool rot) { V16_EACH(kv4_level(rot, p[l] >> shift & 15)); }
+static inline v16 v16_load_n8(const uint8_t *p, bool rot) { V16_EACH(kv4_level(rot, p[l % 8] >> l / 8 * 4 & 15)); }
+static inline v16 v16_load_e4m3(const uint8_t *p) { V16_EACH(e4m3_to_f32(p[l])); }
+static inline void v16_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
 static inline v16 v16_set(float x) { V16_EACH(x); }
 static inline v16 v16_fma(v16 a, v16 b, v16 c) { V16_EACH(__builtin_fmaf(a.f[l], b.f[l], c.f[l])); }
 static inline v16 v16_add(v16 a, v16 b) { V16_EACH(a.f[l] + b.f[l]); }

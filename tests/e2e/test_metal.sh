@@ -27,6 +27,16 @@ make_model qwen35moe Q8_0 "$work/m.gguf" && ZINC_METAL_ENCODE=once agree qwen35m
 make_model qwen3 F16 "$work/m.gguf" && agree qwen3 F16 1e-5
 make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 3e-3
 
+# Prompts cut otherwise give the same bits: heads of 256 and 512, whose prompts share a head among warps, and of 64.
+for f in gemma4 llama; do
+    make_model $f Q8_0 "$work/m.gguf" || continue
+    for chunk in 16 4; do
+        sim "$zinc" run -m "$work/m.gguf" --tier metal --prompt-tokens "$prompt" -n 2 --temp 0 --ctx 64 --chunk $chunk 2>&1 >/dev/null |
+            grep -o 'logits=[0-9a-f]*' >"$work/chunk$chunk" || miss "$f in chunks of $chunk: no logits"
+    done
+    cmp -s "$work/chunk16" "$work/chunk4" || miss "$f: chunks of 16 $(cat "$work/chunk16"), of 4 $(cat "$work/chunk4")"
+done
+
 # A token makes a command buffer and an encoder, and no other object (the two names of classes and pools aside).
 make_model qwen3 Q8_0 "$work/m.gguf"
 cost() # TOKENS: objects, command buffers
