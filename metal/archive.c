@@ -170,6 +170,7 @@ static bool write_fresh(struct metal_archives *x, char path[CACHE_PATH], char *w
         snprintf(why, n_why, "%s", strerror(errno));
         return false;
     }
+    unlink(tmp); /* what Metal does with a file that is there is not documented */
     if (!archive_serialize(x->fresh, url_of_path(objc.class_of("NSURL"), objc_string(tmp)), &error)) {
         metal_error(error, why, n_why);
         unlink(tmp);
