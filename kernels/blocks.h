@@ -1,7 +1,7 @@
 /* kernels/blocks.h
  * The block layouts of quantised tensors as they lie in a GGUF file, little-endian, packed. A row is a run of blocks.
  * f16 fields are the raw 16 bits. K, TQ and IQ types but IQ4_NL
- * hold 256 elements, the others 32.
+ * hold 256 elements, NVFP4 64, the others 32.
  * Source: the GGUF/ggml format (ggml-org/ggml: docs/gguf.md, src/ggml-common.h). */
 #ifndef ZINC_KERNELS_BLOCKS_H
 #define ZINC_KERNELS_BLOCKS_H
@@ -18,6 +18,7 @@ typedef struct { uint16_t d, m; uint8_t qh[4], qs[16]; } blk_q5_1;              
 typedef struct { uint16_t d; int8_t qs[32]; } blk_q8_0;                         /* q d                           */
 typedef struct { uint16_t d; uint8_t qs[16]; } blk_iq4_nl;                      /* T[n] d                        */
 typedef struct { uint8_t e, qs[16]; } blk_mxfp4;                                /* M[n] 2^(e-128)                */
+typedef struct { uint8_t d[4], qs[32]; } blk_nvfp4;                             /* 4 runs of 16: M[n] UE4M3 / 2  */
 typedef struct { uint8_t scales[16], qs[64]; uint16_t d, dmin; } blk_q2_k;      /* 16 runs of 16: 4-bit sc, min  */
 typedef struct { uint8_t hmask[32], qs[64], scales[12]; uint16_t d; } blk_q3_k; /* 16 runs of 16: 6-bit sc - 32  */
 typedef struct { uint16_t d, dmin; uint8_t scales[12], qs[128]; } blk_q4_k;     /* 8 runs of 32: 6-bit sc, min   */

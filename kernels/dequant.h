@@ -91,6 +91,18 @@ static inline void dequant_mxfp4(const blk_mxfp4 *b, float *y)
     }
 }
 
+/* Runs of 16, 8 bytes each: byte j holds element j (lo) and j + 8 (hi). */
+static inline void dequant_nvfp4(const blk_nvfp4 *b, float *y)
+{
+    for (int r = 0; r < 4; r++) {
+        float d = ue4m3_half_to_f32(b->d[r]);
+        for (int j = 0; j < 8; j++) {
+            y[16 * r + j] = (float)e2m1_x2[b->qs[8 * r + j] & 15] * d;
+            y[16 * r + j + 8] = (float)e2m1_x2[b->qs[8 * r + j] >> 4] * d;
+        }
+    }
+}
+
 /* ---- 256 elements ---- */
 
 /* Runs of 16. Bytes 0..31 of a half hold its elements 0..31 in bits 0-1, 32..63 in bits 2-3, and so on. */

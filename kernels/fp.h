@@ -115,6 +115,13 @@ static inline uint32_t e4m3_from_f32(float f)
     return sign | (((a + 0x7ffff + (a >> 20 & 1)) >> 20) - 0x3c0);
 }
 
+/* NVFP4's scale: E4M3 without a sign, halved as the table is doubled. 127, E4M3's NaN, is 0. Sources: ggml-org/ggml,
+ * src/ggml-impl.h; the gguf package of PyPI, quants.py. */
+static inline float ue4m3_half_to_f32(uint32_t c)
+{
+    return c == 127 ? 0.0f : f16_to_f32((uint16_t)((c & 127) << 7)) * 128.0f;
+}
+
 /* 2^(e - 128): MXFP4's scale with the half of its doubled table folded in. e = 0 and 1 are subnormal; 255, which the
  * E8M0 code calls NaN, reads as 2^127. */
 static inline float e8m0_half_to_f32(uint8_t e)

@@ -18,6 +18,7 @@
  *         acc = fma(dw * d, (float)isum, acc)                          isum exact in int32
  *         acc = fma(mw, d * (float)xsum, acc)                          types with a minimum only; xsum = sum of q
  *     dw, mw by type: Q4_0 Q5_0 Q8_0 IQ4_NL: f32(d); MXFP4: 2^(e-128), isum over the doubled table;
+ *     NVFP4: the same table, a block of 32 is two runs of 16 in turn, dw = UE4M3 / 2 of each;
  *     Q4_1 Q5_1: f32(d), mw = f32(m); Q4_K Q5_K: f32(d) * sc, mw = -(f32(dmin) * m); IQ4_XS: f32(d) * (ls - 32);
  *     Q6_K Q3_K: dw = f32(d), isum = sc0 * isum0 + sc1 * isum1 over the two runs of 16 (sc already minus 32 for Q3_K);
  *     TQ1_0 TQ2_0: f32(d); IQ2_XXS IQ1_S: f32(d) * (2 s + 1) / 8; IQ3_XXS: the same / 4; IQ3_S: the same / 1;

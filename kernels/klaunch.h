@@ -106,6 +106,13 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, xrows, 1, N)                    \
     F(uint32_t, div, 1, N) F(float, eps, 1, E)
 
+/* Rows [first, first + rows) of each matrix of `type` [n_out, n_in] as a matrix of QT_OPENED of that many rows: matrix e starts
+ * e * stride bytes after w, and goes e * y_stride bytes after y. Grid x: work-groups that share a matrix, y: matrices. */
+#define KL_OPEN(F)                                                                                                     \
+    F(gpu_va, w, 1, T) F(gpu_va, y, 1, W) F(uint64_t, stride, 1, N) F(uint64_t, y_stride, 1, N)                        \
+    F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_out, 1, N) F(uint32_t, first, 1, N)                  \
+    F(uint32_t, rows, 1, N) F(uint32_t, pad, 1, N)
+
 /* y_i = w_i x', finished as MATMUL says; pair: y0 = act(w0 x' + b0, w1 x' + b1). x: tiles, or f32 rows ldx apart for
  * gemm_f32. Experts: tiles (optional) lists n_slots times {expert, first position, positions, 0}; expert e's
  * matrices start e * stride_i bytes after w_i, its bias e * n_out_i after b_i; position p's results go to row map[p]. */
@@ -178,6 +185,7 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
     X(kl_ladder, KL_LADDER)                                                                                            \
     X(kl_roof, KL_ROOF)                                                                                                \
     X(kl_act, KL_ACT)                                                                                                  \
+    X(kl_open, KL_OPEN)                                                                                                \
     X(kl_gemm, KL_GEMM)                                                                                                \
     X(kl_moe_sort, KL_MOE_SORT)                                                                                        \
     X(kl_moe_mix, KL_MOE_MIX)                                                                                          \

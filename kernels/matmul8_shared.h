@@ -26,7 +26,7 @@ enum {
 /* Types that it takes. */
 MVS_FN bool m8_takes(uint32_t type)
 {
-    return !mv_is_float(type) && !qtype_is_book((enum qtype)type);
+    return !mv_is_float(type) && !qtype_is_opened((enum qtype)type);
 }
 MVS_FN bool m8_is_k(uint32_t type) { return mv_item_elems(type) == 64; }
 

@@ -47,7 +47,7 @@ MVS_FN uint32_t mv_item_elems(uint32_t type)
     switch (type) {
     case QT_F32: return 4;
     case QT_F16: case QT_BF16: return 8;
-    case QT_Q8_0: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M: return 16;
+    case QT_Q8_0: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M: case QT_NVFP4: return 16;
     case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K: return 64;
     default: return 32;
     }

@@ -31,6 +31,7 @@ static inline struct planes planes_of(enum qtype t)
     case QT_##NAME:                                                                                                    \
         return (struct planes){ 1 + (l1 > 0) + (l2 > 0) + (l3 > 0), { { o0, l0 }, { o1, l1 }, { o2, l2 }, { o3, l3 } } };
 #include "kernels/qtypes.def"
+    case QT_OPENED: return (struct planes){ 2, { { 0, 32 }, { 32, 8 } } };
     default: return (struct planes){ 0 };
     }
 }

@@ -25,6 +25,7 @@ enum { /* QSET_A_q4k ... */
 #define QTYPE(NAME, name, set, ...) QSET_A_##set = QT_##NAME, QSET_B_##set = QT_##NAME,
 #define QTYPE_PAIR(set, A, B)       QSET_A_##set = QT_##A, QSET_B_##set = QT_##B,
 #include "kernels/qtypes.def"
+    QSET_A_opened = QT_OPENED, QSET_B_opened = QT_OPENED
 };
 
 #define QSET_PASTE2(a, b, c) a##b##c

@@ -13,8 +13,20 @@ enum qtype {
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, ...) QT_##NAME = id,
 #include "kernels/qtypes.def"
-    QT_LIMIT = 40
+    QT_LIMIT = 41,
+    QT_OPENED = 62 /* no type of files: signed bytes in blocks of 32 with an f32 factor for each 16, in two planes */
 };
+
+/* A type of files that zinc reads; what lies in memory alone (QT_OPENED) is none. */
+static inline bool qtype_in_files(enum qtype t)
+{
+    switch (t) {
+#define QTYPE_BOOKS
+#define QTYPE(NAME, ...) case QT_##NAME: return true;
+#include "kernels/qtypes.def"
+    default: return false;
+    }
+}
 
 /* Elements per block; 0 for a type that zinc does not read. */
 static inline uint32_t qtype_block(enum qtype t)
@@ -23,6 +35,7 @@ static inline uint32_t qtype_block(enum qtype t)
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, elems, ...) case QT_##NAME: return elems;
 #include "kernels/qtypes.def"
+    case QT_OPENED: return 32;
     default: return 0;
     }
 }
@@ -34,6 +47,7 @@ static inline uint32_t qtype_block_bytes(enum qtype t)
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, id, elems, bytes, ...) case QT_##NAME: return bytes;
 #include "kernels/qtypes.def"
+    case QT_OPENED: return 40;
     default: return 0;
     }
 }
@@ -57,8 +71,8 @@ static inline const char *qtype_name(enum qtype t)
 
 /* ---- types of blocks ---- */
 
-/* Do codes stand for several weights each? */
-static inline bool qtype_is_book(enum qtype t)
+/* Kernels for many rows take its matrices opened. */
+static inline bool qtype_is_opened(enum qtype t)
 {
     switch (t) {
 #define QTYPE_BOOK(NAME, ...) case QT_##NAME: return true;
@@ -67,6 +81,9 @@ static inline bool qtype_is_book(enum qtype t)
     }
 }
 
+/* Do codes stand for several weights each? */
+static inline bool qtype_is_book(enum qtype t) { return qtype_is_opened(t) && t != QT_NVFP4; }
+
 /* Bits of a code as it meets x. */
 QTYPE_FN uint32_t qtype_bits(enum qtype t)
 {
@@ -74,12 +91,14 @@ QTYPE_FN uint32_t qtype_bits(enum qtype t)
 #define QTYPE_BOOKS
 #define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, ...) case QT_##NAME: return bits;
 #include "kernels/qtypes.def"
+    case QT_OPENED: return 8;
     default: return 0;
     }
 }
 
-/* In the canonical arithmetic: one scale per 32 elements; that and a minimum; one per run of 16; that and minima. */
-enum qtype_scales { QS_SCALE, QS_SCALE_MIN, QS_RUNS, QS_RUNS_MIN };
+/* In the canonical arithmetic: one scale per 32 elements; that and a minimum; an integer per run of 16, times one; that and
+ * minima; a scale per 16 elements. */
+enum qtype_scales { QS_SCALE, QS_SCALE_MIN, QS_RUNS, QS_RUNS_MIN, QS_HALVES };
 
 QTYPE_FN enum qtype_scales qtype_scales(enum qtype t)
 {
@@ -88,6 +107,7 @@ QTYPE_FN enum qtype_scales qtype_scales(enum qtype t)
 #define QTYPE_BLOCK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes)                    \
     case QT_##NAME: return QS_##scales;
 #include "kernels/qtypes.def"
+    case QT_OPENED: return QS_HALVES;
     default: return QS_SCALE;
     }
 }

@@ -404,7 +404,7 @@ KD_FN void rows_main(uint32_t most, const kl_gemm *a)
         bar_init_done();
     }
     kd_barrier();
-    if (a->tiles)
+    if (a->tiles || QSET_A == QT_OPENED) /* the launch before opens them */
         kd_wait_inputs();
     struct lane l = { .w = first_item(a), .begun = a->tiles != 0 };
     if (kd_warp() >= WARPS) {

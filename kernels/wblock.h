@@ -115,6 +115,8 @@ KD_FN float wblock_at(const struct wblock *w, uint64_t at)
     case QT_Q8_0: return (float)(int8_t)wb_u8(p[0], at) * wb_f16(p[1], s);
     case QT_IQ4_NL: return wb_f16(p[1], s) * wb_iq4_values(wb_nibble(p[0], s, i));
     case QT_MXFP4: return wb_e2m1_x2(wb_nibble(p[0], s, i)) * e8m0_half_to_f32((uint8_t)wb_u8(p[1], s));
+    case QT_NVFP4:
+        return wb_e2m1_x2(wb_u8(p[0], at / 16 * 8 + at % 8) >> (at & 8) / 2 & 15) * ue4m3_half_to_f32(wb_u8(p[1], at / 16));
     case QT_Q2_K: {
         uint32_t sc = wb_u8(p[1], k * 16 + j / 16);
         float q = (float)wb_two_bits(p[0], k, j);

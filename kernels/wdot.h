@@ -255,6 +255,10 @@ KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat 
         wd_get16(ragged, w, m->p[0] + i * 16);
         w[4] = *KD_PTR(const uint8_t, m->p[1] + i);
         break;
+    case QT_NVFP4:
+        wd_get8(ragged, w, m->p[0] + i * 8);
+        w[4] = *KD_PTR(const uint8_t, m->p[1] + i);
+        break;
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
     case QT_TQ1_0: case QT_TQ2_0: wd_load_book(type, ragged, w, m, i); break;
     default:
@@ -368,6 +372,7 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
         break;
     }
     case QT_MXFP4: s.d = e8m0_half_to_f32((uint8_t)w[4]); break;
+    case QT_NVFP4: s.d = ue4m3_half_to_f32(w[4]); break;
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
     case QT_TQ1_0: case QT_TQ2_0: s.d = wk_scale(type, w, gi); break;
     case QT_Q4_1: s.d = wd_f16(w[4]), s.m = wd_f16_high(w[4]); break;
@@ -455,6 +460,13 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
             wd_iq4_values(t);
         for (uint32_t k = 0; k < 4; k++)
             wd_lookup(w[k], t, &q[k], &q[k + 4]);
+        break;
+    }
+    case QT_NVFP4: {
+        uint32_t t[4];
+        wd_e2m1_x2(t);
+        for (uint32_t k = 0; k < 2; k++)
+            wd_lookup(w[k], t, &q[k], &q[k + 2]);
         break;
     }
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:

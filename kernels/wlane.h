@@ -82,9 +82,12 @@ KD_FN bool wl_fifth(enum qtype t) { return t == QT_Q5_0 || t == QT_Q5_1; } /* wi
 /* Words of a chunk, and of a row with what keeps rows off each other's banks. */
 KD_FN uint32_t wl_chunk_words(enum qtype t)
 {
-    return t == QT_Q2_K || t == QT_Q3_K || t == QT_Q6_K || wl_fifth(t) ? 4 : 2;
+    return t == QT_Q2_K || t == QT_Q3_K || t == QT_Q6_K || t == QT_OPENED || wl_fifth(t) ? 4 : 2;
 }
-KD_FN uint32_t wl_row_words(enum qtype t) { return wl_chunk_words(t) == 4 ? 20 : 8; }
+KD_FN uint32_t wl_row_words(enum qtype t) 
+{
+    return t == QT_OPENED ? 16 : wl_chunk_words(t) == 4 ? 20 : 8; /* 16: or two slots would be more than the ring */
+}
 KD_FN uint32_t wl_scale_bytes(enum qtype t) { return WL_ROWS * wl_row_words(t) * 4; }
 
 struct wl_head {
@@ -129,6 +132,8 @@ KD_FN void wl_load_head(enum qtype t, struct wl_head *r, const struct wt_src *s,
         if (t == QT_Q4_1 || t == QT_Q5_1) {
             KD_GLOBAL const uint8_t *p = s->p[t == QT_Q4_1 ? 1 : 2] + 4 * at;
             w[2 * c] = wt_word(p), w[2 * c + 1] = wt_word(p + 4);
+        } else if (t == QT_OPENED) {
+            wt_words4(w + 4 * c, s->p[1] + 8 * at);
         } else if (t == QT_MXFP4) {
             w[c] = wt_half(s->p[1] + at);
         } else {
@@ -165,6 +170,11 @@ KD_FN void wl_run(enum qtype t, const uint32_t *w, uint32_t i, uint32_t *v)
     case QT_IQ4_NL: v[0] = h2_lo(w[i / 2]), v[1] = h2_hi(w[i / 2]); return;
     case QT_Q4_1:
     case QT_Q5_1: v[0] = w[i]; return;
+    case QT_OPENED:
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++)
+            v[k] = h2_from(f32_from_bits(w[i + k]), f32_from_bits(w[i + k]));
+        return;
     case QT_MXFP4:
         KD_UNROLL
         for (uint32_t k = 0; k < 2; k++) {
@@ -243,6 +253,7 @@ KD_FN void wl_get(enum qtype t, struct wl_raw *r, KD_SHARED const uint8_t *stage
                 v = wl_get8(stage, n0, row, t == QT_Q4_K || t == QT_Q5_K ? 32 * c : c / 2 * 32, l);
             break;
         case QT_Q6_K: v = wl_get8(stage, n0, row, c / 2 * 64 + 32 * b, l); break;
+        case QT_OPENED:
         case QT_Q8_0: v = wl_get8(stage, n0, row, 64 * c + 32 * b, l); break;
         default: v = wl_get8(stage, n0, row, 32 * c, 2 * b + l % 2); break;
         }
@@ -273,6 +284,7 @@ KD_FN uint32_t wl_codes(enum qtype t, const struct wl_raw *r, uint32_t c, uint32
     case QT_IQ4_NL:
     case QT_IQ4_XS:
     case QT_MXFP4: return wt_lut(t, r->q[s] >> l / 2 * 4, false);
+    case QT_OPENED:
     case QT_Q8_0: return r->q[s] ^ 0x80808080u;
     case QT_Q2_K: return r->q[k] >> (c % 2 * 4 + 2 * b) & 0x03030303u;
     case QT_Q3_K:
@@ -289,7 +301,7 @@ KD_FN uint32_t wl_bias(enum qtype t)
 {
     return t == QT_Q4_0                        ? 8
            : t == QT_Q5_0                      ? 16
-           : t == QT_Q8_0                      ? 128
+           : t == QT_Q8_0 || t == QT_OPENED    ? 128
            : t == QT_IQ4_NL || t == QT_IQ4_XS  ? 127
            : t == QT_MXFP4                     ? 12
            : t == QT_Q3_K                      ? 4

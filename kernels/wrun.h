@@ -14,10 +14,10 @@
 
 #include "kernels/wdot.h"
 
-enum { WR_WORDS = 12, WR_UNIT = 128 };
+enum { WR_WORDS = 16, WR_UNIT = 128 };
 
 /* Runs are 16 long. */
-KD_FN bool wr_is_short(uint32_t type) { return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q6_K; }
+KD_FN bool wr_is_short(uint32_t type) { return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q6_K || type == QT_OPENED; }
 KD_FN uint32_t wr_runs(uint32_t type) { return wr_is_short(type) ? 8 : 4; }
 /* Elements of a run lie side by side in memory, so a lane has eight of them in two words. */
 KD_FN bool wr_is_wide(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K || type == QT_Q8_0; }
@@ -76,6 +76,12 @@ KD_FN void wr_load(uint32_t type, uint32_t *w, const struct wd_mat *m, uint32_t 
     }
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t b = at + kd_min_u32(4 * u + i, blocks - 1);
+        if (type == QT_OPENED) {
+            w[2 * i] = wr_get4(m->p[0] + b * 32 + t * 4);
+            w[2 * i + 1] = wr_get4(m->p[0] + b * 32 + 16 + t * 4);
+            wd_get8(false, w + 8 + 2 * i, m->p[1] + b * 8);
+            continue;
+        }
         if (type == QT_Q8_0) {
             wd_get8(false, w + 2 * i, m->p[0] + b * 32 + t * 8);
             w[8 + i] = wd_get2(false, m->p[1] + b * 2);
@@ -101,6 +107,10 @@ KD_FN void wr_load(uint32_t type, uint32_t *w, const struct wd_mat *m, uint32_t 
 KD_FN void wr_factors(uint32_t type, const uint32_t *w, uint32_t u, uint32_t r, float *dw, float *mw)
 {
     uint32_t item[WD_WORDS] = { 0 }, n = 2 * (u & 1), s = r; /* as wd_scale reads it */
+    if (type == QT_OPENED) {
+        *dw = f32_from_bits(w[8 + r]), *mw = 0.0f;
+        return;
+    }
     switch (type) {
     case QT_Q4_K:
     case QT_Q5_K:
@@ -157,6 +167,7 @@ KD_FN void wr_open(uint32_t type, const uint32_t *w, uint32_t u, uint32_t r, uin
         return;
     }
     case QT_Q8_0: q[0] = w[2 * r], q[1] = w[2 * r + 1]; return;
+    case QT_OPENED: q[0] = w[r]; return;
     case QT_IQ4_NL:
     case QT_IQ4_XS:
     case QT_MXFP4: {

@@ -28,7 +28,7 @@ struct wt_raw {
     uint32_t q[32], h[16], s[8];
 };
 
-KD_FN uint32_t wt_unit_chunks(enum qtype t) { return t == QT_Q8_0 || t == QT_Q6_K ? 2 : 4; }
+KD_FN uint32_t wt_unit_chunks(enum qtype t) { return t == QT_Q8_0 || t == QT_OPENED || t == QT_Q6_K ? 2 : 4; }
 KD_FN uint32_t wt_unit(enum qtype t) { return wt_unit_chunks(t) * WT_K; }
 /* How many chunks unit u has: the last one of a type with small blocks may be cut. */
 KD_FN uint32_t wt_chunks(enum qtype t, uint32_t n_in, uint32_t u)
@@ -69,7 +69,7 @@ KD_FN void wt_load_small(enum qtype t, struct wt_raw *r, const struct wt_src *s,
     for (uint32_t c = 0; c < wt_unit_chunks(t); c++) {
         if (c >= chunks)
             continue;
-        uint32_t at = 2 * (u * wt_unit_chunks(t) + c), n = t == QT_Q8_0 ? 4 : 2;
+        uint32_t at = 2 * (u * wt_unit_chunks(t) + c), n = t == QT_Q8_0 || t == QT_OPENED ? 4 : 2;
         KD_UNROLL
         for (uint32_t i = 0; i < n; i++)
             wt_words4(r->q + 4 * (n * c + i), s->p[0] + 8 * n * at + 16 * i);
@@ -78,6 +78,8 @@ KD_FN void wt_load_small(enum qtype t, struct wt_raw *r, const struct wt_src *s,
         } else if (t == QT_Q4_1) {
             r->s[2 * c] = wt_word(s->p[1] + 4 * at);
             r->s[2 * c + 1] = wt_word(s->p[1] + 4 * at + 4);
+        } else if (t == QT_OPENED) {
+            wt_words4(r->s + 4 * c, s->p[1] + 8 * at);
         } else if (t == QT_MXFP4) {
             r->s[c] = wt_half(s->p[1] + at);
         } else { /* Q5_0, Q5_1 */
@@ -175,7 +177,8 @@ KD_FN uint32_t wt_codes(enum qtype t, const struct wt_raw *r, uint32_t c, uint32
     case QT_IQ4_NL:
     case QT_IQ4_XS:
     case QT_MXFP4: return wt_lut(t, r->q[small], high);
-    case QT_Q8_0: return r->q[16 * c + i] ^ 0x80808080u;
+    case QT_Q8_0:
+    case QT_OPENED: return r->q[16 * c + i] ^ 0x80808080u;
     case QT_Q2_K: return r->q[c / 2 * 8 + i % 8] >> 2 * ((2 * c + i / 8) % 4) & 0x03030303u;
     case QT_Q3_K:
         return (r->q[c / 2 * 8 + i % 8] >> 2 * ((2 * c + i / 8) % 4) & 0x03030303u) |
@@ -224,6 +227,10 @@ KD_FN void wt_scale(enum qtype t, const struct wt_raw *r, uint32_t c, uint32_t r
         *o = *d * (t == QT_Q4_0 ? -136.0f : t == QT_Q5_0 ? -144.0f : t == QT_Q8_0 ? -32896.0f : -32895.0f);
         return;
     }
+    case QT_OPENED:
+        *d = f32_from_bits(r->s[4 * c + run]);
+        *o = *d * -32896.0f;
+        return;
     case QT_Q4_1:
     case QT_Q5_1:
         *d = f16_to_f32((uint16_t)r->s[2 * c + b]);

@@ -261,14 +261,14 @@ static const char *unread_type_name(uint32_t id)
 {
     static const char *const names[] = {
         [9] = "Q8_1", [15] = "Q8_K", [24] = "I8",     [25] = "I16",  [26] = "I32",
-        [27] = "I64", [28] = "F64",  [40] = "NVFP4", [41] = "Q1_0", [42] = "Q2_0",
+        [27] = "I64", [28] = "F64", [41] = "Q1_0", [42] = "Q2_0",
     };
     return id < ARRAY_LEN(names) ? names[id] : NULL;
 }
 
 static int check_type(struct reader *r, const struct gguf_tensor *t, uint32_t id)
 {
-    if (qtype_block((enum qtype)id))
+    if (qtype_in_files((enum qtype)id))
         return 0;
     if (unread_type_name(id))
         return err_set(r->e, -ENOTSUP,

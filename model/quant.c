@@ -160,7 +160,7 @@ void quant_mxfp4(const float *x, const float *importance, blk_mxfp4 *b)
 
 static int check_values(enum qtype t, const float *x, uint64_t n, struct err *e)
 {
-    float limit = t == QT_F32 || t == QT_MXFP4 ? 3.4028235e38f : t == QT_BF16 ? 0x1.fep127f : F16_MAX;
+    float limit = t == QT_F32 || t == QT_MXFP4 ? 3.4028235e38f : t == QT_BF16 ? 0x1.fep127f : t == QT_NVFP4 ? NVFP4_MAX : F16_MAX;
     for (uint64_t i = 0; i < n; i++) {
         if (fabsf(x[i]) <= limit)
             continue;
@@ -201,11 +201,13 @@ int quant_row(enum qtype t, const float *src, const float *importance, void *dst
         break;
 #define QTYPE_BOOK(NAME, ...)                                                                                          \
     case QT_##NAME:                                                                                                    \
-        if (quant_codebook_row(t, src, importance, dst, n))                                                            \
+        if (QT_##NAME == QT_NVFP4)                                                                                     \
+            quant_nvfp4_row(src, importance, dst, n);                                                                  \
+        else if (quant_codebook_row(t, src, importance, dst, n))                                                            \
             return err_set(e, -ENOMEM, "quantise to %s: out of memory", qtype_name(t));                                \
         break;
 #include "kernels/qtypes.def"
-    case QT_LIMIT: break;
+    case QT_LIMIT: case QT_OPENED: break;
     }
     return 0;
 }

@@ -255,6 +255,8 @@ static enum qtype type_of(const struct mix_state *m, const struct quant_item *it
                  r->id == QR_IQ3_S || r->id == QR_IQ3_M;
     if (r->pure || r->base == QT_F32 || r->base == QT_F16 || r->base == QT_BF16 || r->id == QR_Q8_0)
         return r->base;
+    if (r->id == QR_NVFP4)
+        return r->base;
     if (r->id == QR_MXFP4_MOE)
         return it->ne[2] > 1 ? QT_MXFP4 : QT_Q8_0;
     if (head)

@@ -52,6 +52,7 @@
     X(Q5_0, 8, Q5_0, "5.5 bits, rows of any multiple of 32")                                                         \
     X(Q5_1, 9, Q5_1, "Q5_0 with a minimum")                                                                          \
     X(MXFP4_MOE, 38, Q8_0, "expert matrices MXFP4, the rest Q8_0")                                                   \
+    X(NVFP4, 39, NVFP4, "every matrix NVFP4, 4.5 bits; weights below a hundredth lose much, as there is no scale beside them")  \
     X(UD_Q4_K_XL, 15, Q4_K, "experts Q4_K, their down projections Q5_K, everything else Q8_0, head Q6_K")
 
 enum quant_recipe_id {

@@ -27,6 +27,9 @@ void quant_fit_min(const float *x, const float *importance, float hi, float *d, 
 #define QTYPE_BLOCK(NAME, name, ...) void quant_##name(const float *x, const float *importance, blk_##name *b);
 #include "kernels/qtypes.def"
 
+/* n elements, a multiple of 64 (model/quant_nvfp4.c), of magnitude up to NVFP4_MAX. */
+#define NVFP4_MAX 2688.0f
+void quant_nvfp4_row(const float *x, const float *importance, void *dst, uint64_t n);
 /* Types of codebooks, n elements, a multiple of 256 (model/quant_codebook.c). -ENOMEM is all that can fail. */
 int quant_codebook_row(enum qtype t, const float *x, const float *importance, void *dst, uint64_t n);
 

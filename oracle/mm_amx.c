@@ -241,11 +241,12 @@ MM_INLINE void walk(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t
     {                                                                                                                  \
         walk(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                        \
     }
-/* By scales: what has minima of runs has no form. */
+/* By scales: what has minima of runs, or factors of halves, has no form. */
 #define DOT_SCALE(T)     DOT(T)
 #define DOT_SCALE_MIN(T) DOT(T)
 #define DOT_RUNS(T)      DOT(T)
 #define DOT_RUNS_MIN(T)
+#define DOT_HALVES(T)
 #define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) DOT_##scales(T)
 #include "kernels/qtypes.def"

@@ -85,10 +85,15 @@ MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const 
                     __m256i s = kind == QS_SCALE && step != STEP_SIGNED ? _mm256_madd_epi16(pair, both) : zero;
                     sum = _mm256_cvtepi32_ps(dot4(step, s, w->w, h, 0, 8, q + r * ldq));
                 } else { /* sums below 2^24: exact */
-                    __m256i s0 = kind == QS_RUNS ? _mm256_madd_epi16(pair, run0) : zero;
-                    __m256i s1 = kind == QS_RUNS ? _mm256_madd_epi16(pair, run1) : zero;
+                    __m256i s0 = kind != QS_RUNS_MIN ? _mm256_madd_epi16(pair, run0) : zero;
+                    __m256i s1 = kind != QS_RUNS_MIN ? _mm256_madd_epi16(pair, run1) : zero;
                     __m256 f0 = _mm256_cvtepi32_ps(dot4(step, s0, w->w, h, 0, 4, q + r * ldq));
                     __m256 f1 = _mm256_cvtepi32_ps(dot4(step, s1, w->w, h, 4, 8, q + r * ldq));
+                    if (kind == QS_HALVES) {
+                        acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(w->s0, h), dr), f0, acc[r][h]);
+                        acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(w->s1, h), dr), f1, acc[r][h]);
+                        continue;
+                    }
                     sum = _mm256_fmadd_ps(f1, half_ps(w->s1, h), _mm256_mul_ps(f0, half_ps(w->s0, h)));
                 }
                 acc[r][h] = _mm256_fmadd_ps(_mm256_mul_ps(half_ps(w->dw, h), dr), sum, acc[r][h]);
@@ -129,6 +134,7 @@ RUNS(runs_signed, QS_RUNS, STEP_SIGNED)
 RUNS(runs_2, QS_RUNS, STEP_2)
 RUNS(runs_8, QS_RUNS, STEP_8)
 RUNS(runs_min_8, QS_RUNS_MIN, STEP_8)
+RUNS(halves_4, QS_HALVES, STEP_4)
 
 MM_INLINE mm_runs_fn *runs_of(enum qtype t)
 {
@@ -137,6 +143,7 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
     case QS_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
     case QS_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
     case QS_RUNS: return s == STEP_SIGNED ? runs_signed : s == STEP_8 ? runs_8 : runs_2;
+    case QS_HALVES: return halves_4;
     default: return runs_min_8;
     }
 }

@@ -40,9 +40,13 @@ MM_INLINE __m512 add_run(enum qtype_scales kind, const mm_vu w[8], const struct 
         __m512i s0 = kind == QS_SCALE ? _mm512_dpwssd_epi32(zero, back->both, pair) : zero;
         sum = _mm512_cvtepi32_ps(dot4(s0, w, 0, 8, q));
     } else { /* sums below 2^24: exact */
-        __m512i s0 = kind == QS_RUNS ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
-        __m512i s1 = kind == QS_RUNS ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
+        __m512i s0 = kind != QS_RUNS_MIN ? _mm512_dpwssd_epi32(zero, back->run[0], pair) : zero;
+        __m512i s1 = kind != QS_RUNS_MIN ? _mm512_dpwssd_epi32(zero, back->run[1], pair) : zero;
         __m512 f0 = _mm512_cvtepi32_ps(dot4(s0, w, 0, 4, q)), f1 = _mm512_cvtepi32_ps(dot4(s1, w, 4, 8, q));
+        if (kind == QS_HALVES) {
+            acc = _mm512_fmadd_ps(_mm512_mul_ps((__m512)s->s0, dr), f0, acc);
+            return _mm512_fmadd_ps(_mm512_mul_ps((__m512)s->s1, dr), f1, acc);
+        }
         sum = _mm512_fmadd_ps(f1, (__m512)s->s1, _mm512_mul_ps(f0, (__m512)s->s0));
     }
     acc = _mm512_fmadd_ps(_mm512_mul_ps((__m512)s->dw, dr), sum, acc);
@@ -129,8 +133,9 @@ RUNS(runs_scale, QS_SCALE)
 RUNS(runs_scale_min, QS_SCALE_MIN)
 RUNS(runs_runs, QS_RUNS)
 RUNS(runs_runs_min, QS_RUNS_MIN)
+RUNS(runs_halves, QS_HALVES)
 
-static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min };
+static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min, runs_halves };
 
 #define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \

@@ -52,7 +52,7 @@ typedef uint8_t mm_vb __attribute__((vector_size(4 * MM_LANES)));
 struct mm_xblk {
     float dw[16], mw[16];    /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                    */
     uint32_t w[8][16];       /* [k / 4][row], 4 bytes each                                            */
-    float s0[16], s1[16];    /* types with runs of 16: the runs' scales; they are small integers      */
+    float s0[16], s1[16];    /* types with runs of 16: the runs' scales; small integers, but of QS_HALVES */
     float m0[16], m1[16];    /* Q2_K: the runs' minimum codes                                         */
 } __attribute__((aligned(64)));
 
@@ -66,7 +66,7 @@ MM_INLINE int mm_offset(enum qtype t)
     case QT_Q5_0: return 16;
     case QT_IQ2_XXS: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ3_XXS: case QT_IQ3_S: return 64;
     case QT_Q8_0: case QT_IQ4_NL: case QT_IQ4_XS: return 128;
-    case QT_MXFP4: return 12;
+    case QT_MXFP4: case QT_NVFP4: return 12;
     case QT_Q3_K: return 4;
     case QT_Q6_K: return 32;
     default: return 0;
@@ -349,6 +349,9 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
         case QT_Q4_1: w[g] = mm_nibble(mm_word(words, 1 + g4), hi); break;
         case QT_IQ4_NL: w[g] = mm_lookup(mm_iq4_codes, mm_nibble(mm_word(words, g4), hi)); break;
         case QT_MXFP4: w[g] = mm_lookup(mm_fp4_codes, mm_nibble(mm_word(words, g4), hi)); break;
+        case QT_NVFP4: /* 16 elements in two words */
+            w[g] = mm_lookup(mm_fp4_codes, mm_nibble(mm_word(words, 1 + 4 * b + 2 * hi + (g & 1)), g4 / 2));
+            break;
         case QT_Q5_0: case QT_Q5_1: {
             uint32_t first = t == QT_Q5_1;
             w[g] = mm_nibble(mm_word(words, first + 1 + g4), hi) | mm_bits(mm_word(words, first), g, 4, 16);
@@ -419,6 +422,15 @@ MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *
     case QT_MXFP4: { /* e8m0_half_to_f32 */
         mm_vu e = mm_load_u8(head), small = (mm_vu)(e < 2);
         x->dw = (mm_vf)((small & (e + 1) << 21) | (~small & (e - 1) << 23));
+        break;
+    }
+    case QT_NVFP4: { /* ue4m3_half_to_f32 */
+        mm_vu d = mm_word(words, 0) >> 16 * b;
+        for (uint32_t k = 0; k < 2; k++) {
+            mm_vu c = d >> 8 * k & 255, there = (mm_vu)(c != 127);
+            mm_vf v = mm_f32_of_halves((c & 127) << 7) * 128.0f;
+            *(k ? &x->s1 : &x->s0) = (mm_vf)((mm_vu)v & there);
+        }
         break;
     }
     case QT_Q4_1: case QT_Q5_1: {
@@ -525,10 +537,11 @@ MM_INLINE void mm_open_run(enum qtype t, const uint8_t *head, const uint8_t *wor
         memcpy(x->w[g] + at, &v, sizeof v);
     }
     mm_open_scales(t, head, words, b, &s);
-    MM_STORE(dw);
+    if (kind != QS_HALVES)
+        MM_STORE(dw);
     if (kind == QS_SCALE_MIN || kind == QS_RUNS_MIN)
         MM_STORE(mw);
-    if (kind == QS_RUNS || kind == QS_RUNS_MIN) {
+    if (kind == QS_RUNS || kind == QS_RUNS_MIN || kind == QS_HALVES) {
         MM_STORE(s0);
         MM_STORE(s1);
     }

@@ -60,6 +60,11 @@ MM_INLINE void dot_run(enum qtype_scales kind, const struct mm_xblk *b, const st
         if (kind == QS_RUNS || kind == QS_RUNS_MIN) /* integers below 2^24: exact */
             sum = __builtin_convertvector(lo, mm_vf) * part(b->s0, p) +
                   __builtin_convertvector(hi, mm_vf) * part(b->s1, p);
+        if (kind == QS_HALVES) {
+            fma_part(part(b->s0, p) * x->d[at], __builtin_convertvector(lo, mm_vf), y);
+            fma_part(part(b->s1, p) * x->d[at], __builtin_convertvector(hi, mm_vf), y);
+            continue;
+        }
         fma_part(part(b->dw, p) * x->d[at], sum, y);
         if (kind == QS_SCALE_MIN)
             fma_part(part(b->mw, p), splat(x->dx[at]), y);
@@ -73,7 +78,7 @@ MM_INLINE void dot_blocks(enum qtype t, uint32_t n_in, const uint8_t *panels, ui
                           const struct mm_act *a, uint32_t row0, uint32_t n_rows, float *y, size_t ldy, void *scratch)
 {
     struct mm_xblk *xb = scratch;
-    uint32_t n_runs = n_in / QK, step = qtype_block(t) == QK ? 1 : QK_K / QK;
+    uint32_t n_runs = n_in / QK, step = qtype_block(t) / QK;
     for (uint32_t p = 0; p < n_panels; p++, panels += mm_panel_bytes(t, n_in))
         for (uint32_t r0 = 0; r0 < n_rows; r0 += ROWS) {
             uint32_t n = n_rows - r0 < ROWS ? n_rows - r0 : ROWS;

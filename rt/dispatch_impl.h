@@ -59,6 +59,17 @@ uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types);
  * into g->tiles. ids: [rows of the step, k]. */
 kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k);
 
+/* Matrices of types with kernels for few rows alone (QTYPE_BOOK), opened into temporary memory (kernels/open.c). A tier says
+ * how: n matrices of so many items each. */
+typedef void dispatch_open_fn(struct dispatcher *d, const kl_open *o, uint32_t items, uint32_t n);
+typedef void dispatch_gemm_fn(struct dispatcher *d, kl_gemm *g, void *user);
+/* The products of g's matrices, all of one such type, some rows of weights at a time; the memory is free again then. */
+void dispatch_gemm_opened(struct dispatcher *d, const kl_gemm *g, dispatch_open_fn *open, dispatch_gemm_fn *multiply, void *user);
+/* Of experts all are opened, which pays where each has some rows, by the rows that the stream has room for; true for other
+ * types. rows: of weights of an expert. */
+bool dispatch_open_pays(const struct dispatcher *d, uint32_t type, uint32_t k, uint32_t n_expert, uint64_t rows, uint32_t n_in);
+void dispatch_open_experts(struct dispatcher *d, kl_gemm *g, uint32_t n_expert, dispatch_open_fn *open);
+
 /* Commands whose kernels for many rows are elsewhere than rt/dispatch.c. Each returns false when it has none for this
  * command (types, shapes): the decode kernels serve then, pass by pass. Products, routers and experts: in both classes. */
 bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);

@@ -1,7 +1,8 @@
 /* rt/dispatch_many.c: products of many rows as launches. Of prompts, inputs become bf16 tiles (act_bf16) and weights of
  * block types are dequantised by the matrix kernels (gemm_*); of the class "rows", inputs become codes (act_q8), which
- * multiply with weights as they are (rows_*). Float weights multiply in f32 (gemm_f32). Experts: pairs are sorted by expert
- * first, and the weighted sum comes last. */
+ * multiply with weights as they are (rows_*). Float weights multiply in f32 (gemm_f32). Types with kernels for few rows alone
+ * are opened first (open), a part of a matrix at a time. Experts: pairs are sorted by expert first, and the weighted sum comes
+ * last. */
 #include <string.h>
 
 #include "base/check.h"
@@ -38,11 +39,17 @@ static const struct {
 #define QTYPE_BLOCK(NAME, name, set, ...) SET(BIT(NAME), set)
 #define QTYPE_PAIR(set, A, B)             SET(BIT(A) | BIT(B), set)
 #include "kernels/qtypes.def"
+    SET(BIT(OPENED), opened)
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
 
 static const uint64_t floats = 0
 #define QTYPE_FLOAT(NAME, ...) | BIT(NAME)
+#include "kernels/qtypes.def"
+    ;
+
+static const uint64_t opened_types = 0
+#define QTYPE_BOOK(NAME, ...) | BIT(NAME)
 #include "kernels/qtypes.def"
     ;
 
@@ -64,7 +71,7 @@ static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, boo
 /* Planes that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
 static bool can_tile(const struct dispatcher *d, uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && !qtype_is_book(type) && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    return planes_of(type).n && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {
@@ -165,6 +172,19 @@ static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t row
     dispatch_add(d, K_act_f32, rows, 1, 1, SMALL_SHARED, &act);
 }
 
+/* ---- matrices that are opened first ---- */
+
+static void add_open(struct dispatcher *d, const kl_open *o, uint32_t items, uint32_t n)
+{
+    uint32_t groups = div_up(items, kernel_infos[K_open].threads);
+    dispatch_add(d, K_open, MIN(groups, MAX(16 * d->t->n_cores / n, 1u)), n, 1, 0, o);
+}
+
+static void add_gemm_part(struct dispatcher *d, kl_gemm *g, void *positions)
+{
+    add_gemm(d, g, *(uint32_t *)positions);
+}
+
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
 static bool products_fit(const struct dispatcher *d, const ka_matmul *a, bool pair)
@@ -197,8 +217,13 @@ bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmu
         add_tiles(d, &g, act, rows);
     while (left) { /* one launch if a kernel reads all the types, else one for each */
         uint64_t types = set_kernel(d, left, false) != KERNEL_COUNT ? left : left & -left;
+        if (left & opened_types)
+            types = left & opened_types & -(left & opened_types);
         dispatch_gemm_pick(&g, a, types);
-        add_gemm(d, &g, rows);
+        if (types & opened_types)
+            dispatch_gemm_opened(d, &g, add_open, add_gemm_part, &rows);
+        else
+            add_gemm(d, &g, rows);
         left &= ~types;
     }
     return true;
@@ -245,7 +270,8 @@ static uint32_t add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t 
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
     if (a->type_gate != a->type_up || !can_tile(d, a->type_gate, a->gate, a->gate_stride, a->n_in) ||
-        !can_tile(d, a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
+        !can_tile(d, a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm) ||
+        !dispatch_open_pays(d, a->type_up, a->k, a->n_expert, 2ull * a->n_ff, a->n_in))
         return false;
     kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
@@ -254,13 +280,15 @@ bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
     uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
     add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .norm = a->norm, .map = g.map, .n_in = a->n_in,
                                .ldx = a->n_in, .div = a->k, .eps = a->eps }, positions);
+    dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, positions);
     return true;
 }
 
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
-    if (!can_tile(d, a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0))
+    if (!can_tile(d, a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0) ||
+        !dispatch_open_pays(d, a->type, a->k, a->n_expert, a->n_out, a->n_in))
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
@@ -270,6 +298,7 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
     uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
     add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 },
               positions);
+    dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, positions);
     dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix);
     return true;

@@ -108,7 +108,6 @@ int replay_trace_room(struct replay *r, uint32_t n, struct err *e);
 struct replay_loader {
     uint32_t max_threads;  /* 1: on the caller's thread */
     bool whole;            /* pieces are whole weights (struct pieces) */
-    bool no_books;         /* there are no kernels for the types of codebooks (kernels/qtypes.def): -ENOTSUP */
     size_t thread_bytes;
     int (*alloc)(struct replay *r, const struct stream *s, struct err *e); /* the arena of weights */
     int (*begin)(struct replay *r, void *thread, struct err *e);

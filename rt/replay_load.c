@@ -94,22 +94,12 @@ static void run_loaders(struct loading *l, const struct progress *p)
         cancel(l);
 }
 
-static int no_kernels(const struct replay *r, const struct stream *s, uint32_t i, struct err *e)
-{
-    return err_set(e, -ENOTSUP, "%s: '%s' is of type %s, which has no kernels here yet: take another tier (cpu has all types), "
-                   "or the model in another type (Q2_K, Q3_K, IQ4_XS ...)", r->tier.impl->name,
-                   stream_str(s, s->weights[i].name), qtype_name((enum qtype)s->weights[i].type));
-}
-
 int replay_load(struct replay *r, const struct tier_weights *w, const struct replay_loader *by, const struct progress *p,
                 struct err *e)
 {
     const struct stream_head *h = &w->s->h;
     struct loading l = { .r = r, .by = by };
     uint64_t t0 = clock_ns();
-    for (uint32_t i = 0; i < h->n_weights; i++)
-        if (by->no_books && qtype_is_book((enum qtype)w->s->weights[i].type))
-            return no_kernels(r, w->s, i, e);
     r->unit = calloc(h->n_weights + 1, sizeof *r->unit);
     if (!r->unit)
         return err_set(e, -ENOMEM, "%s: weight table", r->tier.impl->name);

@@ -396,10 +396,13 @@ int vk_device_create(struct vk *v, struct err *e)
     if (missing)
         return err_set(e, -ENODEV, "vulkan: the driver of %s has no %s: update it", d->name, missing);
     v->vk.GetDeviceQueue(v->dev, d->queue_family, 0, &v->queue);
-    const VkDescriptorSetLayoutBinding binding = { .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC,
-                                                   .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT };
+    const VkDescriptorSetLayoutBinding binding[] = { /* arguments; codebooks */
+        { .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT },
+        { .binding = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .descriptorCount = 1,
+          .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT },
+    };
     const VkDescriptorSetLayoutCreateInfo set = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-                                                  .bindingCount = 1, .pBindings = &binding };
+                                                  .bindingCount = 2, .pBindings = binding };
     if ((r = v->vk.CreateDescriptorSetLayout(v->dev, &set, NULL, &v->set_layout)))
         return vk_fail(v, r, e, "opening %s", d->name);
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,

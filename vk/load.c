@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/ckd.h"
+#include "kernels/codebooks.h"
 #include "vk/vk.h"
 
 enum { MAX_LOADERS = 8 };
@@ -114,12 +116,34 @@ static VkResult put_piece(struct loader *l, const struct pieces *all, const stru
     return stage_send(l, s);
 }
 
+/* All codebooks, one behind the other: BOOK_<name> in shaders (tools/gen/glsl_args.c). */
+static int load_books(struct vk *v, const struct stream *s, struct err *e)
+{
+    uint32_t words[8448], n = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < s->h.n_weights; i++)
+        any |= qtype_is_opened((enum qtype)s->weights[i].type);
+    if (!any || v->books.buf)
+        return 0;
+#define BOOK(name, shape, ...)                                                                                         \
+    CHECK(n + sizeof codebook_##name / sizeof *words <= ARRAY_LEN(words));                                             \
+    memcpy(words + n, codebook_##name, sizeof codebook_##name);                                                        \
+    n += sizeof codebook_##name / sizeof *words;
+#include "kernels/codebooks.inc"
+    VkResult r = vk_mem_alloc(v, &v->books, n * sizeof *words, VK_LOCAL);
+    if (!r)
+        r = vk_upload(v, &v->books, 0, words, n * sizeof *words);
+    return r ? vk_fail(v, r, e, "copying codebooks") : 0;
+}
+
 static int alloc_weights(struct replay *r, const struct stream *s, struct err *e)
 {
     struct vk *v = vk_of_replay(r);
     int rc = vk_arena_cuts(v, s, e);
     if (!rc)
         rc = vk_arena_alloc(v, ARENA_WEIGHTS, s->h.arena_bytes[ARENA_WEIGHTS], VK_LOCAL, e);
+    if (!rc)
+        rc = load_books(v, s, e);
     r->weight_bytes = v->arena[ARENA_WEIGHTS].bytes;
     return rc;
 }
@@ -163,7 +187,7 @@ static int end(struct replay *r, void *thread, struct err *e)
 
 int vk_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
-    static const struct replay_loader loader = { .no_books = true, .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
+    static const struct replay_loader loader = { .max_threads = MAX_LOADERS, .thread_bytes = sizeof(struct loader),
                                                  .alloc = alloc_weights, .begin = begin, .piece = load_piece, .end = end };
     return replay_load(replay_of(t), w, &loader, p, e);
 }

@@ -1,5 +1,5 @@
 /* vk/lower_gemm_coopmat.c: products of prompts on cooperative matrices, as launches: inputs become f16 chunks (act_f16),
- * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command. Experts: pairs are sorted
+ * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command, or opened first (open). Experts: pairs are sorted
  * by expert first, and the weighted sum comes last. Which tile a launch takes never changes the bits of a sum. */
 #include <string.h>
 
@@ -125,6 +125,17 @@ static void add_gemm(struct dispatcher *d, const kl_gemm *g, gpu_va meta, uint32
         (concurrent ? vk_add_concurrent : vk_add)(d, k, &s, div_up(positions, t.bn), tiles, 1, &args);
 }
 
+struct part {
+    gpu_va meta;
+    uint32_t positions;
+};
+
+static void add_part(struct dispatcher *d, kl_gemm *g, void *user)
+{
+    const struct part *p = user;
+    add_gemm(d, g, p->meta, p->positions, false);
+}
+
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
 bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
@@ -152,7 +163,10 @@ bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_mat
     left &= ~FLOATS;
     for (bool concurrent = false; left; left &= left - 1, concurrent = true) {
         dispatch_gemm_pick(&g, a, left & -left);
-        add_gemm(d, &g, meta, rows, concurrent);
+        if (qtype_is_opened((enum qtype)g.type[0]))
+            dispatch_gemm_opened(d, &g, vk_gemm_open, add_part, &(struct part){ meta, rows });
+        else
+            add_gemm(d, &g, meta, rows, concurrent);
     }
     return true;
 }
@@ -170,7 +184,8 @@ bool vk_gemm_coopmat_moe_up(struct dispatcher *d, const ka_moe_up *a)
     struct tile t;
     if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 64, true, &t) || a->type_gate != a->type_up ||
         !can_tile(a->type_gate, a->gate, a->gate_stride, a->n_in) ||
-        !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm))
+        !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm) ||
+        !dispatch_open_pays(d, a->type_up, a->k, a->n_expert, 2ull * a->n_ff, a->n_in))
         return false;
     kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
@@ -179,6 +194,7 @@ bool vk_gemm_coopmat_moe_up(struct dispatcher *d, const ka_moe_up *a)
     vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_act(d, &g, (vk_act){ .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->n_in,
                                            .eps = a->eps }, 1);
+    dispatch_open_experts(d, &g, a->n_expert, vk_gemm_open);
     add_gemm(d, &g, meta, share(d, a->k, a->n_expert), false);
     return true;
 }
@@ -188,7 +204,7 @@ bool vk_gemm_coopmat_moe_down(struct dispatcher *d, const ka_moe_down *a)
     struct tile t;
     uint32_t rows = dispatch_rows(d, ROWS_STEP);
     if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 64, true, &t) || !can_tile(a->type, a->down, a->stride, a->n_in) ||
-        !aligned(a->x, a->n_in, 0))
+        !aligned(a->x, a->n_in, 0) || !dispatch_open_pays(d, a->type, a->k, a->n_expert, a->n_out, a->n_in))
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
@@ -197,6 +213,7 @@ bool vk_gemm_coopmat_moe_down(struct dispatcher *d, const ka_moe_down *a)
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in, .ldx = 1 };
     vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_act(d, &g, (vk_act){ .step = a->step, .x = a->x, .n_in = a->n_in, .ldx = a->n_in }, a->k);
+    dispatch_open_experts(d, &g, a->n_expert, vk_gemm_open);
     add_gemm(d, &g, meta, share(d, a->k, a->n_expert), false);
     struct vk_shape s = vk_shape(d, 256);
     vk_add(d, VK_moe_mix, &s, rows, 1, 1, &mix);

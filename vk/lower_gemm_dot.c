@@ -172,6 +172,17 @@ static bool has_planes(uint32_t type, uint32_t n_in)
     return planes_of(type).n && n_in % qtype_block(type) == 0;
 }
 
+struct part {
+    gpu_va meta;
+    uint32_t positions;
+};
+
+static void add_part(struct dispatcher *d, kl_gemm *g, void *user)
+{
+    const struct part *p = user;
+    add_gemm_dot(d, g, p->meta, p->positions, p->positions, false);
+}
+
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
 static vk_act input(const ka_matmul *a)
@@ -224,7 +235,10 @@ bool vk_gemm_dot_products(struct dispatcher *d, enum cmd_op op, const ka_matmul 
     gpu_va meta = left ? add_codes(d, &g, input(a), rows, normed) : 0;
     for (; left; concurrent = true, left &= left - 1) { /* a launch for each type */
         dispatch_gemm_pick(&g, a, left & -left);
-        add_gemm_dot(d, &g, meta, rows, rows, concurrent);
+        if (qtype_is_opened((enum qtype)g.type[0]))
+            dispatch_gemm_opened(d, &g, vk_gemm_open, add_part, &(struct part){ meta, rows });
+        else
+            add_gemm_dot(d, &g, meta, rows, rows, concurrent);
     }
     add_floats(d, &f, a, concurrent);
     return true;
@@ -262,7 +276,8 @@ bool vk_gemm_dot_router(struct dispatcher *d, const ka_router *a)
 
 bool vk_gemm_dot_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
-    if (a->type_gate != a->type_up || !has_planes(a->type_gate, a->n_in))
+    if (a->type_gate != a->type_up || !has_planes(a->type_gate, a->n_in) ||
+        !dispatch_open_pays(d, a->type_up, a->k, a->n_expert, 2ull * a->n_ff, a->n_in))
         return false;
     kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
@@ -271,6 +286,7 @@ bool vk_gemm_dot_moe_up(struct dispatcher *d, const ka_moe_up *a)
     uint32_t positions = vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_codes(d, &g, (vk_act){ .step = a->step, .x = a->x, .norm = a->norm, .map = g.map,
                             .n_in = a->n_in, .ldx = a->n_in, .div = a->k, .eps = a->eps }, positions, false);
+    dispatch_open_experts(d, &g, a->n_expert, vk_gemm_open);
     add_gemm_dot(d, &g, meta, positions, div_up(dispatch_rows(d, ROWS_STEP) * a->k, a->n_expert), false);
     return true;
 }
@@ -278,7 +294,7 @@ bool vk_gemm_dot_moe_up(struct dispatcher *d, const ka_moe_up *a)
 bool vk_gemm_dot_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
     uint32_t rows = dispatch_rows(d, ROWS_STEP);
-    if (!has_planes(a->type, a->n_in))
+    if (!has_planes(a->type, a->n_in) || !dispatch_open_pays(d, a->type, a->k, a->n_expert, a->n_out, a->n_in))
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
@@ -288,6 +304,7 @@ bool vk_gemm_dot_moe_down(struct dispatcher *d, const ka_moe_down *a)
     uint32_t positions = vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_codes(d, &g, (vk_act){ .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in,
                             .ldx = a->n_in, .div = 1 }, positions, false);
+    dispatch_open_experts(d, &g, a->n_expert, vk_gemm_open);
     add_gemm_dot(d, &g, meta, positions, div_up(rows * a->k, a->n_expert), false);
     struct vk_shape s = vk_shape(d, 256);
     vk_add(d, VK_moe_mix, &s, rows, 1, 1, &mix);

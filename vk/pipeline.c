@@ -43,7 +43,7 @@ static const char *set_of(const struct vk_variant *x)
     if (a == QT_##A && b == QT_##B)                                                                                    \
         return #set;
 #include "kernels/qtypes.def"
-    return "any";
+    return qtype_is_opened((enum qtype)a) || qtype_is_opened((enum qtype)b) || b == QT_OPENED ? "book" : "any";
 }
 
 static const struct kernel_blob *module_of(const struct vk_variant *x, const char *flavour)

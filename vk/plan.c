@@ -136,9 +136,14 @@ static int make_args(struct vk *v, struct vk_plan *p, struct vk_pass *x, struct 
     if (r)
         return vk_fail(v, r, e, "arguments of %u launches", d->n);
     const VkDescriptorBufferInfo bi = { .buffer = x->args.buf, .range = ARGS_RANGE };
-    const VkWriteDescriptorSet w = { .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = x->set, .descriptorCount = 1,
-                                     .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .pBufferInfo = &bi };
-    v->vk.UpdateDescriptorSets(v->dev, 1, &w, 0, NULL);
+    const VkDescriptorBufferInfo books = { .buffer = v->books.buf, .range = VK_WHOLE_SIZE };
+    const VkWriteDescriptorSet w[] = {
+        { .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = x->set, .descriptorCount = 1,
+          .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .pBufferInfo = &bi },
+        { .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = x->set, .dstBinding = 1, .descriptorCount = 1,
+          .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .pBufferInfo = &books },
+    };
+    v->vk.UpdateDescriptorSets(v->dev, v->books.buf ? 2 : 1, w, 0, NULL);
     return 0;
 }
 
@@ -162,9 +167,10 @@ static int make_stamps(struct vk *v, struct vk_plan *p, uint32_t n, struct err *
 
 static int record_passes(struct vk *v, struct vk_plan *p, struct err *e)
 {
-    const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, p->r.n_passes };
+    const VkDescriptorPoolSize size[] = { { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, p->r.n_passes },
+                                          { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, p->r.n_passes } };
     const VkDescriptorPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = p->r.n_passes,
-                                            .poolSizeCount = 1, .pPoolSizes = &size };
+                                            .poolSizeCount = 2, .pPoolSizes = size };
     const VkCommandBufferAllocateInfo ai = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = v->pool,
                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = 1 };
     uint32_t most = 0;

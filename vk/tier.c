@@ -79,6 +79,7 @@ static void vk_destroy(struct tier *t)
         vk_mem_free(v, &v->done);
         vk_mem_free(v, &v->io);
         vk_mem_free(v, &v->stage);
+        vk_mem_free(v, &v->books);
         vk_device_end(v);
         if (v->r.fault.msg[0] || v->rejected || !vk_device_keep(v))
             vk_device_destroy(v);
@@ -92,9 +93,10 @@ static void vk_destroy(struct tier *t)
 /* Launches one kernel by itself and waits. mem holds its arguments at 0. */
 static VkResult launch_alone(struct vk *v, struct vk_mem *args, uint32_t variant, uint32_t groups, uint64_t *ns)
 {
-    const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, 1 };
+    const VkDescriptorPoolSize size[] = { { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, 1 },
+                                          { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1 } };
     const VkDescriptorPoolCreateInfo pi = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1,
-                                            .poolSizeCount = 1, .pPoolSizes = &size };
+                                            .poolSizeCount = 2, .pPoolSizes = size };
     const VkQueryPoolCreateInfo qi = { .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                        .queryCount = 2 };
     VkDescriptorPool pool = VK_NULL_HANDLE;

@@ -84,6 +84,7 @@ struct vk {
     struct vk_mem done;           /* u32 in host memory: steps ended   */
     struct vk_mem io;             /* mirror of IO: logits and next tokens of the last step */
     struct vk_mem stage;          /* for vk_upload and vk_download */
+    struct vk_mem books;          /* the codebooks, where a weight's type looks its codes up in one */
     VkCommandBuffer copies;       /* begun, with copies that wait for vk_copies_end; or NULL */
     VkSemaphore timeline;
     uint64_t *stamp;              /* [r.cap_trace + 1], as the device gave them */

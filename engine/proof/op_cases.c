@@ -20,11 +20,12 @@
       .max_nmse = limit },                                                                                             \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
-/* The types of codebooks, which have kernels for few rows alone. */
+/* Types with kernels for few rows alone, whose matrices are opened for those of many. */
 #define PER_BOOK(t, s)                                                                                                 \
     { "embed/" s, make_embed, QT_##t, 5, 256, 64, .max_nmse = 1e-13 },                                                 \
     { "matmul/" s "/one row", make_matmul, QT_##t, 1, 1024, 53, .max_nmse = NMSE_INT8 },                               \
     { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 768, 53, .max_nmse = NMSE_INT8 },                                 \
+    { "matmul/" s "/opened", make_matmul, QT_##t, 65, 256, 24, .max_nmse = NMSE_INT8 },                                \
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = NMSE_INT8 },                                               \
     { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },                   \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * NMSE_INT8 },                 \
@@ -55,6 +56,18 @@ const struct op_case op_cases[] = {
     { "moe_up/iq2_xxs and q6_k", make_moe_up, QT_IQ2_XXS, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
     { "proj/iq3_s and q6_k", make_proj, QT_IQ3_S, 4, 256, 72, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
+    { "matmul/opened iq2_xs", make_matmul, QT_IQ2_XS, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
+      .max_nmse = NMSE_INT8 },
+    { "matmul/opened iq3_s rows", make_matmul, QT_IQ3_S, 40, 768, 136, .flags = OF_BIAS | OF_RESID, .max_nmse = NMSE_INT8 },
+    { "matmul/opened nvfp4, k 320", make_matmul, QT_NVFP4, 70, 320, 136, .max_nmse = NMSE_INT8 },
+    { "proj/opened iq3_s and q6_k", make_proj, QT_IQ3_S, 70, 256, 72, .flags = OF_WITH_Q6K | OF_NORM | OF_BIAS,
+      .max_nmse = NMSE_INT8 },
+    { "gate_up/opened iq1_m", make_gate_up, QT_IQ1_M, 70, 256, 136, .flags = OF_NORM | OF_BIAS, .max_nmse = 2 * NMSE_INT8 },
+    { "gate_up/opened nvfp4 rows", make_gate_up, QT_NVFP4, 20, 192, 72, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/opened tq1_0", make_moe_up, QT_TQ1_0, 70, 256, 80, .heads = 9, .arg = 4, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_down/opened nvfp4", make_moe_down, QT_NVFP4, 70, 192, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
+      .max_nmse = NMSE_INT8 },
     { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },
     { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,

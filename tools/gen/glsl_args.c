@@ -44,10 +44,13 @@ static void member(const char *type, const char *name, int count)
 
 static const struct {
     enum qtype t;
-    const char *name, *set;
+    const char *name, *set; /* NULL: of the set `book` alone */
 } types[] = {
 #define QTYPE(NAME, name, set, ...) { QT_##NAME, #NAME, #set },
 #include "kernels/qtypes.def"
+#define QTYPE_BOOK(NAME, ...) { QT_##NAME, #NAME, NULL },
+#include "kernels/qtypes.def"
+    { QT_OPENED, "OPENED", NULL },
 };
 static const struct {
     enum qtype a, b;
@@ -94,14 +97,19 @@ static bool is_float(enum qtype t) { return mv_is_float(t); }
 static bool is_k(enum qtype t) { return mv_item_elems(t) == 64; }
 static bool has_min(enum qtype t) { return qtype_has_min(t); }
 static bool has_table(enum qtype t) { return qtype_has_table(t); }
-static bool has_runs(enum qtype t) { return qtype_scales(t) == QS_RUNS || qtype_scales(t) == QS_RUNS_MIN; }
+static bool has_runs(enum qtype t) { return qtype_scales(t) >= QS_RUNS; }
+static bool is_half(enum qtype t) { return t == QT_OPENED || (!mv_is_float(t) && mv_item_elems(t) == 16); }
+static bool is_book(enum qtype t) { return qtype_is_book(t); }
 static bool is_256(enum qtype t) { return qtype_block(t) == 256; }
 static uint32_t plane(enum qtype t, int i) { return planes_of(t).f[i].len; }
 
 static void set_defines(int i)
 {
     struct planes p = planes_of(types[i].t);
-    printf("#if ZK_ALL || defined(ZK_SET_%s)", types[i].set);
+    if (types[i].set)
+        printf("#if ZK_ALL || defined(ZK_SET_%s)", types[i].set);
+    else
+        printf("#if ZK_BOOKS");
     for (int k = 0; k < N_PAIRS; k++)
         if (pairs[k].a == types[i].t || pairs[k].b == types[i].t)
             printf(" || defined(ZK_SET_%s)", pairs[k].set);
@@ -112,14 +120,16 @@ static void set_defines(int i)
     else
         printf("%u, 0, 0, 0);\n", qtype_block_bytes(types[i].t));
     printf("#else\n#define ZK_%s 0\n#define ZK_PLANES_%s\n#endif\n", types[i].name, types[i].name);
-    printf("#ifdef ZK_SET_%s\n#define ZK_TYPE QT_%s\n#endif\n", types[i].set, types[i].name);
+    if (types[i].set)
+        printf("#ifdef ZK_SET_%s\n#define ZK_TYPE QT_%s\n#endif\n", types[i].set, types[i].name);
 }
 
-/* ZK_ALL, ZK_MIXED, ZK_<type> and ZK_TYPE as vk/shaders/types.glsl tells them; ZK_PLANES: a case for each of the module's
+/* ZK_ALL, ZK_BOOKS, ZK_MIXED, ZK_<type> and ZK_TYPE as vk/shaders/types.glsl tells them; ZK_PLANES: a case for each of the module's
  * types that returns the bytes of a block in each plane. */
 static void sets(void)
 {
-    puts("#if defined(ZK_SET_any) || !defined(ZK_TYPED)\n#define ZK_ALL 1\n#else\n#define ZK_ALL 0\n#endif");
+    puts("#if defined(ZK_SET_any) || defined(ZK_SET_book) || !defined(ZK_TYPED)\n#define ZK_ALL 1\n#else\n#define ZK_ALL 0\n#endif");
+    puts("#if defined(ZK_SET_book) || defined(ZK_WITH_BOOKS)\n#define ZK_BOOKS 1\n#else\n#define ZK_BOOKS 0\n#endif");
     printf("#if ZK_ALL");
     for (int i = 0; i < N_PAIRS; i++)
         printf(" || defined(ZK_SET_%s)", pairs[i].set);
@@ -144,6 +154,16 @@ static void codes(const char *name, const int8_t v[16])
                i < 12 ? ", " : "\n");
 }
 
+/* Where each codebook begins, in words of the buffer that has them all (vk/load.c). */
+static void books(void)
+{
+    uint32_t at = 0;
+#define BOOK(name, shape, ...)                                                                                         \
+    printf("const uint BOOK_%s = %u;\n", #name, at);                                                                   \
+    at += sizeof(uint32_t shape) / sizeof(uint32_t);
+#include "kernels/codebooks.inc"
+}
+
 static void weight_types(void)
 {
     for (int i = 0; i < N_TYPES; i++)
@@ -154,6 +174,8 @@ static void weight_types(void)
     predicate("QT_HAS_TABLE", has_table);
     predicate("QT_HAS_RUNS", has_runs);
     predicate("QT_IS_256", is_256);
+    predicate("QT_IS_HALF", is_half);
+    predicate("QT_IS_BOOK", is_book);
     number("QT_PLANE0", plane, 0);
     number("QT_PLANE1", plane, 1);
     number("QT_PLANE2", plane, 2);
@@ -183,5 +205,6 @@ int main(void)
     N(KA_GDN_GROUPED) N(KA_SAMPLE_MAX) N(KL_RING) N(KL_DECODE_ROWS) N(GDN_DIM) N(GDN_TAPS)
 #undef N
     weight_types();
+    books();
     return 0;
 }

@@ -66,6 +66,7 @@ static const char *const sets[] = {
 #define QTYPE_PAIR(set, ...) #set,
 #include "kernels/qtypes.def"
     "any",
+    "book",
 };
 enum { N_SHADERS = sizeof shaders / sizeof *shaders, N_SETS = sizeof sets / sizeof *sets };
 

@@ -21,7 +21,7 @@ const uint BLOCKS = 4, STEP = 32 * BLOCKS;
 const uint PIECES = STEP / 16;  /* of 16 bytes, in a row of a tile */
 const uint LD = PIECES + 1;     /* neighbouring rows meet no bank twice */
 const uint RUNS = HALVES ? 2 * BLOCKS : BLOCKS;
-const uint ITEMS = IS_K ? STEP / 64 : T0 == QT_Q8_0 ? STEP / 16 : STEP / 32; /* of a row of weights (wdot.glsl) */
+const uint ITEMS = IS_K ? STEP / 64 : QT_IS_HALF(T0) ? STEP / 16 : STEP / 32; /* of a row of weights (wdot.glsl) */
 /* What a work-item loads in a step. */
 const uint W_LOADS = (BM * ITEMS + ZK_THREADS - 1) / ZK_THREADS;
 const uint X_LOADS = (BN * PIECES + ZK_THREADS - 1) / ZK_THREADS;
@@ -108,9 +108,11 @@ void keep_item(wd_item w, uint step, uint i)
         return;
     }
     wd_words q = wd_open(T0, w, item, 0);
-    if (T0 == QT_Q8_0) {
+    if (QT_IS_HALF(T0)) {
         w_code[r * LD + sub] = q.lo;
-        if (sub % 2 == 0)
+        if (HALVES)
+            keep_scales(r, sub, c, 0);
+        else if (sub % 2 == 0)
             keep_scales(r, sub / 2, c, 0);
     } else {
         w_code[r * LD + 2 * sub] = signed_codes(q.lo, 0);

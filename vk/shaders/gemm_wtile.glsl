@@ -19,9 +19,10 @@ layout(constant_id = 5) const uint TYPE = QT_Q4_K;
 const bool WT_IQ4 = TYPE == QT_IQ4_NL || TYPE == QT_IQ4_XS;
 const bool WT_KQ = QT_IS_K(TYPE), WT_MIN = QT_HAS_MIN(TYPE);
 /* 16 elements side by side, or 8 and 8 that are 16 apart, as nibbles of a byte are. */
-const bool WT_RUN16 = WT_KQ || TYPE == QT_Q8_0;
+const bool WT_BYTES = TYPE == QT_Q8_0 || TYPE == QT_OPENED; /* codes are signed bytes */
+const bool WT_RUN16 = WT_KQ || WT_BYTES;
 const uint WT_BLOCK = QT_IS_256(TYPE) ? 256 : 32;
-const uint WT_OFFSET = TYPE == QT_Q4_0 ? 8 : TYPE == QT_Q5_0 ? 16 : TYPE == QT_Q8_0 ? 128
+const uint WT_OFFSET = TYPE == QT_Q4_0 ? 8 : TYPE == QT_Q5_0 ? 16 : WT_BYTES ? 128
                      : TYPE == QT_Q3_K ? 4 : TYPE == QT_Q6_K ? 32 : 0;
 /* Bytes of a block in each plane. */
 const uint WT_LEN0 = QT_PLANE0(TYPE), WT_LEN1 = QT_PLANE1(TYPE), WT_LEN2 = QT_PLANE2(TYPE);
@@ -79,9 +80,9 @@ void wt_load(inout wt_raw r, wt_src s, uint u, uint h, uint chunks)
             if (c >= chunks)
                 continue;
             uint b = 4 * u + c; /* a block of 32, or such a run of IQ4_XS */
-            if (TYPE == QT_Q8_0) {
+            if (WT_BYTES) {
                 r.q[c] = wt_get16(s.p0 + 32 * b + 16 * h);
-                r.s[c] = wt_get2(s.p1 + 2 * b);
+                r.s[c] = TYPE == QT_OPENED ? wt_get4(s.p1 + 8 * b + 4 * h) : wt_get2(s.p1 + 2 * b);
                 continue;
             }
             r.q[c].xy = wt_get8(s.p0 + 16 * b + 8 * h);
@@ -164,6 +165,8 @@ void wt_factors(wt_raw r, wt_scale k, uint u, uint c, out f16vec2 d, out f16vec2
     } else if (TYPE == QT_IQ4_XS) {
         uint j = 4 * (u & 1) + c, ls = (r.s.y >> 4 * j & 15) | (r.s.x >> (16 + 2 * j) & 3) << 4;
         df = zk_f16(r.s.x) * float(int(ls) - 32);
+    } else if (TYPE == QT_OPENED) {
+        df = uintBitsToFloat(r.s[c]);
     } else if (TYPE == QT_Q8_0) {
         df = zk_f16(r.s[c]);
     } else if (TYPE == QT_MXFP4) {
@@ -190,7 +193,7 @@ uint wt_codes(wt_raw r, uint u, uint h, uint c, uint i)
         return (r.q[c / 2][i] >> 4 * (c % 2) & 0x0f0f0f0f) | (r.h[i] >> half_bit & 0x01010101) << 4;
     if (TYPE == QT_Q6_K)
         return (r.q[c % 2][i] >> 4 * (c / 2) & 0x0f0f0f0f) | (r.h[i] >> 2 * c & 0x03030303) << 4;
-    if (TYPE == QT_Q8_0)
+    if (WT_BYTES)
         return r.q[c][i] ^ 0x80808080;
     uint nibbles = r.q[c][i % 2] >> 4 * (i / 2) & 0x0f0f0f0f;
     if (TYPE == QT_Q5_0 || TYPE == QT_Q5_1)

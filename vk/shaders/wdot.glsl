@@ -14,7 +14,7 @@
  *
  * An item is 16 to 32 bytes of the widest plane. Of the K types it is a quarter of a block: with n = i / 2 % 2 and
  * h = i % 2 it holds elements 128 n + 32 s + 16 h + (0..15) for s < 4; run s is half of a block of x. Of the others it
- * is a block of 32 (elements 0..15 in .lo, 16..31 in .hi), for Q8_0 half of one.
+ * is a block of 32 (elements 0..15 in .lo, 16..31 in .hi), or half of one (wd_half), all in .lo.
  *
  * The arithmetic, with magic = wd_magic(T, s) and integers exact:
  *     sum = floatBitsToInt(magic) + wd_bias(T, s) * xsum + dot4 of the words with x's
@@ -32,15 +32,17 @@ bool wd_is_float(uint T) { return QT_IS_FLOAT(T); }
 bool wd_is_k(uint T) { return QT_IS_K(T); }
 bool wd_has_min(uint T) { return QT_HAS_MIN(T); }
 bool wd_has_table(uint T) { return QT_HAS_TABLE(T); }
-bool wd_long(uint T) { return !wd_is_k(T) && T != QT_Q8_0; }
+/* Items are half a block of x. */
+bool wd_half(uint T) { return QT_IS_HALF(T); }
+bool wd_long(uint T) { return !wd_is_k(T) && !wd_half(T); }
 uint wd_runs(uint T) { return wd_is_k(T) ? 4 : 1; }
 
 /* Elements of an item, and of a block. */
 uint wd_elems(uint T)
 {
-    return wd_is_k(T) ? 64 : T == QT_F32 ? 4 : wd_is_float(T) ? 8 : T == QT_Q8_0 ? 16 : 32;
+    return wd_is_k(T) ? 64 : T == QT_F32 ? 4 : wd_is_float(T) ? 8 : wd_half(T) ? 16 : 32;
 }
-uint wd_block(uint T) { return wd_is_float(T) ? 1 : QT_IS_256(T) ? 256 : 32; }
+uint wd_block(uint T) { return wd_is_float(T) ? 1 : QT_IS_256(T) ? 256 : T == QT_NVFP4 ? 64 : 32; }
 uint wd_items(uint T, uint n_in) { return (n_in + wd_elems(T) - 1) / wd_elems(T); }
 /* Items that a lane takes at once, of as many rows. */
 uint wd_slots(uint T) { return wd_is_k(T) ? 2 : 4; }
@@ -140,6 +142,15 @@ struct wd_item {
     uvec4 a, b, c, d;
 };
 
+/* The words of a run. */
+struct wd_words {
+    uvec4 lo, hi;
+};
+
+#if ZK_BOOKS
+#include "wbook.glsl"
+#endif
+
 /* Item i of the row that m stands at. Widest plane: items of the K types are two pieces of 16 bytes, 32 bytes apart. */
 wd_item wd_load(uint T, bool ragged, wd_mat m, uint i, uint n_in)
 {
@@ -149,6 +160,15 @@ wd_item wd_load(uint T, bool ragged, wd_mat m, uint i, uint n_in)
         w.a = ragged ? wd_get_floats(T, m.p0, i * wd_elems(T), n_in) : wd_get16(false, m.p0, i * 16);
         return w;
     }
+#if ZK_BOOKS
+    if (QT_IS_BOOK(T))
+        return wk_load(T, ragged, m, i);
+    if (T == QT_NVFP4) {
+        w.a.xy = wd_get8(ragged, m.p0, i * 8);
+        w.b.x = wd_get1(m.p1, i);
+        return w;
+    }
+#endif
     if (T == QT_Q4_K || T == QT_Q5_K || T == QT_Q6_K) {
         w.a = wd_get16(ragged, m.p0, wide);
         w.b = wd_get16(ragged, m.p0, wide + 32);
@@ -216,6 +236,11 @@ wd_item wd_load(uint T, bool ragged, wd_mat m, uint i, uint n_in)
         w.b.xy = wd_get8(ragged, m.p1, (i >> 3) * 8);
         break;
 #endif
+#if ZK_BOOKS
+    case QT_OPENED:
+        w.b.x = wd_get4(ragged, m.p1, i * 4);
+        break;
+#endif
 #if ZK_MXFP4
     case QT_MXFP4:
         w.b.x = wd_get1(m.p1, i);
@@ -278,6 +303,18 @@ wd_scales wd_scale(uint T, wd_item w, uint i)
         s.d = zk_f16(w.b.x) * float(int(ls) - 32);
         break;
     }
+#endif
+#if ZK_BOOKS
+    case QT_NVFP4: /* kernels/fp.h: ue4m3_half_to_f32 */
+        s.d = w.b.x == 127 ? 0.0 : (w.b.x & 127) < 8 ? float(w.b.x & 7) * 0.0009765625 : uintBitsToFloat(((w.b.x & 127) << 20) + 0x3b800000u);
+        break;
+    case QT_OPENED:
+        s.d = uintBitsToFloat(w.b.x);
+        break;
+    case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
+    case QT_TQ1_0: case QT_TQ2_0:
+        s.d = wk_scale(T, w, i);
+        break;
 #endif
 #if ZK_MXFP4
     case QT_MXFP4: /* 2^(e - 128): the table is doubled */
@@ -364,12 +401,12 @@ float wd_magic(uint T, uint s) { return T == QT_Q4_K && (s & 1) != 0 ? 786432.0 
 /* By a byte of two codes: the value of the low one, and in the upper half of the word that of the high one. MXFP4's
  * table follows that of the IQ4 types. */
 shared uint wd_table[WD_TABLE ? 512 : 1];
-uint wd_table_at(uint T) { return T == QT_MXFP4 ? 256 : 0; }
+uint wd_table_at(uint T) { return T == QT_MXFP4 || T == QT_NVFP4 ? 256 : 0; }
 
 int wd_value(uint T, uint code)
 {
     const int iq4[16] = { QT_iq4_values }, e2m1_x2[16] = { QT_e2m1_x2 };
-    return T == QT_MXFP4 ? e2m1_x2[code] : iq4[code];
+    return wd_table_at(T) != 0 ? e2m1_x2[code] : iq4[code];
 }
 
 void wd_fill_table(uint T)
@@ -378,10 +415,6 @@ void wd_fill_table(uint T)
         for (uint i = zk_tid(); i < 256; i += ZK_THREADS)
             wd_table[wd_table_at(T) + i] = uint(wd_value(T, i & 15) & 255) | uint(wd_value(T, i >> 4) & 255) << 16;
 }
-
-struct wd_words {
-    uvec4 lo, hi;
-};
 
 wd_words wd_lookup(uint T, uvec4 w)
 {
@@ -442,6 +475,16 @@ wd_words wd_open(uint T, wd_item w, uint i, uint s)
 #if ZK_IQ4_NL || ZK_IQ4_XS || ZK_MXFP4
     case QT_IQ4_NL: case QT_IQ4_XS: case QT_MXFP4:
         q = wd_lookup(T, w.a);
+        break;
+#endif
+#if ZK_BOOKS
+    case QT_NVFP4: /* elements 0..7 are low nibbles, 8..15 high ones */
+        q = wd_lookup(T, uvec4(w.a.xy, 0, 0));
+        q.lo = uvec4(q.lo.xy, q.hi.xy);
+        break;
+    case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
+    case QT_TQ1_0: case QT_TQ2_0:
+        q = wk_open(T, w, i);
         break;
 #endif
 #if ZK_Q4_0 || ZK_Q4_1

@@ -195,7 +195,7 @@ xq_run xq_get(uint T, uint r, uint i, uint s)
     if (wd_is_k(T)) {
         v.lo = xq_codes[at + s * XQ_Q_PLANE + i];
         block = (i >> 1) * 4 + s;
-    } else if (T == QT_Q8_0) {
+    } else if (wd_half(T)) {
         v.lo = xq_codes[at + (i >> 1 & 3) * XQ_Q_PLANE + (i >> 3) * 2 + (i & 1)];
         block = i >> 1;
     } else {
