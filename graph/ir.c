@@ -247,6 +247,17 @@ gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor 
     return y;
 }
 
+/* A product times the number beside its matrix: (y + y) * (by / 2), which rounds once. */
+static gref scaled(struct graph *g, const struct gguf_tensor *w, gref y, uint32_t i, const struct gguf_tensor *bias)
+{
+    if (bias)
+        graph_fail(g, -ENOTSUP, "%.*s has a scale and a bias beside it; zinc does not apply both", T_NAME(w));
+    gref out = graph_add(g, y, y, g->vals[y].name);
+    if (!g->rc)
+        g->ops[g->n_ops - 1].half_of = i + 1;
+    return out;
+}
+
 gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
                   const char *name)
 {
@@ -258,6 +269,9 @@ gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const st
     op->out[OUT_Y] = y;
     op->mat[0] = (struct gmat){w, bias};
     op->n_mats = 1;
+    for (uint32_t i = 0; i < g->m->n_scales; i++)
+        if (g->m->scales[i].w == w)
+            return scaled(g, w, y, i, bias);
     return y;
 }
 

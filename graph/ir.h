@@ -59,6 +59,7 @@ struct gop {
     enum gnorm norm_as;
     float eps;        /* NORM: 0 is the model's           */
     const struct gguf_tensor *out_scale; /* NORM, ADD: f32 [1]; NULL: 1 */
+    uint32_t half_of, half;              /* ADD of a product to itself: half of model scale half_of - 1, and its buffer */
     struct gmat mat[4];
     uint32_t n_mats;
     float scale;   /* EMBED                                */

@@ -205,7 +205,7 @@ static void emit_add(struct lower *l, const struct gop *op)
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, a, value(l, op->in[IN_X]));
     PUT(l, *a, b, value(l, op->in[IN_A]));
-    PUT(l, *a, out_scale, weight(l, op->out_scale));
+    PUT(l, *a, out_scale, op->half_of ? buffer(l, op->half) : weight(l, op->out_scale));
     a->n = x->n;
     a->rows = x->rows;
     cost(l, 0, x->n + scale_flops(op, x->n), false);

@@ -238,6 +238,15 @@ static void plan_consts(struct graph *g, struct gplan *p)
         if (l->router && l->router_scale)
             lp->router_norm = add_router_norm(g, p, l, il);
     }
+    for (uint32_t i = 0; i < g->n_ops && !g->rc; i++) {
+        struct gop *op = &g->ops[i];
+        float *at;
+        if (!op->half_of)
+            continue;
+        op->half = add_const(g, p, "half_scale", op->half_of - 1, 1, &at);
+        if (at)
+            *at = m->scales[op->half_of - 1].by * 0.5f;
+    }
 }
 
 uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l)

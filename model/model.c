@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,12 +164,48 @@ static bool belongs_to_used(const struct reading *r, const struct gguf_tensor *t
     return w && r->used[w - r->g->tensors];
 }
 
+/* Takes "<name>.scale", one number, beside a matrix that is multiplied with; false: it is something else. */
+static bool take_scale(struct reading *r, const struct gguf_tensor *t)
+{
+    static const char *const names[] = { "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_gate", "attn_output", "ffn_gate", "ffn_up",
+                                         "ffn_down", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ssm_alpha", "ssm_beta", "ssm_ba",
+                                         "ssm_out", "inp_gate", "proj", "output" };
+    char base[80], tensor[96];
+    int n = (int)t->name.len - (int)strlen(".scale"), at = 0;
+    snprintf(base, sizeof base, "%.*s", n, t->name.s);
+    if (sscanf(base, "blk.%*u.%n", &at) < 0 || t->type != QT_F32 || t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3] != 1)
+        return false;
+    bool known = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        known |= strcmp(base + at, names[i]) == 0;
+    snprintf(tensor, sizeof tensor, "%s.weight", base);
+    const struct gguf_tensor *w = gguf_find_tensor(r->g, tensor);
+    if (!known || !w || w->ne[2] != 1)
+        return false;
+    struct model_scale *s = realloc(r->m->scales, (r->m->n_scales + 1) * sizeof *s);
+    if (!s) {
+        read_fail(r, -ENOMEM, "no memory for the model");
+        return true;
+    }
+    r->m->scales = s;
+    float by;
+    memcpy(&by, t->data, sizeof by);
+    if (!isfinite(by))
+        read_fail(r, -EINVAL, "tensor '%.*s' is %g, expected a number to multiply with; the file is damaged", (int)t->name.len,
+                  t->name.s, (double)by);
+    if (by != 1)
+        s[r->m->n_scales++] = (struct model_scale){ w, by };
+    return true;
+}
+
 /* A bias or a scale that nobody asked for would change the result if it were left out. */
 static void report_unused(struct reading *r)
 {
     for (uint64_t i = 0; i < r->g->n_tensors && !r->rc; i++) {
         const struct gguf_tensor *t = &r->g->tensors[i];
         if (r->used[i])
+            continue;
+        if (belongs_to_used(r, t, ".scale") && take_scale(r, t))
             continue;
         if (belongs_to_used(r, t, ".scale") || belongs_to_used(r, t, ".bias"))
             read_fail(r, -ENOTSUP,
@@ -213,5 +250,6 @@ void model_free(struct model *m)
     if (!m)
         return;
     free(m->layers);
+    free(m->scales);
     free(m);
 }

@@ -127,6 +127,13 @@ struct model {
     /* with n_embd_ple: [n_embd_ple * n_layer, n_vocab], [n_embd, n_embd_ple * n_layer], [n_embd_ple] */
     const struct gguf_tensor *ple_token_embd, *ple_model_proj, *ple_proj_norm;
     struct model_layer *layers; /* [n_layer] */
+
+    /* Matrices whose products are multiplied by a number beside them, "<name>.scale": what NVFP4 leaves out. Others: 1 */
+    struct model_scale {
+        const struct gguf_tensor *w;
+        float by;
+    } *scales;
+    uint32_t n_scales;
 };
 
 /* Reads and checks the model in `g`. -EINVAL: what is missing or does not fit, by key or tensor name, expected and

@@ -42,6 +42,7 @@ struct run {
     int q[32];
     float dw, mw, dmin;
     int sc[2], m[2];
+    float half[2]; /* NVFP4 */
 };
 
 static void q5_codes(const uint8_t qh[4], const uint8_t qs[16], int bias, int *q)
@@ -149,6 +150,18 @@ static struct run run_of(enum qtype t, const uint8_t *p, int b)
         for (int i = 0; i < 32; i++)
             r.q[i] = e2m1_x2[r.q[i]];
         break;
+    case QT_NVFP4: { /* two runs, each with a factor of its own */
+        const blk_nvfp4 *k = (const void *)p;
+        for (int h = 0; h < 2; h++) {
+            int s = 2 * b + h, c = k->d[s], man = c & 7, exp = c >> 3 & 15;
+            r.half[h] = c == 127 ? 0 : exp ? ldexpf(8 + (float)man, exp - 11) : ldexpf((float)man, -10);
+            for (int i = 0; i < 8; i++) {
+                r.q[16 * h + i] = e2m1_x2[k->qs[8 * s + i] & 15];
+                r.q[16 * h + 8 + i] = e2m1_x2[k->qs[8 * s + i] >> 4];
+            }
+        }
+        break;
+    }
     case QT_IQ4_XS: {
         const blk_iq4_xs *k = (const void *)p;
         r.dw = f16_to_f32(k->d) * (float)(iq4_xs_scale(k, b) - 32);
@@ -255,6 +268,10 @@ static float reference(enum qtype t, const uint8_t *w, const struct run *runs, c
             sum[i / 16] += r.q[i] * q[i];
             xsum[i / 16] += q[i];
         }
+        for (int h = 0; h < 2 && t == QT_NVFP4; h++)
+            acc = fmaf(r.half[h] * d, (float)sum[h], acc);
+        if (t == QT_NVFP4)
+            continue;
         acc = fmaf(r.dw * d, (float)(r.sc[0] * sum[0] + r.sc[1] * sum[1]), acc);
         if (has_min(t))
             acc = fmaf(r.mw, d * (float)(xsum[0] + xsum[1]), acc);
@@ -277,6 +294,7 @@ static void tame_scales(enum qtype t, uint8_t *p)
     case QT_Q3_K: memcpy(p + 108, &d, 2); break;
     case QT_Q6_K: memcpy(p + 208, &d, 2); break;
     case QT_MXFP4: p[0] = (uint8_t)(110 + random_u32() % 20); break;
+    case QT_NVFP4: break; /* any factor is of a usual size */
     case QT_F16: case QT_BF16: d = t == QT_F16 ? d : bf16_from_f32(random_f32()); memcpy(p, &d, 2); break;
     case QT_F32: { float f = random_f32(); memcpy(p, &f, 4); } break;
     default: quant_book_set_d(t, p, f16_to_f32(d)); break;

@@ -110,6 +110,9 @@ START_TEST(fields_lie_where_kernels_look)
     PACK(MXFP4);
     LIES(blk_mxfp4, qs, 0);
     LIES(blk_mxfp4, e, 16);
+    PACK(NVFP4);
+    LIES(blk_nvfp4, qs, 0);
+    LIES(blk_nvfp4, d, 32);
     PACK(IQ4_NL);
     LIES(blk_iq4_nl, qs, 0);
     LIES(blk_iq4_nl, d, 16);

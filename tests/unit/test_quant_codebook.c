@@ -18,7 +18,10 @@ static _Alignas(64) uint8_t q[N * 4 + 1];
 static struct err e;
 
 static const enum qtype types[] = {
-#define QTYPE_BOOK(NAME, ...) QT_##NAME,
+#define OF_BOOK(NAME)   QT_##NAME,
+#define OF_TRITS(NAME)  QT_##NAME,
+#define OF_LOOKUP(NAME)
+#define QTYPE_BOOK(NAME, name, set, id, elems, bytes, recipe, stand_in, bits, scales, codes) OF_##codes(NAME)
 #include "kernels/qtypes.def"
 };
 

@@ -69,6 +69,29 @@ START_TEST(mxfp4_scales_reach_the_subnormals)
 }
 END_TEST
 
+START_TEST(nvfp4_has_a_factor_for_each_16)
+{
+    /* UE4M3: 0, the least (2^-9), the least normal (2^-6), 1, 448, NaN, and half of each since the table is doubled */
+    static const struct { uint8_t c; float unit; } cases[] = {
+        { 0, 0 }, { 1, 0x1p-10f }, { 7, 7 * 0x1p-10f }, { 8, 0x1p-7f }, { 56, 0.5f }, { 57, 0.5625f }, { 126, 224 }, { 127, 0 },
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int r = 0; r < 4; r++) {
+            blk_nvfp4 b = { 0 };
+            b.d[r] = cases[i].c;
+            memset(b.qs, 0x55, sizeof b.qs);
+            b.qs[8 * r] = 0xf1;     /* elements 0 and 8 of the run */
+            b.qs[8 * r + 7] = 0x37; /* 7 and 15 */
+            dequant_nvfp4(&b, y);
+            EXPECT(y[16 * r], cases[i].unit);
+            EXPECT(y[16 * r + 8], -12 * cases[i].unit);
+            EXPECT(y[16 * r + 7], 12 * cases[i].unit);
+            EXPECT(y[16 * r + 15], 3 * cases[i].unit);
+            EXPECT(y[16 * ((r + 1) % 4) + 3], 0);
+        }
+}
+END_TEST
+
 START_TEST(q2_k_and_q3_k_by_hand)
 {
     blk_q2_k a = { .d = ONE, .dmin = HALF };
@@ -176,6 +199,7 @@ START_TEST(random_blocks_give_the_recorded_bits)
         { QT_IQ4_XS, 0xce0bea4b1bc9c3e6 },
         { QT_BF16, 0x77483b15f01220a7 },
         { QT_MXFP4, 0x86722bc2178e328e },
+        { QT_NVFP4, 0x04b1190dfbf3fe7a },
     };
     static _Alignas(64) uint8_t raw[N * 4];
     static float out[N];
@@ -200,6 +224,7 @@ int main(void)
     TCase *t = tcase_create("dequant");
     tcase_add_test(t, small_blocks_by_hand);
     tcase_add_test(t, mxfp4_scales_reach_the_subnormals);
+    tcase_add_test(t, nvfp4_has_a_factor_for_each_16);
     tcase_add_test(t, q2_k_and_q3_k_by_hand);
     tcase_add_test(t, q4_k_q5_k_and_q6_k_by_hand);
     tcase_add_test(t, iq4_xs_by_hand);

@@ -99,7 +99,7 @@ static struct block_rule block_rule(enum qtype t)
     case QT_Q5_1: return (struct block_rule){ 9.233f, 15.5f };
     case QT_Q8_0: return (struct block_rule){ 73.90f, 0 };
     case QT_IQ4_NL: return (struct block_rule){ 69.26f, 0 };
-    case QT_MXFP4: return (struct block_rule){ 5.852f, 0 };
+    case QT_MXFP4: case QT_NVFP4: return (struct block_rule){ 5.852f, 0 };
     case QT_Q2_K: return (struct block_rule){ 1.118f * 11.73f, 1.5f };
     case QT_Q3_K: return (struct block_rule){ 2.345f * 23.95f, 0 };
     case QT_Q4_K: return (struct block_rule){ 4.610f * 48.39f, 7.5f };
@@ -208,6 +208,11 @@ static void fill_blocks(const struct mk_tensor *t, uint64_t key, uint64_t first,
         float d = t->b / rule.rms * (0.8f + 0.4f * unit(w));
         if (q == QT_MXFP4) {
             dst[0] = mxfp4_exponent(d, unit(w << 24));
+            continue;
+        }
+        if (q == QT_NVFP4) {
+            for (int r = 0; r < 4; r++)
+                dst[r] = (uint8_t)e4m3_from_f32(2 * d * (0.8f + 0.4f * unit(w << (16 + 8 * r))));
             continue;
         }
         if (m_off >= 0) /* Q4_1 and Q5_1 add their minimum, the K types subtract it */

@@ -274,6 +274,29 @@ static bool is_book(const char *type)
     return false;
 }
 
+static bool has_tensor(const struct mk_model *m, const char *name)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (strcmp(m->t[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The number beside each NVFP4 matrix, as released files have it. */
+static void add_scales(struct mk_model *m)
+{
+    for (size_t i = 0, n = m->n; i < n; i++) {
+        char name[sizeof m->t->name + 8];
+        const struct mk_tensor *t = &m->t[i];
+        int base = (int)strlen(t->name) - (int)strlen(".weight");
+        if (t->type != QT_NVFP4 || t->n_dims != 2 || strcmp(t->name, "token_embd.weight") == 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s.bias", base, t->name);
+        if (!has_tensor(m, name))
+            drawn(m, FILL_UNIFORM, 0.8f, 1.25f, 1, 1, "%.*s.scale", base, m->t[i].name);
+    }
+}
+
 int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, const char *type, struct err *e)
 {
     struct quant_recipe r;
@@ -296,6 +319,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
     for (size_t i = 0; i < m->n; i++)
         m->t[i].type = !p->tiny && strcmp(m->t[i].name, "per_layer_model_proj.weight") == 0 ? QT_BF16 : items[i].type;
     free(items);
+    add_scales(m);
     return 0;
 }
 
