@@ -30,7 +30,7 @@ for f in $families; do
 done
 
 # Types of codebooks, whose codes are random here: all of them in a dense model, and two in experts.
-for t in IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S TQ1_0 TQ2_0; do
+for t in NVFP4 IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S TQ1_0 TQ2_0; do
     compare_type qwen3 $t 1e-3 3
     "$zinc" inspect -m "$work/m.gguf" | grep -q " $t  *22 tensors" || miss "qwen3 $t: not in all matrices"
 done

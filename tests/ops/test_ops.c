@@ -1,5 +1,5 @@
 /* tests/ops/test_ops.c: each command of the catalogue against --exact, on one tier
- *     test_ops [--tier NAME] [--filter PART]     right, the same bits however run, nothing past the ends
+ *     test_ops [--tier NAME] [--filter PART] [--without PART,PART...]     right, the same bits however run, nothing past the ends
  *     test_ops --time [--tier NAME] [--filter PART] [--reps N]                microseconds and GB/s, one thread */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "oracle/isa.h"
 
 static struct {
-    const char *tier, *filter;
+    const char *tier, *filter, *without;
     bool time;
     uint32_t reps;
 } opt = { .tier = "cpu", .reps = 10 };
@@ -161,9 +161,23 @@ static void time_case(const struct op_case *c)
     ops_free(o);
 }
 
+/* Has the name one of the parts of --without? */
+static bool left_out(const char *name)
+{
+    for (const char *p = opt.without; p && *p;) {
+        char part[64];
+        size_t n = strcspn(p, ",");
+        snprintf(part, sizeof part, "%.*s", (int)n, p);
+        if (strstr(name, part))
+            return true;
+        p += n + (p[n] == ',');
+    }
+    return false;
+}
+
 static void usage(void)
 {
-    fprintf(stderr, "usage: test_ops [--time] [--tier NAME] [--filter PART] [--reps N]\n");
+    fprintf(stderr, "usage: test_ops [--time] [--tier NAME] [--filter PART] [--without PART,PART...] [--reps N]\n");
     exit(2);
 }
 
@@ -181,6 +195,8 @@ int main(int argc, char **argv)
             opt.tier = value;
         else if (strcmp(argv[i], "--filter") == 0)
             opt.filter = value;
+        else if (strcmp(argv[i], "--without") == 0)
+            opt.without = value;
         else if (strcmp(argv[i], "--reps") == 0)
             opt.reps = (uint32_t)atoi(value);
         else
@@ -190,7 +206,7 @@ int main(int argc, char **argv)
     set_isa(NULL);
     set_weights(NULL);
     for (const struct op_case *c = opt.time ? op_time_cases : op_cases; c->name; c++) {
-        if (opt.filter && !strstr(c->name, opt.filter))
+        if ((opt.filter && !strstr(c->name, opt.filter)) || left_out(c->name))
             continue;
         if (opt.time)
             time_case(c);
