@@ -632,6 +632,25 @@ START_TEST(what_zinc_would_not_apply_is_refused)
 }
 END_TEST
 
+START_TEST(scales_beside_matrices_are_taken)
+{
+    struct loaded l;
+    llama_spec(&spec);
+    add_tensor(&spec, 0, "attn_q.scale", 1, 1, 1);
+    add_tensor(&spec, 1, "ffn_down.scale", 1, 1, 1);
+    add_tensor(&spec, 1, "ffn_down.input_scale", 1, 1, 1); /* for activations of four bits: not applied */
+    ck_assert_msg(load(&spec, -1, -1, &l) == 0, "%s", e.msg);
+    ck_assert_uint_eq(l.m->n_scales, 0); /* all of them are 1 here */
+    unload(&l);
+    llama_spec(&spec);
+    add_tensor(&spec, 0, "attn_q.scale", 2, 1, 1);
+    expect_error(&spec, -ENOTSUP, "blk.0.attn_q.scale", "does not apply");
+    llama_spec(&spec);
+    add_tensor(&spec, 0, "attn_norm.scale", 1, 1, 1);
+    expect_error(&spec, -ENOTSUP, "blk.0.attn_norm.scale", "does not apply");
+}
+END_TEST
+
 START_TEST(tensors_without_a_role_are_ignored)
 {
     struct loaded l;
@@ -965,6 +984,7 @@ int main(void)
     tcase_add_loop_test(t, bad_values_are_named, 0, FAMILY_COUNT);
     tcase_add_loop_test(t, what_zinc_would_not_apply_is_refused, 0, FAMILY_COUNT);
     tcase_add_loop_test(t, tensors_without_a_role_are_ignored, 0, FAMILY_COUNT);
+    tcase_add_test(t, scales_beside_matrices_are_taken);
     tcase_add_test(t, llama_fields);
     tcase_add_test(t, llama_with_experts);
     tcase_add_test(t, fused_projections);
