@@ -163,12 +163,15 @@ int cli_find_model(const char **path)
     return 0;
 }
 
+int cli_need_model(void)
+{
+    return cli_model.o.path ? cli_find_model(&cli_model.o.path) : cli_default_model(&cli_model.o.path, !cli_model.quiet);
+}
+
 int cli_open_vocab(struct engine **out)
 {
     struct err e = { 0 };
-    if (!cli_model.o.path)
-        return usage_error("no model given: -m FILE");
-    int rc = cli_find_model(&cli_model.o.path);
+    int rc = cli_need_model();
     if (rc)
         return rc;
     if (sampler_check(&cli_sampling.p, &e)) /* before a long load */

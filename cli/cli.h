@@ -58,6 +58,13 @@ int cli_take_model(int argc, char **argv);
  * cli_open_vocab does so by itself. 0 or an exit status, after a message. */
 int cli_find_model(const char **path);
 
+/* What -m or the operand named, else the default (zinc model use, else what fits), as cli_find_model makes it a path. 0 or an exit
+ * status, after a message. */
+int cli_need_model(void);
+
+/* The path of the default alone; `told`: a line on stderr where nobody chose it. */
+int cli_default_model(const char **path, bool told);
+
 /* Opens the file, and starts the engine, with a bar for long loads. 0 or an exit status, after a message. */
 int cli_open_vocab(struct engine **out);
 int cli_start(struct engine *eng);

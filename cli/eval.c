@@ -238,9 +238,7 @@ static int run_eval(int argc, char **argv)
 {
     if (cli_take_model(argc, argv))
         return EXIT_USAGE;
-    if (!cli_model.o.path)
-        return usage_error("eval: which model? -m FILE");
-    int status = cli_find_model(&cli_model.o.path); /* the tasks lie beside the file */
+    int status = cli_need_model(); /* the tasks lie beside the file */
     if (status)
         return status;
     struct eval *v = calloc(1, sizeof *v);

@@ -42,13 +42,14 @@ static int graph_main(int argc, char **argv)
     if (cli_take_model(argc, argv))
         return EXIT_USAGE;
     struct err e = { 0 };
-    if (!cli_model.o.path)
-        return usage_error("no model given: -m FILE");
     if (args.json + args.dot + args.stream + args.plan_only > 1)
         return usage_error("choose one of --json, --dot, --stream, --plan-only");
     uint32_t first = 0, end = 0;
     if (args.layers && !parse_layers(args.layers, &first, &end))
         return usage_error("--layers: '%s' is not FIRST:END with FIRST below END, like 0:14", args.layers);
+    int status = cli_need_model();
+    if (status)
+        return status;
     struct graph_request r = { .o = cli_model.o,
                                .format = args.dot                                 ? GRAPH_DOT
                                          : args.stream                            ? GRAPH_STREAM

@@ -17,13 +17,11 @@ static const struct opt opts[] = {
 static int inspect_main(int argc, char **argv)
 {
     struct err e = { 0 };
-    const char *path = argc > 1 ? argv[1] : cli_model.o.path;
-    if (!path)
-        return usage_error("no file given: zinc inspect FILE.gguf");
-    int rc = cli_find_model(&path);
+    cli_model.o.path = argc > 1 ? argv[1] : cli_model.o.path;
+    int rc = cli_need_model();
     if (rc)
         return rc;
-    return engine_inspect(path, args.tensors, args.json, stdout, &e) ? cli_fail(&e) : EXIT_OK;
+    return engine_inspect(cli_model.o.path, args.tensors, args.json, stdout, &e) ? cli_fail(&e) : EXIT_OK;
 }
 
 static const struct opt_group groups[] = { { "options", opts }, { 0 } };

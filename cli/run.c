@@ -368,11 +368,17 @@ static int check_args(void)
     return 0;
 }
 
-/* zinc run [MODEL] [PROMPT]: the model, where -m does not name it, then the prompt. */
+/* A text rather than a model: names hold no blanks, and paths that do are there. */
+static bool is_text(const char *s)
+{
+    return strpbrk(s, " \t\n") && access(s, F_OK) != 0;
+}
+
+/* zinc run [MODEL] [PROMPT]: the model, where -m does not name it, then the prompt; a text alone is for the default model. */
 static int take_operands(int argc, char **argv)
 {
     int i = 1;
-    if (i < argc && !cli_model.o.path)
+    if (i < argc && !cli_model.o.path && !(argc == 2 && is_text(argv[i])))
         cli_model.o.path = argv[i++];
     if (i < argc && !args.prompt && !args.prompt_file && !args.prompt_tokens)
         args.prompt = argv[i++];
@@ -431,10 +437,10 @@ static const char *const operands[] = { "MODEL", "PROMPT", NULL };
 const struct command cmd_run = {
     .name = "run",
     .summary = "continue a text or answer one message",
-    .usage = "MODEL.gguf [PROMPT] [options]",
+    .usage = "[MODEL.gguf] [PROMPT] [options]",
     .about =
         "Prints the model's continuation of a prompt as it is generated. The prompt is the argument after the\n"
-        "model, --prompt, a file or standard input. It is used as it is, after the model's begin-of-text token;\n"
+        "model, --prompt, a file or standard input; without a model the default is taken (zinc model use). It is used as it is, after the model's begin-of-text token;\n"
         "--chat puts it into the model's chat format first. Tokens are sampled at a temperature of 0.8 unless\n"
         "the model's file says otherwise; --temp 0 always takes the most likely one. Standard output holds only\n"
         "the text; the speed and a fingerprint of the last logits go to stderr.\n"

@@ -105,9 +105,8 @@ static int validate_main(int argc, char **argv)
     int32_t *ids = NULL;
     uint32_t n = 0;
     char spec_b[64];
-    if (!cli_model.o.path)
-        return usage_error("no model given: -m FILE");
-    int rc = read_prompt(&ids, &n);
+    int rc = cli_need_model();
+    rc = rc ? rc : read_prompt(&ids, &n);
     if (rc)
         return rc;
     struct progress bar = progress_terminal();

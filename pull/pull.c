@@ -186,7 +186,7 @@ static int hub_list(const struct model_name *m, const struct pull_opts *o, struc
     return rc;
 }
 
-static uint64_t machine_memory(void)
+uint64_t pull_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
@@ -197,7 +197,7 @@ static int choose_on_hub(struct wanted *w, const struct pull_opts *o, struct err
     size_t which;
     char why[200];
     int rc = hub_list(&w->m, o, w, e);
-    rc = rc ? rc : hub_choose(w->files, w->n_files, w->m.tag, machine_memory(), &which, why, e);
+    rc = rc ? rc : hub_choose(w->files, w->n_files, w->m.tag, pull_memory(), &which, why, e);
     if (rc) {
         err_context(e, "hf:%s/%s", w->m.owner, w->m.repo);
         return rc;

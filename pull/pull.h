@@ -35,6 +35,9 @@ struct pull_result {
 /* The folder of models; malloc'ed. -ENOENT: no variable tells it, not even HOME. */
 int pull_home(char **path, struct err *e);
 
+/* Bytes of this machine's memory, which a model has to fit; 0: not known. */
+uint64_t pull_memory(void);
+
 /* The path of a model that is here; malloc'ed. -ENOENT after a message: it is not; -EINVAL: no such name can be. */
 int pull_find(const char *name, char **path, struct err *e);
 

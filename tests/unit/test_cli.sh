@@ -8,6 +8,7 @@ for p in "$zinc" "$build/mkmodel"; do
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/zinc-cli.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
+export ZINC_MODELS=$work/models # whoever runs this may have a default model
 export -n ZINC_BUILD ZINC_SHARED 2>/dev/null
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 m=$work/m.gguf

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pull/catalogue.h"
+#include "pull/chosen.h"
 #include "pull/http.h"
 #include "pull/hub.h"
 #include "pull/name.h"
@@ -267,6 +268,23 @@ START_TEST(states_that_are_none)
 }
 END_TEST
 
+START_TEST(without_a_choice_the_largest_that_fits_is_the_default)
+{
+    const struct store_model m[] = {
+        { .bytes = 10, .n_parts = 1, .n_here = 1 }, { .bytes = 30, .n_parts = 2, .n_here = 2 }, { .bytes = 20, .n_parts = 1, .n_here = 1 },
+        { .bytes = 25, .n_parts = 2, .n_here = 1 }, /* begun */
+    };
+    bool taken[4] = { 0 };
+    ck_assert_uint_eq(chosen_by_size(m, 4, 0, taken), 1);
+    ck_assert_uint_eq(chosen_by_size(m, 4, 30, taken), 1);
+    ck_assert_uint_eq(chosen_by_size(m, 4, 29, taken), 2);
+    taken[2] = true;
+    ck_assert_uint_eq(chosen_by_size(m, 4, 29, taken), 0);
+    ck_assert_uint_eq(chosen_by_size(m, 4, 9, taken), 4);
+    ck_assert_uint_eq(chosen_by_size(m, 0, 0, taken), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pull");
@@ -282,6 +300,7 @@ int main(void)
     tcase_add_test(tc, hostile_catalogues_are_refused);
     tcase_add_test(tc, a_state_is_read_as_it_was_written);
     tcase_add_test(tc, states_that_are_none);
+    tcase_add_test(tc, without_a_choice_the_largest_that_fits_is_the_default);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
