@@ -1,6 +1,9 @@
 #include "model/gguf_write.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -34,6 +37,7 @@ struct gguf_writer {
     uint64_t alignment, data_bytes;
     uint64_t cur, cur_done; /* the tensor being written and how much of it */
     bool begun, finished;
+    bool kept, again; /* see gguf_writer_create_kept, gguf_writer_again */
 };
 
 static const char *shown_path(const struct gguf_writer *w)
@@ -41,28 +45,60 @@ static const char *shown_path(const struct gguf_writer *w)
     return w->path ? w->path : "(memory)";
 }
 
-int gguf_writer_create(const char *path, struct gguf_writer **out, struct err *e)
+/* Whether the open file still has its name: it loses it when another program finishes it. */
+static bool has_name(int fd, const char *path)
+{
+    struct stat open_one, named;
+    return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 && open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+/* The partial file as it is, for this writer alone. */
+static int open_kept(struct gguf_writer *w, struct err *e)
+{
+    for (;;) {
+        int fd = open(w->part_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (fd < 0)
+            return err_set(e, -errno, "%s: cannot create %s: %s", w->path, w->part_path, strerror(errno));
+        if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+            close(fd);
+            return err_set(e, -EBUSY, "%s: another program is writing it (%s): wait for it, or name another file", w->path, w->part_path);
+        }
+        if (has_name(fd, w->part_path)) {
+            w->f = fdopen(fd, "r+be");
+            if (w->f)
+                return 0;
+            close(fd);
+            return err_set(e, -ENOMEM, "%s: no memory for a GGUF writer", w->path);
+        }
+        close(fd);
+    }
+}
+
+static int create(const char *path, bool kept, struct gguf_writer **out, struct err *e)
 {
     *out = NULL;
     struct gguf_writer *w = calloc(1, sizeof *w);
     if (!w)
         return err_set(e, -ENOMEM, "%s: no memory for a GGUF writer", path ? path : "(memory)");
     w->alignment = 32;
+    w->kept = kept;
     int rc = 0;
     if (!path) {
         w->f = open_memstream(&w->mem, &w->mem_bytes);
         rc = w->f ? 0 : err_set(e, -ENOMEM, "(memory): no memory for a GGUF writer");
-    } else if (!(w->path = strdup(path)) ||
-               asprintf(&w->part_path, "%s.part-%ld", path, (long)getpid()) < 0) {
+    } else if (!(w->path = strdup(path)) || (kept ? asprintf(&w->part_path, "%s.begun", path)
+                                                  : asprintf(&w->part_path, "%s.part-%ld", path, (long)getpid())) < 0) {
         w->part_path = NULL;
         rc = err_set(e, -ENOMEM, "%s: no memory for a GGUF writer", path);
+    } else if (kept) {
+        rc = open_kept(w, e);
     } else {
         w->f = fopen(w->part_path, "wbe");
         if (!w->f)
             rc = err_set(e, -errno, "%s: cannot create %s: %s", path, w->part_path, strerror(errno));
-        else
-            setvbuf(w->f, NULL, _IOFBF, FILE_BUFFER);
     }
+    if (!rc && path)
+        setvbuf(w->f, NULL, _IOFBF, FILE_BUFFER);
     if (rc) {
         gguf_writer_destroy(w);
         return rc;
@@ -71,14 +107,32 @@ int gguf_writer_create(const char *path, struct gguf_writer **out, struct err *e
     return 0;
 }
 
+int gguf_writer_create(const char *path, struct gguf_writer **out, struct err *e)
+{
+    return create(path, false, out, e);
+}
+
+int gguf_writer_create_kept(const char *path, struct gguf_writer **out, struct err *e)
+{
+    return create(path, true, out, e);
+}
+
+void gguf_writer_drop(struct gguf_writer *w)
+{
+    if (w)
+        w->kept = false;
+}
+
 void gguf_writer_destroy(struct gguf_writer *w)
 {
     if (!w)
         return;
+    struct stat st;
     if (w->f) {
-        fclose(w->f);
-        if (w->part_path)
+        bool empty = fflush(w->f) == 0 && fstat(fileno(w->f), &st) == 0 && st.st_size == 0;
+        if (w->part_path && (!w->kept || empty))
             unlink(w->part_path);
+        fclose(w->f);
     }
     for (uint64_t i = 0; i < w->n_kv; i++)
         free(w->key_copies[i]);
@@ -359,8 +413,9 @@ uint64_t gguf_writer_total(const struct gguf_writer *w)
 static int write_failed(const struct gguf_writer *w, struct err *e)
 {
     int err = errno ? errno : EIO;
-    return err_set(e, -err, "%s: cannot write: %s%s (the partial file is removed)", shown_path(w),
-                   strerror(err), err == ENOSPC || err == EDQUOT ? ": make room on the disk" : "");
+    return err_set(e, -err, "%s: cannot write: %s%s (%s)", shown_path(w), strerror(err),
+                   err == ENOSPC || err == EDQUOT ? ": make room on the disk" : "",
+                   w->kept ? "the same command goes on where it stopped" : "the partial file is removed");
 }
 
 static int write_bytes(struct gguf_writer *w, const void *p, uint64_t n, struct err *e)
@@ -378,6 +433,18 @@ static int write_zeros(struct gguf_writer *w, uint64_t n, struct err *e)
     return rc;
 }
 
+/* Whether the next bytes of the file are these. */
+static bool next_are(FILE *f, const void *p, uint64_t n)
+{
+    uint8_t buf[4096];
+    for (uint64_t at = 0, k; at < n; at += k) {
+        k = MIN(n - at, sizeof buf);
+        if (fread(buf, 1, k, f) != k || memcmp(buf, (const uint8_t *)p + at, k) != 0)
+            return false;
+    }
+    return true;
+}
+
 int gguf_writer_begin(struct gguf_writer *w, struct err *e)
 {
     if (w->first_err.code)
@@ -388,6 +455,12 @@ int gguf_writer_begin(struct gguf_writer *w, struct err *e)
     memcpy(head + 4, &(uint32_t){VERSION}, 4);
     memcpy(head + 8, &w->n_tensors, 8);
     memcpy(head + 16, &w->n_kv, 8);
+    if (w->kept) {
+        w->again = next_are(w->f, head, sizeof head) && next_are(w->f, w->kv.p, w->kv.n) && next_are(w->f, w->dir.p, w->dir.n);
+        rewind(w->f);
+        if (!w->again && ftruncate(fileno(w->f), 0))
+            return write_failed(w, e);
+    }
     int rc = write_bytes(w, head, sizeof head, e);
     if (!rc)
         rc = write_bytes(w, w->kv.p, w->kv.n, e);
@@ -428,6 +501,45 @@ int gguf_writer_data(struct gguf_writer *w, const void *data, uint64_t bytes, st
     return 0;
 }
 
+static off_t position(const struct gguf_writer *w)
+{
+    return (off_t)(data_start(w) + (w->cur < w->n_tensors ? w->tensors[w->cur].offset + w->cur_done : w->data_bytes));
+}
+
+bool gguf_writer_again(const struct gguf_writer *w)
+{
+    return w->again;
+}
+
+bool gguf_writer_peek(const struct gguf_writer *w, void *data, uint64_t bytes)
+{
+    CHECK(w->begun && w->kept);
+    off_t at = position(w);
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t n = pread(fileno(w->f), (uint8_t *)data + done, bytes - done, at + (off_t)done);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return false;
+        done += n > 0 ? (uint64_t)n : 0;
+    }
+    return true;
+}
+
+int gguf_writer_skip(struct gguf_writer *w, uint64_t bytes, struct err *e)
+{
+    CHECK(w->begun && w->kept && w->cur < w->n_tensors && bytes <= w->tensors[w->cur].bytes - w->cur_done);
+    w->cur_done += bytes;
+    errno = 0;
+    if (fseeko(w->f, position(w), SEEK_SET))
+        return write_failed(w, e);
+    return w->cur_done == w->tensors[w->cur].bytes ? end_tensor(w, e) : 0;
+}
+
+int gguf_writer_flush(struct gguf_writer *w, struct err *e)
+{
+    errno = 0;
+    return fflush(w->f) ? write_failed(w, e) : 0;
+}
+
 int gguf_writer_finish(struct gguf_writer *w, struct err *e)
 {
     CHECK(w->begun && !w->finished);
@@ -436,16 +548,20 @@ int gguf_writer_finish(struct gguf_writer *w, struct err *e)
                        shown_path(w), w->tensors[w->cur].name, (unsigned long long)w->tensors[w->cur].bytes,
                        (unsigned long long)w->cur_done);
     errno = 0;
-    bool bad = fflush(w->f) != 0 || (w->path && fsync(fileno(w->f)) != 0);
+    bool bad = fflush(w->f) != 0 || (w->kept && ftruncate(fileno(w->f), (off_t)gguf_writer_total(w)) != 0) ||
+               (w->path && fsync(fileno(w->f)) != 0);
     if (bad)
         return write_failed(w, e);
+    int rc = 0;
+    if (w->kept && rename(w->part_path, w->path)) /* while it is locked */
+        rc = err_set(e, -errno, "%s: cannot rename %s to it: %s", w->path, w->part_path, strerror(errno));
     errno = 0;
     bad = fclose(w->f) != 0;
     w->f = NULL;
-    int rc = bad ? write_failed(w, e) : 0;
-    if (!rc && w->path && rename(w->part_path, w->path))
+    rc = rc ? rc : bad ? write_failed(w, e) : 0;
+    if (!rc && w->path && !w->kept && rename(w->part_path, w->path))
         rc = err_set(e, -errno, "%s: cannot rename %s to it: %s", w->path, w->part_path, strerror(errno));
-    if (rc && w->part_path)
+    if (rc && w->part_path && !w->kept)
         unlink(w->part_path);
     w->finished = !rc;
     return rc;

@@ -13,8 +13,8 @@
  *     rc = gguf_writer_finish(w, &e);                 // checks, flushes, gives the file its name
  *     gguf_writer_destroy(w);                         // on every path; before finish it removes the partial file
  *
- * The file grows under the name "<path>.part-<pid>" and gets its own name in gguf_writer_finish, so that a file named
- * `path` is always whole. The put functions return nothing: the first thing that goes wrong (a key given twice, no
+ * The file grows under the name "<path>.part-<pid>", or one that is gone on with later under "<path>.begun", and gets its own
+ * name in gguf_writer_finish, so that a file named `path` is always whole. The put functions return nothing: the first thing that goes wrong (a key given twice, no
  * memory, a tensor of a shape its type cannot have) is kept and reported by gguf_writer_begin. */
 #ifndef ZINC_MODEL_GGUF_WRITE_H
 #define ZINC_MODEL_GGUF_WRITE_H
@@ -30,6 +30,18 @@ struct gguf_writer;
 /* `path` NULL: write into memory (gguf_writer_bytes). */
 int gguf_writer_create(const char *path, struct gguf_writer **out, struct err *e);
 void gguf_writer_destroy(struct gguf_writer *w); /* NULL is fine */
+
+/* The same for a file that takes long: gguf_writer_destroy leaves what there is as "<path>.begun", unless gguf_writer_drop was called,
+ * and the next writer of the same keys and tensors goes on with it:
+ *
+ *     if (gguf_writer_begin(w, &e)) ...
+ *     while (gguf_writer_again(w) && gguf_writer_peek(w, buf, n) && <buf is what it should be>)
+ *         gguf_writer_skip(w, n, &e);
+ *     ...                                            // then gguf_writer_data as ever
+ *
+ * -EBUSY: another program writes it. */
+int gguf_writer_create_kept(const char *path, struct gguf_writer **out, struct err *e);
+void gguf_writer_drop(struct gguf_writer *w); /* NULL is fine */
 
 /* Metadata. Keys and values are copied. A u32 "general.alignment" also sets the alignment of the data (default 32). */
 void gguf_put_u8(struct gguf_writer *w, const char *key, uint8_t v);
@@ -61,6 +73,16 @@ int gguf_writer_begin(struct gguf_writer *w, struct err *e);
 
 /* Appends the next `bytes` of tensor data; -EINVAL when that is more than was announced. */
 int gguf_writer_data(struct gguf_writer *w, const void *data, uint64_t bytes, struct err *e);
+
+/* After gguf_writer_begin, of gguf_writer_create_kept: whether an earlier writer put the same keys and tensors. What it wrote behind them
+ * may be anything. */
+bool gguf_writer_again(const struct gguf_writer *w);
+/* Reads what lies where the next `bytes` of data go; false: there is not as much. */
+bool gguf_writer_peek(const struct gguf_writer *w, void *data, uint64_t bytes);
+/* Leaves the next `bytes` of data, all of one tensor, as they lie there. */
+int gguf_writer_skip(struct gguf_writer *w, uint64_t bytes, struct err *e);
+/* Hands what was written to the system, so that it is there if this program is killed. */
+int gguf_writer_flush(struct gguf_writer *w, struct err *e);
 
 /* -EINVAL when data is missing; else as the system says (a full disk: -ENOSPC). */
 int gguf_writer_finish(struct gguf_writer *w, struct err *e);

@@ -12,16 +12,16 @@
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/stdout.h"
-#include "kernels/dequant.h"
+#include "kernels/blocks.h"
 #include "model/gguf.h"
 #include "model/gguf_write.h"
 #include "model/imatrix.h"
 #include "model/quant.h"
 #include "model/quant_mix.h"
 #include "model/quant_out.h"
-#include "model/quant_par.h"
+#include "tools/quantize/pieces.h"
 
-enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, NAME_BYTES = 64, MAX_RULES = 64 };
+enum { NAME_BYTES = 64, MAX_RULES = 64 };
 
 /* Tensors whose names match get the type. */
 struct rule {
@@ -83,7 +83,8 @@ static void usage(FILE *f)
           "Writes the model IN again with its matrices in other types. IN may hold any type that zinc reads; for\n"
           "the best result start from F16, BF16 or F32, because quantising twice loses twice. Metadata is kept,\n"
           "vectors, norms and routers stay as they are, the parts of a split model become one file. OUT appears\n"
-          "when it is complete.\n"
+          "when it is complete; a run that was interrupted, killed or met a full disk leaves OUT.begun, and the same\n"
+          "command goes on where it stopped.\n"
           "\n"
           "TYPE is a recipe:\n",
           f);
@@ -243,54 +244,7 @@ static void plan_print(const struct plan *p)
            (double)to / 0x1p20);
 }
 
-/* ---- converting ---- */
-
-struct convert_job {
-    const struct gguf_tensor *t;
-    const float *importance; /* [ne2 x ne3, ne0], or NULL */
-    enum qtype to;
-    uint64_t first, n, slice; /* rows */
-    uint8_t *dst;
-};
-
-static int convert_slice(void *user, uint64_t i, struct err *e)
-{
-    struct convert_job *j = user;
-    uint64_t ne0 = j->t->ne[0], from_bytes = qtype_row_bytes(j->t->type, ne0), to_bytes = qtype_row_bytes(j->to, ne0);
-    uint64_t at = i * j->slice, end = MIN(at + j->slice, j->n);
-    float *row = malloc(ne0 * sizeof *row);
-    int rc = row ? 0 : err_set(e, -ENOMEM, "no memory for a row of %llu elements", (unsigned long long)ne0);
-    for (; !rc && at < end; at++) {
-        dequant_row(j->t->type, j->t->data + (j->first + at) * from_bytes, row, ne0);
-        const float *w = j->importance ? j->importance + (j->first + at) / j->t->ne[1] * ne0 : NULL;
-        rc = quant_row(j->to, row, w, j->dst + at * to_bytes, ne0, e);
-        if (rc)
-            err_context(e, "tensor '%.*s', row %llu", (int)j->t->name.len, j->t->name.s,
-                        (unsigned long long)(j->first + at));
-    }
-    free(row);
-    return rc;
-}
-
-struct output {
-    struct gguf_writer *w;
-    uint8_t *buf;
-    uint64_t buf_bytes;
-    uint32_t threads;
-    uint64_t done, total; /* bytes of the new file's data */
-    struct progress progress;
-};
-
-static int write_bytes(struct output *out, const void *p, uint64_t bytes, struct err *e)
-{
-    int rc = gguf_writer_data(out->w, p, bytes, e);
-    if (rc)
-        return rc;
-    out->done += bytes;
-    if (interrupted || !progress_report(&out->progress, "quantising", out->done, out->total))
-        return err_set(e, -ECANCELED, "interrupted; nothing was left behind");
-    return 0;
-}
+/* ---- writing ---- */
 
 /* The weights of all columns of all matrices, to be freed; NULL without memory. */
 static float *column_weights(const struct imatrix_entry *en)
@@ -299,34 +253,6 @@ static float *column_weights(const struct imatrix_entry *en)
     for (uint32_t m = 0; w && m < en->n_mats; m++)
         imatrix_weights(en, m, w + (size_t)m * en->n_in);
     return w;
-}
-
-static int write_tensor(struct output *out, const struct gguf_tensor *t, const float *importance, enum qtype to, struct err *e)
-{
-    uint64_t ne0 = t->ne[0], rows = rows_of(t), piece = MAX(PIECE_ELEMS / ne0, 1);
-    uint64_t to_bytes = qtype_row_bytes(to, ne0);
-    if (t->type == to) { /* as it is, in pieces for the progress bar */
-        int rc = 0;
-        for (uint64_t at = 0, n; !rc && at < t->bytes; at += n) {
-            n = MIN(t->bytes - at, 4u * PIECE_ELEMS);
-            rc = write_bytes(out, t->data + at, n, e);
-        }
-        return rc;
-    }
-    if (piece * to_bytes > out->buf_bytes) {
-        free(out->buf);
-        out->buf_bytes = piece * to_bytes;
-        out->buf = malloc(out->buf_bytes);
-        if (!out->buf)
-            return err_set(e, -ENOMEM, "no memory for %llu bytes", (unsigned long long)out->buf_bytes);
-    }
-    for (uint64_t at = 0; at < rows; at += piece) {
-        struct convert_job j = { t, importance, to, at, MIN(piece, rows - at), MAX(SLICE_ELEMS / ne0, 1), out->buf };
-        int rc = quant_parallel(out->threads, (j.n + j.slice - 1) / j.slice, convert_slice, &j, e);
-        if (rc || (rc = write_bytes(out, out->buf, j.n * to_bytes, e)))
-            return rc;
-    }
-    return 0;
 }
 
 static bool key_is(const struct gguf_kv *kv, const char *name)
@@ -369,32 +295,50 @@ static int check_not_input(const struct gguf *g, const char *out, struct err *e)
     return 0;
 }
 
-static int write_file(const struct plan *p, const struct options *o, struct err *e)
+/* Bytes of the disk that what an earlier run left takes already. */
+static uint64_t begun_bytes(const char *out)
+{
+    char *path;
+    struct stat st;
+    if (asprintf(&path, "%s.begun", out) < 0)
+        return 0;
+    uint64_t n = stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+    free(path);
+    return n;
+}
+
+static int begin_file(struct pieces *out, const struct plan *p, const struct options *o, struct err *e)
 {
     const struct gguf *g = p->g;
-    struct output out = { .threads = o->threads, .progress = progress_terminal() };
+    uint64_t taken = begun_bytes(o->out);
     for (uint64_t i = 0; i < g->n_tensors; i++)
-        out.total += new_bytes(p, i);
-    int rc = quant_check_output(o->out, out.total, e);
-    if (!rc)
-        rc = gguf_writer_create(o->out, &out.w, e);
-    if (!rc) {
-        put_metadata(out.w, p, o);
-        for (uint64_t i = 0; i < g->n_tensors; i++)
-            gguf_put_tensor(out.w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
-        rc = gguf_writer_begin(out.w, e);
-    }
-    for (uint64_t i = 0; !rc && i < g->n_tensors; i++) {
+        out->total += new_bytes(p, i);
+    int rc = quant_check_output(o->out, out->total - MIN(out->total, taken), e);
+    if (rc || (rc = gguf_writer_create_kept(o->out, &out->w, e)))
+        return rc;
+    put_metadata(out->w, p, o);
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        gguf_put_tensor(out->w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
+    rc = gguf_writer_begin(out->w, e);
+    return rc ? rc : pieces_begin(out, e);
+}
+
+static int write_file(const struct plan *p, const struct options *o, struct err *e)
+{
+    struct pieces out = { .path = o->out, .threads = o->threads, .progress = progress_terminal(), .interrupted = &interrupted };
+    int rc = begin_file(&out, p, o, e);
+    for (uint64_t i = 0; !rc && i < p->g->n_tensors; i++) {
         const struct imatrix_entry *en = importance_of(p, i);
         float *w = en ? column_weights(en) : NULL;
         rc = en && !w ? err_set(e, -ENOMEM, "no memory for the importance of %u columns", en->n_in)
-                      : write_tensor(&out, &g->tensors[i], w, p->items[i].type, e);
+                      : pieces_tensor(&out, &p->g->tensors[i], w, p->items[i].type, e);
         free(w);
     }
     if (!rc)
         rc = gguf_writer_finish(out.w, e);
-    gguf_writer_destroy(out.w);
-    free(out.buf);
+    struct gguf_writer *w = out.w;
+    pieces_end(&out, rc, e);
+    gguf_writer_destroy(w);
     return rc;
 }
 
@@ -511,6 +455,7 @@ static int run_program(int argc, char **argv)
     }
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a failed write */
     if (run(&o, &e)) {
         fprintf(stderr, "quantize: %s\n", e.msg);
         return 1;
