@@ -184,6 +184,8 @@ int quant_row(enum qtype t, const float *src, const float *importance, void *dst
     int rc = check_values(t, src, n, e);
     if (rc)
         return rc;
+    if (quant_k_row(t, src, importance, dst, n))
+        return 0;
     switch (t) {
     case QT_F32: memcpy(dst, src, n * sizeof *src); break;
     case QT_F16:

@@ -9,7 +9,7 @@
 #include "model/quant.h"
 #include "model/quant_par.h"
 
-enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10 };
+enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, TOGETHER_ELEMS = 4096 };
 
 struct job {
     const struct gguf_tensor *t;
@@ -21,19 +21,35 @@ struct job {
     bool only_sums;                  /* `dst` holds something already */
 };
 
+/* Rows at..at+n of one matrix; as one where that is more than one, for blocks side by side are quicker. */
+static int convert_rows(const struct job *j, uint64_t at, uint64_t n, float *x, float *importance, struct err *e)
+{
+    uint64_t ne0 = j->t->ne[0];
+    dequant_row(j->t->type, j->t->data + (j->first + at) * qtype_row_bytes(j->t->type, ne0), x, n * ne0);
+    const float *w = j->importance ? j->importance + (j->first + at) / j->t->ne[1] * ne0 : NULL;
+    for (uint64_t i = 0; w && n > 1 && i < n; i++)
+        memcpy(importance + i * ne0, w, ne0 * sizeof *w);
+    return quant_row(j->to, x, w && n > 1 ? importance : w, j->dst + at * qtype_row_bytes(j->to, ne0), n * ne0, e);
+}
+
 static int convert(const struct job *j, uint64_t at, uint64_t end, struct err *e)
 {
-    uint64_t ne0 = j->t->ne[0], from_bytes = qtype_row_bytes(j->t->type, ne0), to_bytes = qtype_row_bytes(j->to, ne0);
-    float *row = malloc(ne0 * sizeof *row);
-    int rc = row ? 0 : err_set(e, -ENOMEM, "no memory for a row of %llu elements", (unsigned long long)ne0);
-    for (; !rc && at < end; at++) {
-        dequant_row(j->t->type, j->t->data + (j->first + at) * from_bytes, row, ne0);
-        const float *w = j->importance ? j->importance + (j->first + at) / j->t->ne[1] * ne0 : NULL;
-        rc = quant_row(j->to, row, w, j->dst + at * to_bytes, ne0, e);
+    uint64_t ne0 = j->t->ne[0], together = MAX(TOGETHER_ELEMS / ne0, 1), n;
+    float *x = malloc(together * ne0 * sizeof *x), *importance = malloc(together * ne0 * sizeof *x);
+    int rc = x && importance ? 0 : err_set(e, -ENOMEM, "no memory for a row of %llu elements", (unsigned long long)ne0);
+    for (; !rc && at < end; at += n) {
+        uint64_t of_matrix = j->t->ne[1] - (j->first + at) % j->t->ne[1];
+        n = MIN(MIN(together, end - at), of_matrix);
+        rc = convert_rows(j, at, n, x, importance, e);
+        if (rc && n > 1) { /* which row it is */
+            together = n = 1;
+            rc = convert_rows(j, at, n, x, importance, e);
+        }
         if (rc)
             err_context(e, "tensor '%.*s', row %llu", (int)j->t->name.len, j->t->name.s, (unsigned long long)(j->first + at));
     }
-    free(row);
+    free(x);
+    free(importance);
     return rc;
 }
 
