@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/ckd.h"
 #include "model/gguf.h"
@@ -31,6 +32,7 @@ void imatrix_destroy(struct imatrix *im)
     }
     free(im->e);
     free(im->dataset);
+    free(im->model);
     free(im);
 }
 
@@ -143,6 +145,9 @@ static int read_head(struct imatrix *im, const char *path, const struct gguf *g,
         return rc;
     if (kv && kv->n && gguf_kv_str(kv, 0, &set) && !(im->dataset = strndup(set.s, set.len)))
         return err_set(e, -ENOMEM, "%s: out of memory", path);
+    kv = gguf_find(g, "imatrix.model");
+    if (kv && kv->type == GGUF_STR && gguf_kv_str(kv, 0, &set) && !(im->model = strndup(set.s, set.len)))
+        return err_set(e, -ENOMEM, "%s: out of memory", path);
     return 0;
 }
 
@@ -165,11 +170,34 @@ static int read_all(struct gguf *g, const char *path, struct imatrix **out, stru
     return rc;
 }
 
+/* -ENOENT: no file that has the older form's beginning: gguf_open says what it is. */
+static int read_older(const char *path, struct imatrix **out, struct err *e)
+{
+    struct stat st;
+    char head[4];
+    FILE *f = fopen(path, "rbe");
+    bool may = f && fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) && fread(head, 1, sizeof head, f) == sizeof head &&
+               memcmp(head, "GGUF", 4) != 0;
+    void *all = may ? malloc((size_t)st.st_size) : NULL;
+    int rc = !may ? -ENOENT : all ? 0 : err_set(e, -ENOMEM, "%s: no memory for %llu bytes", path, (unsigned long long)st.st_size);
+    if (!rc && (fseeko(f, 0, SEEK_SET) || fread(all, 1, (size_t)st.st_size, f) != (size_t)st.st_size))
+        rc = err_set(e, -EIO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it became shorter");
+    if (!rc)
+        rc = imatrix_read_dat(path, all, (uint64_t)st.st_size, out, e);
+    free(all);
+    if (f)
+        fclose(f);
+    return rc;
+}
+
 int imatrix_read(const char *path, struct imatrix **out, struct err *e)
 {
     struct gguf *g;
     *out = NULL;
-    int rc = gguf_open(path, &g, e);
+    int rc = read_older(path, out, e);
+    if (rc != -ENOENT)
+        return rc;
+    rc = gguf_open(path, &g, e);
     return rc ? rc : read_all(g, path, out, e);
 }
 
@@ -217,6 +245,8 @@ int imatrix_write(const struct imatrix *im, const char *path, struct err *e)
     gguf_put_str(w, "general.type", "imatrix");
     if (im->dataset)
         gguf_put_arr_str(w, "imatrix.datasets", &(struct gguf_str){ im->dataset, strlen(im->dataset) }, 1);
+    if (im->model)
+        gguf_put_str(w, "imatrix.model", im->model);
     gguf_put_u32(w, "imatrix.chunk_count", im->chunk_count);
     gguf_put_u32(w, "imatrix.chunk_size", im->chunk_size);
     for (uint32_t i = 0; i < im->n; i++)

@@ -117,6 +117,8 @@ int imatrix_collect(struct session *s, const struct perplexity_text *t, const st
     }
     if (!rc && o->dataset && !(c.im->dataset = strdup(o->dataset)))
         rc = err_set(e, -ENOMEM, "imatrix: out of memory");
+    if (!rc && !(c.im->model = strdup(s->eng->model->name)))
+        rc = err_set(e, -ENOMEM, "imatrix: out of memory");
     free(c.entry);
     if (rc && !(rc == -ECANCELED && c.im->chunk_count))
         imatrix_destroy(c.im);

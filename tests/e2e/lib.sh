@@ -10,6 +10,7 @@ trap 'rm -rf "$work"' EXIT
 misses=0
 missed=
 patience=300 # seconds: how long waits go on for what must come; only what never comes takes them
+export ZINC_MODELS=$work/no-models # whoever runs this may have a default model
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 
 # The families that this release runs (FAMILIES: others); `types FAMILY` are weight types beside F32 that fit it.

@@ -122,6 +122,30 @@ says "another importance matrix" "made anew from there"
 begin
 whole "without importance" "$work/ref.gguf" "$m" "$out" Q4_K_M
 
+# ---- an importance matrix tells where it is from; shapes alone would not tell one model's from another's
+"$quantize" "$m" "$out" Q4_K_M --imatrix "$work/a/im.gguf" 2>"$work/err"
+says "of this model" "from the model 'tiny-qwen3' on the text 'text', 2 pieces"
+grep -q warning "$work/err" && miss "of this model: $(cat "$work/err")"
+"$mkmodel" tiny-qwen3-rerank "$work/rerank.gguf" >/dev/null 2>&1
+"$quantize" "$work/rerank.gguf" "$out" Q4_K_M --imatrix "$work/a/im.gguf" 2>"$work/err" || miss "of another model: exit $?"
+says "of another model" "warning: $work/a/im.gguf is of the model 'tiny-qwen3', and $work/rerank.gguf is 'tiny-qwen3-rerank'"
+rm -f "$out"
+le() { local v=$1 i; for ((i = 0; i < $2; i++)); do printf "\\x$(printf %02x $((v & 255)))"; v=$((v >> 8)); done; }
+{ # the older form
+    le 1 4; le 23 4; printf blk.0.attn_output.weight | head -c 23; le 1 4; le 512 4; head -c 2048 /dev/zero; le 3 4; le 4 4; printf wiki
+} >"$work/old.dat"
+"$quantize" "$m" "$out" Q4_K_M --imatrix "$work/old.dat" 2>"$work/err" && miss "the older form: a matrix that is none of the model's is taken"
+says "the older form" "says nothing about any of the model's"
+{
+    le 1 4; le 19 4; printf blk.0.attn_q.weight; le 1 4; le 256 4; yes abcd | head -c 1024; le 3 4; le 4 4; printf wiki
+} >"$work/old.dat"
+"$quantize" "$m" "$out" Q4_K_M --imatrix "$work/old.dat" 2>"$work/err" || miss "the older form: $(cat "$work/err")"
+says "the older form" "importance of 1 matrices from the text 'wiki', 3 pieces"
+head -c 500 "$work/old.dat" >"$work/cut.dat"
+"$quantize" "$m" "$out" Q4_K_M --imatrix "$work/cut.dat" 2>"$work/err" && miss "a damaged importance matrix is taken"
+[ "$(wc -l <"$work/err")" = 1 ] && says "a damaged importance matrix" "the file is damaged, or no importance matrix" || miss "not one line: $(cat "$work/err")"
+rm -f "$out"
+
 # ---- another program: a byte more behind its end makes it one
 cp "$quantize" "$work/quantize" && echo >>"$work/quantize"
 begin
@@ -142,7 +166,6 @@ wait $pid && miss "interrupted: exit 0"
 says "interrupted" "interrupted; the same command goes on where it stopped ($out.begun)"
 whole "interrupted" "$work/slow.gguf" "$m" "$out" IQ2_S
 
-le() { local v=$1 i; for ((i = 0; i < $2; i++)); do printf "\\x$(printf %02x $((v & 255)))"; v=$((v >> 8)); done; }
 text() { le ${#1} 8; printf %s "$1"; }
 {
     printf GGUF; le 3 4; le 1 8; le 1 8

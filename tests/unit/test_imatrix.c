@@ -209,6 +209,130 @@ START_TEST(broken_files_are_refused)
 }
 END_TEST
 
+/* ---- the older form ---- */
+
+struct dat {
+    uint8_t p[4096];
+    size_t n;
+};
+
+static void put(struct dat *d, const void *p, size_t n)
+{
+    memcpy(d->p + d->n, p, n);
+    d->n += n;
+}
+
+static void put_i32(struct dat *d, int32_t v)
+{
+    put(d, &v, sizeof v);
+}
+
+static void put_entry(struct dat *d, const char *name, int32_t calls, const float *v, int32_t n)
+{
+    put_i32(d, (int32_t)strlen(name));
+    put(d, name, strlen(name));
+    put_i32(d, calls);
+    put_i32(d, n);
+    put(d, v, (size_t)n * sizeof *v);
+}
+
+static const float some[6] = { 2, 4, 6, 8, 0, 1 };
+
+/* Two entries, the second of two experts with three columns; with `tail` what newer files have behind. */
+static void put_dat(struct dat *d, bool tail)
+{
+    d->n = 0;
+    put_i32(d, 2);
+    put_entry(d, "blk.0.ffn_up.weight", 2, some, 4);
+    put_entry(d, "blk.0.ffn_up_exps.weight", 4, some, 6);
+    if (tail) {
+        put_i32(d, 7);
+        put_i32(d, 8);
+        put(d, "text.raw", 8);
+    }
+}
+
+START_TEST(the_older_form_is_read)
+{
+    struct dat d;
+    struct imatrix *im;
+    float w[4];
+    for (int tail = 0; tail < 2; tail++) {
+        put_dat(&d, tail);
+        FILE *f = fopen(out, "wb");
+        ck_assert(f && fwrite(d.p, 1, d.n, f) == d.n && fclose(f) == 0);
+        ck_assert_msg(imatrix_read(out, &im, &e) == 0, "%s", e.msg);
+        ck_assert_uint_eq(im->n, 2);
+        ck_assert_uint_eq(im->chunk_count, tail ? 7 : 0);
+        ck_assert_msg(tail ? im->dataset && strcmp(im->dataset, "text.raw") == 0 : !im->dataset, "%s", im->dataset);
+        ck_assert_ptr_null(im->model);
+        ck_assert(imatrix_weights(imatrix_find(im, "blk.0.ffn_up.weight"), 0, w));
+        ck_assert(w[0] == 1 && w[1] == 2 && w[2] == 3 && w[3] == 4);
+        ck_assert_int_eq(imatrix_fit(im, "blk.0.ffn_up.weight", 4, 1, &e), 0);
+        ck_assert_int_eq(imatrix_fit(im, "blk.0.ffn_up.weight", 2, 1, &e), -EINVAL);
+        ck_assert_int_eq(imatrix_fit(im, "blk.0.ffn_up_exps.weight", 3, 3, &e), -EINVAL);
+        ck_assert_int_eq(imatrix_fit(im, "blk.0.ffn_up_exps.weight", 3, 2, &e), 0);
+        ck_assert_int_eq(imatrix_fit(im, "blk.0.ffn_up_exps.weight", 3, 2, &e), 0);
+        ck_assert_int_eq(imatrix_fit(im, "blk.1.ffn_up.weight", 3, 2, &e), 0);
+        ck_assert(imatrix_weights(imatrix_find(im, "blk.0.ffn_up_exps.weight"), 1, w));
+        ck_assert(w[0] == 2 && w[1] == 0 && w[2] == 0.25f);
+        imatrix_destroy(im);
+    }
+}
+END_TEST
+
+/* What is refused: nothing is kept, and one line says why. */
+static void refused(const struct dat *d, size_t n, const char *what)
+{
+    struct imatrix *im = (struct imatrix *)&e;
+    void *exact = malloc(n ? n : 1); /* so that a byte too many is seen */
+    memcpy(exact, d->p, n);
+    e = (struct err){ 0 };
+    ck_assert_msg(imatrix_read_dat("x.dat", exact, n, &im, &e) == -EINVAL, "%s is taken", what);
+    ck_assert_msg(!im && strncmp(e.msg, "x.dat: ", 7) == 0 && !strchr(e.msg, '\n'), "%s: %s", what, e.msg);
+    free(exact);
+}
+
+START_TEST(damage_to_the_older_form_is_told)
+{
+    struct dat d;
+    char what[64];
+    put_dat(&d, false);
+    size_t whole = d.n;
+    put_dat(&d, true);
+    for (size_t n = 0; n < d.n; n++)
+        if (n != whole) { /* which is a file of before there was a tail */
+            snprintf(what, sizeof what, "the first %zu bytes", n);
+            refused(&d, n, what);
+        }
+    d.p[d.n] = 0;
+    refused(&d, d.n + 1, "a byte too many");
+    static const struct {
+        size_t at;
+        int32_t v;
+        const char *what;
+    } bad[] = {
+        { 0, 0, "no entries" }, { 0, -1, "-1 entries" }, { 0, 3, "an entry that is not there" }, { 0, 1, "an entry fewer" }, { 0, INT32_MAX, "2^31 - 1 entries" },
+        { 4, 0, "an empty name" }, { 4, -5, "a name of -5 bytes" }, { 4, INT32_MAX, "an endless name" }, { 8, 0x0a0a0a0a, "newlines in a name" },
+        { 27, -1, "-1 calls" }, { 31, 0, "no values" }, { 31, -2, "-2 values" }, { 31, INT32_MAX, "2^31 - 1 values" }, { 35, 0x7fc00000, "NaN" },
+        { 35, 0x7f800000, "infinity" }, { 35, (int32_t)0xbf800000, "-1" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_dat(&d, true);
+        memcpy(d.p + bad[i].at, &bad[i].v, 4);
+        refused(&d, d.n, bad[i].what);
+    }
+    put_dat(&d, true);
+    memcpy(d.p + d.n - 12, &(int32_t){ -1 }, 4);
+    refused(&d, d.n, "a text's name of -1 bytes");
+    d.n = 0;
+    put_i32(&d, 2);
+    put_entry(&d, "same", 1, some, 2);
+    put_entry(&d, "same", 1, some, 2);
+    refused(&d, d.n, "a name twice");
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -222,6 +346,8 @@ int main(void)
     tcase_add_test(t, a_file_comes_back);
     tcase_add_test(t, weights_are_mean_squares);
     tcase_add_test(t, broken_files_are_refused);
+    tcase_add_test(t, the_older_form_is_read);
+    tcase_add_test(t, damage_to_the_older_form_is_told);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -16,6 +16,7 @@
 #include "model/gguf.h"
 #include "model/gguf_write.h"
 #include "model/imatrix.h"
+#include "model/model.h"
 #include "model/quant.h"
 #include "model/quant_mix.h"
 #include "model/quant_out.h"
@@ -162,17 +163,48 @@ static int check_imatrix(struct plan *p, const struct options *o, struct err *e)
     uint32_t n_matrices = 0;
     for (uint64_t i = 0; p->im && i < p->g->n_tensors; i++) {
         const struct gguf_tensor *t = &p->g->tensors[i];
-        const struct imatrix_entry *en = importance_of(p, i);
         n_matrices += quant_is_matrix(&p->items[i]);
-        p->n_weighed += en != NULL;
-        if (en && (en->n_in != t->ne[0] || en->n_mats != t->ne[2] * t->ne[3]))
-            return err_set(e, -EINVAL, "%s: %s has %u columns in %u matrices there, %llu in %llu in the model: it is of another model",
-                           o->imatrix, p->names[i], en->n_in, en->n_mats, (unsigned long long)t->ne[0],
-                           (unsigned long long)(t->ne[2] * t->ne[3]));
+        if (!importance_of(p, i))
+            continue;
+        p->n_weighed++;
+        int rc = imatrix_fit(p->im, p->names[i], (uint32_t)t->ne[0], (uint32_t)(t->ne[2] * t->ne[3]), e);
+        if (rc) {
+            err_context(e, "%s", o->imatrix);
+            return rc;
+        }
     }
     if (p->im && p->n_weighed == 0)
         return err_set(e, -EINVAL, "%s: says nothing about any of the model's %u matrices: it is of another model", o->imatrix, n_matrices);
     return 0;
+}
+
+/* Whether it is this name, which may be cut where struct model has no more room. */
+static bool is_name(struct gguf_str s, const char *name)
+{
+    size_t n = strlen(name);
+    return s.len >= n && memcmp(s.s, name, n) == 0 && (s.len == n || n == sizeof ((struct model *)NULL)->name - 1);
+}
+
+/* What an importance matrix says of where it comes from: shapes alone do not tell one model's from another's. */
+static void tell_imatrix(const struct plan *p, const struct options *o)
+{
+    enum { SHOWN = 80 };
+    struct gguf_str name = { "", 0 };
+    const struct imatrix *im = p->im;
+    const struct gguf_kv *kv = gguf_find(p->g, "general.name");
+    if (kv && kv->type == GGUF_STR)
+        gguf_kv_str(kv, 0, &name);
+    fprintf(stderr, "quantize: importance of %u matrices from %s", p->n_weighed, im->dataset || im->model ? "" : "a model and a text that it does not tell");
+    if (im->model)
+        fprintf(stderr, "the model '%.*s'", SHOWN, im->model);
+    if (im->dataset)
+        fprintf(stderr, "%sthe text '%.*s'", im->model ? " on " : "", SHOWN, im->dataset);
+    if (im->chunk_count)
+        fprintf(stderr, ", %u pieces", im->chunk_count);
+    fputc('\n', stderr);
+    if (im->model && name.len && !is_name(name, im->model))
+        fprintf(stderr, "quantize: warning: %s is of the model '%.*s', and %s is '%.*s'; where they are not one model in two forms, make its own "
+                "(zinc imatrix)\n", o->imatrix, SHOWN, im->model, o->in, (int)MIN(name.len, SHOWN), name.s);
 }
 
 static int plan_init(struct plan *p, const struct gguf *g, const struct options *o, struct err *e)
@@ -375,6 +407,8 @@ static int run(const struct options *o, struct err *e)
     int rc = gguf_open(o->in, &g, e);
     if (!rc && !(rc = check_not_input(g, o->out, e)))
         rc = plan_init(&p, g, o, e);
+    if (!rc && p.im)
+        tell_imatrix(&p, o);
     if (!rc && o->dry_run)
         plan_print(&p);
     else if (!rc && !(rc = write_file(&p, o, e)))
