@@ -49,12 +49,13 @@ $(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
 	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
 
-# For the host: quick to compile. A sanitizer build has its own, but for the types of codebooks, which it runs on the cpu tier
-# alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
+# For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own, but for the types
+# of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
 K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
 K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%),$(NV)))
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
-K_HOST_FLAGS := -O1 $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
+# The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
+K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
 K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(NV)))
 $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)

@@ -22,6 +22,8 @@ void kd_host_warp_sync(void);
 void kd_host_wait_inputs(void); /* of a walk (rt/lockstep/walk.h); else it returns at once */
 uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane);
 const uint32_t *kd_host_share(uint32_t v); /* what all 32 lanes brought, until the lane's next rendezvous */
+enum { KD_SHARE_WORDS = 16 };
+const uint32_t *kd_host_share_words(const uint32_t *v, uint32_t n); /* the same of n words: word i of lane l is [i * 32 + l] */
 
 #define KD_SHARED_AT(type, off) ((type *)(void *)(kd_item.shared + (off)))
 

@@ -294,42 +294,45 @@ KD_FN uint32_t kd_half2_by_256(uint32_t v)
     return kd_half2(f16_to_f32((uint16_t)v) * 256.0f, f16_to_f32((uint16_t)(v >> 16)) * 256.0f);
 }
 
-/* Each lane fetches its two rows of A from the four lanes of its quad, then column after column of B. */
-KD_FN void kd_frag_rows(kd_frag a, float rows[2][16])
+/* Lanes meet once and bring their words as floats: of A 8, of a B of 8 columns 4. Each then takes its two rows of A from
+ * the lanes of its quad and its two columns of B from those that hold them. */
+KD_FN void kd_bring(uint32_t *own, const uint32_t *words, uint32_t n)
 {
-    for (uint32_t i = 0; i < 16; i++) { /* words: k in pairs */
-        uint32_t w = kd_shfl_u32(a.r[i / 8 + i % 8 / 4 * 2], (kd_lane() & ~3u) + i % 4);
-        rows[i / 8][i % 8 * 2] = f16_to_f32((uint16_t)w);
-        rows[i / 8][i % 8 * 2 + 1] = f16_to_f32((uint16_t)(w >> 16));
+    for (uint32_t i = 0; i < n; i++) {
+        own[2 * i] = f32_bits(f16_to_f32((uint16_t)words[i]));
+        own[2 * i + 1] = f32_bits(f16_to_f32((uint16_t)(words[i] >> 16)));
     }
 }
-/* b0, b1: as in kd_mma_half */
-KD_FN void kd_mma_rows(float *d, float rows[2][16], uint32_t b0, uint32_t b1)
+KD_FN void kd_mma_brought(float *d, const uint32_t *a, const uint32_t *b)
 {
-    for (uint32_t j = 0; j < 2; j++) { /* columns 2 t and 2 t + 1 */
-        float col[16];
-        for (uint32_t i = 0; i < 8; i++) {
-            uint32_t w = kd_shfl_u32(i < 4 ? b0 : b1, (kd_lane() % 4 * 2 + j) * 4 + i % 4);
-            col[2 * i] = f16_to_f32((uint16_t)w);
-            col[2 * i + 1] = f16_to_f32((uint16_t)(w >> 16));
-        }
-        for (uint32_t r = 0; r < 2; r++)
-            for (uint32_t k = 0; k < 16; k++)
-                d[2 * r + j] = k_fma(rows[r][k], col[k], d[2 * r + j]);
+    uint32_t quad = kd_lane() & ~3u, column = kd_lane() % 4 * 8;
+    for (uint32_t k = 0; k < 16; k++) {
+        uint32_t of_a = (k / 8 * 4 + k % 2) * KD_WARP + quad + k % 8 / 2;
+        uint32_t of_b = (k / 8 * 2 + k % 2) * KD_WARP + column + k % 8 / 2;
+        float r0 = f32_from_bits(a[of_a]), r1 = f32_from_bits(a[of_a + 2 * KD_WARP]);
+        float c0 = f32_from_bits(b[of_b]), c1 = f32_from_bits(b[of_b + 4]);
+        d[0] = k_fma(r0, c0, d[0]);
+        d[1] = k_fma(r0, c1, d[1]);
+        d[2] = k_fma(r1, c0, d[2]);
+        d[3] = k_fma(r1, c1, d[3]);
     }
 }
 KD_FN void kd_mma_half(float *d, kd_frag a, uint32_t b0, uint32_t b1)
 {
-    float rows[2][16];
-    kd_frag_rows(a, rows);
-    kd_mma_rows(d, rows, b0, b1);
+    uint32_t own[12];
+    kd_bring(own, a.r, 4);
+    kd_bring(own + 8, (uint32_t[2]){ b0, b1 }, 2);
+    const uint32_t *all = kd_host_share_words(own, 12);
+    kd_mma_brought(d, all, all + 8 * KD_WARP);
 }
 KD_FN void kd_tile_fma(kd_acc *c, kd_frag a, kd_frag b)
 {
-    float rows[2][16];
-    kd_frag_rows(a, rows);
-    kd_mma_rows(c->v, rows, b.r[0], b.r[1]);
-    kd_mma_rows(c->v + 4, rows, b.r[2], b.r[3]);
+    uint32_t own[16];
+    kd_bring(own, a.r, 4);
+    kd_bring(own + 8, b.r, 4);
+    const uint32_t *all = kd_host_share_words(own, 16);
+    kd_mma_brought(c->v, all, all + 8 * KD_WARP);
+    kd_mma_brought(c->v + 4, all, all + 12 * KD_WARP);
 }
 
 #endif

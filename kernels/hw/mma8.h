@@ -41,14 +41,15 @@ KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
                      : "memory");
 }
 
-#elif !defined(__AMDGCN__) /* the host: each lane fetches its rows of A and its columns of B from the lanes that hold them */
+#elif !defined(__AMDGCN__) /* the host: lanes meet once, and each takes its rows of A and its columns of B from those that hold them */
 
 KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
     uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
+    const uint32_t *all = kd_host_share_words((uint32_t[3]){ a0, a1, b0 }, 3);
     for (uint32_t j = 0; j < 4; j++) {
-        uint32_t r0 = kd_shfl_u32(a0, 4 * g + j), r1 = kd_shfl_u32(a1, 4 * g + j);
-        uint32_t c0 = kd_shfl_u32(b0, 8 * t + j), c1 = kd_shfl_u32(b0, 8 * t + 4 + j);
+        uint32_t r0 = all[4 * g + j], r1 = all[KD_WARP + 4 * g + j];
+        uint32_t c0 = all[2 * KD_WARP + 8 * t + j], c1 = all[2 * KD_WARP + 8 * t + 4 + j];
         c[0] += (uint32_t)kd_dot4(r0, c0, 0), c[1] += (uint32_t)kd_dot4(r0, c1, 0);
         c[2] += (uint32_t)kd_dot4(r1, c0, 0), c[3] += (uint32_t)kd_dot4(r1, c1, 0);
     }
@@ -60,9 +61,9 @@ KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uin
 }
 KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 {
-    uint32_t at = (uint32_t)(row - kd_item.shared);
+    const uint32_t *at = kd_host_share((uint32_t)(row - kd_item.shared));
     for (uint32_t i = 0; i < 4; i++)
-        memcpy(&r[i], kd_item.shared + kd_shfl_u32(at, 8 * i + kd_lane() / 4) + kd_lane() % 4 * 4, 4);
+        memcpy(&r[i], kd_item.shared + at[8 * i + kd_lane() / 4] + kd_lane() % 4 * 4, 4);
 }
 
 #endif

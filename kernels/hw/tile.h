@@ -267,9 +267,17 @@ KD_FN float kd_mma_elem(const uint8_t *t, uint32_t row, uint32_t k)
 }
 KD_FN void kd_mma_16x16(float acc[8], const uint8_t *a, const uint8_t *b, uint32_t k)
 {
-    for (uint32_t i = 0; i < 8; i++)
-        for (uint32_t j = 16 * k; j < 16 * k + 16; j++)
-            acc[i] = k_fma(kd_mma_elem(a, kd_mma_row(i), j), kd_mma_elem(b, kd_mma_col(i), j), acc[i]);
+    uint32_t row = kd_mma_row(0), col = kd_mma_col(0);
+    for (uint32_t j = 16 * k; j < 16 * k + 16; j++) { /* the eight sums are of two rows and four columns */
+        float x = kd_mma_elem(a, row, j), below = kd_mma_elem(a, row + 8, j);
+        for (uint32_t i = 0; i < 8; i += 4) {
+            float y = kd_mma_elem(b, col + 2 * i, j), right = kd_mma_elem(b, col + 2 * i + 1, j);
+            acc[i] = k_fma(x, y, acc[i]);
+            acc[i + 1] = k_fma(x, right, acc[i + 1]);
+            acc[i + 2] = k_fma(below, y, acc[i + 2]);
+            acc[i + 3] = k_fma(below, right, acc[i + 3]);
+        }
+    }
 }
 #endif
 

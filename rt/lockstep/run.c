@@ -64,7 +64,7 @@ struct warp {
     uint32_t ready; /* lanes that run or can go on */
     uint32_t shfl, sync, barrier, inputs, returned; /* lanes that wait there */
     uint32_t n_shfl; /* shuffles that are complete */
-    uint32_t v[2][KD_WARP]; /* what lanes brought to a shuffle, by turns: some may still read the last one's */
+    uint32_t v[2][KD_SHARE_WORDS * KD_WARP]; /* what lanes brought to a shuffle, by turns: some may still read the last one's */
 };
 
 _Thread_local struct kd_item kd_item;
@@ -302,14 +302,20 @@ void kd_host_warp_sync(void)
     meet(w, &w->sync);
 }
 
-const uint32_t *kd_host_share(uint32_t v)
+const uint32_t *kd_host_share_words(const uint32_t *v, uint32_t n)
 {
     struct warp *w = &run.g->warps[kd_item.tid / KD_WARP];
     uint32_t *turn = w->v[w->n_shfl % 2];
-    turn[kd_item.tid % KD_WARP] = v;
+    for (uint32_t i = 0; i < n; i++)
+        turn[i * KD_WARP + kd_item.tid % KD_WARP] = v[i];
     w->n_shfl += (w->shfl | 1u << kd_item.tid % KD_WARP) == ALL_LANES;
     meet(w, &w->shfl);
     return turn;
+}
+
+const uint32_t *kd_host_share(uint32_t v)
+{
+    return kd_host_share_words(&v, 1);
 }
 
 uint32_t kd_host_shfl(uint32_t v, uint32_t from_lane)

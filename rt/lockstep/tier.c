@@ -405,6 +405,12 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
 {
     snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step");
     snprintf(info->note, sizeof info->note, "for tests: very slow");
+#ifdef __x86_64__ /* what mk/kernels.mk lets the compiler use */
+    if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
+        snprintf(info->note, sizeof info->note, "it needs a processor with FMA and F16C");
+        return -ENOTSUP;
+    }
+#endif
     info->by_capacity = true;
     info->decode_rows = KL_ROWS_MAX;
     info->kv_planes = true;
@@ -414,13 +420,16 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
 
 static int lockstep_open(const struct tier_opts *o, struct tier **out, struct err *e)
 {
+    struct tier_info info = { 0 };
+    if (lockstep_probe(o, &info))
+        return err_set(e, -ENOTSUP, "lockstep: %s: take another tier", info.note);
     struct lockstep *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, -ENOMEM, "lockstep: tier object");
     l->r.tier.impl = &lockstep_impl;
     l->r.ops = &ops;
     l->r.target = host_target;
-    lockstep_probe(o, &l->r.tier.info);
+    l->r.tier.info = info;
     *out = &l->r.tier;
     return 0;
 }
