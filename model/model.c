@@ -168,7 +168,8 @@ static bool belongs_to_used(const struct reading *r, const struct gguf_tensor *t
 static bool take_scale(struct reading *r, const struct gguf_tensor *t)
 {
     static const char *const names[] = { "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_gate", "attn_output", "ffn_gate", "ffn_up",
-                                         "ffn_down", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ssm_alpha", "ssm_beta", "ssm_ba",
+                                         "ffn_down", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ssm_alpha",
+                                         "ssm_beta", "ssm_ba",
                                          "ssm_out", "inp_gate", "proj", "output" };
     char base[80], tensor[96];
     int n = (int)t->name.len - (int)strlen(".scale"), at = 0;

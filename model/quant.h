@@ -4,10 +4,11 @@
  *
  *     quant_row(QT_Q4_K, row, NULL, dst, 4096, &e);     dst: qtype_row_bytes(QT_Q4_K, 4096) bytes
  *
- * Without importance Q4_0 .. Q8_0 follow the format's plain rules (extreme value over the code range, round to nearest); with
- * it they search like the others, but Q8_0. IQ4_NL, IQ4_XS and the K types search scale and minimum of each run by weighted
- * least squares, with weights that grow with |x|. MXFP4 tries the exponents around the one that the OCP rule gives, NVFP4 (magnitudes up to 2688) likewise. The types
- * of codebooks take the nearest of all entries. The reverse direction is kernels/dequant.h. */
+ * Without importance Q4_0 .. Q8_0 follow the format's plain rules (extreme value over the code range, round to
+ * nearest); with it they search like the others, but Q8_0. IQ4_NL, IQ4_XS and the K types search scale and minimum of
+ * each run by weighted least squares, with weights that grow with |x|. MXFP4 tries the exponents around the one that
+ * the OCP rule gives, NVFP4 (magnitudes up to 2688) likewise. The types of codebooks take the nearest of all entries.
+ * The reverse direction is kernels/dequant.h. */
 #ifndef ZINC_MODEL_QUANT_H
 #define ZINC_MODEL_QUANT_H
 

@@ -397,7 +397,8 @@ int vk_device_create(struct vk *v, struct err *e)
         return err_set(e, -ENODEV, "vulkan: the driver of %s has no %s: update it", d->name, missing);
     v->vk.GetDeviceQueue(v->dev, d->queue_family, 0, &v->queue);
     const VkDescriptorSetLayoutBinding binding[] = { /* arguments; codebooks */
-        { .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT },
+        { .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, .descriptorCount = 1,
+          .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT },
         { .binding = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .descriptorCount = 1,
           .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT },
     };

@@ -21,7 +21,8 @@ void vk_lower_embed(struct dispatcher *d, const ka_embed *a)
     memcpy(&k, a, sizeof *a);
     k.next_off = (uint32_t)d->s->h.next_off;
     vk_spec(&s, a->type);
-    vk_add(d, qtype_is_opened((enum qtype)a->type) ? VK_embed_book : VK_embed, &s, dispatch_rows(d, ROWS_STEP), shares(d, &s, a->n), 1, &k);
+    vk_add(d, qtype_is_opened((enum qtype)a->type) ? VK_embed_book : VK_embed, &s, dispatch_rows(d, ROWS_STEP),
+           shares(d, &s, a->n), 1, &k);
 }
 
 void vk_lower_norm(struct dispatcher *d, const ka_norm *a)

@@ -1,5 +1,5 @@
 /* vk/lower_gemm_coopmat.c: products of prompts on cooperative matrices, as launches: inputs become f16 chunks (act_f16),
- * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command, or opened first (open). Experts: pairs are sorted
+ * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command, or opened first. Experts: pairs are sorted
  * by expert first, and the weighted sum comes last. Which tile a launch takes never changes the bits of a sum. */
 #include <string.h>
 

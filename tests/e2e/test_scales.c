@@ -1,5 +1,6 @@
-/* The number beside a matrix ("<name>.scale", NVFP4 files) multiplies its products, in decode steps and prompts: factors of two
- * that cancel each other change no bit, one alone changes the logits, the head's doubles them; what cannot be applied is refused. */
+/* The number beside a matrix ("<name>.scale", NVFP4 files) multiplies its products, in decode steps and prompts: factors of
+ * two that cancel each other change no bit, one alone changes the logits, the head's doubles them; what is no number is
+ * refused. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
