@@ -74,5 +74,9 @@ fuzz: $(FUZZ_BINS) ## build the fuzz targets (needs config=fuzz)
 fuzz-run: fuzz ## replay the corpora and a fixed number of runs from a fixed seed; with FUZZ_SECONDS=N explore for so long
 	@tests/fuzz/run $(B)
 
+.PHONY: models-page
+models-page: all ## run families, types and tiers that doc/models.md does not have yet, and write it anew
+	@tools/models_page.sh
+
 bench: all $(PEER_BINS) ## measure decode and prefill beside the memory roof, on synthetic models
 	@tests/bench $(B)
