@@ -77,6 +77,8 @@ says()
 grep -q 'metal: there is no Metal here' "$work/out" || miss "without Metal: $(tail -n 1 "$work/out")"
 says 'gives this program no GPU' --no-device
 says 'this macOS is too old .*macOS 15' --macos=14
+sim --macos=14 "$zinc" run -m "$work/m.gguf" --tier auto --prompt-tokens "$prompt" -n 1 --ctx 64 2>&1 >/dev/null |
+    grep -q ' on cpu' || miss "auto does not go on to the cpu on macOS 14"
 says 'Caused GPU Timeout Error' --inject=timeout:4
 says 'Insufficient Memory' --inject=memory:3
 ! sim --memory=0.001 "$zinc" run -m "$work/m.gguf" --tier metal -n 1 --prompt-tokens "$prompt" >"$work/out" 2>&1 || miss 'it ran in 1 MiB'
