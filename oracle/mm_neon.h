@@ -65,6 +65,11 @@ MM_INLINE void runs_r(enum qtype_scales kind, uint32_t R, const struct mm_xblk *
             for (uint32_t p = 0; p < MM_PARTS; p++) {
                 int32x4_t lo = dot16(w->w, p, x0), hi = dot16(w->w + 4, p, x1);
                 float32x4_t sum;
+                if (kind == QS_HALVES) {
+                    acc[r][p] = vfmaq_f32(acc[r][p], vmulq_n_f32(part(w->s0, p), d[r]), vcvtq_f32_s32(lo));
+                    acc[r][p] = vfmaq_f32(acc[r][p], vmulq_n_f32(part(w->s1, p), d[r]), vcvtq_f32_s32(hi));
+                    continue;
+                }
                 if (kind == QS_RUNS || kind == QS_RUNS_MIN) /* integers below 2^24: exact */
                     sum = vfmaq_f32(vmulq_f32(vcvtq_f32_s32(lo), part(w->s0, p)), vcvtq_f32_s32(hi), part(w->s1, p));
                 else
@@ -102,6 +107,7 @@ RUNS(by_scale, QS_SCALE)
 RUNS(by_scale_min, QS_SCALE_MIN)
 RUNS(by_runs, QS_RUNS)
 RUNS(by_runs_min, QS_RUNS_MIN)
+RUNS(by_halves, QS_HALVES)
 
 MM_INLINE mm_runs_fn *runs_of(enum qtype t)
 {
@@ -109,8 +115,10 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
     case QS_SCALE: return by_scale;
     case QS_SCALE_MIN: return by_scale_min;
     case QS_RUNS: return by_runs;
-    default: return by_runs_min;
+    case QS_RUNS_MIN: return by_runs_min;
+    case QS_HALVES: return by_halves;
     }
+    return NULL;
 }
 
 #define QTYPE_BOOKS
