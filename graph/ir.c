@@ -299,10 +299,28 @@ gref graph_row_gate(struct graph *g, gref x, const struct gguf_tensor *w, const 
     return y;
 }
 
+/* The newest operation, if it is the one by which `scaled` made x. */
+static struct gop *newest_scaled(struct graph *g, gref x)
+{
+    struct gop *op = g->n_ops ? &g->ops[g->n_ops - 1] : NULL;
+    return op && op->kind == G_ADD && op->half_of && op->out[OUT_Y] == x ? op : NULL;
+}
+
 gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name)
 {
     if (g->rc)
         return 0;
+    struct gop *own = newest_scaled(g, x);
+    if (own) { /* the product takes the row's scale with it, so its matrix's number comes behind that */
+        uint32_t half_of = own->half_of;
+        gref y = own->in[IN_X];
+        g->n_ops--;
+        y = graph_row_scale(g, y, scale, name);
+        y = graph_add(g, y, y, name);
+        if (!g->rc)
+            g->ops[g->n_ops - 1].half_of = half_of;
+        return y;
+    }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_ROW_SCALE);
     op->in[IN_X] = x;
@@ -315,6 +333,12 @@ gref graph_softcap(struct graph *g, gref x, float cap, const char *name)
 {
     if (g->rc)
         return 0;
+    const struct gop *own = newest_scaled(g, x);
+    if (own) {
+        graph_fail(g, -ENOTSUP, "%.*s has a scale beside it, and its products a soft cap; zinc does not apply both",
+                   T_NAME(g->m->scales[own->half_of - 1].w));
+        return 0;
+    }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_SOFTCAP);
     op->in[IN_X] = x;

@@ -107,6 +107,30 @@ START_TEST(products_are_multiplied)
 }
 END_TEST
 
+/* Its product also takes the row's gate. */
+static void check_shared(const char *tier)
+{
+    uint32_t n;
+    float *was = logits_of(tier, &n);
+    change("blk.0.ffn_up_shexp.scale", 4);
+    expect(tier, was, 1, false, "the shared expert's up times four");
+    change("blk.0.ffn_down_shexp.scale", 0.25f);
+    expect(tier, was, 1, true, "and its down a quarter");
+    change("blk.0.ffn_up_shexp.scale", 0.25f);
+    change("blk.0.ffn_down_shexp.scale", 4);
+    free(was);
+}
+
+START_TEST(a_shared_experts_products_are_too)
+{
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    tiny_model(path, "tiny-qwen35moe --layers 2 --type NVFP4");
+    check_shared("cpu");
+    check_shared("lockstep");
+    unlink(path);
+}
+END_TEST
+
 START_TEST(a_number_that_is_none_is_refused)
 {
     struct engine_opts o = { .path = path, .tier = "cpu", .n_ctx = 64 };
@@ -127,6 +151,7 @@ int main(void)
     TCase *c = tcase_create("scales");
     tcase_set_timeout(c, 0);
     tcase_add_test(c, products_are_multiplied);
+    tcase_add_test(c, a_shared_experts_products_are_too);
     tcase_add_test(c, a_number_that_is_none_is_refused);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
