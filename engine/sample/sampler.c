@@ -39,8 +39,8 @@ struct sampler {
     uint32_t *count;           /* [n_vocab] occurrences in the penalties' window, zero between calls */
     float *work;               /* [n_vocab] logits that the first steps change      */
     const uint64_t *mask;      /* one bit per token that may be chosen; NULL: all   */
-    uint64_t *allowed, *both;  /* [words] tokens that are not suppressed, where nothing but that is asked for, else NULL; these
-                                  and the mask */
+    uint64_t *allowed, *both;  /* [words] tokens that are not suppressed, NULL: none is; and these and the mask */
+    bool biased;               /* other biases                                      */
     struct cand_list list;
 };
 
@@ -209,15 +209,6 @@ static uint32_t window(int32_t asked, uint32_t n_ctx)
     return asked < 0 ? n_ctx : MIN((uint32_t)asked, n_ctx);
 }
 
-/* Biases that suppress, and nothing else that changes logits. */
-static bool only_suppresses(const struct sampler *s)
-{
-    for (uint32_t i = 0; i < s->p.n_bias; i++)
-        if (s->bias[i].bias != -INFINITY)
-            return false;
-    return s->p.n_bias && !s->penalty_n && !s->dry_n;
-}
-
 static int init_allowed(struct sampler *s)
 {
     uint32_t words = (s->n_vocab + 63) / 64;
@@ -227,7 +218,8 @@ static int init_allowed(struct sampler *s)
         return -ENOMEM;
     memset(s->allowed, 0xff, words * sizeof *s->allowed);
     for (uint32_t i = 0; i < s->p.n_bias; i++)
-        s->allowed[s->bias[i].id / 64] &= ~(1ull << s->bias[i].id % 64);
+        if (s->bias[i].bias == -INFINITY)
+            s->allowed[s->bias[i].id / 64] &= ~(1ull << s->bias[i].id % 64);
     return 0;
 }
 
@@ -251,7 +243,9 @@ static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v
     if (p->n_bias)
         memcpy(s->bias, p->bias, p->n_bias * sizeof *s->bias);
     p->bias = NULL;
-    if (only_suppresses(s) && init_allowed(s))
+    for (uint32_t i = 0; i < p->n_bias; i++)
+        s->biased |= s->bias[i].bias != -INFINITY;
+    if (sampler_may_refuse(s) && init_allowed(s))
         return -ENOMEM;
     return s->dry_n ? init_dry(s, v) : 0;
 }
@@ -437,7 +431,7 @@ static int32_t draw_by_counter(struct sampler *s, const float *l, const uint64_t
     return n ? (int32_t)id[chosen] : -1;
 }
 
-/* The mask and, where they are all that is asked for, the suppressed tokens. */
+/* What the mask and the suppressed tokens leave. */
 static const uint64_t *may_be_chosen(struct sampler *s)
 {
     if (!s->allowed || !s->mask)
@@ -464,7 +458,7 @@ static int32_t choose_by_counter(struct sampler *s, const float *l)
 /* Does anything change the logits before the choice? */
 static bool changes_logits(const struct sampler *s)
 {
-    return (s->p.n_bias && !s->allowed) || ((s->penalty_n || s->dry_n) && s->n_hist);
+    return s->biased || ((s->penalty_n || s->dry_n) && s->n_hist);
 }
 
 void sampler_set_mask(struct sampler *s, const uint64_t *mask)
@@ -476,10 +470,7 @@ bool sampler_device(const struct sampler *s, ka_sample *a)
 {
     bool greedy = s->p.temp <= 0 && s->p.dynatemp_range <= 0;
     *a = device_args(s);
-    bool as_they_are = true;
-    for (uint32_t i = 0; i < s->p.n_bias && as_they_are; i++)
-        as_they_are = s->bias[i].bias == -INFINITY;
-    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && as_they_are && !s->penalty_n && !s->dry_n;
+    return (greedy || s->p.rng == SAMPLER_RNG_COUNTER) && !s->mask && !s->biased && !s->penalty_n && !s->dry_n;
 }
 
 bool sampler_may_refuse(const struct sampler *s)
@@ -531,7 +522,8 @@ int32_t sampler_choose(struct sampler *s, const float *logits)
         memcpy(s->work, logits, s->n_vocab * sizeof *logits);
         l = s->work;
         for (uint32_t i = 0; i < p->n_bias; i++)
-            s->work[s->bias[i].id] += s->bias[i].bias;
+            if (s->bias[i].bias != -INFINITY)
+                s->work[s->bias[i].id] += s->bias[i].bias;
         if (s->penalty_n)
             apply_penalties(s);
         if (s->dry_n)
