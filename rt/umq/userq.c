@@ -302,10 +302,13 @@ static void nap(uint64_t ns)
 
 /* Is a submission all that is under way? From Linux 7.0 the driver resets a queue whose fence is pending for
  * amdgpu.lockup_timeout, 2 s there (amdgpu_userq_start_hang_detect_work), so one is asked for only when no more than a part of a
- * step is before it. */
+ * step is before it. With the next step in flight there are more; where nothing moved for a second, many times what a part takes
+ * (rt/amd/plan.c), the fence is asked for all the same: a queue that was reset signals it at once. */
 static bool little_left(const struct userq *q)
 {
-    return q->ring.watch.point - __atomic_load_n(&q->ring.watch.cells->fence, __ATOMIC_ACQUIRE) <= 1;
+    enum { LONG_MS = 1000 };
+    uint64_t left = q->ring.watch.point - __atomic_load_n(&q->ring.watch.cells->fence, __ATOMIC_ACQUIRE);
+    return left <= 1 || (left <= 8 && clock_ns() - q->ring.watch.progress_ns > LONG_MS * 1000000ull);
 }
 
 /* Until the driver's fence, or for ns. True: the fence is done. */
