@@ -476,15 +476,23 @@ int generation_begin(struct session *s, const struct gen_opts *o, const int32_t 
     return 0;
 }
 
-void generation_destroy(struct generation *x)
+/* No step of its own is under way any more: an ended generation has nothing to do with the engine, which may be another thread's. */
+static void settle(struct generation *x)
 {
     int32_t unread;
-    if (x && x->s)
-        engine_unwatch(x->s->eng, &x->up);
-    if (x && x->up.n_out)
-        engine_land(x->s->eng, &x->up, &unread, NULL);
-    if (x)
+    if (!x->up.n_out)
+        return;
+    engine_unwatch(x->s->eng, &x->up);
+    engine_land(x->s->eng, &x->up, &unread, NULL);
+    x->up.n_out = 0;
+}
+
+void generation_destroy(struct generation *x)
+{
+    if (x) {
+        settle(x);
         gen_destroy(x->g);
+    }
     free(x);
 }
 
@@ -582,8 +590,10 @@ static int finish(struct generation *x, int rc, struct err *e)
     struct gen_result *r = &x->g->r;
     if (r->reason == GEN_RUNNING)
         r->reason = GEN_FAILED;
-    if (rc < 0 || !x->g->o.fingerprint)
+    if (rc < 0 || !x->g->o.fingerprint) {
+        settle(x);
         return rc;
+    }
     if (x->up.n_out) { /* the logits are the newest token's, the answer's last ones those before */
         x->s->pos--;
         rc = evaluate_again(x, e);
@@ -613,6 +623,7 @@ int generation_step(struct generation *x, struct err *e)
 
 int generation_cancel(struct generation *x, struct err *e)
 {
+    settle(x);
     return x->g->r.reason == GEN_RUNNING ? gen_end(x->g, GEN_CANCELLED, e) : 0;
 }
 

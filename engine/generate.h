@@ -115,7 +115,8 @@ int generate(struct session *s, const struct gen_opts *o, const int32_t *prompt,
 /* The same in steps, for who shares the engine with others: between two steps other sessions of it may be evaluated. A
  * step evaluates what is left of the prompt, or the newest token, and chooses the next one; its text comes meanwhile.
  * `prompt` must live until the first step returned, what `o` points to until the end, as there. generation_step: 1: it
- * goes on; 0: it ended, see the result; negative: it failed. generation_cancel ends it before the next step. */
+ * goes on; 0: it ended, see the result; negative: it failed. generation_cancel ends it before the next step. After either the
+ * engine is not touched any more. */
 struct generation;
 int generation_begin(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n,
                      struct generation **out, struct err *e);
