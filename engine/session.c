@@ -175,7 +175,7 @@ int engine_read_next(struct engine *eng, int32_t *next, struct err *e)
 
 bool engine_flies(const struct engine *eng)
 {
-    return tier_keeps_next(eng->tier) && env_get()->ahead && env_get()->debug < 2 && !eng->tier_opts.check && !eng->tier_opts.trace;
+    return tier_keeps_next(eng->tier) && env_get()->ahead && env_get()->debug < 2 && !eng->tier_opts.trace;
 }
 
 int engine_step(struct engine *eng, struct engine_plan *p, uint32_t n_rows, uint32_t n_out, const ka_sample *how,
