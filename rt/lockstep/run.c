@@ -580,7 +580,8 @@ int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_
                        LOCKSTEP_MAX_SHARED);
     if (!grid[0] || !grid[1] || !grid[2])
         return err_set(e, -EINVAL, "lockstep: grid %u x %u x %u has no work-group", grid[0], grid[1], grid[2]);
-    struct group_work w = { .entry = entry, .args = args, .grid = { grid[0], grid[1], grid[2] }, .threads = threads, .shared = shared_bytes };
+    struct group_work w = { .entry = entry, .args = args, .grid = { grid[0], grid[1], grid[2] }, .threads = threads,
+                            .shared = shared_bytes };
     groups_lock();
     int rc = run.one ? 0 : group_create(&run.one, e);
     if (rc == 0)

@@ -125,8 +125,8 @@ static int deadlock(const struct walk *x, struct err *e)
     for (uint32_t i = 0; i < x->w->groups; i++)
         if (x->w->at[i].item < x->n) {
             struct walk_item it = item_at(x, x->w->at[i].item);
-            return err_set(e, -EDEADLK, "walk: nobody can go on: work-group %u waits at item %u, kernel %s, for %u; the counter is at %u", i,
-                           x->w->at[i].item, kernel_infos[it.kernel].name, it.need, x->counter);
+            return err_set(e, -EDEADLK, "walk: nobody can go on: work-group %u waits at item %u, kernel %s, for %u; the counter "
+                           "is at %u", i, x->w->at[i].item, kernel_infos[it.kernel].name, it.need, x->counter);
         }
     return 0;
 }
