@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/ckd.h"
-
 typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
 typedef int32_t i32x8 __attribute__((vector_size(32), aligned(4)));
 
