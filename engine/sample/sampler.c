@@ -243,9 +243,12 @@ static int init(struct sampler *s, uint32_t n_ctx, const struct sampler_vocab *v
     if (p->n_bias)
         memcpy(s->bias, p->bias, p->n_bias * sizeof *s->bias);
     p->bias = NULL;
-    for (uint32_t i = 0; i < p->n_bias; i++)
+    bool suppressed = false;
+    for (uint32_t i = 0; i < p->n_bias; i++) {
         s->biased |= s->bias[i].bias != -INFINITY;
-    if (sampler_may_refuse(s) && init_allowed(s))
+        suppressed |= s->bias[i].bias == -INFINITY;
+    }
+    if (suppressed && init_allowed(s))
         return -ENOMEM;
     return s->dry_n ? init_dry(s, v) : 0;
 }
@@ -449,7 +452,7 @@ static int32_t choose_by_counter(struct sampler *s, const float *l)
     ka_sample a = device_args(s);
     int32_t id = draw_by_counter(s, l, s->mask, &a);
     s->n_drawn++;
-    if (!s->allowed || id < 0 || !sampler_refuses(s, id))
+    if (!sampler_refuses(s, id))
         return id;
     a.seed ^= REPEATED;
     return draw_by_counter(s, l, may_be_chosen(s), &a);
@@ -475,18 +478,12 @@ bool sampler_device(const struct sampler *s, ka_sample *a)
 
 bool sampler_may_refuse(const struct sampler *s)
 {
-    for (uint32_t i = 0; i < s->p.n_bias; i++)
-        if (s->bias[i].bias == -INFINITY)
-            return true;
-    return false;
+    return s->allowed != NULL;
 }
 
 bool sampler_refuses(const struct sampler *s, int32_t id)
 {
-    for (uint32_t i = 0; i < s->p.n_bias; i++)
-        if (s->bias[i].id == id && s->bias[i].bias == -INFINITY)
-            return true;
-    return false;
+    return s->allowed && id >= 0 && (uint32_t)id < s->n_vocab && !(s->allowed[id / 64] >> id % 64 & 1);
 }
 
 void sampler_chose(struct sampler *s, int32_t id)
