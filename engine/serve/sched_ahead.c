@@ -97,8 +97,9 @@ static void go_back(struct sched *s, struct sched_job *j)
     kvpool_extend(s->pool, se, true);
 }
 
-/* A token came: `next` is the job's part of the step behind it, NULL: it has none. `last`: there is no such step. */
-static void take(struct sched *s, const struct part *p, uint32_t i, struct part *next, bool last)
+/* A token came: `next` is the job's part of the step behind it, NULL: it has none. `last`: there is no such step. false: it is
+ * refused, another one is chosen in the next round. */
+static bool take(struct sched *s, const struct part *p, uint32_t i, struct part *next, bool last)
 {
     struct sched_job *j = p->job;
     struct session *se = j->session;
@@ -107,13 +108,14 @@ static void take(struct sched *s, const struct part *p, uint32_t i, struct part 
         if (next)
             next->job = NULL;
         go_back(s, j);
-        return;
+        return false;
     }
     if (next && t >= 0) {
         se->tok[se->pos++] = t;
         kvpool_extend(s->pool, se, true);
     }
     sched_choose(s, p, i, NULL, next != NULL);
+    return true;
 }
 
 /* The tokens of the step under way are taken; `behind`: the step that was submitted after it, NULL: none. */
@@ -129,8 +131,7 @@ static int land(struct sched *s, struct sched_flight *behind, struct err *e)
         uint32_t at = behind ? s->ahead_of[i] : UINT32_MAX;
         if (!f->part[i].job)
             continue;
-        take(s, &f->part[i], i, at == UINT32_MAX ? NULL : &behind->part[at], !behind);
-        n_chosen++;
+        n_chosen += take(s, &f->part[i], i, at == UINT32_MAX ? NULL : &behind->part[at], !behind);
     }
     f->n = 0;
     uint64_t t2 = clock_ns(), since = MAX(f->step.since_ns, s->landed_ns);
