@@ -292,7 +292,7 @@ static bool chooses(const struct stream *s)
 
 static int one_by_one(struct session *s, int32_t tok, uint32_t n, int32_t *next, struct err *e)
 {
-    int rc = chooses(s->eng->decode.s) ? 0 : err_set(e, -ENOTSUP, "engine: the stream has no command that chooses a token");
+    int rc = 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
         rc = session_eval_next(s, &tok, 1, NULL, NULL, &tok, e);
         if (!rc && next)
@@ -320,8 +320,12 @@ int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, 
     int rc = session_check(s, &first, 1, e);
     if (!rc && n > s->eng->info.n_ctx - s->pos)
         rc = err_set(e, -E2BIG, "engine: %u tokens after %u do not fit the context of %u", n, s->pos, s->eng->info.n_ctx);
-    if (rc || !n || !engine_flies(s->eng) || !chooses(s->eng->decode.s))
-        return rc ? rc : one_by_one(s, first, n, next, e);
+    if (!rc && !chooses(s->eng->decode.s))
+        rc = err_set(e, -ENOTSUP, "engine: the stream has no command that chooses a token");
+    if (rc || !n)
+        return rc;
+    if (!engine_flies(s->eng))
+        return one_by_one(s, first, n, next, e);
     rc = session_submit(s, tok, s->pos, greedy, &now, e);
     for (uint32_t i = 0; i < n && !rc; i++) {
         bool more = i + 1 < n;
