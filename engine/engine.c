@@ -308,8 +308,9 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     eng->tier_opts = to;
     eng->plan = sp->plan;
     eng->plan_or_nothing = o->plan_or_nothing;
-    if (sp->plan == PLAN_AUTO && eng->tier->info.persistent && !eng->tier->info.dry_run)
-        snprintf(eng->plan_why, sizeof eng->plan_why, "the faster one wherever both were measured; --plan persistent is the other");
+    bool has_both = eng->tier->info.persistent && !eng->tier->info.dry_run;
+    snprintf(eng->plan_why, sizeof eng->plan_why, "%s",
+             sp->plan == PLAN_AUTO && has_both ? "auto; --plan persistent is the other: doc/persistent.md" : "");
     eng->info.plan_why = eng->plan_why;
     snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
     snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
