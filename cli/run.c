@@ -440,10 +440,11 @@ const struct command cmd_run = {
     .usage = "[MODEL.gguf] [PROMPT] [options]",
     .about =
         "Prints the model's continuation of a prompt as it is generated. The prompt is the argument after the\n"
-        "model, --prompt, a file or standard input; without a model the default is taken (zinc model use). It is used as it is, after the model's begin-of-text token;\n"
-        "--chat puts it into the model's chat format first. Tokens are sampled at a temperature of 0.8 unless\n"
-        "the model's file says otherwise; --temp 0 always takes the most likely one. Standard output holds only\n"
-        "the text; the speed and a fingerprint of the last logits go to stderr.\n"
+        "model, --prompt, a file or standard input; without a model the default is taken (zinc model use). It\n"
+        "is used as it is, after the model's begin-of-text token; --chat puts it into the model's chat format\n"
+        "first. Tokens are sampled at a temperature of 0.8 unless the model's file says otherwise; --temp 0\n"
+        "always takes the most likely one. Standard output holds only the text; the speed and a fingerprint of\n"
+        "the last logits go to stderr.\n"
         "\n"
         "  zinc run qwen3-8b-q4_k_m.gguf --chat \"What is a noble gas?\"\n"
         "  git diff | zinc run model.gguf --system \"Summarise this change.\"\n"

@@ -78,8 +78,7 @@ void replay_free(struct replay *r); /* what is here; the tier's struct is the ti
 
 /* ---- plans ---- */
 
-/* -EINVAL: the stream is of another model, or has its weights as matrices of
- * other sizes than those that were loaded. */
+/* -EINVAL: the stream is of another model, or has its weights as matrices of other sizes than those that were loaded. */
 int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stream *s, enum plan_kind k, struct err *e);
 /* Launches for every class of rows. The kernels that they need are those of `need`, the step's frame included; NULL: the
  * target has kernels of its own. */
