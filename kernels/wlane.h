@@ -84,7 +84,7 @@ KD_FN uint32_t wl_chunk_words(enum qtype t)
 {
     return t == QT_Q2_K || t == QT_Q3_K || t == QT_Q6_K || t == QT_OPENED || wl_fifth(t) ? 4 : 2;
 }
-KD_FN uint32_t wl_row_words(enum qtype t) 
+KD_FN uint32_t wl_row_words(enum qtype t)
 {
     return t == QT_OPENED ? 16 : wl_chunk_words(t) == 4 ? 20 : 8; /* 16: or two slots would be more than the ring */
 }
