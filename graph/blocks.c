@@ -47,16 +47,20 @@ gref graph_block_gdn(struct graph *g, const struct model_layer *l, gref h)
     return graph_matmul(g, o, l->gdn_out, NULL, "gdn_out");         /* f32 [n_embd]                */
 }
 
-gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h)
+gref graph_block_ffn_up(struct graph *g, const struct model_layer *l, gref h)
 {
     gref gate = graph_matmul(g, h, l->ffn_gate, NULL, "ffn_gate");  /* f32 [n_ff]                  */
     gref up = graph_matmul(g, h, l->ffn_up, NULL, "ffn_up");        /* f32 [n_ff]                  */
-    gref ff = graph_act_mul(g, gate, up, "ff");                     /* f32 [n_ff]                  */
-    return graph_matmul(g, ff, l->ffn_down, NULL, "ffn_out");       /* f32 [n_embd]                */
+    return graph_act_mul(g, gate, up, "ff");                        /* f32 [n_ff]                  */
 }
 
-/* sigmoid(shexp_router . h) * (Wdown (act(Wgate h) * (Wup h))), split so that the products in the middle can run
- * beside the experts'. */
+gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h)
+{
+    return graph_matmul(g, graph_block_ffn_up(g, l, h), l->ffn_down, NULL, "ffn_out"); /* f32 [n_embd] */
+}
+
+/* sigmoid(shexp_router . h) * (Wdown (act(Wgate h) * (Wup h))), split so that its first products can run beside the router
+ * and its last one beside the experts' first. */
 static gref shared_up(struct graph *g, const struct model_layer *l, gref h)
 {
     gref gate = graph_matmul(g, h, l->shexp_gate, NULL, "sh_gate"); /* f32 [n_ff_shexp]            */
@@ -76,10 +80,8 @@ gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref 
     gref share = l->shexp_router ? graph_row_gate(g, h, l->shexp_router, "share") : 0;
     gref sh = l->shexp_gate ? shared_up(g, l, h) : 0;               /* f32 [n_ff_shexp]            */
     gref ff = graph_moe_up(g, l, h, r.ids, "moe");                  /* f32 [n_used, n_ff_exp]      */
+    if (l->shexp_gate)
+        x = graph_add(g, x, shared_down(g, l, sh, share), "sh_x");  /* f32 [n_embd]                */
     gref y = graph_moe_down(g, l, ff, r, "moe_out");                /* f32 [n_embd]                */
-
-    if (!l->shexp_gate)
-        return graph_add(g, x, y, "x");
-    y = graph_add(g, x, y, "moe_x");
-    return graph_add(g, y, shared_down(g, l, sh, share), "x");
+    return graph_add(g, x, y, "x");
 }

@@ -23,14 +23,20 @@ static gref attention(struct graph *g, const struct model_layer *l, gref h)
     return graph_matmul(g, a, l->wo, NULL, "attn_out");                /* f32 [n_embd]           */
 }
 
-/* The experts read x by norms of their own: the router's has no other weight than router_scale / sqrt(n_embd). */
-static gref experts(struct graph *g, const struct model_layer *l, gref x)
+/* The experts read x by norms of their own: the router's has no other weight than router_scale / sqrt(n_embd). Products of both
+ * kinds take turns, so that each can run beside the one before. */
+static gref ffn_and_experts(struct graph *g, const struct model_layer *l, gref x)
 {
     struct groute r = graph_router(g, l, graph_router_norm(g, l, x, "router_norm")); /* ids, weights [n_used] */
-    gref h = graph_norm(g, x, l->pre_ffn_norm_2, "pre_ffn_norm_2");    /* f32 [n_embd]           */
-    gref ff = graph_moe_up(g, l, h, r.ids, "moe");                     /* f32 [n_used, n_ff_exp] */
-    h = graph_moe_down(g, l, ff, r, "moe_out");                        /* f32 [n_embd]           */
-    return graph_norm(g, h, l->post_ffn_norm_2, "post_ffn_norm_2");    /* f32 [n_embd]           */
+    gref h = graph_norm(g, x, l->ffn_norm, "ffn_norm");                /* f32 [n_embd]           */
+    gref ff = graph_block_ffn_up(g, l, h);                             /* f32 [n_ff]             */
+    h = graph_norm(g, x, l->pre_ffn_norm_2, "pre_ffn_norm_2");         /* f32 [n_embd]           */
+    gref moe = graph_moe_up(g, l, h, r.ids, "moe");                    /* f32 [n_used, n_ff_exp] */
+    h = graph_matmul(g, ff, l->ffn_down, NULL, "ffn_out");             /* f32 [n_embd]           */
+    gref y = graph_moe_down(g, l, moe, r, "moe_out");                  /* f32 [n_embd]           */
+    h = graph_norm(g, h, l->post_ffn_norm_1, "post_ffn_norm_1");
+    y = graph_norm(g, y, l->post_ffn_norm_2, "post_ffn_norm_2");
+    return graph_add(g, h, y, "ffn_sum");                              /* f32 [n_embd]           */
 }
 
 static gref per_layer(struct graph *g, const struct model_layer *l, gref x)
@@ -47,12 +53,8 @@ static gref layer(struct graph *g, const struct model_layer *l, gref x)
     gref h = graph_norm(g, x, l->attn_norm, "attn_norm");              /* f32 [n_embd] */
     h = graph_norm(g, attention(g, l, h), l->post_attn_norm, "post_attn_norm");
     x = graph_add(g, x, h, "h");                                       /* f32 [n_embd] */
-    h = graph_norm(g, x, l->ffn_norm, "ffn_norm");                     /* f32 [n_embd] */
-    h = graph_block_ffn(g, l, h);                                      /* f32 [n_embd] */
-    if (l->router) {
-        h = graph_norm(g, h, l->post_ffn_norm_1, "post_ffn_norm_1");
-        h = graph_add(g, h, experts(g, l, x), "ffn_sum");              /* f32 [n_embd] */
-    }
+    h = l->router ? ffn_and_experts(g, l, x)
+                  : graph_block_ffn(g, l, graph_norm(g, x, l->ffn_norm, "ffn_norm"));
     h = graph_norm(g, h, l->post_ffn_norm, "post_ffn_norm");           /* f32 [n_embd] */
     if (!g->ple)
         return graph_add_scaled(g, x, h, l->out_scale, "x");           /* f32 [n_embd] */

@@ -159,6 +159,7 @@ uint32_t graph_weight_index(const struct graph *g, const struct gguf_tensor *t);
 gref graph_block_attn(struct graph *g, const struct model_layer *l, gref h);
 gref graph_block_gdn(struct graph *g, const struct model_layer *l, gref h);
 gref graph_block_ffn(struct graph *g, const struct model_layer *l, gref h);
+gref graph_block_ffn_up(struct graph *g, const struct model_layer *l, gref h); /* without its last product */
 /* x + experts(h) [+ shared expert], the residual inside so that it can be folded into the last product. */
 gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref h);
 

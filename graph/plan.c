@@ -355,6 +355,28 @@ static void check_residual(const struct graph *g, const struct lives *s)
     CHECK(!in || !out || s->last[in] <= s->first[out]);
 }
 
+/* Memory rests for one op after its last reader, so that the next op, if independent, need not wait for it. */
+enum { REST_OPS = 1 };
+
+static bool reads(const struct graph *g, const struct lives *s, const struct gop *op, gref m)
+{
+    bool any = false;
+    for (int j = 0; j < IN_COUNT; j++)
+        any = any || (op->in[j] && s->store[whole(g, op->in[j])] == m);
+    return any;
+}
+
+/* Does the op before i, for which i need not wait, read m? */
+static bool is_resting(const struct graph *g, const struct lives *s, uint32_t i, gref m)
+{
+    bool needs = false;
+    if (i < REST_OPS || !reads(g, s, &g->ops[i - REST_OPS], m))
+        return false;
+    for (int j = 0; j < OUT_COUNT; j++)
+        needs = needs || (g->ops[i - REST_OPS].out[j] && reads(g, s, &g->ops[i], s->store[whole(g, g->ops[i - REST_OPS].out[j])]));
+    return !needs;
+}
+
 /* A sum takes over its residual's memory when it is the last to read it, once. */
 static void share_in_place(const struct graph *g, struct lives *s)
 {
@@ -367,7 +389,7 @@ static void share_in_place(const struct graph *g, struct lives *s)
         if (!r || g->vals[r].base || g->vals[y].place != GP_SCRATCH || g->vals[r].place != GP_SCRATCH)
             continue;
         gref m = s->store[r];
-        bool alone = s->last[m] == i;
+        bool alone = s->last[m] == i && !is_resting(g, s, i, m);
         for (int j = 0; j < IN_COUNT; j++)
             alone = alone && (j == slot || !op->in[j] || s->store[whole(g, op->in[j])] != m);
         if (!alone)
@@ -376,9 +398,6 @@ static void share_in_place(const struct graph *g, struct lives *s)
         s->last[m] = s->last[y];
     }
 }
-
-/* Memory rests for one op after its last reader, so that the next op, if independent, need not wait for it. */
-enum { REST_OPS = 1 };
 
 /* First fit: the lowest gap among the memories alive at the same time. `live` is kept in order of offset. */
 static uint64_t first_fit(const struct lives *s, const uint64_t *bytes, gref *live, uint32_t *n_live, gref v)

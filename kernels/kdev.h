@@ -85,6 +85,8 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *   uint32_t kd_uniform(v)                         v, which is the same in all lanes of the warp
  *   void kd_wait_inputs()                          before the first read of what earlier dispatches wrote, and before
  *                                                  the first write; every workgroup calls it
+ *   void kd_see_inputs()                           in place of that where all inputs were complete before this launch could
+ *                                                  start: they are seen; kd_wait_inputs still follows, at the end
  *   void kd_let_next_start()                       a hint: the next dispatch may begin its prologue
  *   float kd_exp2(float)                           fast 2^x, relative error below 1e-6, 0 for very negative x */
 

@@ -33,14 +33,18 @@ KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
             struct mo_tile t;
             mo_tile(type, &s, u, &t);
             mo_fetch(type, &s, &t, mo_item(&s, 0), w);
-            if (a->ask)
+            if (a->ask & KL_ASK_ALL)
                 mo_ask(type, &s, &t);
         })
     }
     float norm[8];
     if (a->norm)
         xq_load8(norm, a->norm, kd_tid() * 8, a->n_in);
-    kd_wait_inputs();
+    bool late = a->ask & KL_ASK_LATE;
+    if (late)
+        kd_see_inputs();
+    else
+        kd_wait_inputs();
     kd_let_next_start();
     if (a->rows == ROWS_OUT && kd_step_rows(a->step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
         return;
@@ -65,11 +69,13 @@ KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
         while (u < mo_pick(a->tile_end, end - 1))
             u += warps;
         if (end >= mats)
-            return;
+            break;
         first = end;
         end = mo_same(a, first);
         any = u < mo_pick(a->tile_end, mats - 1);
     }
+    if (late)
+        kd_wait_inputs();
 }
 
 /* MV_THREADS work-items, or MV_WIDE where there is one work-group a core: it prepares x once, and by twice as many. */

@@ -244,8 +244,9 @@ static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up
     *groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
     k->rows_pass = 1;
     k->gate_up = gate_up;
-    k->ask = k->tile_end[gate_up ? 0 : a->n_mats - 1] <= *groups * MV_WARPS &&
-             bytes <= (mv_one_slots(a->type[0]) > 2 ? ASK_BYTES : ASK_BYTES_K);
+    bool all = k->tile_end[gate_up ? 0 : a->n_mats - 1] <= *groups * MV_WARPS &&
+               bytes <= (mv_one_slots(a->type[0]) > 2 ? ASK_BYTES : ASK_BYTES_K);
+    k->ask = all ? KL_ASK_ALL : 0;
     return true;
 }
 
@@ -375,6 +376,13 @@ static bool too_wide(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
            dispatch_many_products(d, op, a);
 }
 
+/* Does the command wait for an earlier one than that before it? Then it may run while that one does. */
+static bool is_beside(const struct dispatcher *d)
+{
+    uint32_t wait = d->s->cmds[d->cmd].wait;
+    return d->cmd > 1 && wait != CMD_NO_WAIT && wait + 1 < d->cmd;
+}
+
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     kl_matvec k = { 0 };
@@ -382,17 +390,23 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     const struct type_kernels *t = matvec_kernels(a, &types);
     uint32_t rows = dispatch_rows(d, a->rows), pass = MIN(rows, (uint32_t)MV_PASS_ROWS), groups;
     if (rows == 1 && one_row(d, a, gate_up, t, &k, &groups)) {
-        bool made = take_pre(d, &k), alone = d->t->ahead && !made; /* one work-group a core */
+        /* beside other launches: there is no core for it alone */
+        bool made = take_pre(d, &k), beside = d->t->ahead && !made && a->rows == ROWS_STEP && is_beside(d);
+        bool alone = d->t->ahead && !made && !beside; /* one work-group a core */
         uint32_t ring = alone ? ring_for(types) : 0, one = MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores);
         uint32_t shared = made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
         if (ring && mr_shared_bytes(a->type, a->n_mats, a->n_in) <= d->t->shared_max) {
-            dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in), &k);
+            struct dispatch *l = dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in), &k);
+            if (l)
+                l->eager = true;
             return;
         }
         alone = alone && mv_one_slots(a->type[0]) == 2; /* the K types */
         struct dispatch *l = dispatch_add(d, made ? t->r1_made : t->r1, alone ? one : groups, 1, 1, shared, &k);
         if (l && alone)
             l->threads = MV_WIDE;
+        if (l)
+            l->beside = beside;
         return;
     }
     if (rows > 1 && few_rows(d, a, gate_up, types))
@@ -585,6 +599,8 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     }
     settle_temps(d.p);
     dispatch_find_waits(d.p, s);
+    if (t->ahead)
+        dispatch_find_late(d.p);
     *out = d.p;
     return 0;
 }

@@ -59,6 +59,8 @@ struct dispatch {
     uint16_t threads; /* of a work-group: the kernel's own, but for attention where shared memory is 32 KiB */
     bool concurrent;  /* the target's own: may run while the launch before it does */
     bool wait;        /* for everything launched before it; without, it may run while they do */
+    bool eager;       /* lets the next launch start before its own inputs are complete         */
+    bool beside;      /* a kl_matvec that can be late (KL_ASK_LATE)                             */
     uint32_t grid[3], shared;
     uint32_t args_off; /* into args */
     uint32_t cmd;      /* the stream's command it belongs to */

@@ -86,5 +86,7 @@ void dispatch_gdn(struct dispatcher *d, const ka_gdn *a);
  * at the same time, where a command waits for one that was launched since the last barrier, and between commands that
  * use private memory, which they share. */
 void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s);
+/* Where a launch can begin while the one before runs (target.ahead): those that need not wait for it do so at their end. */
+void dispatch_find_late(struct dispatch_plan *p);
 
 #endif

@@ -41,3 +41,17 @@ void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s)
             work = d->cmd;
     }
 }
+
+/* A launch starts when the one before lets it: after its own wait, so that everything before that one is complete. What does not
+ * wait itself has its inputs from there, and waits at its end, so that whoever waits for it waits for all. */
+void dispatch_find_late(struct dispatch_plan *p)
+{
+    bool eager = true; /* the newest launch that waits at its start, or there is none yet */
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct dispatch *d = &p->d[i];
+        if (d->beside && !d->wait && !eager)
+            ((kl_matvec *)(void *)(p->args + d->args_off))->ask |= KL_ASK_LATE;
+        else
+            eager = d->eager;
+    }
+}

@@ -99,6 +99,7 @@ KD_FN void kd_store_host(KD_GLOBAL uint32_t *p, uint32_t v)
 }
 
 KD_FN void kd_wait_inputs(void) {}
+KD_FN void kd_see_inputs(void) {}
 KD_FN void kd_let_next_start(void) {}
 
 KD_FN float kd_exp2(float x) { return __builtin_amdgcn_exp2f(x); }

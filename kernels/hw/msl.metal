@@ -69,6 +69,7 @@ KD_FN uint kd_keep(uint v) { return v; }
 KD_FN ulong kd_keep_va(ulong v) { return v; }
 KD_FN uint kd_uniform(uint v) { return v; }
 KD_FN void kd_wait_inputs() {}
+KD_FN void kd_see_inputs() {}
 KD_FN void kd_let_next_start() {}
 
 KD_FN uint kd_arrive(device uint *counter, uint n)

@@ -164,12 +164,15 @@ KD_FN void kd_wait_inputs(void)
     }
     kd_barrier();
 }
+KD_FN void kd_see_inputs(void) {}
 KD_FN void kd_let_next_start(void) {}
 #elif __CUDA_ARCH__ >= 900 || defined(KD_SM90)
 KD_FN void kd_wait_inputs(void) { __asm__ volatile("griddepcontrol.wait;" ::: "memory"); }
+KD_FN void kd_see_inputs(void) { __asm__ volatile("fence.acq_rel.gpu;" ::: "memory"); }
 KD_FN void kd_let_next_start(void) { __asm__ volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 #else
 KD_FN void kd_wait_inputs(void) {}
+KD_FN void kd_see_inputs(void) {}
 KD_FN void kd_let_next_start(void) {}
 #endif
 

@@ -69,4 +69,35 @@ static void check_waits(const char *what, const struct stream *s, const struct d
     free(ext);
 }
 
+static bool is_late(const struct dispatch_plan *p, uint32_t i)
+{
+    const kl_matvec *k = (const void *)(p->args + p->d[i].args_off);
+    return p->d[i].beside && k->ask & KL_ASK_LATE;
+}
+
+/* What is late runs beside all launches from the newest one that waits at its start on, and that one has waited before it let
+ * others start. Returns how many are. */
+static uint32_t check_late(const char *what, const struct stream *s, const struct dispatch_plan *p)
+{
+    struct extent *ext = calloc(s->h.n_uses + 1, sizeof *ext);
+    struct err e = { 0 };
+    uint32_t n = 0;
+    ck_assert_msg(verify_commands(s, ext, &e) == 0, "%s", e.msg);
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!is_late(p, i))
+            continue;
+        uint32_t from = i;
+        do {
+            ck_assert_msg(from > 0, "%s: launch %u is late and nobody waits before it", what, i);
+            from--;
+            ck_assert_msg(!conflict(s, p, ext, from, i), "%s: launch %u is late, but not independent of %u", what, i, from);
+        } while (is_late(p, from));
+        const char *name = p->kernels[p->d[from].kernel].name;
+        ck_assert_msg(!p->d[from].eager && !strstr(name, "_ring"), "%s: %s lets launch %u start too early", what, name, i);
+        n++;
+    }
+    free(ext);
+    return n;
+}
+
 #endif

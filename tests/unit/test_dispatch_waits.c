@@ -11,6 +11,7 @@ static const struct {
     { "sm_80", { .n_cores = 108, .shared_max = 96 << 10, .shared_core = 160 << 10 } },
     { "sm_90a", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true } },
     { "sm_90a, rows", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true } },
+    { "sm_90a, ahead", { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true, .ahead = true } },
     { "Apple M1", { .n_cores = 8, .shared_max = 32 << 10, .shared_core = 32 << 10 } },
     { "2 cores", { .n_cores = 2, .shared_max = 96 << 10, .shared_core = 96 << 10 } },
 };
@@ -35,6 +36,7 @@ static uint32_t check(const char *model, const struct stream *s, uint32_t max_ro
         snprintf(what, sizeof what, "%s, %u rows, %s", model, max_rows, cards[k].name);
         ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, 0, &p, &e) == 0, "%s: %s", what, e.msg);
         check_waits(what, s, p);
+        check_late(what, s, p);
         ck_assert(!p->d[0].wait);
         free_launches += p->n - 1 - count_waits(p);
         dispatch_free(p);
@@ -72,6 +74,26 @@ START_TEST(some_launches_may_overlap)
 }
 END_TEST
 
+/* The shared expert's products run beside the router and the experts, those of Gemma 4's dense block too. */
+START_TEST(products_beside_experts_are_late)
+{
+    static const struct { const char *name; uint32_t late; } models[] = { { "qwen35moe", 2 }, { "gemma4_moe", 2 }, { "qwen3moe", 0 }, { "qwen3", 0 } };
+    const struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true, .ahead = true };
+    for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        struct stream *s = fake_compile(fake_index(models[i].name), FAKE_DECODE);
+        struct dispatch_plan *p = NULL;
+        struct err e = { 0 };
+        ck_assert_int_eq(dispatch_build(s, &t, 1, 0, &p, &e), 0);
+        uint32_t layers = 0, late = check_late(models[i].name, s, p);
+        for (uint32_t c = 0; c < s->h.n_cmds; c++)
+            layers += s->cmds[c].op == CMD_ATTN || s->cmds[c].op == CMD_GDN;
+        ck_assert_msg(late == models[i].late * layers, "%s: %u launches of %u layers are late", models[i].name, late, layers);
+        dispatch_free(p);
+        stream_free(s);
+    }
+}
+END_TEST
+
 /* Plans of one stream for many rows and for a single one take turns in one private memory, where the counters of either have
  * to stay 0: the other's temporaries lie behind them. */
 START_TEST(plans_that_share_memory_leave_each_other_s_counters_alone)
@@ -99,6 +121,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("dispatch_waits", launches_of_decoding_wait_where_they_must,
-                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap,
+                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap, products_beside_experts_are_late,
                      plans_that_share_memory_leave_each_other_s_counters_alone);
 }
