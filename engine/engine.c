@@ -41,6 +41,8 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         }
         return 0;
     }
+    if (n && strspn(word, "0123456789") >= n)
+        return err_set(e, -EINVAL, "engine: a tier's device is not a word of it (--device %.*s, or --device-name)", (int)n, word);
     return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, "
                    ENGINE_KV_TYPES ")", (int)n, word);
 }

@@ -119,6 +119,8 @@ done <<'END'
 --tier|nosuch|no tier 'nosuch': this binary has auto, .*lockstep
 --tier|vulkn|did you mean
 --tier|null:quick|'quick'
+--tier|null:7|--device 7, or --device-name
+--tier|null:7x|'7x' is not a word
 --prompt-tokens|1,,2|missing between commas
 --prompt-tokens|,1|missing between commas
 END
