@@ -2,6 +2,7 @@
  * passed never fails here, one made by hand gets a message with layer and tensor. */
 #include "graph/ir.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,7 @@ static bool take_matrix(struct graph *g, const struct gguf_tensor *t, const char
 }
 
 /* n f32 elements in whatever shape; NULL passes when optional. */
-static bool take_f32(struct graph *g, const struct gguf_tensor *t, const char *what, uint64_t n, bool optional)
+static bool check_f32(struct graph *g, const struct gguf_tensor *t, const char *what, uint64_t n, bool optional)
 {
     if (g->rc)
         return false;
@@ -154,7 +155,15 @@ static bool take_f32(struct graph *g, const struct gguf_tensor *t, const char *w
                    (unsigned long long)n);
         return false;
     }
-    add_weight(g, t);
+    return true;
+}
+
+static bool take_f32(struct graph *g, const struct gguf_tensor *t, const char *what, uint64_t n, bool optional)
+{
+    if (!check_f32(g, t, what, n, optional))
+        return false;
+    if (t)
+        add_weight(g, t);
     return !g->rc;
 }
 
@@ -247,32 +256,39 @@ gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor 
     return y;
 }
 
-/* A product times the number beside its matrix: (y + y) * (by / 2), which rounds once. */
-static gref scaled(struct graph *g, const struct gguf_tensor *w, gref y, uint32_t i, const struct gguf_tensor *bias)
+/* A product times model scale of - 1, the number beside its matrix: (y + y) * (by / 2), which rounds once. */
+static gref scaled(struct graph *g, gref y, uint32_t of, const char *name)
 {
-    if (bias)
-        graph_fail(g, -ENOTSUP, "%.*s has a scale and a bias beside it; zinc does not apply both", T_NAME(w));
-    gref out = graph_add(g, y, y, g->vals[y].name);
+    gref out = graph_add(g, y, y, name);
     if (!g->rc)
-        g->ops[g->n_ops - 1].half_of = i + 1;
+        g->ops[g->n_ops - 1].half_of = of;
     return out;
+}
+
+/* Which of the model's scales is w's, from 1; 0: none. */
+static uint32_t scale_of(const struct graph *g, const struct gguf_tensor *w)
+{
+    for (uint32_t i = 0; i < g->m->n_scales; i++)
+        if (g->m->scales[i].w == w)
+            return i + 1;
+    return 0;
 }
 
 gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
                   const char *name)
 {
-    if (g->rc || !take_matrix(g, w, name, g->vals[x].n, 0, 1) || !take_f32(g, bias, name, w->ne[1], true))
+    if (g->rc || !take_matrix(g, w, name, g->vals[x].n, 0, 1))
+        return 0;
+    uint32_t scale = scale_of(g, w); /* s (W x + b / s): the bias behind the number is another one before it */
+    if (!(scale ? check_f32(g, bias, name, w->ne[1], true) : take_f32(g, bias, name, w->ne[1], true)))
         return 0;
     gref y = new_value(g, name, g->vals[x].rows, w->ne[1]);
     struct gop *op = new_op(g, G_MATMUL);
     op->in[IN_X] = x;
     op->out[OUT_Y] = y;
-    op->mat[0] = (struct gmat){w, bias};
+    op->mat[0] = (struct gmat){.w = w, .b = bias, .over = bias ? scale : 0};
     op->n_mats = 1;
-    for (uint32_t i = 0; i < g->m->n_scales; i++)
-        if (g->m->scales[i].w == w)
-            return scaled(g, w, y, i, bias);
-    return y;
+    return scale ? scaled(g, y, scale, name) : y;
 }
 
 gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name)
@@ -315,11 +331,7 @@ gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name)
         uint32_t half_of = own->half_of;
         gref y = own->in[IN_X];
         g->n_ops--;
-        y = graph_row_scale(g, y, scale, name);
-        y = graph_add(g, y, y, name);
-        if (!g->rc)
-            g->ops[g->n_ops - 1].half_of = half_of;
-        return y;
+        return scaled(g, graph_row_scale(g, y, scale, name), half_of, name);
     }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_ROW_SCALE);
@@ -334,10 +346,12 @@ gref graph_softcap(struct graph *g, gref x, float cap, const char *name)
     if (g->rc)
         return 0;
     const struct gop *own = newest_scaled(g, x);
-    if (own) {
-        graph_fail(g, -ENOTSUP, "%.*s has a scale beside it, and its products a soft cap; zinc does not apply both",
-                   T_NAME(g->m->scales[own->half_of - 1].w));
-        return 0;
+    if (own) { /* c tanh(s x / c) = s (c / s tanh(x / (c / s))), and tanh is odd */
+        uint32_t half_of = own->half_of;
+        float s = fabsf(g->m->scales[half_of - 1].by);
+        gref y = own->in[IN_X];
+        g->n_ops--;
+        return scaled(g, graph_softcap(g, y, s > 0 ? cap / s : cap, name), half_of, name);
     }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_SOFTCAP);
@@ -462,7 +476,7 @@ struct groute graph_router(struct graph *g, const struct model_layer *l, gref x)
     op->out[OUT_IDS] = r.ids;
     op->out[OUT_WEIGHTS] = r.weights;
     op->out[OUT_LOGITS] = logits;
-    op->mat[0] = (struct gmat){l->router, l->router_b};
+    op->mat[0] = (struct gmat){.w = l->router, .b = l->router_b};
     op->ml = l;
     return r;
 }
@@ -476,8 +490,14 @@ gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids
                              : take_matrix(g, l->exp_gate, name, n_in, n_ff, n_expert) &&
                                    take_matrix(g, l->exp_up, name, n_in, n_ff, n_expert);
     if (!ok || !take_f32(g, l->exp_gate_b, name, n_ff * n_expert, true) ||
-        !take_f32(g, l->exp_up_b, name, n_ff * n_expert, true))
+        !take_f32(g, l->exp_up_b, name, n_ff * n_expert, true) ||
+        !take_f32(g, l->exp_gate_scale, "the experts' scale", n_expert, true) ||
+        !take_f32(g, l->exp_up_scale, "the experts' scale", n_expert, true))
         return 0;
+    if ((l->exp_gate_scale || l->exp_up_scale) && (l->exp_gate_b || l->exp_up_b)) {
+        graph_fail(g, -ENOTSUP, "the experts have scales and biases beside their matrices; zinc does not apply both");
+        return 0;
+    }
     gref y = new_value(g, name, ROWS_STEP, l->n_expert_used * n_ff);
     struct gop *op = new_op(g, G_MOE_UP);
     op->in[IN_X] = x;

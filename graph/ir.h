@@ -41,6 +41,7 @@ enum { OUT_Y = 0, OUT_IDS = 0, OUT_WEIGHTS = 1, OUT_SHARE = 2, OUT_LOGITS = 3, O
 
 struct gmat {
     const struct gguf_tensor *w, *b; /* w [n_in, n_out], b [n_out] or NULL */
+    uint32_t over, b_over; /* b is divided by model scale over - 1, a constant in buffer b_over; 0: as it is */
 };
 
 /* What multiplies a normed value, from the tensor `norm`. */

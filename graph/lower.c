@@ -253,7 +253,7 @@ static void emit_matmul(struct lower *l, const struct gop *op)
         PUT(l, *a, w[i], weight(l, op->mat[i].w));
     for (uint32_t i = 0; i < op->n_mats; i++) {
         const struct gguf_tensor *w = op->mat[i].w;
-        PUT(l, *a, b[i], weight(l, op->mat[i].b));
+        PUT(l, *a, b[i], op->mat[i].over ? buffer(l, op->mat[i].b_over) : weight(l, op->mat[i].b));
         a->n_out[i] = (uint32_t)w->ne[1];
         a->type[i] = w->type;
         a->ld[i] = op->out[i] ? ld_of(l, op->out[i]) : 0;
@@ -424,8 +424,9 @@ static void emit_moe_up(struct lower *l, const struct gop *op)
     PUT(l, *a, norm, norm_weight(l, op));
     PUT(l, *a, gate, weight(l, gate));
     PUT(l, *a, up, weight_rows(l, up, ml->exp_gate_up ? half : 0));
-    PUT(l, *a, bg, weight(l, ml->exp_gate_b));
-    PUT(l, *a, bu, weight(l, ml->exp_up_b));
+    bool scaled = ml->exp_gate_scale || ml->exp_up_scale;
+    PUT(l, *a, bg, weight(l, scaled ? ml->exp_gate_scale : ml->exp_gate_b));
+    PUT(l, *a, bu, weight(l, scaled ? ml->exp_up_scale : ml->exp_up_b));
     a->gate_stride = matrix_bytes(gate, gate->ne[1]);
     a->up_stride = matrix_bytes(up, up->ne[1]);
     a->type_gate = gate->type;
@@ -434,7 +435,7 @@ static void emit_moe_up(struct lower *l, const struct gop *op)
     a->n_ff = ml->n_ff_exp;
     a->n_expert = l->g->m->n_expert;
     a->k = ml->n_expert_used;
-    a->act = act_of(l->g->m);
+    a->act = act_of(l->g->m) | (scaled ? STREAM_ACT_SCALED : 0);
     a->eps = op->norm ? l->g->m->norm_eps : 0;
     cost(l, a->k * (half + matrix_bytes(up, ml->n_ff_exp)), a->k * (4ull * a->n_in + 6) * a->n_ff +
          norm_flops(op, a->n_in), true);

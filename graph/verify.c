@@ -450,11 +450,11 @@ static void check_moe_up(struct check *k, const ka_moe_up *a)
     check_experts(k, a->n_expert, a->k);
     count(k, "n_in", a->n_in);
     count(k, "n_ff", a->n_ff);
-    range(k, "act", a->act, KA_SILU, KA_SWIGLU_OAI);
+    range(k, "act", STREAM_ACT(a->act), KA_SILU, KA_SWIGLU_OAI);
     is_number(k, "eps", a->eps);
     if (k->rc)
         return;
-    uint64_t y_dim = (uint64_t)a->k * a->n_ff;
+    uint64_t n_b = a->act & STREAM_ACT_SCALED ? 1 : a->n_ff, y_dim = (uint64_t)a->k * a->n_ff;
     count(k, "k * n_ff", y_dim);
     acts(k, AT(ka_moe_up, y), false, rows, y_dim, y_dim);
     acts(k, AT(ka_moe_up, x), false, rows, a->n_in, a->n_in);
@@ -462,8 +462,8 @@ static void check_moe_up(struct check *k, const ka_moe_up *a)
     vec(k, AT(ka_moe_up, norm), true, a->n_in);
     matrices(k, AT(ka_moe_up, gate), a->n_expert, a->gate_stride, a->type_gate, a->n_in, a->n_ff);
     matrices(k, AT(ka_moe_up, up), a->n_expert, a->up_stride, a->type_up, a->n_in, a->n_ff);
-    vec(k, AT(ka_moe_up, bg), true, (uint64_t)a->n_expert * a->n_ff);
-    vec(k, AT(ka_moe_up, bu), true, (uint64_t)a->n_expert * a->n_ff);
+    vec(k, AT(ka_moe_up, bg), true, a->n_expert * n_b);
+    vec(k, AT(ka_moe_up, bu), true, a->n_expert * n_b);
 }
 
 static void check_moe_down(struct check *k, const ka_moe_down *a)

@@ -89,9 +89,11 @@ struct model_layer {
     const struct gguf_tensor *router, *router_b;
     const struct gguf_tensor *exp_gate, *exp_up, *exp_gate_up, *exp_down; /* [n_in, n_out, n_expert] */
     const struct gguf_tensor *exp_gate_b, *exp_up_b, *exp_down_b;         /* [n_out, n_expert]       */
+    /* [n_expert], what multiplies each expert's products (".scale": NVFP4, gemma4); NULL: 1. Of exp_gate_up both are one. */
+    const struct gguf_tensor *exp_gate_scale, *exp_up_scale, *exp_down_scale;
     const struct gguf_tensor *shexp_gate, *shexp_up, *shexp_down, *shexp_router /* [n_embd] */;
-    /* gemma4 with experts: router input scale [n_embd], per-expert output scale [n_expert] (NULL: 1), norms [n_embd] */
-    const struct gguf_tensor *router_scale, *exp_down_scale, *post_ffn_norm_1, *pre_ffn_norm_2, *post_ffn_norm_2;
+    /* gemma4 with experts: router input scale [n_embd], norms [n_embd] */
+    const struct gguf_tensor *router_scale, *post_ffn_norm_1, *pre_ffn_norm_2, *post_ffn_norm_2;
     /* gemma4 per-layer embeddings: gate [n_embd, n_embd_ple], proj [n_embd_ple, n_embd], norm [n_embd] */
     const struct gguf_tensor *ple_gate, *ple_proj, *ple_norm;
     const struct gguf_tensor *out_scale; /* gemma4: [1], multiplies the residual stream at the end of the layer */

@@ -149,7 +149,6 @@ static void read_gemma4_experts(struct reading *r, uint32_t il)
     }
     read_expert_ffn(r, il);
     l->router_scale = read_vec(r, b, "ffn_gate_inp.scale", REQUIRED, m->n_embd);
-    l->exp_down_scale = read_vec(r, b, "ffn_down_exps.scale", OPTIONAL, m->n_expert);
     l->post_ffn_norm_1 = read_vec(r, b, "post_ffw_norm_1.weight", REQUIRED, m->n_embd);
     l->pre_ffn_norm_2 = read_vec(r, b, "pre_ffw_norm_2.weight", REQUIRED, m->n_embd);
     l->post_ffn_norm_2 = read_vec(r, b, "post_ffw_norm_2.weight", REQUIRED, m->n_embd);

@@ -423,6 +423,36 @@ void read_dense_ffn(struct reading *r, uint32_t il)
     l->ffn_down = read_mat(r, b, "ffn_down.weight", REQUIRED, l->n_ff, r->m->n_embd);
 }
 
+/* A number for each expert beside its matrix; NULL: there are none, or all are 1 and those may be left out. */
+static const struct gguf_tensor *read_expert_scale(struct reading *r, uint32_t il, const char *name, bool ones)
+{
+    const struct gguf_tensor *t = read_vec(r, (int)il, name, OPTIONAL, r->m->n_expert);
+    bool plain = !ones;
+    for (uint32_t i = 0; t && i < r->m->n_expert; i++) {
+        float by;
+        memcpy(&by, (const char *)t->data + i * sizeof by, sizeof by); /* a file's data have any alignment */
+        plain = plain && by == 1;
+        if (!isfinite(by)) {
+            read_fail(r, -EINVAL, "tensor '%.*s' has %g at %u, expected a number to multiply with; the file is damaged",
+                      (int)t->name.len, t->name.s, (double)by, i);
+            return NULL;
+        }
+    }
+    return plain ? NULL : t;
+}
+
+/* gpt-oss's experts have biases, which come behind the numbers: it does not read any. */
+static void read_expert_scales(struct reading *r, uint32_t il)
+{
+    struct model_layer *l = &r->m->layers[il];
+    if (r->m->family == FAMILY_GPT_OSS)
+        return;
+    const char *gate = l->exp_gate_up ? "ffn_gate_up_exps.scale" : "ffn_gate_exps.scale";
+    l->exp_gate_scale = read_expert_scale(r, il, gate, false);
+    l->exp_up_scale = l->exp_gate_up ? l->exp_gate_scale : read_expert_scale(r, il, "ffn_up_exps.scale", false);
+    l->exp_down_scale = read_expert_scale(r, il, "ffn_down_exps.scale", true);
+}
+
 void read_expert_ffn(struct reading *r, uint32_t il)
 {
     const struct model *m = r->m;
@@ -437,4 +467,5 @@ void read_expert_ffn(struct reading *r, uint32_t il)
         l->exp_up = read_mats(r, b, "ffn_up_exps.weight", REQUIRED, m->n_embd, l->n_ff_exp, m->n_expert);
     }
     l->exp_down = read_mats(r, b, "ffn_down_exps.weight", REQUIRED, l->n_ff_exp, m->n_embd, m->n_expert);
+    read_expert_scales(r, il);
 }

@@ -305,9 +305,15 @@ static void exact_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
         for (uint32_t p = ps.start[e]; p < ps.start[e + 1]; p++) {
             uint32_t pair = ps.order[p];
             const double *xi = x + (size_t)(pair / a->k) * n;
-            double gv = dot(g, xi, n) + or_zero(a->bg, (size_t)e * a->n_ff + o);
-            double uv = dot(u, xi, n) + or_zero(a->bu, (size_t)e * a->n_ff + o);
-            CPU_F32(a->y)[(size_t)pair * a->n_ff + o] = (float)act_mul(gv, uv, a->act);
+            double gv = dot(g, xi, n), uv = dot(u, xi, n);
+            if (a->act & STREAM_ACT_SCALED) {
+                gv *= a->bg ? CPU_F32(a->bg)[e] : 1;
+                uv *= a->bu ? CPU_F32(a->bu)[e] : 1;
+            } else {
+                gv += or_zero(a->bg, (size_t)e * a->n_ff + o);
+                uv += or_zero(a->bu, (size_t)e * a->n_ff + o);
+            }
+            CPU_F32(a->y)[(size_t)pair * a->n_ff + o] = (float)act_mul(gv, uv, STREAM_ACT(a->act));
         }
     }
 }

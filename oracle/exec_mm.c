@@ -141,11 +141,19 @@ static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const st
     }
 }
 
+/* What a tile of products [rows, ldt] is multiplied by; NULL: nothing. */
+static void times(struct cpu_run *r, float *t, size_t n, const float *by)
+{
+    if (by)
+        r->c->ops->scale(t, (uint32_t)n, *by);
+}
+
 /* Panels of gate and up of the same columns: y[rows, cols] = act(gate, up). */
 static void gate_up_chunk(struct cpu_run *r, struct cpu_view *vg, struct cpu_view *vu, uint32_t mat, uint32_t p,
                           uint32_t n, const struct input *in, uint32_t row0, uint32_t rows, float *y, size_t ldy,
-                          const float *bg, const float *bu, enum ka_act act)
+                          const float *bg, const float *bu, uint32_t act)
 {
+    bool scaled = act & STREAM_ACT_SCALED;
     uint8_t *second = r->s->panels ? r->s->panels + CHUNK_MAX * vg->panel_bytes : NULL;
     const uint8_t *g = cpu_view_panels(&r->c->w, vg, mat, p, n, r->s->panels);
     const uint8_t *u = cpu_view_panels(&r->c->w, vu, mat, p, n, second);
@@ -156,7 +164,9 @@ static void gate_up_chunk(struct cpu_run *r, struct cpu_view *vg, struct cpu_vie
         float *tg = r->s->tile, *tu = tg + nr * ldt;
         dot(r, vg, g, n, in, row0 + r0, nr, tg, ldt);
         dot(r, vu, u, n, in, row0 + r0, nr, tu, ldt);
-        r->c->ops->gate(y + (size_t)r0 * ldy, ldy, tg, tu, ldt, nr, cols, bg, bu, act);
+        times(r, tg, nr * ldt, scaled ? bg : NULL);
+        times(r, tu, nr * ldt, scaled ? bu : NULL);
+        r->c->ops->gate(y + (size_t)r0 * ldy, ldy, tg, tu, ldt, nr, cols, scaled ? NULL : bg, scaled ? NULL : bu, STREAM_ACT(act));
     }
 }
 
@@ -293,7 +303,9 @@ void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, groups * chunks); pool_next(r->w, &l, &i);) {
         uint32_t g = i / chunks, p = i % chunks * size, np = MIN(vg->panels - p, size), col = p * MM_ROWS;
         uint32_t e = few ? ids[g] : ps.active[g];
-        const float *bg = at(a->bg, (size_t)e * a->n_ff + col), *bu = at(a->bu, (size_t)e * a->n_ff + col);
+        bool scaled = a->act & STREAM_ACT_SCALED;
+        size_t b_at = scaled ? e : (size_t)e * a->n_ff + col;
+        const float *bg = at(a->bg, b_at), *bu = at(a->bu, b_at);
         if (few) {
             gate_up_chunk(r, vg, vu, e, p, np, &in, g / a->k, 1, CPU_F32(a->y) + (size_t)g * a->n_ff + col, a->n_ff,
                           bg, bu, a->act);
@@ -310,9 +322,11 @@ void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
             float *tg = r->s->tile, *tu = tg + nr * ldt;
             dot(r, vg, gp, np, &in, r0, nr, tg, ldt);
             dot(r, vu, up, np, &in, r0, nr, tu, ldt);
+            times(r, tg, nr * ldt, scaled ? bg : NULL);
+            times(r, tu, nr * ldt, scaled ? bu : NULL);
             for (uint32_t k = 0; k < nr; k++)
-                r->c->ops->gate(CPU_F32(a->y) + (size_t)ps.order[r0 + k] * a->n_ff + col, a->n_ff, tg + k * ldt,
-                                tu + k * ldt, ldt, 1, cols, bg, bu, a->act);
+                r->c->ops->gate(CPU_F32(a->y) + (size_t)ps.order[r0 + k] * a->n_ff + col, a->n_ff, tg + k * ldt, tu + k * ldt, ldt, 1,
+                                cols, scaled ? NULL : bg, scaled ? NULL : bu, STREAM_ACT(a->act));
         }
     }
 }

@@ -1,6 +1,6 @@
-/* The number beside a matrix ("<name>.scale", NVFP4 files) multiplies its products, in decode steps and prompts: factors of
- * two that cancel each other change no bit, one alone changes the logits, the head's doubles them; what is no number is
- * refused. */
+/* The number beside a matrix ("<name>.scale", NVFP4 files) multiplies its products, in decode steps and prompts, and the
+ * numbers beside experts those of each: factors of two that cancel each other change no bit, one alone changes the logits,
+ * the head's doubles them; what is no number is refused, and so are experts' on tiers that do not apply them. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,18 +17,19 @@ static struct err e;
 
 static char path[] = "/tmp/zinc_scales_XXXXXX";
 
-/* Multiplies a scale in the file; by 0: it becomes 1, which is the same as none. */
+/* Multiplies a scale in the file, the scales of all experts, or a bias; by 0: a scale becomes 1, which is the same as none. */
 static void change(const char *name, float by)
 {
     struct gguf *g;
+    float v[1024];
     OK(gguf_open(path, &g, &e));
     const struct gguf_tensor *t = gguf_find_tensor(g, name);
-    ck_assert_msg(t && t->type == QT_F32 && t->bytes == 4, "%s: no scale", name);
-    float v;
-    memcpy(&v, t->data, 4);
-    v = by != 0 ? v * by : 1;
+    ck_assert_msg(t && t->type == QT_F32 && t->bytes <= sizeof v, "%s: no scale", name);
+    memcpy(v, t->data, t->bytes);
+    for (size_t i = 0; i < t->bytes / 4; i++)
+        v[i] = by != 0 ? v[i] * by : 1;
     int fd = open(path, O_WRONLY);
-    ck_assert_int_eq(pwrite(fd, &v, 4, (off_t)t->file_off), 4);
+    ck_assert_int_eq(pwrite(fd, v, t->bytes, (off_t)t->file_off), (ssize_t)t->bytes);
     close(fd);
     gguf_close(g);
 }
@@ -68,6 +69,19 @@ static void expect(const char *tier, const float *was, float times, bool equal, 
         same += now[i] == times * was[i];
     ck_assert_msg(equal ? same == n : same < n / 2, "%s, %s: %u of %u logits are as before times %g", tier, what, same, n,
                   (double)times);
+    free(now);
+}
+
+static void expect_near(const char *tier, const float *want, double nmse)
+{
+    uint32_t n;
+    float *now = logits_of(tier, &n);
+    double d2 = 0, s2 = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        d2 += (double)(now[i] - want[i]) * (now[i] - want[i]);
+        s2 += (double)want[i] * want[i];
+    }
+    ck_assert_msg(d2 < nmse * s2, "%s: %g from what is wanted", tier, d2 / s2);
     free(now);
 }
 
@@ -131,6 +145,120 @@ START_TEST(a_shared_experts_products_are_too)
 }
 END_TEST
 
+/* A bias comes behind the number: (4 W) x + b is 4 (W x + b / 4), so where q has that and k does not, or k and not q, the logits are
+ * the same. */
+START_TEST(a_bias_comes_behind)
+{
+    static const char *const tiers[] = { "cpu", "cpu:exact", "lockstep" };
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    tiny_model(path, "tiny-qwen2 --layers 2 --type NVFP4");
+    change("blk.0.attn_q.scale", 0);
+    change("blk.0.attn_k.scale", 0);
+    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
+        uint32_t n;
+        change("blk.0.attn_q.scale", 4);
+        float *was = logits_of(tiers[i], &n);
+        change("blk.0.attn_q.bias", 0.25f);
+        expect(tiers[i], was, 1, false, "q's bias a quarter");
+        change("blk.0.attn_q.scale", 0.25f);
+        change("blk.0.attn_k.scale", 4);
+        change("blk.0.attn_k.bias", 4);
+        expect(tiers[i], was, 1, true, "k times four in place of q");
+        change("blk.0.attn_q.bias", 4);
+        change("blk.0.attn_k.scale", 0.25f);
+        change("blk.0.attn_k.bias", 0.25f);
+        free(was);
+    }
+    unlink(path);
+}
+END_TEST
+
+/* One for each expert. `up`, `down`: multiplied, they cancel each other; `gate`: changes what is activated. */
+static void check_experts(const char *tier, const char *gate, const char *up, const char *down)
+{
+    uint32_t n;
+    float *was = logits_of(tier, &n);
+    change(gate, 2);
+    expect(tier, was, 1, false, "the experts' gate doubled");
+    change(gate, 0.5f);
+    if (strcmp(gate, up) != 0) {
+        change(up, 4);
+        expect(tier, was, 1, false, "their up times four");
+        change(down, 0.25f);
+        expect(tier, was, 1, true, "and their down a quarter");
+        change(up, 0.25f);
+        change(down, 4);
+    }
+    free(was);
+}
+
+static void refused(const char *tier)
+{
+    struct engine_opts o = { .path = path, .tier = tier, .n_ctx = 64 };
+    struct engine *eng;
+    ck_assert_int_eq(engine_open(&o, &eng, &e), -ENOTSUP);
+    ck_assert_msg(strstr(e.msg, "--tier=cpu") && strstr(e.msg, ".scale"), "%s", e.msg);
+}
+
+/* `quantize` to a type without such numbers: then every tier runs it. */
+static void another_type_has_them_inside(void)
+{
+    char nvfp4[sizeof path], cmd[1024];
+    const char *build = getenv("ZINC_BUILD");
+    uint32_t n;
+    float *want = logits_of("cpu:exact", &n);
+    expect_near("cpu", want, 2e-3);
+    strcpy(nvfp4, path);
+    snprintf(path, sizeof path, "/tmp/zinc_scaled_%ld", (long)getpid() % 100000);
+    snprintf(cmd, sizeof cmd, "ASAN_OPTIONS=detect_leaks=0 %s/quantize %s %s F32 2>/dev/null", build ? build : "build", nvfp4, path);
+    ck_assert_msg(system(cmd) == 0, "%s failed", cmd);
+    expect_near("cpu:exact", want, 1e-9);
+    expect_near("lockstep", want, 1e-2);
+    unlink(path);
+    strcpy(path, nvfp4);
+    free(want);
+}
+
+START_TEST(experts_have_one_each)
+{
+    static const char gate[] = "blk.0.ffn_gate_exps.scale", up[] = "blk.0.ffn_up_exps.scale", down[] = "blk.0.ffn_down_exps.scale";
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    tiny_model(path, "tiny-qwen3moe --layers 2 --type NVFP4 --expert-scales");
+    check_experts("cpu", gate, up, down);
+    check_experts("cpu:exact", gate, up, down);
+    refused("lockstep");
+    change(gate, 16); /* far from what is without it */
+    change(up, 0.125f);
+    another_type_has_them_inside();
+    for (int il = 0; il < 2; il++) { /* factors of 1 are none, and down's is the router's */
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_exps.scale", il);
+        change(name, 0);
+        snprintf(name, sizeof name, "blk.%d.ffn_up_exps.scale", il);
+        change(name, 0);
+    }
+    uint32_t n;
+    float *cpu = logits_of("cpu", &n), *lockstep = logits_of("lockstep", &n);
+    expect_near("lockstep", cpu, 1e-2);
+    change(down, 2);
+    expect("lockstep", lockstep, 1, false, "the experts' down doubled");
+    free(cpu);
+    free(lockstep);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(experts_of_one_matrix_share_them)
+{
+    static const char both[] = "blk.0.ffn_gate_up_exps.scale";
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    tiny_model(path, "tiny-gemma4-moe --layers 2 --type NVFP4 --expert-scales");
+    check_experts("cpu", both, both, "blk.0.ffn_down_exps.scale");
+    check_experts("cpu:exact", both, both, "blk.0.ffn_down_exps.scale");
+    unlink(path);
+}
+END_TEST
+
 START_TEST(a_number_that_is_none_is_refused)
 {
     struct engine_opts o = { .path = path, .tier = "cpu", .n_ctx = 64 };
@@ -152,6 +280,9 @@ int main(void)
     tcase_set_timeout(c, 0);
     tcase_add_test(c, products_are_multiplied);
     tcase_add_test(c, a_shared_experts_products_are_too);
+    tcase_add_test(c, a_bias_comes_behind);
+    tcase_add_test(c, experts_have_one_each);
+    tcase_add_test(c, experts_of_one_matrix_share_them);
     tcase_add_test(c, a_number_that_is_none_is_refused);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

@@ -118,6 +118,37 @@ START_TEST(gemma_norms_carry_the_residual)
 }
 END_TEST
 
+static float half_of_scale(const struct stream *s)
+{
+    for (uint32_t i = 0; i < s->h.n_bufs; i++)
+        if (strncmp(s->strs + s->bufs[i].name, "half_scale", 10) == 0)
+            return *(const float *)(s->consts + s->bufs[i].off);
+    return 0;
+}
+
+/* 30 tanh(s x / 30) = s (30 / |s|) tanh(x / (30 / |s|)): the product caps itself by another cap, and its matrix's number comes behind. */
+START_TEST(a_soft_cap_goes_before_the_heads_number)
+{
+    static const float by[] = { 0.5f, -0.5f, 0 }, cap[] = { 60, 60, 30 };
+    struct graph_opts o = {.n_ctx = 50, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16};
+    for (int i = 0; i < 3; i++) {
+        struct stream *s = NULL;
+        struct err e = {0};
+        fake_gemma3(&fake);
+        struct model_scale head = { fake.m.output, by[i] };
+        fake.m.scales = &head;
+        fake.m.n_scales = 1;
+        ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+        ck_assert_str_eq(commands(s, CMD_NO_LAYER), "EMBED GATHER MATMUL ADD ARGMAX");
+        for (uint32_t c = 0; c < s->h.n_cmds; c++)
+            if (s->cmds[c].op == CMD_MATMUL && s->cmds[c].layer == CMD_NO_LAYER)
+                ck_assert(((const ka_matmul *)stream_args(s, c))->softcap == cap[i]);
+        ck_assert(half_of_scale(s) == by[i] / 2);
+        stream_free(s);
+    }
+}
+END_TEST
+
 START_TEST(without_fusion_every_op_is_a_command)
 {
     expect(fake_llama, true, 0, "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN MATMUL ADD NORM GATE_UP MATMUL ADD");
@@ -321,6 +352,7 @@ int main(void)
     tcase_add_test(t, experts_route_and_shared_experts_scale);
     tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
     tcase_add_test(t, gemma_norms_carry_the_residual);
+    tcase_add_test(t, a_soft_cap_goes_before_the_heads_number);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);

@@ -166,6 +166,18 @@ START_TEST(scales_beside_matrices_are_taken)
     llama_spec(&spec);
     add_tensor(&spec, 0, "attn_q.scale", 2, 1, 1);
     expect_error(&spec, -ENOTSUP, "blk.0.attn_q.scale", "does not apply");
+    qwen3moe_spec(&spec);
+    add_tensor(&spec, 0, "ffn_gate_exps.scale", EXPERTS, 1, 1);
+    add_tensor(&spec, 0, "ffn_up_exps.scale", EXPERTS, 1, 1);
+    add_tensor(&spec, 1, "ffn_down_exps.scale", EXPERTS, 1, 1);
+    ck_assert_msg(load(&spec, -1, -1, &l) == 0, "%s", e.msg);
+    ck_assert(!l.m->layers[0].exp_gate_scale && !l.m->layers[0].exp_up_scale && l.m->layers[1].exp_down_scale);
+    unload(&l);
+    find_tensor(&spec, "blk.0.ffn_up_exps.scale")->ne[0] = EXPERTS + 1;
+    expect_error(&spec, -EINVAL, "blk.0.ffn_up_exps.scale", "expected the shape");
+    gpt_oss_spec(&spec);
+    add_tensor(&spec, 0, "ffn_up_exps.scale", EXPERTS, 1, 1);
+    expect_error(&spec, -ENOTSUP, "blk.0.ffn_up_exps.scale", "does not apply");
     llama_spec(&spec);
     add_tensor(&spec, 0, "attn_norm.scale", 1, 1, 1);
     expect_error(&spec, -ENOTSUP, "blk.0.attn_norm.scale", "does not apply");

@@ -282,19 +282,31 @@ static bool has_tensor(const struct mk_model *m, const char *name)
     return false;
 }
 
-/* The number beside each NVFP4 matrix, as released files have it. */
-static void add_scales(struct mk_model *m)
+/* What is looked up, and what files have no number beside. */
+static bool is_no_product(const char *name)
+{
+    return strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0 ||
+           strcmp(name, "cls.output.weight") == 0;
+}
+
+/* The numbers beside NVFP4 matrices, one for each of the n_dims' last. */
+static void add_scales(struct mk_model *m, uint32_t n_dims)
 {
     for (size_t i = 0, n = m->n; i < n; i++) {
         char name[sizeof m->t->name + 8];
         const struct mk_tensor *t = &m->t[i];
         int base = (int)strlen(t->name) - (int)strlen(".weight");
-        if (t->type != QT_NVFP4 || t->n_dims != 2 || strcmp(t->name, "token_embd.weight") == 0)
+        if (t->type != QT_NVFP4 || t->n_dims != n_dims || is_no_product(t->name))
             continue;
-        snprintf(name, sizeof name, "%.*s.bias", base, t->name);
+        snprintf(name, sizeof name, "%.*s.scale", base, t->name); /* gemma4's experts have one anyway */
         if (!has_tensor(m, name))
-            drawn(m, FILL_UNIFORM, 0.8f, 1.25f, 1, 1, "%.*s.scale", base, m->t[i].name);
+            drawn(m, FILL_UNIFORM, 0.8f, 1.25f, n_dims == 3 ? t->ne[2] : 1, 1, "%.*s.scale", base, m->t[i].name);
     }
+}
+
+void mk_model_expert_scales(struct mk_model *m)
+{
+    add_scales(m, 3);
 }
 
 int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, const char *type, struct err *e)
@@ -319,7 +331,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
     for (size_t i = 0; i < m->n; i++)
         m->t[i].type = !p->tiny && strcmp(m->t[i].name, "per_layer_model_proj.weight") == 0 ? QT_BF16 : items[i].type;
     free(items);
-    add_scales(m);
+    add_scales(m, 2);
     return 0;
 }
 

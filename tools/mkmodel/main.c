@@ -20,7 +20,7 @@ struct options {
     const char *preset, *out, *type;
     uint64_t seed;
     uint32_t layers, threads;
-    bool no_vocab;
+    bool no_vocab, expert_scales;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -47,6 +47,7 @@ static void usage(FILE *f)
           "                 beside them. Default: see the list\n"
           "  --layers N     only N layers: 1 or 2 of a large model are enough to measure its kernels\n"
           "  --seed N       other weights (default 1)\n"
+          "  --expert-scales  numbers beside NVFP4 experts too (--tier cpu alone applies them)\n"
           "  --no-vocab     leave the vocabulary out (token ids only)\n"
           "  --threads N    default: one per core; does not change the file\n"
           "  --list         the presets\n"
@@ -152,11 +153,11 @@ static bool parse_number(const char *s, uint64_t limit, uint64_t *out)
 /* 0: run; -1: done, exit 0; 2: usage error, told. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    enum { OPT_SEED = 1, OPT_TYPE, OPT_NO_VOCAB, OPT_LAYERS, OPT_LIST, OPT_THREADS };
+    enum { OPT_SEED = 1, OPT_TYPE, OPT_NO_VOCAB, OPT_LAYERS, OPT_LIST, OPT_THREADS, OPT_EXPERT_SCALES };
     static const struct option longs[] = {
         { "seed", 1, 0, OPT_SEED },     { "type", 1, 0, OPT_TYPE },       { "no-vocab", 0, 0, OPT_NO_VOCAB },
         { "layers", 1, 0, OPT_LAYERS }, { "threads", 1, 0, OPT_THREADS }, { "list", 0, 0, OPT_LIST },
-        { "help", 0, 0, 'h' },          { 0, 0, 0, 0 },
+        { "help", 0, 0, 'h' },          { "expert-scales", 0, 0, OPT_EXPERT_SCALES }, { 0, 0, 0, 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         uint64_t n = 0;
@@ -165,6 +166,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         case OPT_SEED: ok = parse_number(optarg, UINT64_MAX, &o->seed); break;
         case OPT_TYPE: o->type = optarg; break;
         case OPT_NO_VOCAB: o->no_vocab = true; break;
+        case OPT_EXPERT_SCALES: o->expert_scales = true; break;
         case OPT_LAYERS:
             ok = parse_number(optarg, MODEL_MAX_LAYERS, &n) && n > 0;
             o->layers = (uint32_t)n;
@@ -217,6 +219,8 @@ static int run_program(int argc, char **argv)
         return 2;
     }
     m.seed = o.seed;
+    if (o.expert_scales)
+        mk_model_expert_scales(&m);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     rc = write_model(&m, &o, &e);

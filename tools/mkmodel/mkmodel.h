@@ -69,6 +69,8 @@ struct mk_model {
 
 /* Lists the tensors with the types of `type` (NULL: the preset's recipe). Free with mk_model_finish. */
 int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, const char *type, struct err *e);
+/* Adds a number for each expert beside its NVFP4 matrices, as released files have them. */
+void mk_model_expert_scales(struct mk_model *m);
 void mk_model_finish(struct mk_model *m);
 /* gemma4: does layer il read an earlier one's cache, and the width of its feed-forward block. */
 bool mk_shares_kv(const struct mk_model *m, uint32_t il);

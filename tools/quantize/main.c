@@ -128,6 +128,8 @@ struct plan {
     uint32_t n_weighed;       /* matrices that it has something about */
     char (*names)[NAME_BYTES];
     struct quant_item *items; /* [g->n_tensors], types as wanted */
+    const struct gguf_tensor **scales; /* what each expert's weights are multiplied by, or NULL */
+    bool *left_out;           /* such a tensor itself        */
 };
 
 static uint32_t key_u32(const struct gguf *g, const char *arch, const char *name)
@@ -207,6 +209,32 @@ static void tell_imatrix(const struct plan *p, const struct options *o)
                 "(zinc imatrix)\n", o->imatrix, SHOWN, im->model, o->in, (int)MIN(name.len, SHOWN), name.s);
 }
 
+/* The numbers beside an NVFP4 file's experts, one each, that are to be in the weights of tensor i once it has another type: those
+ * of gate and up, which not every tier applies. NULL: none. */
+static const struct gguf_tensor *scale_of(const struct plan *p, uint64_t i)
+{
+    static const char *const roles[] = { ".ffn_gate_exps.weight", ".ffn_up_exps.weight", ".ffn_gate_up_exps.weight" };
+    const struct gguf_tensor *t = &p->g->tensors[i], *s = NULL;
+    size_t n = strlen(p->names[i]), base = n - MIN(n, strlen(".weight"));
+    char name[NAME_BYTES];
+    for (size_t k = 0; k < ARRAY_LEN(roles); k++)
+        if (n > strlen(roles[k]) && strcmp(p->names[i] + n - strlen(roles[k]), roles[k]) == 0) {
+            snprintf(name, sizeof name, "%.*s.scale", (int)base, p->names[i]);
+            s = t->type == QT_NVFP4 && p->items[i].type != QT_NVFP4 ? gguf_find_tensor(p->g, name) : NULL;
+        }
+    return s && s->type == QT_F32 && s->ne[0] == t->ne[2] && s->ne[1] * s->ne[2] * s->ne[3] == 1 && t->ne[3] == 1 ? s : NULL;
+}
+
+/* Such numbers are left out: a weight's type is another one then. */
+static void plan_scales(struct plan *p)
+{
+    for (uint64_t i = 0; i < p->g->n_tensors; i++) {
+        p->scales[i] = scale_of(p, i);
+        if (p->scales[i])
+            p->left_out[p->scales[i] - p->g->tensors] = true;
+    }
+}
+
 static int plan_init(struct plan *p, const struct gguf *g, const struct options *o, struct err *e)
 {
     struct gguf_str arch = { "", 0 };
@@ -220,7 +248,9 @@ static int plan_init(struct plan *p, const struct gguf *g, const struct options 
     snprintf(arch_name, sizeof arch_name, "%.*s", (int)MIN(arch.len, 63), arch.s);
     p->names = calloc(g->n_tensors, sizeof *p->names);
     p->items = calloc(g->n_tensors, sizeof *p->items);
-    if (!p->names || !p->items)
+    p->scales = calloc(g->n_tensors, sizeof *p->scales);
+    p->left_out = calloc(g->n_tensors, sizeof *p->left_out);
+    if (!p->names || !p->items || !p->scales || !p->left_out)
         return err_set(e, -ENOMEM, "%s: no memory for %llu tensors", o->in, (unsigned long long)g->n_tensors);
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         const struct gguf_tensor *t = &g->tensors[i];
@@ -237,12 +267,15 @@ static int plan_init(struct plan *p, const struct gguf *g, const struct options 
     quant_recipe_types(&p->recipe, &s, p->items, g->n_tensors);
     for (uint64_t i = 0; i < g->n_tensors; i++)
         apply_rules(o, &p->items[i]);
+    plan_scales(p);
     return check_imatrix(p, o, e);
 }
 
 static void plan_finish(struct plan *p)
 {
     imatrix_destroy(p->im);
+    free(p->scales);
+    free(p->left_out);
     free(p->names);
     free(p->items);
 }
@@ -254,7 +287,7 @@ static uint64_t rows_of(const struct gguf_tensor *t)
 
 static uint64_t new_bytes(const struct plan *p, uint64_t i)
 {
-    return qtype_row_bytes(p->items[i].type, p->g->tensors[i].ne[0]) * rows_of(&p->g->tensors[i]);
+    return p->left_out[i] ? 0 : qtype_row_bytes(p->items[i].type, p->g->tensors[i].ne[0]) * rows_of(&p->g->tensors[i]);
 }
 
 static void plan_print(const struct plan *p)
@@ -268,7 +301,7 @@ static void plan_print(const struct plan *p)
             n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", d ? " x " : "",
                           (unsigned long long)t->ne[d]);
         printf("%-44s %-24s %-7s %s\n", p->names[i], shape, qtype_name(t->type),
-               t->type == p->items[i].type ? "=" : qtype_name(p->items[i].type));
+               p->left_out[i] ? "in its matrix" : t->type == p->items[i].type ? "=" : qtype_name(p->items[i].type));
         from += t->bytes;
         to += new_bytes(p, i);
     }
@@ -350,7 +383,8 @@ static int begin_file(struct pieces *out, const struct plan *p, const struct opt
         return rc;
     put_metadata(out->w, p, o);
     for (uint64_t i = 0; i < g->n_tensors; i++)
-        gguf_put_tensor(out->w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
+        if (!p->left_out[i])
+            gguf_put_tensor(out->w, p->names[i], p->items[i].type, g->tensors[i].n_dims, g->tensors[i].ne);
     rc = gguf_writer_begin(out->w, e);
     return rc ? rc : pieces_begin(out, e);
 }
@@ -361,9 +395,11 @@ static int write_file(const struct plan *p, const struct options *o, struct err 
     int rc = begin_file(&out, p, o, e);
     for (uint64_t i = 0; !rc && i < p->g->n_tensors; i++) {
         const struct imatrix_entry *en = importance_of(p, i);
+        if (p->left_out[i])
+            continue;
         float *w = en ? column_weights(en) : NULL;
         rc = en && !w ? err_set(e, -ENOMEM, "no memory for the importance of %u columns", en->n_in)
-                      : pieces_tensor(&out, &p->g->tensors[i], w, p->items[i].type, e);
+                      : pieces_tensor(&out, &p->g->tensors[i], w, p->scales[i] ? p->scales[i]->data : NULL, p->items[i].type, e);
         free(w);
     }
     if (!rc)

@@ -14,6 +14,7 @@ enum { PIECE_ELEMS = 8 << 20, SLICE_ELEMS = 64 << 10, TOGETHER_ELEMS = 4096 };
 struct job {
     const struct gguf_tensor *t;
     const float *importance; /* [ne2 x ne3, ne0], or NULL */
+    const uint8_t *times;    /* [ne2] f32, or NULL */
     enum qtype to;
     uint64_t first, n, slice; /* rows */
     uint8_t *dst;
@@ -26,6 +27,12 @@ static int convert_rows(const struct job *j, uint64_t at, uint64_t n, float *x, 
 {
     uint64_t ne0 = j->t->ne[0];
     dequant_row(j->t->type, j->t->data + (j->first + at) * qtype_row_bytes(j->t->type, ne0), x, n * ne0);
+    if (j->times) {
+        float by;
+        memcpy(&by, j->times + (j->first + at) / j->t->ne[1] * sizeof by, sizeof by);
+        for (uint64_t i = 0; i < n * ne0; i++)
+            x[i] *= by;
+    }
     const float *w = j->importance ? j->importance + (j->first + at) / j->t->ne[1] * ne0 : NULL;
     for (uint64_t i = 0; w && n > 1 && i < n; i++)
         memcpy(importance + i * ne0, w, ne0 * sizeof *w);
@@ -90,11 +97,13 @@ int pieces_begin(struct pieces *p, struct err *e)
 static struct quant_sum sum_from(const struct pieces *p, const struct job *j, uint64_t n_slices)
 {
     struct {
-        struct quant_sum program, importance, slices;
+        struct quant_sum program, importance, times, slices;
         uint64_t types[2];
     } all = { .program = p->program, .slices = quant_sum_of(j->from, n_slices * sizeof *j->from), .types = { j->t->type, j->to } };
     if (j->importance)
         all.importance = quant_sum_of(j->importance, j->t->ne[0] * j->t->ne[2] * j->t->ne[3] * sizeof *j->importance);
+    if (j->times)
+        all.times = quant_sum_of(j->times, j->t->ne[2] * sizeof(float));
     return quant_sum_of(&all, sizeof all);
 }
 
@@ -152,10 +161,11 @@ static int each_piece(struct pieces *p, struct job *j, uint64_t piece, struct er
     return rc;
 }
 
-int pieces_tensor(struct pieces *p, const struct gguf_tensor *t, const float *importance, enum qtype to, struct err *e)
+int pieces_tensor(struct pieces *p, const struct gguf_tensor *t, const float *importance, const void *times, enum qtype to,
+                  struct err *e)
 {
     uint64_t ne0 = t->ne[0], piece = MAX(PIECE_ELEMS / ne0, 1), bytes = piece * qtype_row_bytes(to, ne0);
-    struct job j = { .t = t, .importance = importance, .to = to, .slice = MAX(SLICE_ELEMS / ne0, 1) };
+    struct job j = { .t = t, .importance = importance, .times = times, .to = to, .slice = MAX(SLICE_ELEMS / ne0, 1) };
     uint64_t n_slices = (piece + j.slice - 1) / j.slice;
     if (bytes > p->buf_bytes) {
         free(p->buf);

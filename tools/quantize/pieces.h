@@ -27,8 +27,10 @@ struct pieces {
 
 /* After gguf_writer_begin. */
 int pieces_begin(struct pieces *p, struct err *e);
-/* `importance` [t->ne[2] x ne[3], t->ne[0]], or NULL. -ECANCELED: interrupted. */
-int pieces_tensor(struct pieces *p, const struct gguf_tensor *t, const float *importance, enum qtype to, struct err *e);
+/* `importance` [t->ne[2] x ne[3], t->ne[0]], or NULL; `times` [t->ne[2]], f32 of any alignment that the matrices are multiplied by, or
+ * NULL. -ECANCELED: interrupted. */
+int pieces_tensor(struct pieces *p, const struct gguf_tensor *t, const float *importance, const void *times, enum qtype to,
+                  struct err *e);
 /* rc: what came of it all. After a success, and after an error that would come again, nothing is kept; after an interruption or a
  * failed write it is, and the message says so. gguf_writer_destroy is the caller's. Zeroed memory is fine. */
 void pieces_end(struct pieces *p, int rc, struct err *e);
