@@ -6,6 +6,7 @@
 #include "base/ckd.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
+#include "engine/look.h"
 #include "server/server.h"
 
 enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024, DEFAULT_DISK_MIB = 16384 };
@@ -13,7 +14,7 @@ enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024, DEFAULT
 static struct {
     const char *models, *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling, *cache_dir;
     int32_t port, think_budget, cache_mib, cache_disk_mib;
-    uint32_t max_loaded, unload_after_s, slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
+    uint32_t max_loaded, max_loaded_mib, unload_after_s, slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
     int think;
     bool behind_router, no_page, no_metrics, reuse_generated, share_cache, strict_model;
     struct str_list keys, hosts, aliases;
@@ -47,7 +48,10 @@ static const struct opt several_opts[] = {
       "serve several models, each loaded when a request's \"model\" asks for it: the .gguf files of a folder, a list with options for "
       "each (doc/server.md), or what zinc pull has brought here"),
     OPT_RANGE(1, SERVE_MOST_MODELS, "max-loaded", 0, OPT_U32, &args.max_loaded, "N",
-      "models that are loaded at the same time; the one that has been idle longest makes room (default: 1, and those that are pinned)"),
+      "models that are loaded at the same time, as far as there is memory; the one that has been idle longest makes room (default: all, where "
+      "each has a --ctx; else 1, and those that are pinned, so that each chooses its context by all of the memory)"),
+    OPT("max-loaded-mib", 0, OPT_U32, &args.max_loaded_mib, "N",
+      "memory that loaded models may take together, weights, contexts and all (default: what there is)"),
     OPT("unload-after", 0, OPT_U32, &args.unload_after_s, "S", "unload a model that nobody asked for in so many seconds; 0: never (default)"),
     { 0 },
 };
@@ -238,16 +242,33 @@ static int serve_all(struct engine **eng, struct server **s)
     return server_run(*s, *eng, &m, &stop, &e) ? cli_fail(&e) : EXIT_OK;
 }
 
+static bool has_ctx(const struct router_model *m)
+{
+    bool has = false;
+    for (uint32_t i = 0; m->argv[i]; i++)
+        has = has || strncmp(m->argv[i], "--ctx=", 6) == 0;
+    return has;
+}
+
 static int check_several(const struct serve_models *m)
 {
-    uint32_t pinned = 0;
-    for (uint32_t i = 0; i < m->n; i++)
+    uint32_t pinned = 0, with_ctx = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
         pinned += m->m[i].pinned;
+        with_ctx += has_ctx(&m->m[i]);
+    }
     if (args.max_loaded && (args.max_loaded < pinned || (args.max_loaded == pinned && pinned < m->n)))
         return usage_error("--max-loaded %u: expected more than the %u models that are pinned, or the others could never be loaded",
                            args.max_loaded, pinned);
-    args.max_loaded = MIN(args.max_loaded ? args.max_loaded : pinned + 1, m->n);
+    args.max_loaded = MIN(args.max_loaded ? args.max_loaded : with_ctx == m->n ? m->n : pinned + 1, m->n);
     return 0;
+}
+
+static uint64_t host_free(void)
+{
+    struct host_look h;
+    engine_host(&h);
+    return h.mem_free_bytes;
 }
 
 static int serve_several(struct server **s)
@@ -268,10 +289,11 @@ static int serve_several(struct server **s)
     if (!rc) {
         const char *url = server_url(*s);
         if (!cli_model.quiet)
-            fprintf(stderr, "serving %u models at %s%s, %u loaded at a time%s%s\n", m.n, url, strncmp(url, "http", 4) == 0 ? "/v1" : "",
+            fprintf(stderr, "serving %u models at %s%s, at most %u loaded at a time%s%s\n", m.n, url, strncmp(url, "http", 4) == 0 ? "/v1" : "",
                     args.max_loaded, args.no_page ? "" : "; chat at ", args.no_page ? "" : url);
         serving = 1;
-        struct router_opts o = { .models = m.m, .n_models = m.n, .max_loaded = args.max_loaded };
+        struct router_opts o = { .models = m.m, .n_models = m.n, .max_loaded = args.max_loaded,
+                                 .max_bytes = (uint64_t)args.max_loaded_mib << 20, .host_free = host_free };
         rc = server_run_models(*s, &o, &stop, &e) ? cli_fail(&e) : EXIT_OK;
     }
     server_destroy(*s);
@@ -287,8 +309,9 @@ static int serve_main(int argc, char **argv)
     struct server *s = NULL;
     if (args.models)
         return serve_several(&s);
-    if (args.max_loaded || args.unload_after_s)
-        return usage_error("--%s is for several models: --models DIR beside it", args.max_loaded ? "max-loaded" : "unload-after");
+    if (args.max_loaded || args.max_loaded_mib || args.unload_after_s)
+        return usage_error("--%s is for several models: --models DIR beside it",
+                           args.max_loaded ? "max-loaded" : args.max_loaded_mib ? "max-loaded-mib" : "unload-after");
     int rc = serve_all(&eng, &s);
     server_destroy(s);
     engine_close(eng);

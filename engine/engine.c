@@ -393,7 +393,7 @@ static int start_on_tier(struct engine *eng, const struct engine_opts *o, const 
     if ((rc = open_tier(eng, o, sp, e)) || (rc = compile_streams(eng, o, sp, e)))
         return rc;
     describe_plan(eng);
-    if ((!o->ignore_memory && (rc = engine_check_memory(eng, e))) || (rc = prepare_tier(eng, o, e)))
+    if ((rc = engine_check_memory(eng, o->ignore_memory, e)) || (rc = prepare_tier(eng, o, e)))
         return rc;
     return alloc_host(eng, e);
 }

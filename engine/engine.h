@@ -82,6 +82,8 @@ struct engine_info {
     uint32_t n_batch;        /* sessions that session_eval_batch takes at once */
     uint64_t n_params, file_bytes;
     uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */
+    uint64_t mem_need, mem_free; /* what all of it takes on the tier, and what was free for it before; mem_free 0: unknown */
+    bool host_memory;        /* that is the host's memory, not a device's                                    */
     uint64_t load_ns;
 };
 

@@ -51,17 +51,18 @@ uint64_t engine_memory_available(const struct engine *eng)
     return t->host_memory || !t->mem_bytes ? host_memory_available() : t->mem_free_bytes;
 }
 
-int engine_check_memory(const struct engine *eng, struct err *e)
+int engine_check_memory(struct engine *eng, bool ignore, struct err *e)
 {
-    const struct engine_info *in = &eng->info;
+    struct engine_info *in = &eng->info;
     const struct tier_info *t = &eng->tier->info;
-    if (t->dry_run)
-        return 0;
     uint64_t weights = t->maps_weights ? 0 : in->weight_bytes;
     uint64_t rest = in->const_bytes + in->state_bytes + in->scratch_bytes + in->io_bytes;
     uint64_t need = weights + in->kv_bytes + rest;
     uint64_t have = engine_memory_available(eng);
-    if (!have || need <= have)
+    in->mem_need = need;
+    in->mem_free = have;
+    in->host_memory = t->host_memory || !t->mem_bytes;
+    if (ignore || !have || need <= have)
         return 0;
     const double gib = 1.0 / (1 << 30);
     char remedy[64];

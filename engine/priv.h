@@ -83,7 +83,7 @@ int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struc
 uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 
 /* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */
-int engine_check_memory(const struct engine *eng, struct err *e);
+int engine_check_memory(struct engine *eng, bool ignore, struct err *e); /* and fills engine_info.mem_* */
 uint64_t engine_memory_available(const struct engine *eng); /* where the arenas will lie, in bytes; 0: unknown */
 /* engine/fit.c: engine_opts.fit: go->n_ctx and n_slots, by the memory that is there; fills eng->fit. */
 int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e);

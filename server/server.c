@@ -16,6 +16,7 @@ struct server {
     struct http *http;
     uint32_t drain_s;
     const char *ready_file;
+    bool behind_router;
 };
 
 int server_create(const struct server_opts *o, struct server **out, struct err *e)
@@ -25,6 +26,7 @@ int server_create(const struct server_opts *o, struct server **out, struct err *
         return err_set(e, -ENOMEM, "server: out of memory");
     s->drain_s = o->drain_s;
     s->ready_file = o->ready_file;
+    s->behind_router = o->behind_router;
     int rc = http_start(o, &s->http, e);
     if (rc) {
         free(s);
@@ -52,12 +54,16 @@ bool server_is_open(const struct server *s)
     return http_is_open(s->http);
 }
 
-static int write_ready(const struct server *s, struct err *e)
+/* in: what the model takes is a second line, for a router (server/router/child.h); NULL: there is none. */
+static int write_ready(const struct server *s, const struct engine_info *in, struct err *e)
 {
     char line[512];
     if (!s->ready_file)
         return 0;
-    snprintf(line, sizeof line, "%s\n", server_url(s));
+    int n = snprintf(line, sizeof line, "%s\n", server_url(s));
+    if (s->behind_router && in)
+        snprintf(line + n, sizeof line - (size_t)n, "memory %llu %llu %s\n", (unsigned long long)in->mem_need,
+                 (unsigned long long)in->mem_free, in->host_memory ? "host" : in->device);
     int rc = sys_replace_file(s->ready_file, line);
     return rc ? err_set(e, rc, "--ready-file %s: cannot be written: %s", s->ready_file, strerror(-rc)) : 0;
 }
@@ -76,11 +82,11 @@ static uint32_t drain_sched(void *sched, uint64_t timeout_ns)
 }
 
 /* Answers until *stop; `end` gives what is being answered its time. */
-static int serve(struct server *s, const struct http_backend *b, uint32_t (*end)(void *user, uint64_t timeout_ns), void *user,
+static int serve(struct server *s, const struct http_backend *b, const struct engine_info *in, uint32_t (*end)(void *user, uint64_t timeout_ns), void *user,
                  const volatile sig_atomic_t *stop, struct err *e)
 {
     http_serve(s->http, b);
-    int rc = write_ready(s, e);
+    int rc = write_ready(s, in, e);
     if (!rc)
         wait_for(stop);
     http_drain(s->http);
@@ -116,7 +122,7 @@ int server_run(struct server *s, struct engine *eng, const struct server_model *
     if (!rc) {
         struct http_backend b = { .ops = &api_backend, .self = api, .sched = sched, .model = m->name ? m->name : in->label,
                                   .tier = in->tier, .n_ctx = in->n_ctx };
-        rc = serve(s, &b, drain_sched, sched, stop, e);
+        rc = serve(s, &b, in, drain_sched, sched, stop, e);
     }
     http_stop(s->http, 0); /* nothing refers to what is destroyed now */
     api_destroy(api);
@@ -143,7 +149,7 @@ int server_run_models(struct server *s, const struct router_opts *o, const volat
     int rc = router_create(&all, &r, e);
     if (rc)
         return rc;
-    rc = serve(s, &(struct http_backend){ .ops = &router_backend, .self = r }, drain_router, r, stop, e);
+    rc = serve(s, &(struct http_backend){ .ops = &router_backend, .self = r }, NULL, drain_router, r, stop, e);
     http_stop(s->http, 0);
     router_destroy(r);
     return rc;

@@ -391,6 +391,7 @@ static uint64_t loaded_of(const struct model *m) { return m->state == MODEL_READ
 static uint64_t running_of(const struct model *m) { return m->n_running; }
 static uint64_t loads_of(const struct model *m) { return m->loads; }
 static uint64_t failures_of(const struct model *m) { return m->failures; }
+static uint64_t bytes_of(const struct model *m) { return model_is_on(m) ? memory_needs(m) : 0; }
 
 char *router_metrics(void *self)
 {
@@ -398,6 +399,7 @@ char *router_metrics(void *self)
     struct out o = { 0 };
     pthread_mutex_lock(&r->lock);
     put_figure(r, &o, "zinc_model_loaded", "gauge", "1: its process answers", loaded_of);
+    put_figure(r, &o, "zinc_model_memory_bytes", "gauge", "what it takes, on its device or of the host; while it loads: an estimate", bytes_of);
     put_figure(r, &o, "zinc_model_requests_running", "gauge", "requests that its process has", running_of);
     put_figure(r, &o, "zinc_model_loads_total", "counter", "times that its process was started", loads_of);
     put_figure(r, &o, "zinc_model_load_failures_total", "counter", "times that it could not be loaded", failures_of);

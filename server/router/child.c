@@ -85,6 +85,19 @@ bool child_is_ready(const struct child *c)
     return c->pid && access(c->ready, F_OK) == 0;
 }
 
+bool child_memory(const struct child *c, struct child_memory *out)
+{
+    char url[512];
+    unsigned long long held = 0, had = 0;
+    FILE *f = fopen(c->ready, "r");
+    bool ok = f && fgets(url, sizeof url, f) && fscanf(f, "memory %llu %llu %95[^\n]", &held, &had, out->place) == 3;
+    out->held = held;
+    out->had = had;
+    if (f)
+        fclose(f);
+    return ok;
+}
+
 /* One write, so that lines of several do not mix. */
 static void hand_on(struct child *c)
 {

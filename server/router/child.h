@@ -5,6 +5,7 @@
 #define ZINC_SERVER_ROUTER_CHILD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -23,9 +24,16 @@ struct child {
     char last[400];            /* the last line that was an error, without "zinc: "      */
 };
 
+/* What it took and where, as its ready file's second line tells: "memory BYTES FREE PLACE". */
+struct child_memory {
+    uint64_t held, had;        /* bytes that it takes; that were free before it; had 0: unknown */
+    char place[96];            /* "host", or a device's name                                    */
+};
+
 /* dir: where its socket is to be, `name`.sock with `no` for the name; must be short. argv as router_model's. */
 int child_start(struct child *c, const char *name, const char *const *argv, const char *dir, unsigned no, struct err *e);
 bool child_is_ready(const struct child *c);
+bool child_memory(const struct child *c, struct child_memory *out); /* false: it does not say */
 /* Hands on what its log has; after its end all of it. */
 void child_read_log(struct child *c);
 void child_signal(const struct child *c, int sig);

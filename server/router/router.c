@@ -14,11 +14,6 @@
 enum { HOLD_S = 3, RETRY_S = 5, WATCH_MS = 20 /* while something starts or ends */, IDLE_MS = 1000 };
 #define SECOND 1000000000ull
 
-static bool is_on(const struct model *m)
-{
-    return m->state == MODEL_LOADING || m->state == MODEL_READY || m->state == MODEL_ENDING;
-}
-
 static void set_state(struct model *m, enum model_state s)
 {
     m->state = s;
@@ -64,17 +59,12 @@ static void start_model(struct router *r, struct model *m)
     set_state(m, MODEL_LOADING);
 }
 
-static bool may_end(const struct model *m)
-{
-    return m->state == MODEL_READY && !m->o->pinned && !m->n_running;
-}
-
 /* It was started and is gone: once more when those that are idle have given up their memory, or not. */
 static void did_not_load(struct router *r, struct model *m, const char *how)
 {
     uint32_t ended = 0;
     for (uint32_t i = 0; i < r->o.n_models && !m->alone; i++)
-        if (may_end(&r->m[i])) {
+        if (model_may_end(&r->m[i])) {
             end_model(&r->m[i], "another one could not be loaded beside it");
             ended++;
         }
@@ -97,9 +87,13 @@ static void look_at(struct router *r, struct model *m, uint64_t now)
         }
         if (m->state == MODEL_READY)
             log_warn(SERVER, "%s has ended by itself: %s", m->o->name, how);
+        memory_ended(r, m);
         set_state(m, MODEL_OFF);
     } else if (m->state == MODEL_LOADING && child_is_ready(&m->child)) {
+        struct child_memory c;
         log_info(SERVER, "%s is ready after %.1f s", m->o->name, (double)(now - m->since_ns) * 1e-9);
+        if (child_memory(&m->child, &c))
+            memory_ready(r, m, &c);
         m->alone = false;
         m->used_ns = now;
         set_state(m, MODEL_READY);
@@ -114,7 +108,7 @@ static struct model *longest_idle(struct router *r)
 {
     struct model *best = NULL;
     for (uint32_t i = 0; i < r->o.n_models; i++)
-        if (may_end(&r->m[i]) && (!best || r->m[i].used_ns < best->used_ns))
+        if (model_may_end(&r->m[i]) && (!best || r->m[i].used_ns < best->used_ns))
             best = &r->m[i];
     return best;
 }
@@ -124,6 +118,26 @@ struct places {
     uint32_t free, coming; /* coming: of those that are ending */
 };
 
+/* False: all others answer. */
+static bool make_room(struct router *r, const struct model *m)
+{
+    if (count(r, MODEL_ENDING))
+        return true;
+    struct model *victim = memory_victim(r, m);
+    if (victim)
+        end_model(victim, "its memory is needed");
+    return victim != NULL;
+}
+
+static void never_fits(struct router *r, struct model *m)
+{
+    m->failures++;
+    snprintf(m->why, sizeof m->why, "it takes %.0f MiB, more than the %.0f MiB that loaded models may take (--max-loaded-mib)",
+             (double)memory_needs(m) / 0x1p20, (double)r->o.max_bytes / 0x1p20);
+    log_warn(SERVER, "%s cannot be loaded: %s", m->o->name, m->why);
+    set_state(m, MODEL_FAILED);
+}
+
 /* False: there is no place for it, nor will there be one soon. */
 static bool place_model(struct router *r, struct model *m, struct places *p)
 {
@@ -132,6 +146,13 @@ static bool place_model(struct router *r, struct model *m, struct places *p)
     m->seen = true;
     if (m->alone && count(r, MODEL_ENDING))
         return true;
+    enum memory_room room = p->free ? memory_room(r, m) : ROOM_NOW;
+    if (room == ROOM_NEVER) {
+        never_fits(r, m);
+        return true;
+    }
+    if (room == ROOM_LATER)
+        return make_room(r, m);
     if (p->free) {
         p->free--;
         start_model(r, m);
@@ -177,7 +198,7 @@ static void place_waiting(struct router *r, uint64_t now)
     uint32_t on = 0;
     char why[sizeof r->m->why + 160];
     for (uint32_t i = 0; i < r->o.n_models; i++) {
-        on += is_on(&r->m[i]);
+        on += model_is_on(&r->m[i]);
         r->m[i].seen = false;
     }
     struct places p = { .free = r->o.max_loaded > on ? r->o.max_loaded - on : 0, .coming = count(r, MODEL_ENDING) };
@@ -208,9 +229,12 @@ static void end_idle(struct router *r, uint64_t now)
     for (uint32_t i = 0; i < r->o.n_models; i++) {
         struct model *m = &r->m[i];
         bool late = m->o->idle_s && is_past(m->used_ns, now, m->o->idle_s);
-        if (may_end(m) && (m->unload || late))
+        if (model_may_end(m) && (m->unload || late))
             end_model(m, m->unload ? "asked to" : "nobody asks for it");
     }
+    struct model *victim = memory_is_over(r) && count(r, MODEL_READY) > 1 && !count(r, MODEL_ENDING) ? longest_idle(r) : NULL;
+    if (victim) /* one took more than it seemed to need */
+        end_model(victim, "its memory is needed");
 }
 
 /* Everything ends. True: there are no processes any more. */
@@ -226,7 +250,7 @@ static bool end_all(struct router *r)
         struct model *m = &r->m[i];
         if (m->state == MODEL_READY || m->state == MODEL_LOADING)
             end_model(m, "the server ends");
-        done &= !is_on(m);
+        done &= !model_is_on(m);
     }
     return done && TAILQ_EMPTY(&r->running);
 }

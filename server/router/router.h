@@ -6,10 +6,12 @@
  *
  *     off -> loading -> ready -> ending -> off          loading -> failed, which a request ends RETRY_S later
  *
- * At most max_loaded of them are not off. To start one beyond that, the one that has been idle longest is ended, but never
+ * At most max_loaded of them are not off, and no more than there is memory for: what a model takes is known from its last
+ * load, before that it is its files and a tenth; what is free, from the host, or from what the last process to start on a
+ * device found there. To start one beyond that, the one that has been idle longest is ended, but never
  * while it answers and never one that is pinned; where all answer, the request waits, and holds back later ones for the
- * others once it has waited for HOLD_S. A process that does not start for want of memory is tried once more when the idle
- * ones are gone.
+ * others once it has waited for HOLD_S. A process that does not start for want of memory all the same is tried once more when
+ * the idle ones are gone.
  *
  * All of a router is done by one thread of its own; the functions of router_backend may be called from any. */
 #ifndef ZINC_SERVER_ROUTER_ROUTER_H
@@ -37,6 +39,8 @@ struct router_opts {
     const struct router_model *models; /* [n_models], at least one */
     uint32_t n_models;
     uint32_t max_loaded;         /* 1 or more                                             */
+    uint64_t max_bytes;          /* that they take together; 0: all that there is         */
+    uint64_t (*host_free)(void); /* bytes; 0: unknown. NULL: unknown                      */
     uint32_t end_s;              /* how long a model that ends may take, then it is killed */
     struct budget *budget;       /* of what requests hold; NULL: no limit                  */
     uint64_t (*owner_name)(void *user, uint64_t owner); /* as in kvpool_opts: keys are told apart by it in the processes */

@@ -1,5 +1,6 @@
 /* server/router/router_impl.h
  * What the files of the router share. router.c is the thread: it starts and ends processes and gives requests their turn;
+ * memory.c says whether there is memory for one more;
  * forward.c carries a request to its process and the answer back, by libcurl; answers.c looks at what is asked, and answers
  * what needs no model.
  *
@@ -30,10 +31,19 @@ struct model {
     bool alone;                  /* did not start beside others: tried again without them    */
     bool seen;                   /* in this turn of place_waiting                            */
     uint64_t loads, failures;
+    uint64_t held;               /* bytes that it took when it was loaded last; 0: unknown   */
+    unsigned place;              /* where: router.place[place - 1]; 0: unknown               */
     char why[512];               /* of MODEL_FAILED                                          */
 };
 
 TAILQ_HEAD(forward_list, forward);
+
+/* Memory that models lie in. */
+struct place {
+    char name[sizeof((struct child_memory *)0)->place]; /* "host", or a device's */
+    uint64_t free;               /* of a device: what the last one left that became ready there, and others gave back since */
+};
+enum { MOST_PLACES = 16 };
 
 struct router {
     struct router_opts o;
@@ -46,6 +56,8 @@ struct router {
     pthread_mutex_t lock;        /* of what follows */
     struct forward_list waiting, running;
     uint32_t n_waiting;
+    struct place place[MOST_PLACES];
+    unsigned n_places;
     bool stop;
 };
 
@@ -106,6 +118,17 @@ void forwards_tend(struct router *r);
 void forwards_work(struct router *r);                       /* not under the lock */
 void forward_cut(struct forward *f);
 
+/* ---- memory.c: under the lock ---- */
+
+enum memory_room { ROOM_NOW, ROOM_LATER /* when others have ended */, ROOM_NEVER };
+enum memory_room memory_room(const struct router *r, const struct model *m);
+/* Whose end would help m: the one that has been idle longest of those that may be ended; NULL: none now. */
+struct model *memory_victim(struct router *r, const struct model *m);
+uint64_t memory_needs(const struct model *m);               /* bytes; 0: unknown */
+void memory_ready(struct router *r, struct model *m, const struct child_memory *c); /* before its state is READY */
+void memory_ended(struct router *r, struct model *m);       /* after READY, or ENDING   */
+bool memory_is_over(const struct router *r);                /* they take more together than max_bytes */
+
 /* ---- answers.c ---- */
 
 void *forward_begin(void *self, const struct api_call *c);  /* not under the lock */
@@ -115,6 +138,15 @@ char *router_health(void *self);
 char *router_metrics(void *self);
 
 /* ---- router.c ---- */
+
+static inline bool model_is_on(const struct model *m)
+{
+    return m->state == MODEL_LOADING || m->state == MODEL_READY || m->state == MODEL_ENDING;
+}
+static inline bool model_may_end(const struct model *m)
+{
+    return m->state == MODEL_READY && !m->o->pinned && !m->n_running;
+}
 
 void router_poke(struct router *r);                         /* there is something to do; any thread */
 

@@ -36,7 +36,7 @@ pid_of() { pgrep -f -- "--name=$1 .*$work/models" | head -n 1; }
 
 # ---- a folder, one model at a time ----
 
-serve folder --models "$work/models" --tier cpu --ctx 4096 --slots 2 || finish
+serve folder --models "$work/models" --tier cpu --ctx 4096 --slots 2 --max-loaded 1 || finish
 grep -q 'left out: .*broken.gguf' "$work/folder.log" || miss "broken.gguf is not told"
 is_loaded "" || miss "loaded before anybody asked: $(loaded)"
 alone=$("$zinc" run -m $demo --tier cpu --ctx 4096 --chat --prompt "Hello!" -n 12 --temp 0 2>/dev/null)
@@ -137,6 +137,32 @@ serve_end folder $pid
 [ -z "$(pid_of alpha)$(pid_of beta)$(pid_of gamma)" ] || miss "a model's process is left"
 [ -z "$(ls -A "$work/run")" ] || miss "left in the folder for sockets: $(ls "$work/run")"
 
+# ---- as many as there is memory for ----
+
+memory() { metric "zinc_model_memory_bytes{model=\"$1\"}" "$url"; }
+serve memory --models "$work/models" --tier cpu --ctx 512 --slots 1 || finish
+ask alpha 1 >/dev/null
+ask gamma 1 >/dev/null
+is_loaded "alpha gamma" || miss "both have room: $(loaded)"
+a=$(memory alpha) g=$(memory gamma)
+{ [ "$a" -gt 10000000 ] && [ "$g" -gt 1000000 ] && [ "$(memory beta)" = 0 ]; } || miss "what they take: $a, $g, $(memory beta)"
+serve_end memory $pid
+serve limit --models "$work/models" --tier cpu --ctx 512 --slots 1 --max-loaded-mib $(((a + g) / 1048576 - 1)) || finish
+ask alpha 1 >/dev/null
+is_loaded alpha || miss "alone: $(loaded)"
+got=$(ask gamma 1)
+is_loaded gamma || miss "alpha is to make room: $(loaded), '$got'"
+got=$(ask alpha 4)
+answers "alpha, in gamma's room" "Hello"
+is_loaded alpha || miss "gamma is to make room: $(loaded)"
+[ "$(memory gamma)" = 0 ] || miss "gamma takes $(memory gamma) and is not loaded"
+serve_end limit $pid
+serve small --models "$work/models" --tier cpu --max-loaded-mib 1 || finish
+got=$(ask alpha 1)
+answers "more than may be taken" "model_load_failed: the model 'alpha' cannot be loaded: it takes"
+answers "more than may be taken" "(--max-loaded-mib)"
+serve_end small $pid
+
 # ---- a list: options, aliases, pinned, unloaded when idle; keys ----
 
 echo "first" >"$work/keys"
@@ -197,6 +223,7 @@ refused 2 "No such file" --models "$work/nowhere"
 refused 2 "without a model beside it" --models "$work/models" -m $demo
 refused 2 "names one model" --models "$work/models" --name x
 refused 2 "is for several models" $demo --max-loaded 2
+refused 2 "max-loaded-mib is for several models" $demo --max-loaded-mib 20
 cd_list() { printf "$1" >"$work/models/bad.toml"; }
 cd_list '[a]\nmodel = "alpha.gguf"\nctxx = 5\n'
 refused 2 "bad.toml:3: there is no option 'ctxx' for a model: did you mean ctx" --models "$work/models/bad.toml"
