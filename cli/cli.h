@@ -27,7 +27,9 @@ extern struct cli_model cli_model;
 extern const struct opt cli_model_opts[];
 #define CLI_KV                                                                                                         \
     OPT_WORDS("f16|f32|q8_0|fp8|q4_0|rot4", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE",                                 \
-              "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4")
+              "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4"),                                        \
+        OPT("kv-edge", 0, OPT_U32, &cli_model.o.kv_edge, "N",                                                          \
+            "the first and the last N layers with a KV cache keep f16 in it (default: 0)")
 
 struct cli_sampling {
     struct sampler_params p;

@@ -41,15 +41,20 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         }
         return 0;
     }
+    if (n > 4 && n < 8 && memcmp(word, "edge", 4) == 0 && strspn(word + 4, "0123456789") >= n - 4) {
+        sp->kv_edge = (uint32_t)strtoul(word + 4, NULL, 10);
+        return 0;
+    }
     if (n && strspn(word, "0123456789") >= n)
         return err_set(e, -EINVAL, "engine: a tier's device is not a word of it (--device %.*s, or --device-name)", (int)n, word);
     return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, "
-                   ENGINE_KV_TYPES ")", (int)n, word);
+                   ENGINE_KV_TYPES ", edgeN)", (int)n, word);
 }
 
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e)
 {
-    *sp = (struct engine_spec){ .exact = o->exact, .check = o->check, .no_fuse = o->no_fuse, .kv = KA_KV_F16 };
+    *sp = (struct engine_spec){ .exact = o->exact, .check = o->check, .no_fuse = o->no_fuse, .kv = KA_KV_F16,
+                                .kv_edge = o->kv_edge };
     const char *spec = o->tier ? o->tier : env_get()->tier ? env_get()->tier : "auto";
     size_t n = strcspn(spec, ":");
     if (!n || n >= sizeof sp->tier)
@@ -236,6 +241,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
                              .n_slots = o->n_slots ? o->n_slots : 1,
                              .row_cap = DECODE_ROWS,
                              .kv_type = sp->kv,
+                             .kv_edge = sp->kv_edge,
                              .pooling = eng->pooling,
                              .no_fuse = sp->no_fuse };
     uint32_t suits = eng->tier->info.chunk ? eng->tier->info.chunk : (uint32_t)DEFAULT_CHUNK;

@@ -33,10 +33,11 @@ struct engine_opts {
     const char *path;        /* GGUF file; the first part of a split model                                   */
     const char *stream_path; /* replay this saved stream instead of compiling one; sets the context          */
     const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
-                                persistent, nofuse, a KV type                                                */
+                                persistent, nofuse, a KV type, edgeN: kv_edge                                */
     const char *plan;        /* auto, replay, persistent                                                     */
     bool plan_or_nothing;    /* -ENOTSUP where there is no such plan, in place of a warning and replay        */
     const char *kv;          /* one of ENGINE_KV_TYPES; NULL: f16                                            */
+    uint32_t kv_edge;        /* the first and the last so many layers with a cache keep f16                  */
     const char *device_name; /* part of the device's name                                                    */
     int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
     bool device_set;

@@ -52,6 +52,7 @@ int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
                              .row_cap = MAX(r->rows, (uint32_t)ENGINE_MAX_BATCH),
                              .out_cap = ENGINE_MAX_BATCH,
                              .kv_type = sp.kv,
+                             .kv_edge = sp.kv_edge,
                              .no_fuse = sp.no_fuse,
                              .first_layer = r->first_layer,
                              .end_layer = r->end_layer };

@@ -78,6 +78,7 @@ struct engine_spec {
     bool exact, check, no_fuse;
     enum plan_kind plan;
     enum ka_kv kv;
+    uint32_t kv_edge;
 };
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e);
 uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);

@@ -28,6 +28,7 @@ struct graph_opts {
     uint32_t row_cap; /* rows of one submission                                            */
     uint32_t out_cap; /* rows that need logits                                             */
     enum ka_kv kv_type;
+    uint32_t kv_edge; /* the first and the last so many layers with a cache of their own have f16 in it, where kv_type takes less */
     enum model_pooling pooling; /* not POOLING_NONE: the stream ends with vectors (stream_vectors), not with logits */
     bool no_fuse;     /* one command per op where the catalogue has one: for bisecting     */
     uint32_t first_layer, end_layer; /* layers [first, end) alone; end 0: up to the last; both 0: the whole model */

@@ -394,7 +394,7 @@ gref graph_rope_kv(struct graph *g, const struct model_layer *l, gref q, gref k,
                    l->rope.n_rot, l->head_dim);
         return 0;
     }
-    if (KA_KV_IS_BLOCKS(g->o->kv_type) && l->head_dim % KA_KV_BLOCK != 0) {
+    if (KA_KV_IS_BLOCKS(kv_type_of(g, l)) && l->head_dim % KA_KV_BLOCK != 0) {
         graph_fail(g, -EINVAL, "a %s KV cache needs heads of a multiple of %d dimensions, these have %u (use f16)",
                    stream_kv_name(g->o->kv_type), KA_KV_BLOCK, l->head_dim);
         return 0;

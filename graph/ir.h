@@ -212,7 +212,7 @@ void graph_plan_finish(struct gplan *p);
 void graph_lower(struct graph *g, const struct gplan *p, struct stream **out);
 
 /* Bytes of one slot, a multiple of STREAM_ALIGN. */
-uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l); /* of K, and of V */
+uint64_t kv_slot_bytes(const struct graph *g, const struct model_layer *l); /* of K, and of V */
 uint64_t conv_slot_bytes(const struct model *m);
 uint64_t state_slot_bytes(const struct model *m);
 
@@ -221,6 +221,9 @@ static inline uint32_t gdn_conv_dim(const struct model *m)
 {
     return (2 * m->gdn_n_k + m->gdn_n_v) * m->gdn_head_dim;
 }
+
+/* Of the cache that l reads: its own, or an earlier layer's. */
+enum ka_kv kv_type_of(const struct graph *g, const struct model_layer *l);
 
 /* Layout of the step block (kernels/kargs.h). */
 static inline uint64_t step_out_row_off(uint32_t row_cap)

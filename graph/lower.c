@@ -275,12 +275,6 @@ static void emit_matmul(struct lower *l, const struct gop *op)
     cost(l, bytes, flops, false);
 }
 
-/* Bytes of a position's K, or V. */
-static uint64_t kv_row_bytes(const struct lower *l, uint64_t kv_dim)
-{
-    return KA_KV_BYTES(l->s.h.kv_type, kv_dim);
-}
-
 static void emit_rope_kv(struct lower *l, const struct gop *op)
 {
     ka_rope_kv *a = begin(l, op, CMD_ROPE_KV);
@@ -297,7 +291,7 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     PUT(l, *a, q_norm, weight(l, ml->q_norm));
     PUT(l, *a, k_norm, weight(l, own ? ml->k_norm : NULL));
     PUT(l, *a, inv_freq, buffer(l, lp->inv_freq));
-    a->slot_bytes = own ? kv_slot_bytes(l->g->o, ml) : 0;
+    a->slot_bytes = own ? kv_slot_bytes(l->g, ml) : 0;
     a->ldq = ld_of(l, op->in[IN_X]);
     a->ldk = own ? ld_of(l, op->in[IN_A]) : 0;
     a->ldv = own ? ld_of(l, op->in[IN_B]) : 0;
@@ -309,12 +303,12 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     a->rope = ml->rope.kind == ROPE_NEOX ? KA_ROPE_NEOX : KA_ROPE_NORM;
     a->n_ctx = l->s.h.n_ctx;
     a->n_slots = l->s.h.n_slots;
-    a->kv_type = l->s.h.kv_type;
+    a->kv_type = kv_type_of(l->g, ml);
     a->v_norm = ml->v_norm;
     a->mscale = ml->rope.mscale;
     a->eps = l->g->m->norm_eps;
     uint64_t n_kv = own ? ml->n_head_kv : 0, kv_dim = n_kv * ml->head_dim, heads = ml->n_head + n_kv;
-    cost(l, 2 * kv_row_bytes(l, kv_dim), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
+    cost(l, 2 * KA_KV_BYTES(a->kv_type, kv_dim), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
          (ml->v_norm ? 4 * kv_dim : 0), true);
 }
 
@@ -331,7 +325,7 @@ static void emit_attn(struct lower *l, const struct gop *op)
     PUT(l, *a, kc, buffer(l, lp->k));
     PUT(l, *a, vc, buffer(l, lp->v));
     PUT(l, *a, sinks, weight(l, ml->sinks));
-    a->slot_bytes = kv_slot_bytes(l->g->o, ml);
+    a->slot_bytes = kv_slot_bytes(l->g, ml);
     a->ldq = ld_of(l, op->in[IN_X]);
     a->q_hs = ml->head_dim * (ml->q_gate ? 2 : 1);
     a->n_head = ml->n_head;
@@ -339,10 +333,10 @@ static void emit_attn(struct lower *l, const struct gop *op)
     a->head_dim = ml->head_dim;
     a->n_ctx = l->s.h.n_ctx;
     a->n_slots = l->s.h.n_slots;
-    a->kv_type = l->s.h.kv_type;
+    a->kv_type = kv_type_of(l->g, ml);
     a->window = ml->window;
     a->scale = ml->attn_scale;
-    l->c->kv_bytes = (uint32_t)(2 * kv_row_bytes(l, (uint64_t)ml->n_head_kv * ml->head_dim));
+    l->c->kv_bytes = (uint32_t)(2 * KA_KV_BYTES(a->kv_type, (uint64_t)ml->n_head_kv * ml->head_dim));
     l->c->kv_flops = 4 * ml->n_head * ml->head_dim;
     cost(l, 0, op->in[IN_A] ? 4ull * ml->n_head * ml->head_dim : 0, false);
 }
@@ -568,6 +562,20 @@ static uint32_t step_patches(struct patch *p, uint32_t rows, uint32_t outs)
     return ARRAY_LEN(all);
 }
 
+/* The type that a cache of the stream has; f16 where all of them are at the model's ends. */
+static enum ka_kv kv_type_of_all(const struct graph *g)
+{
+    const struct graph_opts *o = g->o;
+    bool any = false;
+    for (uint32_t il = o->first_layer; il < o->end_layer; il++) {
+        const struct model_layer *l = &g->m->layers[il];
+        any = any || l->kind == LAYER_ATTN;
+        if (l->kind == LAYER_ATTN && kv_type_of(g, l) == o->kv_type)
+            return o->kv_type;
+    }
+    return any ? KA_KV_F16 : o->kv_type;
+}
+
 static void fill_head(struct lower *l)
 {
     struct stream_head *h = &l->s.h;
@@ -581,7 +589,7 @@ static void fill_head(struct lower *l)
     h->n_vocab = m->n_vocab;
     h->n_embd = m->n_embd;
     h->n_layer = m->n_layer;
-    h->kv_type = o->kv_type;
+    h->kv_type = kv_type_of_all(l->g);
     h->family = m->family;
     h->layers_before = (uint16_t)o->first_layer;
     h->layers_behind = (uint16_t)(m->n_layer - o->end_layer);

@@ -273,9 +273,25 @@ static void plan_consts(struct graph *g, struct gplan *p)
     }
 }
 
-uint64_t kv_slot_bytes(const struct graph_opts *o, const struct model_layer *l)
+/* Of the whole model's layers, wherever it is cut. */
+enum ka_kv kv_type_of(const struct graph *g, const struct model_layer *l)
 {
-    uint64_t b = sat_mul((uint64_t)l->n_head_kv * o->n_ctx, KA_KV_BYTES(o->kv_type, (uint64_t)l->head_dim));
+    const struct model *m = g->m;
+    enum ka_kv kv = g->o->kv_type;
+    uint32_t at = 0, n = 0;
+    if (!g->o->kv_edge || kv == KA_KV_F32)
+        return kv;
+    for (uint32_t il = 0; il < m->n_layer; il++)
+        if (m->layers[il].kind == LAYER_ATTN && m->layers[il].kv_from == il) {
+            at = il == l->kv_from ? n : at;
+            n++;
+        }
+    return at < g->o->kv_edge || n - at <= g->o->kv_edge ? KA_KV_F16 : kv;
+}
+
+uint64_t kv_slot_bytes(const struct graph *g, const struct model_layer *l)
+{
+    uint64_t b = sat_mul((uint64_t)l->n_head_kv * g->o->n_ctx, KA_KV_BYTES(kv_type_of(g, l), (uint64_t)l->head_dim));
     return b > STREAM_MAX_ARENA ? STREAM_MAX_ARENA : align_up(b, STREAM_ALIGN);
 }
 uint64_t conv_slot_bytes(const struct model *m)
@@ -297,7 +313,7 @@ static void plan_caches(struct graph *g, struct gplan *p)
         if (l->kind == LAYER_ATTN && l->kv_from != il)
             continue;
         if (l->kind == LAYER_ATTN) {
-            uint64_t bytes = sat_mul(kv_slot_bytes(g->o, l), g->o->n_slots);
+            uint64_t bytes = sat_mul(kv_slot_bytes(g, l), g->o->n_slots);
             lp->k = add_buf(g, p, "kv.k", il, ARENA_KV, bytes, 0);
             lp->v = add_buf(g, p, "kv.v", il, ARENA_KV, bytes, 0);
         } else {

@@ -325,15 +325,16 @@ static void check_heads(struct check *k, uint32_t n_head, uint32_t n_kv, uint32_
     count(k, "n_head * head_dim", (uint64_t)n_head * head_dim);
     want(k, "n_ctx", n_ctx, k->s->h.n_ctx);
     want(k, "n_slots", n_slots, k->s->h.n_slots);
-    want(k, "kv_type", kv_type, k->s->h.kv_type);
+    if (kv_type != KA_KV_F16) /* which a layer may have in place of the others' */
+        want(k, "kv_type", kv_type, k->s->h.kv_type);
     if (KA_KV_IS_BLOCKS(kv_type))
         divides(k, "head_dim with a cache in blocks (q8_0, q4_0, rot4)", head_dim, KA_KV_BLOCK);
 }
 
 /* Bytes of a slot's K, or V. */
-static uint64_t cache_bytes(const struct check *k, uint32_t n_kv, uint32_t head_dim)
+static uint64_t cache_bytes(const struct check *k, uint32_t n_kv, uint32_t head_dim, uint32_t kv_type)
 {
-    uint64_t n = KA_KV_BYTES(k->s->h.kv_type, (uint64_t)n_kv * head_dim);
+    uint64_t n = KA_KV_BYTES(kv_type, (uint64_t)n_kv * head_dim);
     return ckd_mul_u64(n, k->s->h.n_ctx, &n) ? n : UINT64_MAX;
 }
 
@@ -360,8 +361,8 @@ static void check_rope_kv(struct check *k, const ka_rope_kv *a)
     }
     acts(k, AT(ka_rope_kv, k), false, rows, a->ldk, kv_dim);
     acts(k, AT(ka_rope_kv, v), false, rows, a->ldv, kv_dim);
-    slots(k, AT(ka_rope_kv, kc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim));
-    slots(k, AT(ka_rope_kv, vc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim));
+    slots(k, AT(ka_rope_kv, kc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim, a->kv_type));
+    slots(k, AT(ka_rope_kv, vc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim, a->kv_type));
     vec(k, AT(ka_rope_kv, k_norm), true, a->head_dim);
 }
 
@@ -376,8 +377,8 @@ static void check_attn(struct check *k, const ka_attn *a)
     acts(k, AT(ka_attn, y), false, rows, y_dim, y_dim);
     acts(k, AT(ka_attn, q), false, rows, a->ldq, q_dim);
     acts(k, AT(ka_attn, gate), true, rows, a->ldq, q_dim);
-    slots(k, AT(ka_attn, kc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim));
-    slots(k, AT(ka_attn, vc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim));
+    slots(k, AT(ka_attn, kc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim, a->kv_type));
+    slots(k, AT(ka_attn, vc), ARENA_KV, a->slot_bytes, cache_bytes(k, a->n_kv, a->head_dim, a->kv_type));
     vec(k, AT(ka_attn, sinks), true, a->n_head);
 }
 
@@ -664,6 +665,27 @@ static void check_overlaps(struct check *k)
         }
 }
 
+/* Whoever reads a cache takes it for what it is; and the head's type is that of one at least, if there is any. */
+static int check_kv_types(const struct stream *s, struct err *e)
+{
+    bool any = false, used = false;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_attn *a = stream_args(s, i);
+        if (s->cmds[i].op != CMD_ATTN)
+            continue;
+        any = true;
+        used = used || a->kv_type == s->h.kv_type;
+        for (uint32_t j = 0; j < s->h.n_cmds; j++) {
+            const ka_rope_kv *w = stream_args(s, j);
+            if (s->cmds[j].op == CMD_ROPE_KV && w->k && w->kc == a->kc && w->kv_type != a->kv_type)
+                return err_set(e, -EINVAL, "stream: command %u ATTN: kv_type is %u, command %u stores %u", i, a->kv_type, j, w->kv_type);
+        }
+    }
+    if (any && !used)
+        return err_set(e, -EINVAL, "stream: kv_type %u, which no cache has", s->h.kv_type);
+    return 0;
+}
+
 int verify_commands(const struct stream *s, struct extent *ext, struct err *e)
 {
     uint32_t args_off = 0, first_use = 0;
@@ -688,7 +710,7 @@ int verify_commands(const struct stream *s, struct extent *ext, struct err *e)
     if (args_off != s->h.args_bytes || first_use != s->h.n_uses)
         return err_set(e, -EINVAL, "stream: commands use %u bytes of arguments and %u uses, the head says %u and %u",
                        args_off, first_use, s->h.args_bytes, s->h.n_uses);
-    return 0;
+    return check_kv_types(s, e);
 }
 
 static int check_waits(const struct stream *s, const uint32_t *need, struct err *e)

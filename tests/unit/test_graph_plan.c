@@ -1,4 +1,5 @@
 /* The memory plan: who shares memory with whom, and what every stream of a model has in common. */
+#include "base/ckd.h"
 #include "tests/stream/compile.h"
 
 static bool shared(uint32_t arena)
@@ -115,6 +116,36 @@ START_TEST(sizes_are_what_the_shapes_say)
         ck_assert_uint_eq(s->h.arena_bytes[ARENA_KV], 2 * 2 * o.n_slots * FAKE_KV * 64 * FAKE_HEAD / 32 * small[k].block);
         stream_free(s);
     }
+}
+END_TEST
+
+/* The types of a model's caches in the order of its attention, and that each is as large as its type says. */
+static void expect_caches(const char *model, enum ka_kv kv, uint32_t edge, const char *want)
+{
+    struct graph_opts o = FAKE_DECODE;
+    char got[256] = "";
+    o.kv_type = kv;
+    o.kv_edge = edge;
+    struct stream *s = fake_compile(fake_index(model), o);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_attn *a = stream_args(s, i);
+        if (s->cmds[i].op != CMD_ATTN)
+            continue;
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", got[0] ? " " : "", stream_kv_name(a->kv_type));
+        ck_assert_uint_eq(a->slot_bytes, align_up(KA_KV_BYTES(a->kv_type, (uint64_t)a->n_kv * a->head_dim) * a->n_ctx, STREAM_ALIGN));
+        ck_assert_uint_eq(s->cmds[i].kv_bytes, 2 * KA_KV_BYTES(a->kv_type, (uint64_t)a->n_kv * a->head_dim));
+    }
+    ck_assert_str_eq(got, want);
+    stream_free(s);
+}
+
+START_TEST(layers_at_both_ends_may_keep_f16)
+{
+    expect_caches("gemma4_moe", KA_KV_ROT4, 0, "rot4 rot4 rot4 rot4");
+    expect_caches("gemma4_moe", KA_KV_ROT4, 1, "f16 rot4 rot4 f16");
+    expect_caches("gemma4_moe", KA_KV_ROT4, 7, "f16 f16 f16 f16");
+    expect_caches("gemma4_moe", KA_KV_F32, 1, "f32 f32 f32 f32");
+    expect_caches("gemma4", KA_KV_Q8_0, 1, "f16 f16 f16 f16"); /* two caches, which the last two layers read */
 }
 END_TEST
 
@@ -240,7 +271,7 @@ int main(void)
 {
     return RUN_TESTS("graph plan", decode_prefill_and_unfused_share_one_layout,
                      nobody_overwrites_a_value_that_is_still_read, sizes_are_what_the_shapes_say,
-                     a_cache_of_blocks_needs_whole_blocks_in_a_head,
+                     layers_at_both_ends_may_keep_f16, a_cache_of_blocks_needs_whole_blocks_in_a_head,
                      scratch_is_reused_from_layer_to_layer, tables_of_equal_rotations_are_shared,
                      frequencies_are_divided_by_the_models_factors, the_plan_reads_as_a_sentence,
                      compiling_twice_gives_the_same_stream, options_out_of_range_are_named);

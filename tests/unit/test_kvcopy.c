@@ -26,6 +26,7 @@ static const struct {
     { QWEN35, "lockstep:f16" },   { QWEN35, "cuda:f16" },       { GEMMA3, "cuda:q8_0" },
     { QWEN3, "cpu:fp8" },         { QWEN3, "cpu:rot4" },        { GEMMA3, "cpu:q4_0" },  { QWEN3, "cpu:exact:rot4" },
     { QWEN3, "cpu:exact:fp8" },   { QWEN3, "lockstep:rot4" },   { QWEN3, "lockstep:fp8" }, { QWEN3, "cuda:rot4" },
+    { QWEN3, "cpu:rot4:edge1" },  { QWEN3, "lockstep:q8_0:edge1" },
 };
 
 static bool here(const char *tier)

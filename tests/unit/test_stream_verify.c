@@ -244,6 +244,35 @@ START_TEST(heads_of_a_q8_0_cache_are_whole_blocks)
 }
 END_TEST
 
+/* A layer may have f16 where the others have less, but all that read its cache take it for that. */
+START_TEST(a_cache_has_one_type)
+{
+    struct graph_opts o = FAKE_DECODE;
+    uint32_t n = 0;
+    o.kv_type = KA_KV_Q8_0;
+    o.kv_edge = 1;
+    s = fake_compile(fake_index("gemma4_moe"), o);
+    ck_assert_int_eq(verify(), 0);
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        ka_attn *a = (void *)(s->args + s->cmds[i].args_off);
+        if (s->cmds[i].op != CMD_ATTN)
+            continue;
+        bool f16 = a->kv_type == KA_KV_F16;
+        n += f16;
+        ck_assert_int_ne(with(&a->kv_type, f16 ? KA_KV_Q8_0 : KA_KV_F16, 4), 0);
+        ck_assert_int_ne(with(&a->kv_type, KA_KV_FP8, 4), 0);
+    }
+    ck_assert_uint_eq(n, 2);
+    ck_assert_int_ne(with(&s->h.kv_type, KA_KV_FP8, 4), 0);
+    stream_free(s);
+    o.kv_edge = 9; /* all of them */
+    s = fake_compile(fake_index("gemma4_moe"), o);
+    ck_assert_int_eq(verify(), 0);
+    ck_assert_uint_eq(s->h.kv_type, KA_KV_F16);
+    stream_free(s);
+}
+END_TEST
+
 START_TEST(a_wrong_head_is_refused)
 {
     s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
@@ -329,5 +358,5 @@ int main(void)
 {
     return RUN_TESTS("stream verification", wrong_arguments_are_refused, sizes_that_do_not_fit_are_refused,
                      wrong_records_and_uses_are_refused, wrong_tables_are_refused, a_wrong_head_is_refused,
-                     heads_of_a_q8_0_cache_are_whole_blocks, consistent_but_wrong_places_are_refused);
+                     heads_of_a_q8_0_cache_are_whole_blocks, a_cache_has_one_type, consistent_but_wrong_places_are_refused);
 }
