@@ -31,6 +31,9 @@ const struct opt cli_model_opts[] = {
       "4096 or what the prompt needs"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 1024 or 2048)"),
     CLI_KV,
+    OPT_WORDS("linear|yarn", "rope-scaling", 0, OPT_STR, &cli_model.o.rope_scaling, "S",
+      "reach a --ctx beyond what the model was trained for by linear scaling of positions, or by YaRN; a shorter context is left alone"),
+    OPT("rope-factor", 0, OPT_F32, &cli_model.o.rope_factor, "F", "scale so many times as far (default: as far as --ctx asks for)"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
     OPT("device-name", 0, OPT_STR, &cli_model.o.device_name, "S", "the device whose name contains this"),
@@ -241,6 +244,8 @@ void cli_print_header(const struct engine *eng)
             (double)in->load_ns * 1e-9);
     if (in->fit[0] && in->n_ctx < in->n_ctx_train)
         cli_say("%s", in->fit);
+    if (in->rope[0])
+        cli_say("%s", in->rope);
     if (in->n_ctx_train && in->n_ctx > in->n_ctx_train)
         cli_say("note: the model was trained for a context of %u; text beyond that is likely to be nonsense", in->n_ctx_train);
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/grammar/grammar.h"
 #include "engine/priv.h"
+#include "model/rope.h"
 #include "model/tok.h"
 
 enum { DECODE_ROWS = ENGINE_MAX_BATCH, DEFAULT_CTX = 4096, DEFAULT_CHUNK = 512, DEFAULT_OUT = 8 };
@@ -179,9 +180,29 @@ static void describe_model(struct engine *eng)
     in->n_embd = m->n_embd;
     in->n_vocab = m->n_vocab;
     in->n_ctx_train = m->n_ctx_train;
+    in->rope = eng->rope;
     in->n_params = m->n_params;
     for (uint32_t il = 0; il < m->n_layer; il++)
         in->recurrent |= m->layers[il].kind == LAYER_GDN;
+}
+
+int engine_scale_rope(struct model *m, const struct engine_opts *o, char *say, size_t n, struct err *e)
+{
+    uint32_t trained = m->n_ctx_train;
+    say[0] = 0;
+    if (!o->rope_scaling)
+        return o->rope_factor > 0 ? err_set(e, -EINVAL, "engine: a rope factor without a kind of scaling (linear, yarn)") : 0;
+    bool yarn = strcmp(o->rope_scaling, "yarn") == 0;
+    if (!yarn && strcmp(o->rope_scaling, "linear") != 0)
+        return err_set(e, -EINVAL, "engine: '%s' is not a kind of scaling (linear, yarn)", o->rope_scaling);
+    if (!trained || o->n_ctx <= trained)
+        return 0;
+    float factor = o->rope_factor > 0 ? o->rope_factor : (float)o->n_ctx / (float)trained;
+    int rc = rope_scale_model(m, yarn, factor, e);
+    if (!rc)
+        snprintf(say, n, "positions are scaled by %s, factor %.3g: the model was trained for a context of %u", o->rope_scaling, (double)factor,
+                 trained);
+    return rc;
 }
 
 uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train)
@@ -459,7 +480,8 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
 {
     struct engine_spec sp;
     int rc;
-    if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)))
+    if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)) ||
+        (rc = engine_scale_rope(eng->model, o, eng->rope, sizeof eng->rope, e)))
         return rc;
     describe_model(eng);
     if ((rc = choose_pooling(eng, o->pooling, e)))

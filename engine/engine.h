@@ -38,6 +38,9 @@ struct engine_opts {
     bool plan_or_nothing;    /* -ENOTSUP where there is no such plan, in place of a warning and replay        */
     const char *kv;          /* one of ENGINE_KV_TYPES; NULL: f16                                            */
     uint32_t kv_edge;        /* the first and the last so many layers with a cache keep f16                  */
+    const char *rope_scaling; /* linear, yarn: how an n_ctx beyond what the model was trained for is reached, and nothing where it is
+                                not beyond; NULL: not at all                                                 */
+    float rope_factor;       /* so many times as far; 0: as far as n_ctx asks for                            */
     const char *device_name; /* part of the device's name                                                    */
     int device;              /* index among the tier's devices; -1, and 0 without `device_set`: best         */
     bool device_set;
@@ -70,6 +73,7 @@ struct engine_info {
     const char *weights;            /* the type that most weights have, "Q4_K"                               */
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
     const char *fit;                /* for people: how context and sessions were chosen; "" without engine_opts.fit */
+    const char *rope;               /* for people: how positions are scaled by engine_opts.rope_scaling; "": they are not */
     const char *plan_why;           /* for people: why this plan, where another one was asked for or could be; "" else */
     const char *device, *why;       /* for people; why: the tier's note, may be empty                        */
     bool exact, recurrent, has_vocab; /* recurrent: holds state that cannot be rewound                       */

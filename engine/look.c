@@ -44,8 +44,10 @@ int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
     struct gguf *g = NULL;
     struct model *m = NULL;
     struct stream *s = NULL;
+    char scaled[160];
     int rc;
-    if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = model_read(g, &m, e)))
+    if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = model_read(g, &m, e)) ||
+        (rc = engine_scale_rope(m, &r->o, scaled, sizeof scaled, e)))
         goto out;
     struct graph_opts go = { .n_ctx = engine_default_ctx(&r->o, m->n_ctx_train),
                              .n_slots = MAX(r->o.n_slots, 1u),

@@ -47,7 +47,7 @@ struct engine {
     uint32_t n_output;        /* numbers of an output row: n_vocab, or n_vector */
     float *logits;            /* f32 [out capacity, n_output] when not mappable */
     struct engine_info info;
-    char label[96], weights_name[16], device[96], why[256], fit[400];
+    char label[96], weights_name[16], device[96], why[256], fit[400], rope[160];
     struct tier_opts tier_opts; /* as the tier was opened, and its plan: for engine_reopen */
     enum plan_kind plan;
     bool plan_or_nothing;
@@ -81,6 +81,8 @@ struct engine_spec {
     uint32_t kv_edge;
 };
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e);
+/* engine_opts.rope_scaling; `say` [n] gets engine_info.rope. */
+int engine_scale_rope(struct model *m, const struct engine_opts *o, char *say, size_t n, struct err *e);
 uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 
 /* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */

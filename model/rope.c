@@ -37,3 +37,25 @@ void rope_inv_freq(const struct rope_params *p, const float *freq_factors, float
         inv_freq[i] = (float)(freq * ((double)p->freq_scale * (1 - mix) + mix));
     }
 }
+
+int rope_scale_model(struct model *m, bool yarn, float factor, struct err *e)
+{
+    if (!(factor >= 1) || !isfinite(factor))
+        return err_set(e, -EINVAL, "%s: a rope factor of %g, expected at least 1", m->name, (double)factor);
+    for (uint32_t il = 0; il < m->n_layer; il++) {
+        const struct model_layer *l = &m->layers[il];
+        if (l->kind == LAYER_ATTN && (l->rope.freq_scale != 1 || l->rope.ext_factor != 0 || l->rope_freqs))
+            return err_set(e, -ENOTSUP, "%s: its file scales the positions by itself: no other scaling fits (leave it out)", m->name);
+    }
+    for (uint32_t il = 0; il < m->n_layer; il++) {
+        struct model_layer *l = &m->layers[il];
+        if (l->kind != LAYER_ATTN || l->window)
+            continue;
+        l->rope.freq_scale = 1 / factor;
+        l->rope.ext_factor = yarn;
+        if (yarn)
+            l->rope.mscale *= rope_yarn_mscale((double)factor);
+    }
+    m->n_ctx_train = (uint32_t)MIN((double)m->n_ctx_train * (double)factor, (double)INT32_MAX);
+    return 0;
+}

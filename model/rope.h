@@ -31,4 +31,8 @@ void rope_yarn_bounds(const struct rope_params *p, double *low, double *high);
 /* The factor of cos and sin that goes with YaRN by `factor` (>= 1): 1 + 0.1 ln(factor). */
 float rope_yarn_mscale(double factor);
 
+/* The model's layers with full attention are to reach `factor` times as far as they were trained for, as if the file had said so in
+ * its rope.scaling keys; layers with a window stay, and n_ctx_train is multiplied. -ENOTSUP: the file scales by itself. */
+int rope_scale_model(struct model *m, bool yarn, float factor, struct err *e);
+
 #endif

@@ -108,8 +108,11 @@ struct prefix_hash prefix_class(const struct engine *eng, bool generated)
         uint16_t op = (uint16_t)eng->prefill.s->cmds[i].op;
         const ka_rope_kv *kv = stream_args(eng->prefill.s, i);
         uint32_t type = op == CMD_ROPE_KV ? kv->kv_type : 0;
+        float mscale = op == CMD_ROPE_KV ? kv->mscale : 0;
         add(&h, &op, sizeof op);
+        add(&h, &mscale, sizeof mscale);
         add(&h, &type, sizeof type);
     }
+    add(&h, eng->prefill.s->consts, eng->prefill.s->h.const_bytes); /* how positions are scaled */
     return h;
 }

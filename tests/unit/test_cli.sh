@@ -115,6 +115,7 @@ done <<'END'
 --stop||empty text
 --kv|f17|not one of: f16 f32 q8_0 fp8 q4_0 rot4; did you mean f16
 --plan|replya|did you mean replay
+--rope-scaling|yam|linear yarn
 --rng|dice|not one of: mt19937 counter
 --tier|nosuch|no tier 'nosuch': this binary has auto, .*lockstep
 --tier|vulkn|did you mean
@@ -213,6 +214,12 @@ same "$zinc" --model "$m" --prompt-tokens '1, 2 3,' --n 8 --tier null --top-k 1 
 same env ZINC_TIER=null "$zinc" -m "$m" --prompt-tokens 1,2,3 -n 8 --temp 0 --print-tokens -q
 same "$zinc" run -m "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --chunk 2 --plan replay --kv f32
 same "$zinc" run "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
+same "$zinc" run "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens --ctx 4096 --rope-scaling yarn
+grep -q 'scaled' "$work/err" && miss "positions of a short context are scaled: $(cat "$work/err")"
+"$zinc" run "$m" --prompt-tokens 1,2,3 -n 1 $null --ctx 8192 --rope-scaling yarn >/dev/null 2>"$work/err" || miss "yarn: $(cat "$work/err")"
+{ grep -q 'scaled by yarn, factor 2: .* 4096' "$work/err" && ! grep -q nonsense "$work/err"; } || miss "a long context: $(cat "$work/err")"
+expect 1 'at least 1' "$zinc" run "$m" --prompt-tokens 1 -n 1 $null --ctx 8192 --rope-scaling linear --rope-factor 0.5
+expect 1 'without a kind of scaling' "$zinc" run "$m" --prompt-tokens 1 -n 1 $null --rope-factor 2
 same "$zinc" "$m" --prompt-tokens 1,2,3 -n 8 $null --print-tokens
 "$zinc" run -m "$m" --prompt 'Hello there' -n 8 $null --print-tokens >"$work/a" 2>/dev/null
 same "$zinc" run "$m" 'Hello there' -n 8 $null --print-tokens

@@ -102,6 +102,39 @@ START_TEST(yarn_mscale)
 }
 END_TEST
 
+/* As a file that says so; a file that scales is not scaled again, and a window's layers stay. */
+START_TEST(scaled_on_demand)
+{
+    static const char *const kinds[] = { "linear", "yarn" };
+    struct loaded file, asked;
+    for (int yarn = 0; yarn < 2; yarn++) {
+        qwen3_spec(&spec);
+        load_ok(&asked);
+        ck_assert_msg(rope_scale_model(asked.m, yarn, 4, &e) == 0, "%s", e.msg);
+        str(&spec, "rope.scaling.type", kinds[yarn]);
+        f32(&spec, "rope.scaling.factor", 4);
+        load_ok(&file);
+        const struct rope_params *a = &asked.m->layers[0].rope, *b = &file.m->layers[0].rope;
+        ck_assert(a->freq_scale == b->freq_scale && a->ext_factor == b->ext_factor && a->mscale == b->mscale);
+        ck_assert(a->n_ctx_orig == b->n_ctx_orig && a->beta_fast == b->beta_fast && a->base == b->base);
+        ck_assert_uint_eq(asked.m->n_ctx_train, 4 * 512);
+        ck_assert_int_eq(rope_scale_model(file.m, yarn, 4, &e), -ENOTSUP);
+        ck_assert_int_eq(rope_scale_model(asked.m, yarn, 0.5f, &e), -EINVAL);
+        unload(&asked);
+        unload(&file);
+    }
+    gpt_oss_spec(&spec);
+    for (int i = 0; i < spec.n_keys; i++) /* without its own scaling */
+        if (strstr(spec.key[i].name, "rope.scaling"))
+            spec.key[i--] = spec.key[--spec.n_keys];
+    load_ok(&asked);
+    ck_assert_msg(rope_scale_model(asked.m, true, 2, &e) == 0, "%s", e.msg);
+    for (uint32_t il = 0; il < asked.m->n_layer; il++)
+        ck_assert(asked.m->layers[il].rope.freq_scale == (asked.m->layers[il].window ? 1 : 0.5f));
+    unload(&asked);
+}
+END_TEST
+
 START_TEST(expert_width_by_default)
 {
     struct loaded l;
@@ -249,6 +282,7 @@ int main(void)
     tcase_add_test(t, per_layer_arrays);
     tcase_add_test(t, qwen3_fields);
     tcase_add_test(t, yarn_mscale);
+    tcase_add_test(t, scaled_on_demand);
     tcase_add_test(t, expert_width_by_default);
     tcase_add_test(t, fused_experts);
     tcase_add_test(t, head_counts_must_divide);
