@@ -13,6 +13,7 @@ static const struct opt opts[] = {
     OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "with this kind of plan: auto, replay, persistent"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
     CLI_KV,
+    CLI_ROPE,
     { 0 },
 };
 

@@ -30,6 +30,12 @@ extern const struct opt cli_model_opts[];
               "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4"),                                        \
         OPT("kv-edge", 0, OPT_U32, &cli_model.o.kv_edge, "N",                                                          \
             "the first and the last N layers with a KV cache keep f16 in it (default: 0)")
+#define CLI_ROPE                                                                                                       \
+    OPT_WORDS("linear|yarn", "rope-scaling", 0, OPT_STR, &cli_model.o.rope_scaling, "S",                               \
+              "reach a --ctx beyond what the model was trained for by linear scaling of positions, or by YaRN; a "    \
+              "shorter context is left alone"),                                                                        \
+        OPT("rope-factor", 0, OPT_F32, &cli_model.o.rope_factor, "F",                                                  \
+            "scale so many times as far (default: as far as --ctx asks for)")
 
 struct cli_sampling {
     struct sampler_params p;

@@ -23,6 +23,7 @@ static const struct opt opts[] = {
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: 4096)"),
     OPT("slots", 0, OPT_U32, &args.slots, "N", "sequences at the same time (default: 1)"),
     CLI_KV,
+    CLI_ROPE,
     OPT("no-fuse", 0, OPT_FLAG, &cli_model.o.no_fuse, NULL, "one command per operation"),
     OPT("layers", 0, OPT_STR, &args.layers, "FIRST:END", "only layers FIRST to END - 1"),
     OPT("gbs", 0, OPT_F32, &args.gbs, "N", "memory bandwidth in GB/s that decides the bottleneck"),

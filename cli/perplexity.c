@@ -31,6 +31,7 @@ static const struct opt model_opts[] = {
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "the tier, also with options: auto, cpu, cpu:exact, vulkan, ..."),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double: slow, the reference for everything else"),
     CLI_KV,
+    CLI_ROPE,
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "tokens per step (default: 512, on a GPU 1024 or 2048)"),
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT_RANGE(0, 255, "device", 0, OPT_I32, &cli_model.device, "N", "which of the tier's devices (default: the best)"),
@@ -154,6 +155,7 @@ static int perplexity_of(struct engine *eng, const char *path, struct perplexity
     if (!rc)
         rc = perplexity_encode(eng, text, n, args.special, t, &e);
     free(text);
+    t->beyond = cli_model.o.rope_scaling != NULL;
     if (rc || perplexity_windows(eng, t, args.n_window, args.max_windows, &n_windows, &e))
         return cli_fail(&e);
     if (args.print_tokens)

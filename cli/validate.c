@@ -32,6 +32,7 @@ static const struct opt model_opts[] = {
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "context in tokens (default: what is needed)"),
     OPT("chunk", 0, OPT_U32, &cli_model.o.chunk, "N", "prompt tokens per step (default: 512, on a GPU 2048)"),
     CLI_KV,
+    CLI_ROPE,
     OPT_RANGE(0, CLI_MAX_THREADS, "threads", 't', OPT_I32, &cli_model.o.threads, "N", "cpu: worker threads (default: one per core)"),
     OPT("quiet", 'q', OPT_FLAG, &cli_model.quiet, NULL, "only the verdict"),
     { 0 },

@@ -80,9 +80,9 @@ int perplexity_windows(const struct engine *eng, const struct perplexity_text *t
     if (n_window < PERPLEXITY_MIN_WINDOW)
         return err_set(e, -EINVAL, "windows of %u tokens, at least %d are needed: a larger --ctx",
                        n_window, PERPLEXITY_MIN_WINDOW);
-    if (trained && n_window > trained)
+    if (trained && n_window > trained && !t->beyond)
         return err_set(e, -EINVAL, "windows of %u tokens, the model was trained for %llu: --ctx %llu or "
-                       "less", n_window, (unsigned long long)trained, (unsigned long long)trained);
+                       "less, or --rope-scaling", n_window, (unsigned long long)trained, (unsigned long long)trained);
     if (t->n < n_window)
         return err_set(e, -EINVAL, "the text has %u tokens, one window needs %u: a longer text or a "
                        "smaller --ctx", t->n, n_window);

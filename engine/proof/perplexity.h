@@ -30,6 +30,7 @@ struct perplexity_text {
     int32_t *ids;
     uint32_t n;
     int32_t bos;
+    bool beyond; /* the caller's: windows may be longer than what the model was trained for (engine_opts.rope_scaling) */
 };
 
 /* `special`: control tokens that are written in the text become tokens. -EINVAL: not UTF-8, with the place of the first byte that
@@ -39,7 +40,7 @@ int perplexity_encode(const struct engine *eng, const char *text, size_t len, bo
 void perplexity_text_free(struct perplexity_text *t); /* and zeroes it */
 
 /* How many windows of n_window tokens there are, but at most max_windows (0: all). -EINVAL: none, or the model was
- * trained for less, with figures and a remedy; so before the model is loaded. */
+ * trained for less (unless t->beyond), with figures and a remedy; so before the model is loaded. */
 int perplexity_windows(const struct engine *eng, const struct perplexity_text *t, uint32_t n_window,
                        uint32_t max_windows, uint32_t *n, struct err *e);
 
