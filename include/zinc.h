@@ -116,6 +116,9 @@ typedef struct zinc_model_opts {
     zinc_log_fn log;         /* what there is to say during calls for this model; NULL: stderr, by $ZINC_LOG */
     void *log_user;
     int32_t log_level;       /* up to this                                                              */
+    uint32_t kv_edge;        /* the first and the last so many layers with a cache keep f16             */
+    const char *rope_scaling; /* "linear", "yarn": how a context beyond what the model was trained for is reached; NULL: not */
+    float rope_factor;       /* so many times as far; 0: as far as `context` asks for                   */
     uint32_t reserved;
 } zinc_model_opts;
 

@@ -127,6 +127,9 @@ static int start(zinc_model *m, const zinc_model_opts *o, struct err *e)
                               .tier = o->tier,
                               .plan = o->plan,
                               .kv = o->kv,
+                              .kv_edge = o->kv_edge,
+                              .rope_scaling = o->rope_scaling,
+                              .rope_factor = o->rope_factor,
                               .device_name = o->device_name,
                               .device = o->device,
                               .device_set = o->flags & ZINC_MODEL_DEVICE,
@@ -156,7 +159,7 @@ static int open_model(const zinc_model_opts *given, zinc_model **out, struct err
     zinc_model_opts o;
     if (!given || !out)
         return err_set(e, -EINVAL, "libzinc: zinc_model_open: %s is NULL", given ? "out" : "the options");
-    int rc = STRUCT_TAKE(&o, given, reserved, e);
+    int rc = STRUCT_TAKE(&o, given, kv_edge, e);
     if (rc || (rc = check_opts(&o, e)))
         return rc;
     zinc_model *m = calloc(1, sizeof *m);

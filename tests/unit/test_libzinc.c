@@ -522,6 +522,33 @@ START_TEST(two_models_are_open_at_once)
 }
 END_TEST
 
+/* The cache's types and the scaling of positions are the model's options too. */
+START_TEST(caches_and_positions)
+{
+    char path[] = "/tmp/zinc-lib-XXXXXX";
+    tiny_model(path, "tiny-qwen3"); /* 3 layers with caches of 2 x 128 values; trained for 4,096 */
+    zinc_model_opts o = { .size = sizeof o, .path = path, .tier = "cpu", .context = 64, .threads = 1, .kv = "rot4" };
+    zinc_model_info i = { .size = sizeof i };
+    zinc_model *m;
+    for (uint32_t edge = 0; edge < 2; edge++) {
+        o.kv_edge = edge;
+        OK(zinc_model_open(&o, &m, &err));
+        OK(zinc_model_info_get(m, &i, &err));
+        ck_assert_uint_eq(i.cache_bytes, (edge ? 2 * 512 + 144 : 3 * 144) * 2 * 64);
+        zinc_model_close(m);
+    }
+    o.context = 8192;
+    o.rope_scaling = "yarn";
+    OK(zinc_model_open(&o, &m, &err));
+    OK(zinc_model_info_get(m, &i, &err));
+    ck_assert_uint_eq(i.context_trained, 8192);
+    zinc_model_close(m);
+    o.rope_scaling = "longrope";
+    FAILS(zinc_model_open(&o, &m, &err), -EINVAL, "longrope");
+    unlink(path);
+}
+END_TEST
+
 START_TEST(null_is_an_error_not_an_end)
 {
     zinc_model *m = open_demo(1, 64);
@@ -860,7 +887,7 @@ int main(void)
                      calls_of_tools_come_as_pieces, an_answer_that_was_begun_is_continued,
                      handles_may_be_closed_in_any_order,
                      a_session_is_somebodys_until_it_is_given_back, two_models_are_open_at_once,
-                     null_is_an_error_not_an_end, what_cannot_be_opened_is_told_in_a_line,
+                     caches_and_positions, null_is_an_error_not_an_end, what_cannot_be_opened_is_told_in_a_line,
                      a_tier_that_is_not_there_is_told, options_that_cannot_be_are_refused_by_name,
                      progress_is_told_and_can_stop, each_model_has_a_log_of_its_own,
                      numbers_are_read_whatever_the_locale, vectors_of_texts_and_ranks);
