@@ -5,6 +5,7 @@
 
 #include "base/ckd.h"
 #include "base/env.h"
+#include "base/mapped.h"
 #include "base/nearest.h"
 #include "base/stdout.h"
 #include "cli/cli.h"
@@ -139,6 +140,7 @@ static const struct command *command_of_model(int argc, char **argv)
 static int run_command(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_DFL); /* whose reader is gone ends quietly, as other tools do */
+    mapped_tell("zinc");
     if (argc < 2) {
         print_overview(stderr);
         return EXIT_USAGE;

@@ -393,7 +393,7 @@ static int prepare_tier(struct engine *eng, const struct engine_opts *o, struct 
     if (!eng->weights)
         return err_set(e, -ENOMEM, "engine: out of memory");
     int rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e);
-    if (rc || (rc = load_tier(eng, o->progress, e)))
+    if (rc || (rc = load_tier(eng, o->progress, e)) || (rc = gguf_check_unchanged(eng->gguf, e)))
         return rc;
     eng->info.plan = plan_name[eng->decode.native->kind];
     return 0;

@@ -8,6 +8,7 @@
 
 #include "base/ckd.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "model/gguf_parse.h"
 
 struct gguf_index {
@@ -54,6 +55,7 @@ static int map_file(const char *path, const uint8_t **map, uint64_t *bytes, stru
 static int add_part(struct gguf *g, const char *path, const uint8_t *map, uint64_t bytes, struct err *e)
 {
     struct gguf_part *p = realloc(g->parts, (g->n_parts + 1) * sizeof *p);
+    struct stat st;
     char *copy = strdup(path);
     if (p)
         g->parts = p;
@@ -61,8 +63,31 @@ static int add_part(struct gguf *g, const char *path, const uint8_t *map, uint64
         free(copy);
         return err_set(e, -ENOMEM, "%s: no memory", path);
     }
-    g->parts[g->n_parts++] = (struct gguf_part){copy, map, bytes};
+    struct gguf_part *part = &g->parts[g->n_parts++];
+    *part = (struct gguf_part){.path = copy, .map = map, .bytes = bytes};
     g->total_bytes += bytes;
+    if (g->index->mapped) {
+        mapped_add(map, bytes, copy);
+        if (stat(path, &st) == 0) {
+            part->changed[0] = st.st_mtim.tv_sec;
+            part->changed[1] = st.st_mtim.tv_nsec;
+            part->inode[0] = (uint64_t)st.st_dev;
+            part->inode[1] = (uint64_t)st.st_ino;
+        }
+    }
+    return 0;
+}
+
+int gguf_check_unchanged(const struct gguf *g, struct err *e)
+{
+    for (uint32_t i = 0; i < g->n_parts && g->index->mapped; i++) {
+        const struct gguf_part *p = &g->parts[i];
+        struct stat st;
+        if (stat(p->path, &st) || (uint64_t)st.st_dev != p->inode[0] || (uint64_t)st.st_ino != p->inode[1])
+            continue;
+        if ((uint64_t)st.st_size != p->bytes || st.st_mtim.tv_sec != p->changed[0] || st.st_mtim.tv_nsec != p->changed[1])
+            return err_set(e, -ESTALE, "%s: was written to while it was loaded (start again when it is whole)", p->path);
+    }
     return 0;
 }
 
@@ -303,8 +328,10 @@ void gguf_close(struct gguf *g)
     if (!g)
         return;
     for (uint32_t i = 0; i < g->n_parts; i++) {
-        if (g->index->mapped)
+        if (g->index->mapped) {
+            mapped_remove(g->parts[i].map);
             munmap((void *)(uintptr_t)g->parts[i].map, g->parts[i].bytes);
+        }
         free(g->parts[i].path);
     }
     for (uint64_t i = 0; g->kv && i < g->n_kv; i++)

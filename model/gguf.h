@@ -53,6 +53,8 @@ struct gguf_part {
     char *path;
     const uint8_t *map;
     uint64_t bytes;
+    int64_t changed[2];           /* when it was changed last, as it was opened: seconds and ns */
+    uint64_t inode[2];            /* of which device, and its number                            */
 };
 
 struct gguf {
@@ -70,6 +72,8 @@ struct gguf {
 /* Opens, maps and checks the file. -ENOENT and the like from the system; -EINVAL: not a valid GGUF file;
  * -ENOTSUP: valid, but of a version, endianness or tensor type that zinc does not read. */
 int gguf_open(const char *path, struct gguf **out, struct err *e);
+/* -ESTALE: a file was written to since it was opened. A new file under its name is none of ours. */
+int gguf_check_unchanged(const struct gguf *g, struct err *e);
 
 /* The same over `n` bytes in memory, which must outlive the object and start at a multiple of 8; `name` stands for the
  * path in messages. Split models open from files only. */

@@ -58,4 +58,20 @@ refused 2 prompt "$zinc" run -m "$work/m.gguf" -n 2
 refused 2 -m "$zinc" run --prompt x
 refused 2 many "$zinc" run -m "$work/m.gguf" --prompt x -n many
 refused 2 1,x "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,x -n 2
+
+# a file that is cut while its weights are read from it
+mkfifo "$work/say"
+cp "$work/m.gguf" "$work/shrinks.gguf"
+ZINC_CPU_WEIGHTS=mapped "$zinc" chat "$work/shrinks.gguf" --tier cpu --threads 1 --temp 0 -n 2 <"$work/say" >"$work/out" 2>"$work/err" &
+pid=$!
+exec 3>"$work/say"
+echo "Hello" >&3
+await test -s "$work/out" || miss "no answer: $(cat "$work/err")"
+truncate -s 100000 "$work/shrinks.gguf"
+echo "And now?" >&3
+exec 3>&-
+wait $pid
+rc=$?
+{ [ $rc = 1 ] && tail -n 1 "$work/err" | grep -q "^zinc: .*shrinks.gguf: became shorter while it was read"; } ||
+    miss "a file that shrinks: exit $rc: $(tail -n 2 "$work/err")"
 finish

@@ -173,6 +173,29 @@ START_TEST(memory_holds_no_split_model)
 }
 END_TEST
 
+/* Written to: told. Replaced by another file of that name, or gone: what was opened is still there. */
+START_TEST(a_part_that_changes_is_named)
+{
+    struct gguf *g;
+    char cmd[512], second[96];
+    write_three();
+    strcpy(second, part_path(2, 3));
+    ck_assert_msg(gguf_open(part_path(1, 3), &g, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(gguf_check_unchanged(g, &e), 0);
+    snprintf(cmd, sizeof cmd, "cp '%s' '%s.new' && mv '%s.new' '%s'", second, second, second, second);
+    ck_assert_int_eq(system(cmd), 0);
+    ck_assert_int_eq(gguf_check_unchanged(g, &e), 0);
+    snprintf(cmd, sizeof cmd, "printf x >>'%s'", part_path(3, 3));
+    ck_assert_int_eq(system(cmd), 0);
+    ck_assert_int_eq(gguf_check_unchanged(g, &e), -ESTALE);
+    ck_assert_msg(strstr(e.msg, "m-00003-of-00003.gguf") && strstr(e.msg, "written to"), "%s", e.msg);
+    snprintf(cmd, sizeof cmd, "rm '%s'", part_path(3, 3));
+    ck_assert_int_eq(system(cmd), 0);
+    ck_assert_int_eq(gguf_check_unchanged(g, &e), 0);
+    gguf_close(g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("gguf_split");
@@ -187,6 +210,7 @@ int main(void)
     tcase_add_test(t, renamed_parts_are_refused);
     tcase_add_test(t, absurd_counts_are_refused);
     tcase_add_test(t, memory_holds_no_split_model);
+    tcase_add_test(t, a_part_that_changes_is_named);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);

@@ -10,6 +10,7 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "base/mapped.h"
 #include "base/progress.h"
 #include "base/stdout.h"
 #include "kernels/blocks.h"
@@ -402,7 +403,7 @@ static int write_file(const struct plan *p, const struct options *o, struct err 
                       : pieces_tensor(&out, &p->g->tensors[i], w, p->scales[i] ? p->scales[i]->data : NULL, p->items[i].type, e);
         free(w);
     }
-    if (!rc)
+    if (!rc && !(rc = gguf_check_unchanged(p->g, e)))
         rc = gguf_writer_finish(out.w, e);
     struct gguf_writer *w = out.w;
     pieces_end(&out, rc, e);
@@ -526,6 +527,7 @@ static int run_program(int argc, char **argv)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is a failed write */
+    mapped_tell("quantize");
     if (run(&o, &e)) {
         fprintf(stderr, "quantize: %s\n", e.msg);
         return 1;
