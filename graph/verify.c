@@ -665,25 +665,42 @@ static void check_overlaps(struct check *k)
         }
 }
 
+/* The buffer that a command's field lies in; UINT32_MAX: the field is 0. */
+static uint32_t buffer_of(const struct stream *s, uint32_t i, size_t field)
+{
+    const struct cmd *c = &s->cmds[i];
+    for (uint32_t u = 0; u < c->n_uses; u++)
+        if (s->uses[c->first_use + u].field_off == field)
+            return s->uses[c->first_use + u].buf;
+    return UINT32_MAX;
+}
+
 /* Whoever reads a cache takes it for what it is; and the head's type is that of one at least, if there is any. */
 static int check_kv_types(const struct stream *s, struct err *e)
 {
+    uint8_t *stored = calloc(s->h.n_bufs + 1ull, 1); /* by buffer: 1 + the type; 0: no cache, or another stream's */
     bool any = false, used = false;
+    if (!stored)
+        return err_set(e, -ENOMEM, "stream: %u buffers", s->h.n_bufs);
     for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_rope_kv *w = stream_args(s, i);
+        uint32_t b = s->cmds[i].op == CMD_ROPE_KV ? buffer_of(s, i, AT(ka_rope_kv, kc)) : UINT32_MAX;
+        if (b != UINT32_MAX)
+            stored[b] = (uint8_t)(1 + w->kv_type);
+    }
+    int rc = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds && !rc; i++) {
         const ka_attn *a = stream_args(s, i);
-        if (s->cmds[i].op != CMD_ATTN)
+        uint32_t b = s->cmds[i].op == CMD_ATTN ? buffer_of(s, i, AT(ka_attn, kc)) : UINT32_MAX;
+        if (b == UINT32_MAX)
             continue;
         any = true;
         used = used || a->kv_type == s->h.kv_type;
-        for (uint32_t j = 0; j < s->h.n_cmds; j++) {
-            const ka_rope_kv *w = stream_args(s, j);
-            if (s->cmds[j].op == CMD_ROPE_KV && w->k && w->kc == a->kc && w->kv_type != a->kv_type)
-                return err_set(e, -EINVAL, "stream: command %u ATTN: kv_type is %u, command %u stores %u", i, a->kv_type, j, w->kv_type);
-        }
+        if (stored[b] && stored[b] != 1 + a->kv_type)
+            rc = err_set(e, -EINVAL, "stream: command %u ATTN: kv_type is %u, the cache holds %u", i, a->kv_type, stored[b] - 1u);
     }
-    if (any && !used)
-        return err_set(e, -EINVAL, "stream: kv_type %u, which no cache has", s->h.kv_type);
-    return 0;
+    free(stored);
+    return rc || !any || used ? rc : err_set(e, -EINVAL, "stream: kv_type %u, which no cache has", s->h.kv_type);
 }
 
 int verify_commands(const struct stream *s, struct extent *ext, struct err *e)
