@@ -81,7 +81,7 @@ static void print_json(const struct engine *eng, const struct perplexity_result 
     cli_json_string(stdout, in->label, strlen(in->label));
     printf(", \"weights\": \"%s\", \"tier\": \"%s\", \"exact\": %s, \"kv\": ", in->weights, in->tier,
            in->exact ? "true" : "false");
-    cli_json_string(stdout, cli_model.o.kv ? cli_model.o.kv : "f16", strlen(cli_model.o.kv ? cli_model.o.kv : "f16"));
+    cli_json_string(stdout, in->kv, strlen(in->kv));
     printf(", \"perplexity\": %.9g, \"perplexity_stderr\": %.6g, \"nll\": %.9g, \"nll_stderr\": %.6g, "
            "\"bits_per_byte\": %.9g, \"window\": %u, \"windows\": %u, \"tokens_counted\": %llu, \"tokens\": %u, "
            "\"bytes_counted\": %llu, ", r->ppl, r->ppl_error, r->nll, r->nll_error, r->bits_per_byte,

@@ -309,6 +309,7 @@ static void describe_plan(struct engine *eng)
     in->n_vocab = d->n_vocab;
     in->chunk = p->row_cap;
     in->n_cmds = d->n_cmds;
+    in->kv = stream_kv_name(d->kv_type);
     in->weight_bytes = d->arena_bytes[ARENA_WEIGHTS];
     in->const_bytes = MAX(d->arena_bytes[ARENA_CONST], p->arena_bytes[ARENA_CONST]);
     in->kv_bytes = d->arena_bytes[ARENA_KV];

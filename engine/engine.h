@@ -72,6 +72,7 @@ struct engine_info {
     const char *model_name, *family;
     const char *weights;            /* the type that most weights have, "Q4_K"                               */
     const char *tier, *plan;        /* names as in --tier and --plan                                         */
+    const char *kv;                 /* the type of its KV cache, one of ENGINE_KV_TYPES */
     const char *fit;                /* for people: how context and sessions were chosen; "" without engine_opts.fit */
     const char *rope;               /* for people: how positions are scaled by engine_opts.rope_scaling; "": they are not */
     const char *plan_why;           /* for people: why this plan, where another one was asked for or could be; "" else */

@@ -78,6 +78,7 @@ near "kv fp8" 0.03 --kv fp8
 near "kv rot4" 0.05 --kv rot4
 near "kv q4_0" 0.1 --kv q4_0
 near "kv rot4, exact" 0.05 --kv rot4 --exact
+case $("$zinc" perplexity -q --json -m "$m" --ctx 96 --chunks 1 --tier cpu:q8_0 "$text") in *'"kv": "q8_0"'*) ;; *) miss "the cache's type by a tier's word is not told" ;; esac
 if (need_vulkan) >/dev/null; then
     need_vulkan
     near vulkan 0.02 --tier vulkan
