@@ -158,10 +158,11 @@ static int make_again(struct amd_ring *r, struct err *e)
     return rc;
 }
 
-/* The newest complete point is `done`: would n dwords overwrite only what lies before its end? */
+/* The newest complete point is `done`: would n dwords overwrite only what lies before its end? One dword stays free, as in
+ * kfdtest's BaseQueue.cpp (PlacePacket): the card's read pointer wraps with the ring, so a full one may look empty. */
 static bool has_room(const struct amd_ring *r, uint64_t done, uint32_t n)
 {
-    return r->watch.point - done < AMD_POINTS && r->wptr - r->end[done % AMD_POINTS] + n <= r->mask + 1ull;
+    return r->watch.point - done < AMD_POINTS && r->wptr - r->end[done % AMD_POINTS] + n <= r->mask;
 }
 
 static uint64_t newest_done(const struct amd_ring *r)

@@ -53,6 +53,27 @@ START_TEST(ring_wraps_and_packets_straddle_its_end)
 }
 END_TEST
 
+/* The first packet waits, so that nothing is fetched behind it; what is announced is a whole ring. */
+START_TEST(a_ring_that_is_full_to_its_last_dword_is_told)
+{
+    for (uint32_t spare = 0; spare < 2; spare++) {
+        struct rig_queue q = start();
+        uint32_t n = (uint32_t)q.ring_bytes / 4;
+        PUSH(&q, 0xC0053C00, 0x00000013, lo(RIG_DATA), hi(RIG_DATA), 1, 0xFFFFFFFF, 4); /* WAIT_REG_MEM, memory, equal */
+        while (q.at < n - spare - 5)
+            PUSH(&q, 0xFFFF1000); /* NOP of one dword */
+        PUSH(&q, WRITE_DWORD(RIG_DATA + 4, 9));
+        rig_ring(&q);
+        r.data[0] = 1;
+        ck_assert(rig_becomes(&r.data[1], 9));
+        ck_assert_uint_eq(r.n_notes, spare ? 0 : 1);
+        if (!spare)
+            ck_assert_ptr_nonnull(strstr(r.note[0], "full to its last dword"));
+        rig_close(&r);
+    }
+}
+END_TEST
+
 START_TEST(copy_data_between_memory_registers_and_clock)
 {
     struct rig_queue q = start();
@@ -492,6 +513,7 @@ int main(void)
     static const TTest *const *tests;
     const TTest *const all[] = { write_data_reaches_memory,
                                  ring_wraps_and_packets_straddle_its_end,
+                                 a_ring_that_is_full_to_its_last_dword_is_told,
                                  copy_data_between_memory_registers_and_clock,
                                  release_mem_writes_and_interrupts,
                                  a_missing_end_of_pipe_buffer_faults_at_address_0,

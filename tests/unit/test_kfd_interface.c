@@ -649,6 +649,17 @@ START_TEST(a_full_ring_waits_for_fences)
     ck_assert_int_eq(kfd_queue_submit(q, dw, 1, &point, &e), -EIO); /* dead */
     kfd_queue_destroy(q);
 
+    /* one dword stays free: a ring that is full to the last one looks empty, since the read pointer wraps with it */
+    enum { DW = (8 << 10) / 4, HALF = DW / 2 - KFD_FENCE_DW };
+    for (int spare = 0; spare < 2; spare++) {
+        uint32_t part[HALF] = { 0 };
+        ck_assert_msg(kfd_queue_create(d, 4 * DW, &q, &e) == 0, "%s", e.msg);
+        q->ring.watch.hang_ns = 1000000;
+        ck_assert_msg(kfd_queue_submit(q, part, HALF, &point, &e) == 0, "%s", e.msg);
+        ck_assert_int_eq(kfd_queue_submit(q, part, (uint32_t)(HALF - spare), &point, &e), spare ? 0 : -EIO);
+        kfd_queue_destroy(q);
+    }
+
     ck_assert_msg(kfd_queue_create(d, 64 << 10, &q, &e) == 0, "%s", e.msg);
     q->ring.watch.hang_ns = 1000000;
     for (int i = 1; i < AMD_POINTS; i++)

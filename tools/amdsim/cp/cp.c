@@ -269,6 +269,9 @@ static void doorbell_take(struct cp_queue *q)
         doorbell_finding(q, "%llu %s are announced beyond the read pointer %llu, the ring holds %llu: unread packets "
                          "were overwritten", (unsigned long long)(q->limit - q->pos), unit_of(q),
                          (unsigned long long)q->pos, (unsigned long long)ring_units(q));
+    } else if (!q->dead && q->d.kind != CP_AQL && q->limit - q->pos == ring_units(q)) {
+        doorbell_finding(q, "the ring is full to its last dword: the read pointer wraps with it, so it may be taken for an empty "
+                         "one; leave one free (kfdtest's BaseQueue.cpp)");
     }
 }
 
