@@ -16,8 +16,9 @@
 enum { EXIT_RUNG = 10 }; /* + the number of the rung that failed */
 
 static struct {
-    const char *tier, *model, *filter, *report;
+    const char *tier, *model, *filter, *report, *from, *to, *skip;
     uint32_t first, last, tokens;
+    uint64_t skipped; /* bit N - 1: rung N */
     int32_t device;
     bool json, list;
 } args = { .tier = "kfd", .device = -1, .tokens = 64 };
@@ -28,8 +29,9 @@ static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &args.model, "FILE", "model for the last rungs (default: the demo model, models/zinc-demo.gguf or where make install put it)"),
     OPT("n", 'n', OPT_U32, &args.tokens, "N", "tokens in the last rung (default: 64)"),
     OPT("filter", 0, OPT_STR, &args.filter, "PART", "only the kernel cases with this in their name"),
-    OPT_RANGE(1, 1000, "from", 0, OPT_U32, &args.first, "N", "start at this rung; the tier's own first rungs always run"),
-    OPT_RANGE(1, 1000, "to", 0, OPT_U32, &args.last, "N", "stop after this rung"),
+    OPT("from", 0, OPT_STR, &args.from, "RUNG", "start at this rung, by its number or its name; the tier's own first rungs always run"),
+    OPT("to", 0, OPT_STR, &args.to, "RUNG", "stop after this rung"),
+    OPT("skip", 0, OPT_STR, &args.skip, "RUNGS", "pass over these, with commas between them: one that fails need not end the ladder"),
     OPT("report", 0, OPT_STR, &args.report, "FILE", "write everything a maintainer would ask for into one file"),
     OPT("list", 0, OPT_FLAG, &args.list, NULL, "list the rungs and exit"),
     OPT("json", 0, OPT_FLAG, &args.json, NULL, "one JSON object instead of the lines"),
@@ -176,22 +178,62 @@ static void print_end(const struct ladder_result *r, const struct show *s)
     json_decref(o);
 }
 
-static void count_line(void *user, const struct ladder_line *l)
+/* A rung that is looked for by its name, and how many rungs there are. */
+struct named {
+    const char *name;
+    uint32_t n, number; /* number: 0 until it is found */
+};
+
+static void find_line(void *user, const struct ladder_line *l)
 {
-    (void)l;
-    ++*(uint32_t *)user;
+    struct named *x = user;
+    x->n++;
+    if (x->name && strcasecmp(l->name, x->name) == 0)
+        x->number = l->number;
 }
 
 /* 0 or an exit status. */
-static int check_range(void)
+static int which_rung(const char *option, const char *text, uint32_t *out)
 {
     struct err e = { 0 };
-    uint32_t n = 0;
-    if (ladder_list(args.tier, count_line, &n, &e))
+    struct named x = { .name = text };
+    char *end = NULL;
+    if (ladder_list(args.tier, find_line, &x, &e))
         return usage_error("%s", e.msg);
-    if (args.first > n || args.last > n)
-        return usage_error("--%s %u: the ladder of %s has %u rungs", args.first > n ? "from" : "to",
-                           args.first > n ? args.first : args.last, args.tier, n);
+    if (!text || x.number) {
+        *out = x.number;
+        return 0;
+    }
+    unsigned long n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    if (!end || *end)
+        return usage_error("--%s '%s': the ladder of %s has no rung of this name (--list shows them)", option, text, args.tier);
+    if (!n || n > x.n)
+        return usage_error("--%s %s: the ladder of %s has %u rungs, the first is 1", option, text, args.tier, x.n);
+    *out = (uint32_t)n;
+    return 0;
+}
+
+static int which_to_skip(void)
+{
+    char one[64];
+    for (const char *p = args.skip; p && *p;) {
+        size_t n = strcspn(p, ",");
+        uint32_t number = 0;
+        snprintf(one, sizeof one, "%.*s", (int)MIN(n, sizeof one - 1), p);
+        int bad = which_rung("skip", one, &number);
+        if (bad)
+            return bad;
+        args.skipped |= 1ull << (number - 1);
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+static int check_range(void)
+{
+    int bad = which_rung("from", args.from, &args.first);
+    if (bad || (bad = which_rung("to", args.to, &args.last)) || (bad = which_to_skip()))
+        return bad;
     if (args.last && args.first > args.last)
         return usage_error("--from %u --to %u: no rung is left", args.first, args.last);
     return 0;
@@ -214,7 +256,7 @@ static int ladder_main(int argc, char **argv)
     }
     s.lines = args.json ? json_array() : NULL;
     struct ladder_opts o = { .tier = args.tier, .device = args.device, .model = args.model ? args.model : default_model(),
-                             .filter = args.filter, .first = args.first, .last = args.last, .n_tokens = args.tokens,
+                             .filter = args.filter, .first = args.first, .last = args.last, .skip = args.skipped, .n_tokens = args.tokens,
                              .detail = s.report, .cancel = cli_catch_interrupt(), .line = show_line,
                              .progress = show_progress, .user = &s };
     int rc = ladder_climb(&o, &r, &e);
@@ -243,7 +285,8 @@ const struct command cmd_ladder = {
         "\n"
         "  zinc ladder --tier=kfd\n"
         "  zinc ladder --tier=kfd --report ladder.txt    # one file to send\n"
-        "  zinc ladder --filter attn --from 14 --to 14    # only cases of attention",
+        "  zinc ladder --tier=cs --to \"memory filled\"    # without the kernels, quick\n"
+        "  zinc ladder --filter attn --to \"every kernel\"    # of them, attention's",
     .groups = groups,
     .main = ladder_main,
 };

@@ -305,6 +305,13 @@ static int climb_rungs(struct climb *c, struct ladder_result *r, struct err *e)
             r->skipped++;
             continue;
         }
+        if (o->skip >> i & 1) {
+            r->skipped++;
+            l.status = LADDER_SKIPPED;
+            l.found = "as it was asked";
+            o->line(o->user, &l);
+            continue;
+        }
         uint64_t t0 = clock_ns();
         int rc = run_rung(c, i, &out, &why);
         if (rc == -ECANCELED)

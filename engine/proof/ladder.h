@@ -33,6 +33,7 @@ struct ladder_opts {
     const char *model;        /* a GGUF file; NULL: the rungs that need one are skipped           */
     const char *filter;       /* of the op table's cases; NULL: all                               */
     uint32_t first, last;     /* rungs to climb; 0: from the first, to the last                   */
+    uint64_t skip;            /* bit N - 1: rung N is passed over, though those above it may need it */
     uint32_t n_tokens;        /* of the last rung; 0: 64                                          */
     FILE *detail;             /* what a report should have beside the lines; NULL: thrown away    */
     const volatile sig_atomic_t *cancel;

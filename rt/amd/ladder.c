@@ -4,6 +4,7 @@
 #include "rt/amd/filler.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -432,6 +433,66 @@ int amd_rung_in_flight(void *state, struct ladder_out *o, struct err *e)
                        (unsigned long long)early, (unsigned long long)point[0]);
     snprintf(o->found, sizeof o->found, "%d submissions under way, done one after the other", N);
     return 0;
+}
+
+/* What a submission waits for. */
+struct gate {
+    uint32_t *word;
+    uint64_t opened; /* ns */
+};
+
+static void *open_gate(void *gate)
+{
+    struct gate *g = gate;
+    nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+    g->opened = clock_ns();
+    __atomic_store_n(g->word, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Waits for a submission that the card is done with in 50 ms: after 20 the host sleeps. *late: from the gate to the host. */
+static int sleep_once(struct amd_rungs *r, uint64_t *late, struct err *e)
+{
+    struct gate g = { .word = r->host.cpu };
+    struct pm4_buf b;
+    uint64_t point;
+    pthread_t other;
+    *g.word = 0;
+    begin(r, &b);
+    pm4_wait_mem(&b, PM4_EQ, r->host.va, 1, ~0u);
+    amd_ib_pad(r->w, &b);
+    int rc = b.rc ? err_set(e, b.rc, "packets: %s", b.why) : amd_submit(r->w, r->ib.va, b.n, &point, e);
+    if (rc)
+        return rc;
+    bool here = pthread_create(&other, NULL, open_gate, &g) != 0;
+    if (here)
+        open_gate(&g);
+    rc = amd_wait(r->w, point, MS(RUN_MS), e);
+    uint64_t now = clock_ns();
+    if (!here)
+        pthread_join(other, NULL);
+    *late = now - g.opened;
+    return rc == -ETIME ? err_set(e, rc, "the fence is at %llu after %d s, expected %llu", (unsigned long long)r->w->cells->fence,
+                                  RUN_MS / 1000, (unsigned long long)point) : rc;
+}
+
+/* Who is not woken sleeps until amd_watch_wait looks by itself, 70 ms after the gate has opened. A busy machine may be late too, but
+ * not each time. */
+int amd_rung_wake(void *state, struct ladder_out *o, struct err *e)
+{
+    enum { ROUNDS = 5, LATE_MS = 40 };
+    struct amd_rungs *r = state;
+    uint64_t best = UINT64_MAX, late = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        int rc = sleep_once(r, &late, e);
+        if (rc)
+            return rc;
+        fprintf(o->detail, "sleep %d: the host went on %.1f us after the card could\n", i + 1, (double)late * 1e-3);
+        best = MIN(best, late);
+    }
+    snprintf(o->found, sizeof o->found, "the host went on %.1f us after the card could, the best of %d", (double)best * 1e-3, ROUNDS);
+    return best < MS(LATE_MS) ? 0 : err_set(e, -ETIME, "%s: nothing woke it, it looked by itself; expected less than %d ms",
+                                            o->found, LATE_MS);
 }
 
 /* As the server does it when nobody asks anything. */

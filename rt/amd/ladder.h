@@ -44,6 +44,7 @@ int amd_rung_shared(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_busy(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_rest(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_in_flight(void *state, struct ladder_out *o, struct err *e);
+int amd_rung_wake(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_given_back(void *state, struct ladder_out *o, struct err *e);
 int amd_rung_pressed(void *state, struct ladder_out *o, struct err *e);
 
@@ -76,6 +77,9 @@ int amd_rung_pressed(void *state, struct ladder_out *o, struct err *e);
       "dmesg for SMU and GFXOFF; amdgpu.runpm=0 and amdgpu.ppfeaturemask without GFXOFF as a test", amd_rung_rest }, \
     { "in flight", "several submissions are under way, and are done in their order", \
       "the fence in the report folder; RELEASE_MEM without the write-back", amd_rung_in_flight }, \
+    { "sleep and wake", "a host that sleeps until a submission is done is woken by it", \
+      "interrupts of the card: grep amdgpu /proc/interrupts before and after; kfd: the event's slot and RELEASE_MEM's context id; " \
+      "umq: USERQ_SIGNAL; a long wait ends by itself after 0.1 s, so only power and latency suffer", amd_rung_wake }, \
     { "given back", "a queue that was given back is made again on the same memory, and works", \
       "dmesg for MES (REMOVE_QUEUE, ADD_QUEUE); the raw pointers; ZINC_REST=0 as a way out", amd_rung_given_back }, \
     { "memory filled", "long kernels survive a second process that fills the card's memory: eviction in mid-kernel", \

@@ -14,9 +14,9 @@ fi
 
 model=models/zinc-demo.gguf
 for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
-    last=23
-    case $build in */debug | */sanitize) last=19 ;; esac
-    "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to $last --report "$work/$gpu.txt" \
+    last=24
+    case $build in */debug | */sanitize) last="one kernel" ;; esac
+    "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to "$last" --report "$work/$gpu.txt" \
         >"$work/out" 2>"$work/err"
     rc=$?
     [ $rc -eq 0 ] || miss "$gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
@@ -62,7 +62,22 @@ rc=$?
 "$amdsim" --inject eacces "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
-"$amdsim" "$zinc" ladder --filter nope -m $model --to 20 >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
+# A host that nothing wakes goes on by itself, late; the rungs above can be climbed all the same.
+"$amdsim" --inject no-interrupts "$zinc" ladder --to "sleep and wake" --skip 15,LDS\ and\ barrier >"$work/out" 2>&1
+rc=$?
+[ $rc -eq 27 ] && grep -q 'nothing woke it' "$work/out" || miss "kfd, no interrupts: exit $rc instead of 27: $(grep came "$work/out")"
+grep -q '15  rest  *skipped' "$work/out" && grep -q '13  LDS and barrier *skipped' "$work/out" || miss "--skip: $(grep -E ' 1[35] ' "$work/out")"
+"$amdsim" --inject no-interrupts "$zinc" ladder --to 18 --skip "rest,sleep and wake" >"$work/out" 2>&1 ||
+    miss "kfd, no interrupts, --skip: $(tail -n 1 "$work/out")"
+if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *umq ' | grep -q yes; then
+    "$amdsim" --inject no-interrupts "$zinc" ladder --tier=umq --to 8 >"$work/out" 2>&1
+    rc=$?
+    [ $rc -eq 17 ] && grep -q "driver's fence of queue 1 did not come" "$work/out" || miss "umq, no interrupts: exit $rc instead of 17"
+    "$amdsim" --inject no-interrupts "$zinc" ladder --tier=umq --to "sleep and wake" --skip "driver's fence,rest" >"$work/out" 2>&1
+    rc=$?
+    [ $rc -eq 28 ] && grep -q 'nothing woke it' "$work/out" || miss "umq, no interrupts: exit $rc instead of 28: $(grep came "$work/out")"
+fi
+"$amdsim" "$zinc" ladder --filter nope -m $model --to "every kernel" >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
 "$zinc" ladder --tier=nope >"$work/out" 2>&1
 rc=$?

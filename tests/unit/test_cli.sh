@@ -127,7 +127,10 @@ done <<'END'
 END
 expect 2 'no tier' "$zinc" validate -m "$m" --against nosuch
 expect 2 'has 5 rungs' "$zinc" ladder --tier lockstep --from 20
-expect 2 'whole number from\|too small' "$zinc" ladder --tier lockstep --to 0
+expect 2 'has 5 rungs, the first is 1' "$zinc" ladder --tier lockstep --to 0
+expect 2 "no rung of this name (--list shows them)" "$zinc" ladder --tier lockstep --to "one colour"
+expect 2 "no rung of this name" "$zinc" ladder --tier lockstep --to 3rd
+expect 2 "skip 'nope': .*no rung of this name" "$zinc" ladder --tier lockstep --skip "one kernel,nope"
 expect 2 'no rung is left' "$zinc" ladder --tier lockstep --from 3 --to 2
 expect 2 'unknown option -v (' "$zinc" run -v
 expect 1 'there is no device 99, it has one' "$zinc" run -m "$m" --prompt-tokens 1 $null --device 99

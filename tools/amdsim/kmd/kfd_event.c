@@ -335,7 +335,7 @@ static void acknowledge(uint32_t id)
 /* The context id names the event when its slot was written; else every slot is looked at, as the kernel does. */
 void kfd_on_interrupt(void *user, uint32_t queue, uint32_t ctxid)
 {
-    if (drm_userq_interrupt(queue))
+    if (kmd_injected(KMD_INJECT_NO_INTERRUPTS) || drm_userq_interrupt(queue))
         return;
     pthread_mutex_lock(&card.event_lock);
     if (page && ctxid < N_SLOTS && events[ctxid].used &&

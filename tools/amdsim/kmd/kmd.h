@@ -44,6 +44,7 @@
     X(NO_KERNEL_QUEUES, "no-kernel-queues") /* amdgpu.user_queue=2: no compute rings for CS   */                       \
     X(NO_CWSR_KEYS, "no-cwsr-keys")       /* properties without cwsr_size and ctl_stack_size  */                       \
     X(CWSR_OFF, "cwsr-off")               /* amdgpu.cwsr_enable=0: waves are not preempted    */                       \
+    X(NO_INTERRUPTS, "no-interrupts")     /* none of those that packets of programs' queues ask for arrives */             \
     X(EINTR, "eintr")                     /* each WAIT_EVENTS is interrupted once             */
 
 enum kmd_injection {
