@@ -269,4 +269,4 @@ static void end(void *state)
     free(r);
 }
 
-const struct ladder ladder_metal = { rungs, sizeof rungs / sizeof *rungs, begin, end };
+const struct ladder ladder_metal = { rungs, sizeof rungs / sizeof *rungs, begin, end, NULL };

@@ -28,6 +28,7 @@ struct ladder {
     unsigned n;
     int (*begin)(int device, void **state, struct err *e); /* device -1: the best */
     void (*end)(void *state);                              /* also after a rung that failed */
+    void (*failed)(void *state, FILE *detail); /* one of these rungs failed: the device as it stands. NULL: nothing to say */
 };
 extern const struct ladder ladder_kfd; /* rt/kfd/ladder.c */
 extern const struct ladder ladder_umq; /* rt/umq/userq_ladder.c, where it was built */

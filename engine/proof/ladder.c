@@ -322,6 +322,8 @@ static int climb_rungs(struct climb *c, struct ladder_result *r, struct err *e)
         r->ok += rc == 0;
         r->skipped += rc > 0;
         o->line(o->user, &l);
+        if (rc < 0 && own && c->state && c->own->failed)
+            c->own->failed(c->state, c->detail);
         if (rc < 0) {
             r->failed = l.number;
             break;

@@ -56,6 +56,17 @@ void amd_rungs_end(void *state)
     free(r);
 }
 
+void amd_rungs_failed(void *state, FILE *detail)
+{
+    struct amd_rungs *r = state;
+    if (!r->w)
+        return;
+    fprintf(detail, "\nas it stands:\n");
+    r->w->ops->describe(r->w, detail);
+    if (r->w->ops->describe_queue)
+        r->w->ops->describe_queue(r->w, detail);
+}
+
 static int alloc(struct amd_rungs *r, struct amd_winsys *w, struct err *e)
 {
     int rc;

@@ -20,9 +20,10 @@ struct amd_rungs {
     struct amd_copier copier;
     struct amd_module module;
 };
-/* ladder.begin and end: a state of `bytes` bytes, all 0 but amd.device. */
+/* ladder.begin, end and failed: a state of `bytes` bytes, all 0 but amd.device. */
 int amd_rungs_begin(size_t bytes, int device, void **state, struct err *e);
 void amd_rungs_end(void *state);
+void amd_rungs_failed(void *state, FILE *detail);
 
 /* Which of n cards the ladder climbs: the device asked for, or the best (-1); it must be one of ours. */
 int amd_rung_pick(const struct amd_choice *c, int n, int device, struct err *e);

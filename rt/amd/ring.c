@@ -246,7 +246,8 @@ void amd_ops_stop(struct amd_winsys *w)
 
 void amd_ops_describe_queue(struct amd_winsys *w, FILE *f)
 {
-    amd_ring_dump(w->ring, w, f);
+    if (w->ring)
+        amd_ring_dump(w->ring, w, f);
 }
 
 /* ---- for reports ---- */

@@ -162,6 +162,10 @@ static inline int amd_wait(struct amd_winsys *w, uint64_t point, uint64_t timeou
     return amd_is_done(w, point) ? 0 : w->ops->wait(w, point, timeout_ns, e);
 }
 
+/* For reports, in lines: the kernel's version and what of its command line is about cards, amdgpu's parameters, firmware, link and
+ * memory of the card behind /dev/dri/renderD<minor>, as sysfs has them. */
+void amd_describe_machine(uint32_t render_minor, FILE *f);
+
 /* Ends an IB, or a part of one that is submitted by itself. */
 static inline void amd_ib_pad(const struct amd_winsys *w, struct pm4_buf *b)
 {

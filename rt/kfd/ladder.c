@@ -39,54 +39,17 @@ static int open_files(void *state, struct ladder_out *o, struct err *e)
     return 0;
 }
 
-/* Of the kernel's command line what is about the card; the rest is nobody's business. */
-static void copy_command_line(const struct rungs *r, FILE *f)
-{
-    static const char *const about[] = { "amdgpu.", "amd_iommu=", "iommu=", "ttm.", "pcie_aspm" };
-    char text[4096], *save = NULL;
-    if (kfd_sys_read(r->sys, "/proc/cmdline", text, sizeof text) <= 0)
-        return;
-    fprintf(f, "command line:");
-    for (char *w = strtok_r(text, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
-        for (size_t i = 0; i < ARRAY_LEN(about); i++)
-            if (strncmp(w, about[i], strlen(about[i])) == 0)
-                fprintf(f, " %s", w);
-    fprintf(f, "\n");
-}
-
-/* What decides how this driver treats queues, as far as it is there. */
-static void copy_parameters(const struct rungs *r, FILE *f)
-{
-    static const char *const files[] = {
-        "/proc/sys/kernel/osrelease", "/sys/module/amdgpu/version", "/sys/module/amdgpu/parameters/cwsr_enable",
-        "/sys/module/amdgpu/parameters/mes", "/sys/module/amdgpu/parameters/uni_mes",
-        "/sys/module/amdgpu/parameters/sched_policy", "/sys/module/amdgpu/parameters/user_queue",
-        "/sys/module/amdgpu/parameters/gpu_recovery", "/sys/module/amdgpu/parameters/runpm",
-        "/sys/module/amdgpu/parameters/ppfeaturemask", "/sys/module/amdgpu/parameters/noretry",
-    };
-    static const char *const firmware[] = { "mec", "me", "pfp", "rlc", "mes", "mes_kiq", "imu", "sdma", "smc" };
-    char path[160], text[4096];
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        int n = kfd_sys_read(r->sys, files[i], text, sizeof text);
-        if (n > 0)
-            fprintf(f, "%s: %.*s\n", files[i], (int)strcspn(text, "\n"), text);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(firmware); i++) {
-        snprintf(path, sizeof path, "/sys/class/drm/renderD%u/device/fw_version/%s_fw_version", r->gpu.render_minor,
-                 firmware[i]);
-        if (kfd_sys_read(r->sys, path, text, sizeof text) > 0)
-            fprintf(f, "firmware %s: %.*s\n", firmware[i], (int)strcspn(text, "\n"), text);
-    }
-}
-
+/* All but the card's serial number. */
 static void copy_properties(const struct rungs *r, FILE *f)
 {
     char path[128], text[8192];
     snprintf(path, sizeof path, "/sys/devices/virtual/kfd/kfd/topology/nodes/%u/properties", r->gpu.node);
+    fprintf(f, "%s:\n", path);
     if (kfd_sys_read(r->sys, path, text, sizeof text) > 0)
-        fprintf(f, "%s:\n%s\n", path, text);
-    copy_command_line(r, f);
-    copy_parameters(r, f);
+        for (char *save = NULL, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+            if (strncmp(line, "unique_id ", 10) != 0)
+                fprintf(f, "%s\n", line);
+    amd_describe_machine(r->gpu.render_minor, f);
 }
 
 static int read_topology(void *state, struct ladder_out *o, struct err *e)
@@ -161,4 +124,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_kfd = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };
+const struct ladder ladder_kfd = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end, amd_rungs_failed };

@@ -76,9 +76,12 @@ static void describe(struct amd_winsys *w, FILE *f)
     char text[200];
     fprintf(f, "device: %s, node %u, gpu id %u, firmware %u, driver interface 1.%u, %s\n", g->name, g->node,
             g->gpu_id, g->mec_firmware, k->dev->version_minor, k->dev->large_bar ? "large BAR" : "small BAR");
-    fprintf(f, "queue %u: ", q->id);
-    amd_ring_describe(&q->ring, f);
-    fprintf(f, "\n");
+    amd_describe_machine(g->render_minor, f);
+    if (q) {
+        fprintf(f, "queue %u: ", q->id);
+        amd_ring_describe(&q->ring, f);
+        fprintf(f, "\n");
+    }
     char path[96], away[32] = "";
     snprintf(path, sizeof path, "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", (int)getpid(), g->gpu_id);
     kfd_sys_read(k->dev->sys, path, away, sizeof away);

@@ -157,6 +157,7 @@ static void describe(struct amd_winsys *base, FILE *f)
         fprintf(f, "its state: 0x%llx (reset %d, memory lost %d, guilty %d)\n", (unsigned long long)flags,
                 !!(flags & AMDGPU_CTX_QUERY2_FLAGS_RESET), !!(flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST),
                 !!(flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY));
+    amd_describe_machine(w->dev->gpu.render_minor, f);
     drm_describe(w->dev, f);
 }
 

@@ -38,6 +38,7 @@ static int know_card(void *state, struct ladder_out *o, struct err *e)
     if (at < 0)
         return at;
     const struct drm_gpu *g = r->at = &r->gpu[at];
+    amd_describe_machine(g->render_minor, o->detail);
     snprintf(o->found, sizeof o->found, "%s, renderD%u, %u shader engines, %.1f GiB of memory, %.1f of it visible to the host, "
              "MEC firmware %u, compute rings 0x%x", g->name, g->render_minor, g->n_se, (double)g->vram_bytes / 0x1p30,
              (double)g->vram_visible_bytes / 0x1p30, g->mec_firmware, g->rings);
@@ -58,6 +59,8 @@ static int make_context(void *state, struct ladder_out *o, struct err *e)
     drm_describe(r->w->dev, o->detail);
     if (rc)
         return rc;
+    fprintf(o->detail, "chunks of a submission: %u bytes; syncobj %u; fence cell at 0x%llx\n", (unsigned)sizeof r->w->chunks,
+            r->w->syncobj, (unsigned long long)r->w->cells->va);
     snprintf(o->found, sizeof o->found, "a context on compute ring %u, a timeline syncobj, a preamble of %u dwords at %#llx",
              r->w->ring, r->w->preamble_dw, (unsigned long long)r->w->preamble->va);
     return 0;
@@ -109,4 +112,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_cs = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };
+const struct ladder ladder_cs = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end, amd_rungs_failed };

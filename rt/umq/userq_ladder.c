@@ -33,6 +33,7 @@ static int find_card(void *state, struct ladder_out *o, struct err *e)
     if (at < 0)
         return at;
     r->gpu = gpu[at];
+    amd_describe_machine(r->gpu.render_minor, o->detail);
     snprintf(o->found, sizeof o->found, "%s, renderD%u, amdgpu 3.%u, %u shader engines, %.1f GiB of memory, %.1f of it visible "
              "to the host, MEC firmware %u", r->gpu.name, r->gpu.render_minor, r->gpu.driver_minor, r->gpu.n_se,
              (double)r->gpu.vram_bytes / 0x1p30, (double)r->gpu.vram_visible_bytes / 0x1p30, r->gpu.mec_firmware);
@@ -47,7 +48,6 @@ static int queues_offered(void *state, struct ladder_out *o, struct err *e)
     if (rc)
         return rc;
     r->amd.w = &r->w->base;
-    drm_describe(r->w->dev, o->detail);
     drm_parameter("user_queue", parameter, sizeof parameter);
     snprintf(o->found, sizeof o->found, "compute queues, amdgpu.user_queue=%s", parameter[0] ? parameter : "(not readable)");
     return 0;
@@ -69,6 +69,10 @@ static int create_queue(void *state, struct ladder_out *o, struct err *e)
         return rc;
     struct userq *q = r->w->q;
     r->amd.ring = &q->ring;
+    drm_describe(r->w->dev, o->detail);
+    fprintf(o->detail, "raw pointers: read 0x%llx, write 0x%llx, at 0x%llx and 0x%llx; doorbell at %p; preamble of %u dwords\n",
+            (unsigned long long)*q->ring.rptr, (unsigned long long)*q->ring.wptr_cell, (unsigned long long)q->rptr_mem->va,
+            (unsigned long long)q->wptr_mem->va, (const void *)(uintptr_t)q->ring.bell, q->preamble_dw);
     snprintf(o->found, sizeof o->found, "queue %u: ring of %u dwords at %#llx, the page tables' point %llu is reached", q->id,
              q->ring.mask + 1, (unsigned long long)q->ring_mem->va, (unsigned long long)q->map_point);
     return 0;
@@ -109,4 +113,4 @@ static const struct ladder_rung rungs[] = {
     AMD_RUNGS
 };
 
-const struct ladder ladder_umq = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end };
+const struct ladder ladder_umq = { rungs, ARRAY_LEN(rungs), begin, amd_rungs_end, amd_rungs_failed };

@@ -35,6 +35,7 @@ static void describe(struct amd_winsys *w, FILE *f)
         amd_ring_describe(&q->ring, f);
         fprintf(f, ", %llu system calls since it was made\n", (unsigned long long)q->n_calls);
     }
+    amd_describe_machine(of(w)->dev->gpu.render_minor, f);
     drm_describe(of(w)->dev, f);
 }
 

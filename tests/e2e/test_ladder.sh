@@ -26,7 +26,10 @@ for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     left=$(grep 'was not run' "$work/$gpu.txt" | awk '$2 !~ /^k_attn_prompt_/ {printf "%s ", $2}')
     [ -z "$left" ] || miss "$gpu: kernels that no case reaches: $left"
     grep -q 'the driver counted [1-9]' "$work/out" || miss "$gpu: nobody was evicted: $(grep -A1 'memory filled' "$work/out")"
-    grep -q "gfx_target_version" "$work/$gpu.txt" || miss "$gpu: the report has no topology"
+    for w in ^gfx_target_version "^parameters: .*amdgpu.cwsr_enable=1" "^firmware by sysfs: .*mec=0x" "^raw pointers: " "^save area: "; do
+        grep -q -- "$w" "$work/$gpu.txt" || miss "$gpu: no '$w' in the report"
+    done
+    ! grep -q unique_id "$work/$gpu.txt" || miss "$gpu: the card's serial number is in the report"
 done
 
 # The tiers over a render node have first rungs of their own; of the kernels, which are kfd's, some.
@@ -40,11 +43,12 @@ for tier in cs umq; do
         rc=$?
         [ $rc -eq 0 ] || miss "$tier, $gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
         sed "s/^/$tier, $gpu /" "$work/out" | grep -E '^[a-z]+, gfx.... +[0-9]+ '
-        grep -q 'amdgpu' "$work/$tier-$gpu.txt" || miss "$tier, $gpu: the report does not tell of the driver"
+        for w in "^kernel: " "^parameters: .*amdgpu.lockup_timeout=0" "^firmware by the driver: ME .* MES " "^driver: amdgpu 3" "fence cells"; do
+            grep -q -- "$w" "$work/$tier-$gpu.txt" || miss "$tier, $gpu: no '$w' in the report"
+        done
     done
 done
 if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
-    grep -q 'amdgpu.lockup_timeout=' "$work/cs-gfx1201.txt" || miss "cs: the report has no parameters of the driver"
     "$amdsim" --inject no-kernel-queues "$zinc" ladder --tier=cs --to 5 >"$work/out" 2>&1
     rc=$?
     [ $rc -eq 14 ] && grep -q 'amdgpu.user_queue=2' "$work/out" || miss "cs, no rings: exit $rc instead of 14"
@@ -62,6 +66,16 @@ rc=$?
 "$amdsim" --inject eacces "$zinc" ladder --to 3 >"$work/out" 2>&1
 rc=$?
 [ $rc -eq 11 ] && grep -q 'usermod -aG render' "$work/out" || miss "no permission: exit $rc: $(sed -n 2p "$work/out")"
+# What a device that failed is found in goes into the report.
+"$amdsim" --inject hang "$zinc" ladder --to 7 --report "$work/hang.txt" >"$work/out" 2>&1
+rc=$?
+[ $rc -eq 16 ] || miss "a queue that never fetches: exit $rc instead of 16"
+for w in "written up to 4 (read pointer 0x0" "ring's last 4 dwords" "context save area" "amdgpu.cwsr_enable=1"; do
+    grep -q -- "$w" <(sed -n '/as it stands/,$p' "$work/hang.txt") || miss "a queue that never fetches: no '$w' in the report"
+done
+"$amdsim" --inject queue-enomem "$zinc" ladder --to 7 --report "$work/hang.txt" >"$work/out" 2>&1
+[ $? -eq 14 ] && grep -q 'as it stands' "$work/hang.txt" || miss "no queue: $(tail -n 1 "$work/out")"
+
 # A host that nothing wakes goes on by itself, late; the rungs above can be climbed all the same.
 "$amdsim" --inject no-interrupts "$zinc" ladder --to "sleep and wake" --skip 15,LDS\ and\ barrier >"$work/out" 2>&1
 rc=$?

@@ -236,7 +236,13 @@ static void put_pci_device(const struct chip *c)
     put(PCI_DEV "/revision", "0xc0\n");
     put(PCI_DEV "/class", "0x030000\n");
     put(PCI_DEV "/numa_node", "-1\n");
-    put(PCI_DEV "/fw_version/mec_fw_version", "0x%08x\n", kmd_options()->firmware[KMD_FW_MEC]);
+    static const struct { const char *name; enum kmd_firmware which; } fw[] = { /* FW_VERSION_ATTR in amdgpu_ucode.c */
+        { "me", KMD_FW_ME }, { "pfp", KMD_FW_PFP }, { "mec", KMD_FW_MEC } };
+    for (size_t i = 0; i < sizeof fw / sizeof fw[0]; i++) {
+        char path[256];
+        snprintf(path, sizeof path, PCI_DEV "/fw_version/%s_fw_version", fw[i].name);
+        put(path, "0x%08x\n", kmd_options()->firmware[fw[i].which]);
+    }
     put(PCI_DEV "/mem_info_vram_total", "%llu\n", (unsigned long long)kmd_options()->vram_bytes);
     put(PCI_DEV "/power_dpm_force_performance_level", "auto\n");
     put(PCI_DEV "/uevent", "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=1002:0E0D\n"
