@@ -19,6 +19,7 @@ struct way {
     const struct tier_driver *d;
     struct tier_info info;
     double us; /* of a step; 0: unknown, below 0: it failed when it was tried */
+    struct err why; /* it failed just now */
 };
 
 static const char file_name[] = "tiers-amd";
@@ -108,10 +109,9 @@ static void measure(struct way *w, uint32_t n, const struct tier_opts *o)
 {
     log_info(RT, "trying %u ways to %s, once; the order is kept", n, w[0].info.device);
     for (uint32_t i = 0; i < n; i++) {
-        struct err e = { 0 };
-        if (auto_trial(w[i].d, o, &w[i].us, &e)) {
+        if (auto_trial(w[i].d, o, &w[i].us, &w[i].why)) {
             w[i].us = -1;
-            log_warn(RT, "tier %s is passed over: %s", w[i].d->name, e.msg);
+            log_warn(RT, "tier %s is passed over: %s", w[i].d->name, w[i].why.msg);
         } else {
             log_info(RT, "tier %s: %.2f us a small step", w[i].d->name, w[i].us);
         }
@@ -161,6 +161,15 @@ static int open_one(const struct tier_driver *d, const struct tier_opts *o, stru
     return rc;
 }
 
+/* A way that failed when it was tried a moment ago is not tried again: a card that hangs takes its time to be found out. */
+static int open_way(const struct way *w, const struct tier_opts *o, struct tier **out, struct reasons *why)
+{
+    if (!w->why.code)
+        return open_one(w->d, o, out, why);
+    add_reason(why, w->d, w->why.msg);
+    return w->why.code;
+}
+
 /* Can the driver run here, and may it? Says why not. */
 static bool may_run(const struct tier_driver *d, const struct tier_opts *o, struct tier_info *info, struct reasons *why)
 {
@@ -172,6 +181,8 @@ static bool may_run(const struct tier_driver *d, const struct tier_opts *o, stru
     int rc = d->probe(o, info);
     if (rc && rc != -ENODEV)
         log_warn(RT, "tier %s is passed over: %s", d->name, info->note);
+    else if (rc)
+        log_info(RT, "tier %s: %s", d->name, info->note);
     if (rc)
         add_reason(why, d, info->note);
     else if (info->software)
@@ -201,7 +212,7 @@ int auto_open(const struct tier_opts *o, struct tier **out, struct err *e)
         if (n && last_way) {
             put_in_order(way, n, o);
             for (uint32_t i = 0; i < n && rc; i++)
-                rc = open_one(way[i].d, o, out, &why);
+                rc = open_way(&way[i], o, out, &why);
             n = 0;
         }
         if (runs && rc)

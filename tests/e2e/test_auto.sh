@@ -2,12 +2,14 @@
 # --tier=auto on an AMD card: its ways are tried once, the order is kept and obeyed, a file that is stale or broken is measured anew,
 # and a way that fails is passed over with a line. On the hardware model, where times mean nothing: orders are written by hand.
 . tests/e2e/lib.sh
+build=$(realpath "$build") zinc=$(realpath "$zinc") mkmodel=$(realpath "$mkmodel") # reports of hangs go into $work
 need_amdsim
 "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes || skip "built without libdrm_amdgpu's headers"
 export XDG_CACHE_HOME=$work/cache ZINC_KFD_TIMEOUT=120 # not need_amdsim's
 export -n ZINC_TIER ZINC_AUTO
 file=$work/cache/zinc/tiers-amd
 make_model llama Q8_0 "$work/m.gguf" || finish
+cd "$work" || exit 1
 
 # start [SIM-OPTIONS]: in $work/err what it says; prints the tier
 start()
@@ -94,6 +96,35 @@ tier=$(start)
 ZINC_AUTO=measure start >/dev/null
 said "measure" "trying 3 ways"
 grep -q failed "$file" && miss "measure: kept $(grep failed "$file")"
+
+
+# A card that hangs is found out once by each way, not again when it comes to opening; the cpu goes on.
+tier=$(ZINC_KFD_TIMEOUT=1 ZINC_AUTO=measure start --inject hang)
+[ "$tier" = cpu ] || miss "a card that hangs: on '$tier'"
+for t in umq kfd cs; do
+    n=$(grep -c "tier $t .*no progress for 1 s" "$work/err")
+    [ "$n" = 1 ] || miss "a card that hangs: told $n times for $t: $(grep "tier $t" "$work/err")"
+done
+cp "$work/good" "$file"
+
+# Each way's reason, and what goes on in its place.
+falls() # WHAT TIER WORDS SIM-OPTIONS
+{
+    local what=$1 want=$2 words=$3
+    shift 3
+    tier=$(ZINC_AUTO=measure start "$@")
+    [ "$tier" = "$want" ] || miss "$what: on '$tier'"
+    said "$what" "$words"
+    grep -h "$words" "$work/err" | head -n 1 | cut -c1-150
+}
+falls "no user queues, no kfd" cs "tier umq: user-mode queues are off .*amdgpu.user_queue=1" --user-queues off --inject no-kfd
+falls "no kfd" cs "tier kfd: no AMD compute driver" --user-queues off --inject no-kfd
+falls "old firmware" cs "tier umq is passed over: the MEC firmware of gfx1201 is version 3000" --firmware mec=3000 --inject no-kfd
+falls "an old kernel for umq" cs "tier umq is passed over: .*user-mode queues came with 3.64" --kernel-version 6.15 --inject no-kfd
+falls "no compute rings" umq "tier cs is passed over: .*amdgpu.user_queue=2" --user-queues only --inject no-kfd
+falls "no permission" cpu "tier cs is passed over: no permission for /dev/dri/renderD128: sudo usermod" --inject eacces
+falls "no room" cpu "tier umq is passed over: .*no room for" --inject vram-enomem
+cp "$work/good" "$file"
 
 order cs kfd umq
 [ "$(ZINC_AUTO=list start)" = umq ] || miss "the list's order: $(grep 'tier=' "$work/out")"
