@@ -249,8 +249,9 @@ START_TEST(steps_in_flight)
     const struct tier_stats *s = &eng->tier->stats;
     const struct amd_plan *p = (const struct amd_plan *)eng->decode.native;
     const struct amd_pass *x = &p->pass[p->r.n_passes - 1];
-    printf("%s, %u commands: %u launches, %u dwords that the GPU fetches; %.1f dwords and %.1f bytes written a step, %u ioctls; "
-           "%llu ns of CPU outside of them, %llu with the model's side\n", way->name, eng->info.n_cmds, x->n_launches, x->n_dw,
+    printf("%s, %u commands: %u launches, %u barriers, %u dwords that the GPU fetches; %.1f dwords and %.1f bytes written a step, "
+           "%u ioctls; %llu ns of CPU outside of them, %llu with the model's side\n", way->name, eng->info.n_cmds, x->n_launches,
+           x->n_barriers, x->n_dw,
            (double)s->words / (double)s->steps, (double)s->host_bytes / (double)s->steps, way->calls,
            (unsigned long long)best, (unsigned long long)best_all);
     ck_assert_uint_eq(s->steps, BATCHES * BATCH);
