@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The kfd tier on the model of an AMD card chooses the cpu tier's tokens, of the families and weight types that matter, on
-# RDNA4 and RDNA3: 64 of them for one type of each family, whose caches grow to 84 rows, and 16 for the others, whose products
-# alone are different. The whole binary runs: files, ioctls, packets, machine code.
+# The AMD tiers on the model of a card choose the cpu tier's tokens, of the families and weight types that matter, on
+# RDNA4 and RDNA3: on kfd 64 of them for one type of each family, whose caches grow to 84 rows, and 16 for the others, whose products
+# alone are different; by the other two ways, and of the families that have no kernels of their own, 16 on one card or the other.
+# The whole binary runs: files, ioctls, packets, machine code. AMD_ALL=1: every family by every way on both cards, 64 tokens each,
+# some five minutes of a processor.
 . tests/e2e/lib.sh
 case $build in */sanitize | */debug) skip "the release build runs it; here the ladder does" ;; esac
 need_amdsim
@@ -19,6 +21,28 @@ one() # GPU FAMILY TYPE [TIER AGAINST]
     printf '%-8s %-10s %-11s %-4s %s\n' "$1" "$2" "$3" "$tier" "$out"
 }
 
+has() { "$amdsim" "$zinc" check 2>/dev/null | grep "^tier *$1 " | grep -q yes; }
+ways=kfd
+for way in umq cs; do
+    has $way && ways+=" $way"
+done
+
+if [ -n "${AMD_ALL:-}" ]; then
+    n=${AMD_TOKENS:-64}
+    for f in $families gemma4; do
+        t=$(types "$f" | cut -d' ' -f1)
+        make_model "$f" "$t" "$work/m.gguf" || continue
+        mv "$work/m.gguf" "$work/$f-$t.gguf"
+        for g in gfx1201 gfx1100; do
+            for way in $ways; do
+                one $g "$f" "$t" $way
+            done
+        done
+        rm "$work/$f-$t.gguf"
+    done
+    finish
+fi
+
 for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
     n=${AMD_TOKENS:-64}
     for t in $(echo Q4_K_M $(types "$f") | tr ' ' '\n' | sort -u); do
@@ -30,13 +54,19 @@ for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
     done
 done
 
-# The same kernels by the other way into the driver: one type of each family, and the cpu tier's tokens again.
-if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ' | grep -q yes; then
-    n=${AMD_TOKENS:-16}
-    for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
-        for g in ${AMD_GPUS:-gfx1201 gfx1100}; do
-            [ ! -f "$work/$f-Q8_0.gguf" ] || one "$g" "$f" Q8_0 cs cpu
-        done
+# The same kernels by the other ways into the driver: one type of each family on each card, by one way or the other. Then the other
+# families, one way and one card each.
+n=${AMD_TOKENS:-16}
+others=(${ways#kfd}) i=0
+for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
+    for g in ${AMD_GPUS:-gfx1201 gfx1100}; do
+        [ ${#others[@]} -eq 0 ] || [ ! -f "$work/$f-Q8_0.gguf" ] || one "$g" "$f" Q8_0 ${others[i++ % ${#others[@]}]}
     done
-fi
+    i=$((i + 1))
+done
+ways=($ways) gpus=(${AMD_GPUS:-gfx1201 gfx1100}) i=0
+[ -n "${AMD_FAMILIES:-}" ] || for f in qwen3next gemma3 gemma4-moe gemma4-e; do
+    make_model "$f" Q8_0 "$work/$f-Q8_0.gguf" && one ${gpus[i / 2 % ${#gpus[@]}]} "$f" Q8_0 ${ways[i % ${#ways[@]}]}
+    i=$((i + 1))
+done
 finish

@@ -92,6 +92,14 @@ if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *umq ' | grep -q yes; then
     [ $rc -eq 28 ] && grep -q 'nothing woke it' "$work/out" || miss "umq, no interrupts: exit $rc instead of 28: $(grep came "$work/out")"
 fi
 "$amdsim" "$zinc" ladder --filter nope -m $model --to "every kernel" >"$work/out" 2>&1 && miss "a filter that fits no case proves nothing, and is right"
+# What the page for the first hour says of the rungs' numbers.
+n=0
+while IFS='|' read -r tier name count; do
+    "$zinc" ladder --tier=$tier --list >"$work/out" 2>&1 || continue
+    n=$((n + 1))
+    grep -qE "^ *$count  $name  " "$work/out" || miss "doc/amd-hardware-checklist.md: rung $count of $tier is not '$name'"
+done < <(sed -nE 's/^.*`zinc ladder --tier=([a-z]+) --to "([^"]+)"[^|]*\| ([0-9]+) .*$/\1|\2|\3/p' doc/amd-hardware-checklist.md)
+[ $n -ge 3 ] || miss "doc/amd-hardware-checklist.md: $n commands with a count of rungs"
 "$zinc" ladder --list | grep -q 'doorbell advances' || miss "--list does not list"
 "$zinc" ladder --tier=nope >"$work/out" 2>&1
 rc=$?
