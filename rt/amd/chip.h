@@ -17,7 +17,7 @@ struct amd_chip {
     uint32_t save_vgpr_bytes; /* vector registers of a CU in the context save area      */
     const char *first_linux;
     bool apu;                 /* its memory is the host's                               */
-    bool priv;                /* its kernels run with RSRC1.PRIV                        */
+    bool priv;                /* where waves are saved, kernels run with RSRC1.PRIV      */
     const char *product;
 };
 extern const struct amd_chip amd_chips[]; /* ends with name NULL */

@@ -36,16 +36,18 @@ void amd_module_free(struct amd_module *m)
     amd_mem_free(&m->mem);
 }
 
-/* What the chip wants beside the kernel's descriptor, so that its waves survive being preempted: PRIV by chips.def;
- * TRAP_PRESENT as kfdtest has it below gfx12 (Dispatch::BuildIb). On gfx12 the latter's bit is DYNAMIC_VGPR
- * (rt/pm4/regs.def), so it is never set there, and PRIV belongs to gfx11's workaround alone. */
-static void set_for_preemption(const struct amd_chip *chip, struct amd_kernel *k)
+/* What the chip wants beside the kernel's descriptor, so that its waves survive being preempted with their context saved: PRIV
+ * by chips.def, where there is such preemption: Mesa's queues have no save area, and its kernels never have it. TRAP_PRESENT as
+ * kfdtest has it below gfx12 (Dispatch::BuildIb). On gfx12 the latter's bit is DYNAMIC_VGPR (rt/pm4/regs.def), so it is never
+ * set there, and PRIV belongs to gfx11's workaround alone. */
+static void set_for_preemption(const struct amd_winsys *w, struct amd_kernel *k)
 {
+    const struct amd_chip *chip = w->card.chip;
     enum { RSRC1_PRIV = 1 << 20, RSRC2_TRAP_PRESENT = 1 << 6 };
     int priv = env_get()->amd_priv;
     if (chip->gen != PM4_GFX11)
         return;
-    if (priv < 0 ? chip->priv : priv > 0)
+    if (priv < 0 ? chip->priv && w->saves_waves : priv > 0)
         k->rsrc1 |= RSRC1_PRIV;
     if (env_get()->amd_trap_present > 0)
         k->rsrc2 |= RSRC2_TRAP_PRESENT;
@@ -57,6 +59,6 @@ int amd_module_kernel(const struct amd_module *m, const char *name, struct amd_k
     if (rc)
         err_context(e, "%s", m->mem.w->name);
     out->entry += m->mem.va;
-    set_for_preemption(m->mem.w->card.chip, out);
+    set_for_preemption(m->mem.w, out);
     return rc;
 }

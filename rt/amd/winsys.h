@@ -125,6 +125,7 @@ struct amd_winsys {
      * is on the slow side (one launch at least): for a kernel that gives each a time limit and may run another program's in
      * between. 0: all of them. */
     uint32_t part_launches, part_ms;
+    bool saves_waves;            /* the driver preempts in mid-kernel and keeps the waves (CWSR: queues of /dev/kfd alone)  */
     uint32_t submit_words, submit_bytes; /* what the host writes for a submission, for statistics      */
     void *dev;                   /* the winsys's own                                       */
     struct amd_watch *watch;     /* of its fences (ring.h); NULL: it takes no submissions yet, or waits by other means */

@@ -123,7 +123,7 @@ int kfd_winsys_open(const struct kfd_gpu *g, struct kfd_winsys **out, struct err
         return rc;
     }
     w->base = (struct amd_winsys){ .ops = &ops, .name = "kfd", .log = LOGM_KFD, .host_sees_vram = w->dev->large_bar,
-                                   .ib_align_dw = 1, .submit_words = WORDS,
+                                   .ib_align_dw = 1, .saves_waves = true, .submit_words = WORDS,
                                    .submit_bytes = 4 * WORDS + 2 * sizeof(uint64_t) };
     w->base.card = (struct amd_card){ .chip = g->chip, .n_cu = g->n_cu, .n_se = g->n_se,
                                       .scratch_slots_cu = g->scratch_slots_cu, .render_minor = g->render_minor };

@@ -15,6 +15,7 @@ enum { MAX_BLOCKS = 4096 };
 struct seen {
     uint64_t va;
     uint32_t n_dw, dispatches, barriers, fences, problems;
+    uint32_t rsrc1, priv; /* times that it was sent, and with PRIV */
 };
 
 struct fake {
@@ -101,6 +102,11 @@ static struct seen look(struct fake *f, uint64_t va, uint32_t n_dw)
             fence = (uint64_t)p.dw[4] << 32 | p.dw[3];
         s.fences += p.op == PM4_OP_WAIT_REG_MEM && fence && ((uint64_t)p.dw[3] << 32 | p.dw[2]) == fence;
         s.dispatches += p.op == PM4_OP_DISPATCH_DIRECT;
+        uint32_t rsrc1_at = PM4_REG_COMPUTE_PGM_RSRC1 - 0x2c00 - (p.n > 2 ? p.dw[1] & 0xffff : 0);
+        if (p.op == PM4_OP_SET_SH_REG && rsrc1_at < p.n - 2) {
+            s.rsrc1++;
+            s.priv += p.dw[2 + rsrc1_at] >> 20 & 1;
+        }
         s.barriers += p.op == PM4_OP_EVENT_WRITE && (p.dw[1] & 0x3f) == PM4_EVENT_CS_PARTIAL_FLUSH;
     }
     return s;
@@ -235,6 +241,28 @@ START_TEST(a_step_is_one_indirect_buffer)
         ck_assert_uint_eq(c.f->last.dispatches, x->d->n + 2);
         ck_assert_uint_eq(c.f->last.barriers, waits);
         ck_assert_uint_eq(x->n_barriers, waits);
+        finish(&c);
+        stream_free(s);
+    }
+}
+END_TEST
+
+/* RSRC1.PRIV is for waves that the driver saves, on the chips that need it. */
+START_TEST(kernels_run_with_priv_where_waves_are_saved)
+{
+    static const struct { uint32_t chip; bool saves, priv; } cases[] = {
+        { 110000, true, true }, { 110000, false, false }, { 110501, true, false }, { 120001, true, false } };
+    for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct stream *s = fake_compile(0, FAKE_DECODE);
+        struct ctx c = { .f = fake_open(1, 0) };
+        struct err e = { 0 };
+        uint64_t point;
+        c.f->base.card.chip = amd_chip_of(cases[i].chip);
+        c.f->base.saves_waves = cases[i].saves;
+        ck_assert_msg(start(&c, s, &plain, &e) == 0, "%s", e.msg);
+        ck_assert_int_eq(one_step(&c, &point), 0);
+        ck_assert_uint_gt(c.f->last.rsrc1, 2);
+        ck_assert_uint_eq(c.f->last.priv, cases[i].priv ? c.f->last.rsrc1 : 0);
         finish(&c);
         stream_free(s);
     }
@@ -389,7 +417,8 @@ int main(void)
         puts("built without code objects for AMD");
         return 77;
     }
-    return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, barriers_by_fences, parts_are_as_long_as_the_winsys_wants_them,
+    return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, kernels_run_with_priv_where_waves_are_saved,
+                     barriers_by_fences, parts_are_as_long_as_the_winsys_wants_them,
                      prompts_go_in_parts_of_so_much_work,
                      a_prefix_ends_the_step, memory_that_runs_out_is_given_back, a_fault_is_told_in_the_winsys_words);
 }
