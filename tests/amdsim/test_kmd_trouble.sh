@@ -22,6 +22,10 @@ check "--small-bar" "$("$amdsim" --small-bar "$c" errno public-vram)" EINVAL
 check "--small-bar, the rest" "$("$amdsim" --small-bar "$c" errno vram)" ok
 lenient="$amdsim --lenient"
 check "a queue" "$($lenient "$c" errno queue)" ok
+bells() { "$amdsim" --lenient "$@" 2>&1 >/dev/null | grep -c 'doorbell never mapped.*--plain-offsets'; }
+check "a doorbell that is never mapped" "$(bells "$c" errno queue)" 1
+check "with --plain-offsets" "$(bells --plain-offsets "$c" errno queue)" 0
+check "a program that maps it" "$(bells "$c" fork $(save_area gfx1201))" 0
 check "queue-enomem" "$($lenient --inject queue-enomem "$c" errno queue)" ENOMEM
 check "sdma-enomem" "$($lenient --inject sdma-enomem "$c" errno sdma)" ENOMEM
 check "sdma-enomem leaves compute" "$($lenient --inject sdma-enomem "$c" errno queue)" ok

@@ -159,6 +159,7 @@ uint32_t amdsim_queues(void)
 __attribute__((destructor)) static void on_exit_of_program(void)
 {
     if (card.cp && card.pid == getpid()) {
+        kfd_tell_of_bells();
         if (kmd_options()->stats) {
             struct isa_counts n = { 0 };
             uint64_t dispatches = 0, packets = 0, busy_ns = 0, preemptions = 0, evictions = 0;

@@ -208,6 +208,21 @@ int kfd_ioctl(struct file *f, unsigned nr, unsigned size, void *arg)
     return rc;
 }
 
+static bool bells_given, bells_mapped; /* offsets that only this file understands; by a call of mmap that came here */
+
+void kfd_bells_given(void)
+{
+    bells_given = true;
+}
+
+/* A program whose calls of mmap go past the preload hands such an offset to the real one, which knows EOVERFLOW alone. */
+void kfd_tell_of_bells(void)
+{
+    if (bells_given && !bells_mapped)
+        kmd_say("a queue was created and its doorbell never mapped by a call that is seen here: a program that calls mmap past libc "
+                "(ctypes, syscall) gets EOVERFLOW for it: amdsim --plain-offsets, or AMDSIM_PLAIN_OFFSETS=1");
+}
+
 /* Offsets for mmap of /dev/kfd: what is asked for in bits 63:62, the gpu_id in 61:46. */
 int kfd_mmap_offset(uint64_t off, uint64_t bytes, uint64_t *file_off)
 {
@@ -228,5 +243,6 @@ int kfd_mmap_offset(uint64_t off, uint64_t bytes, uint64_t *file_off)
                        type[t].what, (unsigned long long)bytes, (unsigned long long)(off & ((1ull << 46) - 1)),
                        (unsigned long long)type[t].bytes);
     *file_off = type[t].at;
+    bells_mapped |= t == 3;
     return 0;
 }

@@ -200,8 +200,10 @@ int kfd_create_queue(void *arg)
     queues[id] = q;
     a->queue_id = id;
     a->doorbell_offset = q.doorbell * 8ull;
-    if (!kmd_options()->plain_offsets)
+    if (!kmd_options()->plain_offsets) {
         a->doorbell_offset |= 3ull << 62 | (uint64_t)KMD_GPU_ID << 46;
+        kfd_bells_given();
+    }
     return 0;
 }
 

@@ -282,6 +282,8 @@ int kfd_destroy_event(void *arg);
 int kfd_set_event(void *arg);
 int kfd_reset_event(void *arg);
 int kfd_wait_events(void *arg);              /* without card.lock */
+void kfd_bells_given(void);   /* a doorbell's offset that the real mmap does not understand */
+void kfd_tell_of_bells(void); /* when the program ends */
 void kfd_on_interrupt(void *user, uint32_t queue, uint32_t ctxid);
 void kfd_on_fault(void *user, const struct cp_fault *f);
 void kfd_on_hang(void);                      /* event_lock held */
