@@ -31,6 +31,7 @@ if [ -n "${AMD_ALL:-}" ]; then
     n=${AMD_TOKENS:-64}
     for f in $families gemma4; do
         t=$(types "$f" | cut -d' ' -f1)
+        [ "$f" != gemma4-moe ] || t=Q8_0 # in Q4_K_M two experts of a token lie closer than the error, on lockstep as well
         make_model "$f" "$t" "$work/m.gguf" || continue
         mv "$work/m.gguf" "$work/$f-$t.gguf"
         for g in gfx1201 gfx1100; do
