@@ -427,6 +427,8 @@ static const struct {
     { "s_setpc_b64 s[0:1]", ISA_FAULT_PAGE, "not mapped" },
     { "s_mov_b32 m0, 200\n s_movrels_b32 s4, s0", ISA_FAULT_REGISTER, "M0" },
     { ".long 0xbeff0000 | 0xff00", ISA_FAULT_ILLEGAL, "does not have this" },
+    { ".long 0xcd000000\n .long 0", ISA_FAULT_ILLEGAL, "VINTERP: an instruction of graphics, which is not modelled" },
+    { ".long 0xce000000", ISA_FAULT_ILLEGAL, "LDSDIR: an instruction of graphics, which is not modelled" },
     { "s_sendmsg sendmsg(MSG_INTERRUPT)", ISA_FAULT_ILLEGAL, "message 1" },
     { "s_getreg_b32 s4, 62", ISA_FAULT_ILLEGAL, "register 62" },
 };
