@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,6 +11,14 @@
 #include "rt/amd/winsys.h"
 
 enum { PATH_BYTES = 200, MAX_FILES = 256 };
+
+/* include/uapi/drm/drm.h and amdgpu_drm.h of Linux; libdrm's headers need not be there. */
+struct version { int major, minor, patch; size_t n_name; char *name; size_t n_date; char *date; size_t n_about; char *about; };
+struct info { uint64_t out; uint32_t bytes, query, firmware, pad[3]; };
+_Static_assert(sizeof(struct info) == 32, "kernel interface");
+#define VERSION _IOWR('d', 0x00, struct version)
+#define INFO    _IOW('d', 0x45, struct info)
+enum { INFO_FW_VERSION = 0x0e };
 
 /* The first line; false: it is not there, or not for this user. */
 static bool read_line(const char *path, char *out, size_t n)
@@ -67,6 +76,29 @@ static void print_command_line(FILE *f)
     fprintf(f, "\n");
 }
 
+/* What the driver says through the render node: its version, and firmware that sysfs does not have. */
+static void print_driver(const char *node, FILE *f)
+{
+    static const struct { uint32_t type; const char *name; } fw[] = { /* AMDGPU_INFO_FW_* */
+        { 4, "ME" }, { 5, "PFP" }, { 8, "MEC" }, { 0x1a, "MES" }, { 7, "RLC" }, { 0x0b, "SDMA" }, { 0x0a, "SMC" } };
+    struct version v = { 0 };
+    int fd = open(node, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fprintf(f, "firmware by the driver");
+    if (!ioctl(fd, VERSION, &v))
+        fprintf(f, " (%d.%d)", v.major, v.minor);
+    fprintf(f, ":");
+    for (size_t i = 0; i < ARRAY_LEN(fw); i++) {
+        uint32_t version[2] = { 0 }; /* and a feature's */
+        struct info q = { .out = (uintptr_t)version, .bytes = sizeof version, .query = INFO_FW_VERSION, .firmware = fw[i].type };
+        if (!ioctl(fd, INFO, &q))
+            fprintf(f, " %s %u", fw[i].name, version[0]);
+    }
+    fprintf(f, "\n");
+    close(fd);
+}
+
 void amd_describe_machine(uint32_t render_minor, FILE *f)
 {
     static const char *const device[] = { "device", "revision", "vbios_version", "current_link_speed", "current_link_width",
@@ -84,7 +116,10 @@ void amd_describe_machine(uint32_t render_minor, FILE *f)
     fprintf(f, "\nfirmware by sysfs:");
     snprintf(path, sizeof path, "/sys/class/drm/renderD%u/device/fw_version", render_minor);
     print_folder(f, path, "", "_fw_version");
-    fprintf(f, "\ncard:");
+    fprintf(f, "\n");
+    snprintf(path, sizeof path, "/dev/dri/renderD%u", render_minor);
+    print_driver(path, f);
+    fprintf(f, "card:");
     for (size_t i = 0; i < ARRAY_LEN(device); i++) {
         snprintf(path, sizeof path, "/sys/class/drm/renderD%u/device/%s", render_minor, device[i]);
         if (read_line(path, text, sizeof text))

@@ -16,7 +16,7 @@
 /* Render nodes are minors 128..191 (drm_drv.c of the kernel: DRM_MINOR_RENDER * 64). */
 enum { FIRST_MINOR = 128, LAST_MINOR = 191, VENDOR_AMD = 0x1002 };
 /* amdgpu_drm.h of Linux 6.7; libdrm's headers of that time do not have it. */
-enum { INFO_GPUVM_FAULT = 0x23, INFO_FW_MES = 0x1a };
+enum { INFO_GPUVM_FAULT = 0x23 };
 
 /* drm_amdgpu_info_hw_ip as the kernel fills its first 32 bytes; older headers call the last word padding. */
 struct hw_ip {
@@ -298,11 +298,6 @@ static void describe_places(const struct drm_dev *d, FILE *f)
 void drm_describe(const struct drm_dev *d, FILE *f)
 {
     static const char *const kinds[] = { [AMD_VRAM] = "vram", [AMD_PRIVATE] = "private vram", [AMD_HOST] = "host" };
-    static const struct { uint32_t query; const char *name; } firmware[] = {
-        { AMDGPU_INFO_FW_GFX_ME, "ME" }, { AMDGPU_INFO_FW_GFX_PFP, "PFP" }, { AMDGPU_INFO_FW_GFX_MEC, "MEC" },
-        { INFO_FW_MES, "MES" }, { AMDGPU_INFO_FW_GFX_RLC, "RLC" }, { AMDGPU_INFO_FW_SDMA, "SDMA" },
-        { AMDGPU_INFO_FW_SMC, "SMC" },
-    };
     const struct drm_gpu *g = &d->gpu;
     struct utsname u;
     char text[200];
@@ -311,13 +306,6 @@ void drm_describe(const struct drm_dev *d, FILE *f)
             d->large_bar ? "large BAR" : "small BAR");
     fprintf(f, "driver: amdgpu 3.%u, kernel %s, compute rings 0x%x, IBs aligned to %u bytes\n", g->driver_minor,
             uname(&u) ? "unknown" : u.release, g->rings, g->ib_align_bytes);
-    fprintf(f, "firmware by the driver:");
-    for (uint32_t i = 0; i < ARRAY_LEN(firmware); i++) {
-        uint32_t version = 0, feature = 0;
-        if (!drm_is_child(d) && !d->lib->amdgpu_query_firmware_version(d->dev, firmware[i].query, 0, 0, &version, &feature))
-            fprintf(f, " %s %u", firmware[i].name, version);
-    }
-    fprintf(f, "\n");
     drm_fault_text(d, text, sizeof text);
     fprintf(f, "driver's record of faults: %s\n", text[0] ? text : "none");
     describe_places(d, f);

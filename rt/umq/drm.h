@@ -104,7 +104,7 @@ struct drm_fault {
 struct drm_fault drm_last_fault(const struct drm_dev *d);
 /* "GPU page fault at 0x1.. (in weights), status 0x.."; "" when there was none. */
 void drm_fault_text(const struct drm_dev *d, char *out, size_t n);
-/* The device, the driver's and the firmware's versions, its record of faults, where memory lies, and all buffers, in lines. */
+/* The device, the driver's version, its record of faults, where memory lies, and all buffers, in lines. */
 void drm_describe(const struct drm_dev *d, FILE *f);
 /* What amdgpu was loaded with: /sys/module/amdgpu/parameters/<name>; "" when it cannot be read. */
 void drm_parameter(const char *name, char *out, size_t n);

@@ -26,7 +26,7 @@ for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     left=$(grep 'was not run' "$work/$gpu.txt" | awk '$2 !~ /^k_attn_prompt_/ {printf "%s ", $2}')
     [ -z "$left" ] || miss "$gpu: kernels that no case reaches: $left"
     grep -q 'the driver counted [1-9]' "$work/out" || miss "$gpu: nobody was evicted: $(grep -A1 'memory filled' "$work/out")"
-    for w in ^gfx_target_version "^parameters: .*amdgpu.cwsr_enable=1" "^firmware by sysfs: .*mec=0x" "^raw pointers: " "^save area: "; do
+    for w in ^gfx_target_version "^parameters: .*amdgpu.cwsr_enable=1" "^firmware by sysfs: .*mec=0x" "^firmware by the driver (3.64): ME .* MES " "^raw pointers: " "^save area: "; do
         grep -q -- "$w" "$work/$gpu.txt" || miss "$gpu: no '$w' in the report"
     done
     ! grep -q unique_id "$work/$gpu.txt" || miss "$gpu: the card's serial number is in the report"
@@ -43,7 +43,7 @@ for tier in cs umq; do
         rc=$?
         [ $rc -eq 0 ] || miss "$tier, $gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
         sed "s/^/$tier, $gpu /" "$work/out" | grep -E '^[a-z]+, gfx.... +[0-9]+ '
-        for w in "^kernel: " "^parameters: .*amdgpu.lockup_timeout=0" "^firmware by the driver: ME .* MES " "^driver: amdgpu 3" "fence cells"; do
+        for w in "^kernel: " "^parameters: .*amdgpu.lockup_timeout=0" "^firmware by the driver (3.64): ME .* MES " "^driver: amdgpu 3" "fence cells"; do
             grep -q -- "$w" "$work/$tier-$gpu.txt" || miss "$tier, $gpu: no '$w' in the report"
         done
     done
