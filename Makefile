@@ -78,7 +78,7 @@ include mk/kernels.mk
 
 # AMD cards over a render node: libdrm's headers here, its libraries are opened at run time.
 ifeq ($(DRM_LIBS),)
-$(call note,no libdrm_amdgpu by pkg-config: built without the cs tier (apt-get install libdrm-dev))
+$(call note,no libdrm_amdgpu by pkg-config: built without the umq and cs tiers (apt-get install libdrm-dev))
 else
 CFLAGS += -DZINC_DRM $(DRM_CFLAGS)
 endif
