@@ -5,7 +5,7 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/priv.h"
 #include "engine/proof/op_check.h"
 #include "engine/proof/validate.h"
 #include "rt/dispatch.h"
@@ -213,6 +213,12 @@ static int one_layer(struct climb *c, struct ladder_out *out, struct err *e)
 
 #define TOKEN_TOL 2e-2
 
+static void make_prompt(int32_t *prompt, uint32_t n)
+{
+    for (uint32_t i = 0, x = 1; i < n; i++)
+        prompt[i] = (int32_t)(((x = x * 1664525u + 1013904223u) >> 16) % 256);
+}
+
 static int compare_tokens(struct climb *c, uint32_t n, struct ladder_out *out, struct err *e)
 {
     enum { PROMPT = 32 };
@@ -223,8 +229,7 @@ static int compare_tokens(struct climb *c, uint32_t n, struct ladder_out *out, s
     int32_t prompt[PROMPT];
     if (needs_model(c, out))
         return 1;
-    for (uint32_t i = 0, x = 1; i < PROMPT; i++)
-        prompt[i] = (int32_t)(((x = x * 1664525u + 1013904223u) >> 16) % 256);
+    make_prompt(prompt, PROMPT);
     struct validate_opts o = { .a = &a, .b = &b, .prompt = prompt, .n_prompt = PROMPT, .n = n, .tol = TOKEN_TOL,
                                .cancel = c->o->cancel };
     int rc = validate(&o, &r, e);
@@ -249,6 +254,68 @@ static int many_tokens(struct climb *c, struct ladder_out *out, struct err *e)
     return compare_tokens(c, c->o->n_tokens ? c->o->n_tokens : 64, out, e);
 }
 
+/* A generation of n tokens behind the prompt, and the newest's logits: with a step behind the one that runs, or one by one. */
+static int generate(struct session *s, const int32_t *prompt, uint32_t n_prompt, bool flying, int32_t *tok, uint32_t n, float *logits,
+                    struct err *e)
+{
+    const float *last;
+    session_reset(s);
+    int rc = session_eval_next(s, prompt, n_prompt, NULL, NULL, &tok[0], e);
+    if (!rc && flying)
+        rc = session_follow(s, tok[0], n, tok + 1, e);
+    for (uint32_t i = 0; i < n && !rc && !flying; i++)
+        rc = session_eval_next(s, &tok[i], 1, NULL, NULL, &tok[i + 1], e);
+    if (!rc && (rc = engine_last_logits(s->eng, 0, &last, e)) == 0)
+        memcpy(logits, last, s->eng->info.n_vocab * sizeof *logits);
+    return rc;
+}
+
+static int compare_flight(struct session *s, uint32_t n, struct ladder_out *out, struct err *e)
+{
+    enum { PROMPT = 8 };
+    uint32_t n_vocab = s->eng->info.n_vocab;
+    int32_t prompt[PROMPT], *tok = calloc(2 * (n + 1ull), sizeof *tok), *flown = tok + n + 1;
+    float *logits = calloc(2ull * n_vocab, sizeof *logits);
+    int rc = tok && logits ? 0 : err_set(e, -ENOMEM, "ladder: out of memory");
+    make_prompt(prompt, PROMPT);
+    if (!rc && (rc = generate(s, prompt, PROMPT, false, tok, n, logits, e)) == 0)
+        rc = generate(s, prompt, PROMPT, true, flown, n, logits + n_vocab, e);
+    for (uint32_t i = 0; i <= n && !rc; i++)
+        if (tok[i] != flown[i])
+            rc = err_set(e, -EIO, "token %u of %u is %d with a step in flight, expected %d as without", i + 1, n + 1, flown[i],
+                         tok[i]);
+    for (uint32_t i = 0; i < n_vocab && !rc; i++)
+        if (memcmp(&logits[i], &logits[n_vocab + i], sizeof *logits) != 0)
+            rc = err_set(e, -EIO, "logit %u after %u tokens is %.9g with a step in flight, expected %.9g as without", i, n,
+                         (double)logits[n_vocab + i], (double)logits[i]);
+    snprintf(out->found, sizeof out->found, "%u tokens and the last one's %u logits, to the bit", n, n_vocab);
+    free(logits);
+    free(tok);
+    return rc;
+}
+
+/* The token that a step chooses is the next one's before the host has seen it. */
+static int steps_in_flight(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    uint32_t n = c->o->n_tokens ? c->o->n_tokens : 64;
+    struct engine_opts o = { .path = c->o->model, .tier = c->o->tier, .n_ctx = n + 64, .device = c->o->device,
+                             .device_set = c->o->device >= 0 };
+    struct engine *eng = NULL;
+    struct session *s = NULL;
+    if (needs_model(c, out))
+        return 1;
+    int rc = engine_open(&o, &eng, e);
+    if (rc == 0 && !engine_flies(eng)) {
+        snprintf(out->found, sizeof out->found, "this tier, or the model, takes one step at a time");
+        rc = 1;
+    }
+    if (rc == 0 && (rc = session_create(eng, &s, e)) == 0)
+        rc = compare_flight(s, n, out, e);
+    session_destroy(s);
+    engine_close(eng);
+    return rc;
+}
+
 static const struct general_rung {
     const char *name, *proves, *look;
     int (*run)(struct climb *c, struct ladder_out *out, struct err *e);
@@ -260,6 +327,8 @@ static const struct general_rung {
     { "one layer", "every output of a model's first layer is the cpu tier's", "zinc validate names the command", one_layer },
     { "one token", "a prompt's logits are the cpu tier's", "zinc validate names the command", one_token },
     { "many tokens", "a generation is the cpu tier's, token for token", "zinc validate -v shows each step", many_tokens },
+    { "steps in flight", "a step that is submitted behind another gives the bits that it gives alone",
+      "a wait or a cache flush that is missing between steps; --tier NAME:check runs launch by launch", steps_in_flight },
 };
 
 /* ---- climbing ---- */

@@ -1,7 +1,7 @@
 /* engine/proof/ladder.h
  * Proves a tier step by step, from the device's first breath to tokens, and stops at the first step that does not hold.
  * A tier's own rungs (rt/ladder.h) come first; then, for every tier: one kernel, every kernel, one layer, one token and
- * many tokens, each against the cpu tier.
+ * many tokens, each against the cpu tier, and steps in flight against those one by one.
  *
  *     struct ladder_opts o = { .tier = "kfd", .model = "tiny.gguf", .line = print };
  *     struct ladder_result r;
