@@ -487,21 +487,23 @@ static int sleep_once(struct amd_rungs *r, uint64_t *late, struct err *e)
                                   RUN_MS / 1000, (unsigned long long)point) : rc;
 }
 
-/* Who is not woken sleeps until amd_watch_wait looks by itself, 70 ms after the gate has opened. A busy machine may be late too, but
- * not each time. */
+/* Who is not woken looks by itself, here after a second: that is later than any machine is busy. */
 int amd_rung_wake(void *state, struct ladder_out *o, struct err *e)
 {
-    enum { ROUNDS = 5, LATE_MS = 40 };
+    enum { ROUNDS = 5, SLEEP_MS = 1000, LATE_MS = 500 };
     struct amd_rungs *r = state;
+    uint32_t before = r->w->watch->sleep_ms;
     uint64_t best = UINT64_MAX, late = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        int rc = sleep_once(r, &late, e);
-        if (rc)
-            return rc;
-        fprintf(o->detail, "sleep %d: the host went on %.1f us after the card could\n", i + 1, (double)late * 1e-3);
+    int rc = 0, n = 0;
+    r->w->watch->sleep_ms = SLEEP_MS;
+    while (n < ROUNDS && !(n == 2 && best >= MS(LATE_MS)) && !(rc = sleep_once(r, &late, e))) {
+        fprintf(o->detail, "sleep %d: the host went on %.1f us after the card could\n", ++n, (double)late * 1e-3);
         best = MIN(best, late);
     }
-    snprintf(o->found, sizeof o->found, "the host went on %.1f us after the card could, the best of %d", (double)best * 1e-3, ROUNDS);
+    r->w->watch->sleep_ms = before;
+    if (rc)
+        return rc;
+    snprintf(o->found, sizeof o->found, "the host went on %.1f us after the card could, the best of %d", (double)best * 1e-3, n);
     return best < MS(LATE_MS) ? 0 : err_set(e, -ETIME, "%s: nothing woke it, it looked by itself; expected less than %d ms",
                                             o->found, LATE_MS);
 }

@@ -22,7 +22,7 @@ static uint64_t now_ns(struct amd_watch *w)
 
 void amd_watch_init(struct amd_watch *w, const char *tier, const char *gpu, const struct amd_watch_ops *ops, void *user)
 {
-    *w = (struct amd_watch){ .ops = ops, .user = user, .tier = tier, .gpu = gpu,
+    *w = (struct amd_watch){ .ops = ops, .user = user, .tier = tier, .gpu = gpu, .sleep_ms = SLEEP_MS,
                              .hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u };
 }
 
@@ -77,7 +77,7 @@ int amd_watch_wait(struct amd_watch *w, uint64_t point, uint64_t timeout_ns, str
         if (now - start < SPIN_NS && now - start < timeout_ns)
             continue;
         uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
-        int rc = w->ops->sleep(w, point, MIN(left, (uint64_t)SLEEP_MS * 1000000u), e);
+        int rc = w->ops->sleep(w, point, MIN(left, (uint64_t)w->sleep_ms * 1000000u), e);
         if (rc && !amd_watch_done(w, point)) {
             w->dead |= rc == -EIO;
             return rc;

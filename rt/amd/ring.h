@@ -44,6 +44,7 @@ struct amd_watch {
     volatile struct amd_cells *cells;
     uint64_t point;                   /* of the newest submission                                     */
     uint64_t hang_ns;                 /* no progress for so long is a hang, 0: never                  */
+    uint32_t sleep_ms;                /* a host that nothing wakes looks by itself after so long      */
     bool dead;                        /* a fault, a reset or a hang: nothing completes any more       */
     uint64_t progress_ns, seen_fence; /* when fence or progress word last moved, as seen              */
     uint32_t seen_progress;
