@@ -274,9 +274,9 @@ static int compare_flight(struct session *s, uint32_t n, struct ladder_out *out,
 {
     enum { PROMPT = 8 };
     uint32_t n_vocab = s->eng->info.n_vocab;
-    int32_t prompt[PROMPT], *tok = calloc(2 * (n + 1ull), sizeof *tok), *flown = tok + n + 1;
+    int32_t prompt[PROMPT], *tok = calloc(n + 1ull, sizeof *tok), *flown = calloc(n + 1ull, sizeof *flown);
     float *logits = calloc(2ull * n_vocab, sizeof *logits);
-    int rc = tok && logits ? 0 : err_set(e, -ENOMEM, "ladder: out of memory");
+    int rc = tok && flown && logits ? 0 : err_set(e, -ENOMEM, "ladder: out of memory");
     make_prompt(prompt, PROMPT);
     if (!rc && (rc = generate(s, prompt, PROMPT, false, tok, n, logits, e)) == 0)
         rc = generate(s, prompt, PROMPT, true, flown, n, logits + n_vocab, e);
@@ -290,6 +290,7 @@ static int compare_flight(struct session *s, uint32_t n, struct ladder_out *out,
                          (double)logits[n_vocab + i], (double)logits[i]);
     snprintf(out->found, sizeof out->found, "%u tokens and the last one's %u logits, to the bit", n, n_vocab);
     free(logits);
+    free(flown);
     free(tok);
     return rc;
 }
