@@ -32,11 +32,13 @@ for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     ! grep -q unique_id "$work/$gpu.txt" || miss "$gpu: the card's serial number is in the report"
 done
 
-# The tiers over a render node have first rungs of their own; of the kernels, which are kfd's, some.
+# The tiers over a render node have first rungs of their own; of the kernels, which are kfd's, some. Each climbs to the top on one
+# card and to the kernels on the other.
 for tier in cs umq; do
     "$amdsim" "$zinc" check 2>/dev/null | grep "^tier *$tier " | grep -q yes || continue
     for gpu in gfx1201 gfx1100; do
         last="steps in flight"
+        case $tier-$gpu in cs-gfx1100 | umq-gfx1201) last="every kernel" ;; esac
         case $build in */debug | */sanitize) last="one kernel" ;; esac
         "$amdsim" --gpu $gpu "$zinc" ladder --tier=$tier -m $model -n ${LADDER_TOKENS:-8} --filter matmul/q4_k --to "$last" \
             --report "$work/$tier-$gpu.txt" >"$work/out" 2>"$work/err"
