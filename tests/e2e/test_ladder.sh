@@ -87,9 +87,7 @@ grep -q '15  rest  *skipped' "$work/out" && grep -q '13  LDS and barrier *skippe
 "$amdsim" --inject no-interrupts "$zinc" ladder --to 18 --skip "rest,sleep and wake" >"$work/out" 2>&1 ||
     miss "kfd, no interrupts, --skip: $(tail -n 1 "$work/out")"
 if "$amdsim" "$zinc" check 2>/dev/null | grep '^tier *umq ' | grep -q yes; then
-    "$amdsim" --inject no-interrupts "$zinc" ladder --tier=umq --to 8 >"$work/out" 2>&1
-    rc=$?
-    [ $rc -eq 17 ] && grep -q "driver's fence of queue 1 did not come" "$work/out" || miss "umq, no interrupts: exit $rc instead of 17"
+    # its own rung for the driver's fence has no gate: the card may be done before the fence is asked for
     "$amdsim" --inject no-interrupts "$zinc" ladder --tier=umq --to "sleep and wake" --skip "driver's fence,rest" >"$work/out" 2>&1
     rc=$?
     [ $rc -eq 28 ] && grep -q 'nothing woke it' "$work/out" || miss "umq, no interrupts: exit $rc instead of 28: $(grep came "$work/out")"
