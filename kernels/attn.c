@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "kernels/attn_end.h"
+#include "kernels/attn_rope.h"
 #include "kernels/attn_shared.h"
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
@@ -17,7 +18,7 @@
 
 /* What a work-group does. */
 struct attn_job {
-    uint32_t row, kvh, slot;
+    uint32_t row, kvh, slot, pos;
     uint32_t group;        /* query heads per kv head                     */
     uint32_t n_active;     /* splits in use                               */
     uint32_t from, to;     /* positions of this split                     */
@@ -34,21 +35,27 @@ KD_FN KD_SHARED float *sh_ml(void) { return KD_SHARED_AT(float, 4 * (4 + kd_n_wa
 KD_FN KD_SHARED float *sh_o(const struct attn_job *j) { return sh_ml() + j->warps * ATTN_NH * 2; }
 
 /* False: the work-group has nothing to do. */
-KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
+KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_t n_rows)
 {
     j->row = kd_group_z();
     j->kvh = kd_group_y();
-    ka_row row = *kd_row(a->step, j->row); /* asked for with the count, for which it would wait */
-    if (j->row >= kd_step_rows(a->step, ROWS_STEP))
+    if (j->row >= n_rows)
         return false;
     uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
     uint32_t chunk = attn_chunk(n, a->splits, a->chunk_min);
     j->slot = row.slot;
+    j->pos = pos;
     j->group = a->n_head / a->n_kv;
     j->n_active = kd_div_up(n, chunk);
     j->from = lo + kd_group_x() * chunk;
     j->to = kd_min_u32(j->from + chunk, pos + 1);
     return kd_group_x() < j->n_active;
+}
+
+KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
+{
+    ka_row row = *kd_row(a->step, kd_group_z()); /* asked for with the count, for which it would wait */
+    return attn_job_of(a, j, row, kd_step_rows(a->step, ROWS_STEP));
 }
 
 /* The place of warp `warp` of `warps` in the pass over the sets of heads from set0 on. */
@@ -225,13 +232,14 @@ KD_FN void attn_leave(const struct attn_job *j, const uint32_t HD, const uint32_
     }
 }
 
-KD_FN void load_rows(const enum ka_kv KV, struct kv_head k, const uint32_t HD, uint32_t p0, uint32_t last,
+/* FRESH: see kv_raw8_of. */
+KD_FN void load_rows(const bool FRESH, const enum ka_kv KV, struct kv_head k, const uint32_t HD, uint32_t p0, uint32_t last,
                      kd_u32x4 *raw)
 {
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp;
     KD_UNROLL
     for (uint32_t i = 0; i < ATTN_SUB / pw; i++)
-        raw[i] = kv_raw8(KV, k, kd_min_u32(p0 + i * pw + kd_lane() / lpp, last), HD, kd_lane() % lpp * 8);
+        raw[i] = kv_raw8_of(FRESH, KV, k, kd_min_u32(p0 + i * pw + kd_lane() / lpp, last), HD, kd_lane() % lpp * 8);
 }
 
 /* q in shared memory: the lower four of all lanes' eight dimensions, then the upper four, so that 16 bytes a lane are
@@ -265,9 +273,11 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
     }
 }
 
-/* NH: the heads that a warp computes, ATTN_NH or less. */
-KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t HD, const uint32_t NH,
-                     const enum ka_kv KV)
+/* NH: the heads that a warp computes, ATTN_NH or less. OWN: as kl_attn_rope says; the heads, from what the lanes hold of them, are
+ * made while the first rows of K, and of V as far as the level-2 cache, are on their way, and a row that the work-group writes is
+ * asked for again. */
+KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j, const uint32_t HD, const uint32_t NH,
+                     const enum ka_kv KV, const struct ar_lane *held)
 {
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
     uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
@@ -278,7 +288,20 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
     float o[ATTN_NH][8], m = NEG_INF, l = 0.0f;
     kd_u32x4 k[ATTN_SUB], v[ATTN_SUB];
     uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
-    load_rows(KV, kh, HD, p0, last, k);
+    load_rows(OWN, KV, kh, HD, p0, last, k);
+#if defined(ATTN_ROPE)
+    KD_SHARED const float *made = ar_head((const kl_attn_rope *)a, HD, j->set * ATTN_NH);
+    if (OWN) {
+        ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
+        ar_make((const kl_attn_rope *)a, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos,
+                held);
+        kd_barrier();
+        if (j->idle)
+            return;
+        if (last == j->pos && p0 + ATTN_SUB > last)
+            load_rows(OWN, KV, kh, HD, p0, last, k);
+    }
+#endif
     KD_UNROLL
     for (uint32_t h = 0; h < NH; h++) {
         bool is = j->set * ATTN_NH + h < j->group;
@@ -287,6 +310,12 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
         KD_UNROLL
         for (uint32_t i = 0; i < HD / KD_WARP; i++) {
             uint32_t d = lane + i * KD_WARP;
+#if defined(ATTN_ROPE)
+            if (OWN) {
+                q[h * HD + q_at(HD, d)] = is ? made[h * HD + d] * (a->scale * LOG2E) : 0.0f;
+                continue;
+            }
+#endif
             q[h * HD + q_at(HD, d)] = is ? qr[d] * (a->scale * LOG2E) : 0.0f;
         }
         KD_UNROLL
@@ -297,10 +326,10 @@ KD_FN void attn_scan(const kl_attn *a, const struct attn_job *j, const uint32_t 
     for (uint32_t turn = 0; p0 < j->to; p0 += by, turn ^= 1) {
         KD_SHARED float *prob = sh_prob() + turn * ATTN_SUB * ATTN_NH; /* two: the other one may still be read */
         float s[ATTN_NH * ATTN_SUB];
-        load_rows(KV, vh, HD, p0, last, v);
+        load_rows(OWN, KV, vh, HD, p0, last, v);
         attn_scores(KV, HD, NH, kh, k, q, s);
         fold_all(s, NH * npos, lpp);
-        load_rows(KV, kh, HD, p0 + by, last, k);
+        load_rows(OWN, KV, kh, HD, p0 + by, last, k);
         bool seen = p0 + own_pos < j->to;
         float top = seen ? s[0] : NEG_INF, old = m;
         KD_UNROLL
@@ -439,6 +468,7 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
 KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
 {
     struct attn_job j;
+    struct ar_lane none = { 0 };
     kd_wait_inputs();
     kd_let_next_start();
     if (!attn_job(a, &j))
@@ -447,15 +477,15 @@ KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
         for (uint32_t warp = kd_warp(); warp < warps; warp += kd_n_warps()) {
             attn_place(a, &j, set0, warp, warps);
             if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
-                attn_scan(a, &j, HD, 4, KA_KV_F16);
+                attn_scan(false, a, &j, HD, 4, KA_KV_F16, &none);
             else if (!j.idle && a->kv_type == KA_KV_F16)
-                attn_scan(a, &j, HD, 2, KA_KV_F16);
+                attn_scan(false, a, &j, HD, 2, KA_KV_F16, &none);
             else if (!j.idle && a->kv_type == KA_KV_Q8_0)
-                attn_scan(a, &j, HD, 4, KA_KV_Q8_0);
+                attn_scan(false, a, &j, HD, 4, KA_KV_Q8_0, &none);
             else if (!j.idle && a->kv_type == KA_KV_FP8)
-                attn_scan(a, &j, HD, 4, KA_KV_FP8);
+                attn_scan(false, a, &j, HD, 4, KA_KV_FP8, &none);
             else if (!j.idle)
-                attn_scan(a, &j, HD, 4, KA_KV_Q4_0);
+                attn_scan(false, a, &j, HD, 4, KA_KV_Q4_0, &none);
         }
         kd_barrier();
         attn_combine(a, &j, HD);
@@ -472,6 +502,44 @@ KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
 KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, SMALL_HEADS_WARPS); }
 KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, SMALL_HEADS_WARPS); }
 KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
+
+#if defined(ATTN_ROPE)
+/* One row, and a warp for each head to make (rt/dispatch.c). */
+KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
+{
+    const kl_attn *a = (const kl_attn *)r;
+    uint32_t group = a->n_head / a->n_kv, n_rows;
+    struct attn_job j;
+    struct ar_lane l;
+    ka_row row;
+    ar_ask(r, HD, kd_warp(), group, &l);
+    kd_wait_inputs();
+    kd_let_next_start();
+    ar_read(r, HD, kd_warp(), group, kd_group_y(), &l);
+    row = ar_row(r, &n_rows);
+    ar_scale(r, HD, kd_warp(), group, &l);
+    if (!attn_job_of(a, &j, row, n_rows))
+        return;
+    attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
+    if (a->kv_type == KA_KV_F16 && group > 2)
+        attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
+    else if (a->kv_type == KA_KV_F16)
+        attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
+    else if (a->kv_type == KA_KV_Q8_0)
+        attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l);
+    else if (a->kv_type == KA_KV_FP8)
+        attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l);
+    else
+        attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
+    kd_barrier();
+    attn_combine(a, &j, HD);
+    kd_barrier();
+    attn_finish(a, &j, HD, ATTN_WARPS_SMALL);
+}
+
+KD_KERNEL(k_attn_rope_h64, kl_attn_rope) { attn_rope_fixed(&a, 64); }
+KD_KERNEL(k_attn_rope_h128, kl_attn_rope) { attn_rope_fixed(&a, 128); }
+#endif
 
 KD_FN void attn_any(const kl_attn *a)
 {

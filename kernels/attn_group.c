@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "kernels/attn_end.h"
+#include "kernels/attn_rope.h"
 #include "kernels/attn_shared.h"
 #include "kernels/hw/mma.h"
 #include "kernels/kdev.h"
@@ -134,8 +135,8 @@ KD_FN uint32_t ag_near(const struct ag_item *it, uint32_t p)
     return kd_min_u32(kd_max_u32(p, it->from), it->to - 1);
 }
 
-/* Lane (g, t): position g of each run of 8, dimensions 32 j + 8 t on. */
-KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
+/* Lane (g, t): position g of each run of 8, dimensions 32 j + 8 t on. FRESH: see kv_raw8_of. */
+KD_FN void ag_load_k(const bool FRESH, const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
                      struct kv_head h, uint32_t p0, kd_u32x4 *k)
 {
     const uint32_t NT = AG_POS / AG_N / W;
@@ -144,12 +145,12 @@ KD_FN void ag_load_k(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
         uint32_t p = ag_near(it, p0 + (kd_warp() * NT + n) * AG_N + kd_lane() / 4);
         KD_UNROLL
         for (uint32_t j = 0; j < HD / 32; j++)
-            k[n * (HD / 32) + j] = kv_raw8(KV, h, p, HD, 32 * j + kd_lane() % 4 * 8);
+            k[n * (HD / 32) + j] = kv_raw8_of(FRESH, KV, h, p, HD, 32 * j + kd_lane() % 4 * 8);
     }
 }
 
 /* Lane (g, t): positions 4 t to 4 t + 3 of each run of 16 of the warp's part, dimensions 8 g on of the warp's. */
-KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
+KD_FN void ag_load_v(const bool FRESH, const enum ka_kv KV, const uint32_t HD, const uint32_t W, const struct ag_item *it,
                      struct kv_head h, uint32_t p0, kd_u32x4 *v)
 {
     const uint32_t DW = HD / 64, KS = AG_POS / 16 / (W / DW);
@@ -158,7 +159,7 @@ KD_FN void ag_load_v(const enum ka_kv KV, const uint32_t HD, const uint32_t W, c
         KD_UNROLL
         for (uint32_t r = 0; r < 4; r++) {
             uint32_t p = ag_near(it, p0 + (kd_warp() / DW * KS + s) * 16 + kd_lane() % 4 * 4 + r);
-            v[s * 4 + r] = kv_raw8(KV, h, p, HD, kd_warp() % DW * 64 + kd_lane() / 4 * 8);
+            v[s * 4 + r] = kv_raw8_of(FRESH, KV, h, p, HD, kd_warp() % DW * 64 + kd_lane() / 4 * 8);
         }
     }
 }
@@ -184,8 +185,9 @@ KD_FN void ag_prefetch(const kl_attn *a, const struct ag_item *it, const enum ka
     }
 }
 
-/* The heads' q in base 2, as two f16 each: [2][AG_HEADS][HD]. */
-KD_FN void ag_load_q(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+/* The heads' q in base 2, as two f16 each: [2][AG_HEADS][HD]. OWN: the work-group has made q, at `made` [group][HD]. */
+KD_FN void ag_load_q(const bool OWN, const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W,
+                     KD_SHARED const float *made)
 {
     KD_SHARED uint16_t *q = sh_q(HD, W);
     const uint32_t low = AG_HEADS * (HD + AG_Q_PAD);
@@ -194,7 +196,8 @@ KD_FN void ag_load_q(const kl_attn *a, const struct ag_item *it, const uint32_t 
         if (h < it->group) {
             KD_GLOBAL const kd_f32x2 *p = KD_PTR(const kd_f32x2, a->q + 4 * ((uint64_t)it->row * a->ldq +
                                                  (uint64_t)(it->kvh * it->group + h) * a->q_hs + d));
-            float x = p[0][0] * (a->scale * LOG2E), y = p[0][1] * (a->scale * LOG2E);
+            kd_f32x2 both = OWN ? *(KD_SHARED const kd_f32x2 *)(made + h * HD + d) : p[0];
+            float x = both[0] * (a->scale * LOG2E), y = both[1] * (a->scale * LOG2E);
             hi = kd_half2(x, y);
             lo = kd_half2(x - f16_to_f32((uint16_t)hi), y - f16_to_f32((uint16_t)(hi >> 16)));
         }
@@ -418,17 +421,18 @@ KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t 
         ag_join(a, it, HD, W, 0, AG_JOIN, joins, true);
 }
 
-/* A chunk. next_i: number of the work-group's next item; *next becomes that item, without chunks if next_i is `end`. */
-KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
-                    struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W)
+/* A chunk. next_i: number of the work-group's next item; *next becomes that item, without chunks if next_i is `end`. OWN: the
+ * work-group has made q, at `made`, and the row's newest position. */
+KD_FN void ag_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
+                    struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W, KD_SHARED const float *made)
 {
     struct kv_head kh = ag_head(a, it, a->kc, HD), vh = ag_head(a, it, a->vc, HD);
     kd_u32x4 k[512 / 32], v[AG_POS / 4];
     struct ag_sum sum = { .m = NEG_INF };
     uint32_t p0 = it->from / AG_POS * AG_POS;
-    ag_load_k(KV, HD, W, it, kh, p0, k);
-    ag_load_v(KV, HD, W, it, vh, p0, v);
-    ag_load_q(a, it, HD, W);
+    ag_load_k(OWN, KV, HD, W, it, kh, p0, k);
+    ag_load_v(OWN, KV, HD, W, it, vh, p0, v);
+    ag_load_q(OWN, a, it, HD, W, made);
     *next = (struct ag_item){ 0 };
     if (next_i < end) {
         *next = ag_item(a, n_rows, next_i);
@@ -441,17 +445,30 @@ KD_FN void ag_chunk(const kl_attn *a, const struct ag_item *it, uint32_t n_rows,
         ag_scores(KV, HD, W, it, p0, kh, k, s);
         p0 += AG_POS;
         if (p0 < it->to)
-            ag_load_k(KV, HD, W, it, kh, p0, k);
+            ag_load_k(OWN, KV, HD, W, it, kh, p0, k);
         kd_barrier();
         ag_values(KV, HD, W, vh, v, s, &sum);
         if (p0 < it->to)
-            ag_load_v(KV, HD, W, it, vh, p0, v);
+            ag_load_v(OWN, KV, HD, W, it, vh, p0, v);
     }
     ag_leave(HD, W, &sum);
     kd_barrier();
     ag_combine(a, it, HD, W);
     if (it->n_chunks > 1)
         ag_finish(a, it, HD, W);
+}
+
+KD_FN void ag_any_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i,
+                        uint32_t end, struct ag_item *next, const uint32_t HD, const uint32_t W, KD_SHARED const float *made)
+{
+    if (a->kv_type == KA_KV_F16)
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_F16, HD, W, made);
+    else if (a->kv_type == KA_KV_Q8_0)
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q8_0, HD, W, made);
+    else if (a->kv_type == KA_KV_FP8)
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_FP8, HD, W, made);
+    else
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q4_0, HD, W, made);
 }
 
 KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
@@ -466,14 +483,7 @@ KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
         return;
     for (struct ag_item it = ag_item(a, n_rows, i), next; it.n_chunks; it = next) {
         i += kd_groups_x();
-        if (a->kv_type == KA_KV_F16)
-            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_F16, HD, W);
-        else if (a->kv_type == KA_KV_Q8_0)
-            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_Q8_0, HD, W);
-        else if (a->kv_type == KA_KV_FP8)
-            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_FP8, HD, W);
-        else
-            ag_chunk(a, &it, n_rows, i, end, &next, KA_KV_Q4_0, HD, W);
+        ag_any_chunk(false, a, &it, n_rows, i, end, &next, HD, W, sh_o(HD, W));
         kd_barrier(); /* shared memory is free for the next one */
     }
 }
@@ -482,3 +492,36 @@ KD_KERNEL(k_attn_group_h64, kl_attn) { ag_kernel(&a, 64, 4); }
 KD_KERNEL(k_attn_group_h128, kl_attn) { ag_kernel(&a, 128, 4); }
 KD_KERNEL(k_attn_group_h256, kl_attn) { ag_kernel(&a, 256, 8); }
 KD_KERNEL(k_attn_group_h512, kl_attn) { ag_kernel(&a, 512, 8); }
+
+#if defined(ATTN_ROPE)
+/* One row, and a work-group for each item. The first tile is on its way while the heads are made. */
+KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32_t W)
+{
+    const kl_attn *a = (const kl_attn *)r;
+    uint32_t i = kd_group_x(), group = a->n_head / a->n_kv, kvh = i % a->n_kv, n_rows;
+    struct ar_lane l;
+    ar_ask(r, HD, kd_warp(), group, &l);
+    kd_wait_inputs();
+    kd_let_next_start();
+    ar_read(r, HD, kd_warp(), group, kvh, &l);
+    uint32_t pos = ar_row(r, &n_rows).pos;
+    ar_scale(r, HD, kd_warp(), group, &l);
+    if (n_rows == 0 || i / a->n_kv >= ag_cut(a, pos).n)
+        return;
+    struct ag_item it = ag_item(a, 1, i), none;
+    ag_prefetch(a, &it, (enum ka_kv)a->kv_type, HD, W);
+    for (uint32_t t = kd_warp(); t < group + 2; t += W) {
+        if (t >= W) {
+            ar_ask(r, HD, t, group, &l);
+            ar_read(r, HD, t, group, kvh, &l);
+            ar_scale(r, HD, t, group, &l);
+        }
+        ar_make(r, (enum ka_kv)a->kv_type, HD, t, group, kvh, pos, it.slot * a->slot_bytes, it.to == pos + 1, &l);
+    }
+    kd_barrier();
+    ag_any_chunk(true, a, &it, 1, 0, 0, &none, HD, W, ar_head(r, HD, 0));
+}
+
+KD_KERNEL(k_attn_rope_group_h256, kl_attn_rope) { ag_rope_kernel(&a, 256, 8); }
+KD_KERNEL(k_attn_rope_group_h512, kl_attn_rope) { ag_rope_kernel(&a, 512, 8); }
+#endif

@@ -53,6 +53,14 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 #define KL_ATTN(F)                                                                                                     \
     KA_ATTN(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(uint32_t, splits, 1, N) F(uint32_t, chunk_min, 1, N)
 
+/* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads of its kv head for itself, and the one whose
+ * positions end with the row's also makes k and v (none without k) and stores them, in the bits of k_rope_kv. q stays in memory as
+ * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. */
+#define KL_ATTN_ROPE(F)                                                                                                \
+    KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
+    F(gpu_va, inv_freq, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N) F(uint32_t, v_norm, 1, N)               \
+    F(uint32_t, heads_at, 1, N) F(float, mscale, 1, E) F(float, eps, 1, E)
+
 /* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]
  * that are 0; no address where a step has one row. */
 enum { GDN_DIM = 128, GDN_TAPS = 4 };
@@ -178,6 +186,7 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
     X(kl_moe_up, KL_MOE_UP)                                                                                            \
     X(kl_moe_down, KL_MOE_DOWN)                                                                                        \
     X(kl_attn, KL_ATTN)                                                                                                \
+    X(kl_attn_rope, KL_ATTN_ROPE)                                                                                      \
     X(kl_gdn, KL_GDN)                                                                                                  \
     X(kl_gdn_prompt, KL_GDN_PROMPT)                                                                                    \
     X(kl_sample, KL_SAMPLE)                                                                                            \

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/hw/fresh.h"
 #include "kernels/hw/tile.h"
 #include "kernels/kdev.h"
 #include "kernels/kvcode.h"
@@ -48,17 +49,27 @@ KD_FN uint32_t kv_fp8_half2(uint32_t w)
     return (c & 0x00800080u) << 8 | h | ((h + 0x00800080u) & 0x40004000u); /* NaN: all ones in the exponent */
 }
 
-/* Blocks: a word or two of codes, and as the third the scale's bits. Not for f32. */
-KD_FN kd_u32x4 kv_raw8(enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head_dim, uint32_t d)
+/* Blocks: a word or two of codes, and as the third the scale's bits. Not for f32. FRESH: the work-group may have written
+ * them before its last barrier. */
+KD_FN kd_u32x4 kv_raw8_of(const bool FRESH, enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head_dim, uint32_t d)
 {
     uint64_t at = (uint64_t)pos * head_dim + d;
-    if (kv == KA_KV_F16)
-        return kd_load_once(KD_PTR(const kd_u32x4, k.codes + at * 2));
-    if (KA_KV_IS_4BIT(kv))
-        return (kd_u32x4){ kd_load_once4(KD_PTR(const uint32_t, k.codes + at / 2)), 0,
+    if (kv == KA_KV_F16) {
+        KD_GLOBAL const kd_u32x4 *p = KD_PTR(const kd_u32x4, k.codes + at * 2);
+        return FRESH ? kd_load_fresh(p) : kd_load_once(p);
+    }
+    if (KA_KV_IS_4BIT(kv)) {
+        KD_GLOBAL const uint32_t *p = KD_PTR(const uint32_t, k.codes + at / 2);
+        return (kd_u32x4){ FRESH ? kd_load_fresh4(p) : kd_load_once4(p), 0,
                            KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK], 0 };
-    kd_u32x2 c = kd_load_once8(KD_PTR(const kd_u32x2, k.codes + at));
+    }
+    KD_GLOBAL const kd_u32x2 *p = KD_PTR(const kd_u32x2, k.codes + at);
+    kd_u32x2 c = FRESH ? kd_load_fresh8(p) : kd_load_once8(p);
     return (kd_u32x4){ c[0], c[1], kv == KA_KV_Q8_0 ? KD_PTR(const uint16_t, k.scales)[at / KA_KV_BLOCK] : 0u, 0 };
+}
+KD_FN kd_u32x4 kv_raw8(enum ka_kv kv, struct kv_head k, uint32_t pos, uint32_t head_dim, uint32_t d)
+{
+    return kv_raw8_of(false, kv, k, pos, head_dim, d);
 }
 
 KD_FN kd_u32x4 kv_open8(enum ka_kv kv, struct kv_head k, kd_u32x4 raw)

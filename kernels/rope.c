@@ -5,7 +5,7 @@
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
 #include "kernels/kv.h"
-#include "kernels/sincos.h"
+#include "kernels/rope_head.h"
 
 /* x into shared memory, times the RMS norm's factor and w where those are given. Every lane sees all of it after. */
 KD_FN void rope_load(KD_GLOBAL const float *x, KD_GLOBAL const float *w, bool norm, uint32_t n, float eps,
@@ -25,7 +25,7 @@ KD_FN void rope_load(KD_GLOBAL const float *x, KD_GLOBAL const float *w, bool no
         }
     }
     if (norm) {
-        float scale = 1.0f / kd_sqrt(kd_warp_sum(sum) / (float)n + eps);
+        float scale = rope_scale(sum, n, eps);
         for (uint32_t d = kd_lane(); d < n; d += KD_WARP)
             s[d] = w ? s[d] * scale * w[d] : s[d] * scale;
     }
@@ -36,30 +36,14 @@ KD_FN void rope_rotate(const kl_rope_kv *a, float pos, KD_SHARED float *s)
 {
     uint32_t half = a->n_rot / 2;
     KD_GLOBAL const float *inv_freq = KD_PTR(const float, a->inv_freq);
-    for (uint32_t i = kd_lane(); i < half; i += KD_WARP) {
-        float sine, cosine;
-        k_sincos(pos * inv_freq[i], &sine, &cosine);
-        sine *= a->mscale;
-        cosine *= a->mscale;
-        uint32_t i0 = a->rope == KA_ROPE_NORM ? 2 * i : i, i1 = a->rope == KA_ROPE_NORM ? 2 * i + 1 : i + half;
-        float x0 = s[i0], x1 = s[i1];
-        s[i0] = x0 * cosine - x1 * sine;
-        s[i1] = x0 * sine + x1 * cosine;
-    }
+    for (uint32_t i = kd_lane(); i < half; i += KD_WARP)
+        rope_pair(s, i, half, a->rope, pos * inv_freq[i], a->mscale);
     kd_warp_sync();
 }
 
-KD_FN void rope_store(const kl_rope_kv *a, gpu_va slot, uint32_t h, uint32_t pos, KD_SHARED const float *s)
+KD_FN struct kv_head rope_place(const kl_rope_kv *a, gpu_va slot, uint32_t h)
 {
-    struct kv_head k = kv_head(slot, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, a->head_dim, h);
-    switch (a->kv_type) {
-    case KA_KV_F16: kv_store(KA_KV_F16, k, pos, a->head_dim, s); break;
-    case KA_KV_FP8: kv_store(KA_KV_FP8, k, pos, a->head_dim, s); break;
-    case KA_KV_Q8_0: kv_store(KA_KV_Q8_0, k, pos, a->head_dim, s); break;
-    case KA_KV_Q4_0: kv_store(KA_KV_Q4_0, k, pos, a->head_dim, s); break;
-    case KA_KV_ROT4: kv_store(KA_KV_ROT4, k, pos, a->head_dim, s); break;
-    default: kv_store(KA_KV_F32, k, pos, a->head_dim, s);
-    }
+    return kv_head(slot, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, a->head_dim, h);
 }
 
 KD_KERNEL(k_rope_kv, kl_rope_kv)
@@ -90,12 +74,12 @@ KD_KERNEL(k_rope_kv, kl_rope_kv)
             rope_rotate(&a, (float)pos, s);
             if (a.kv_type == KA_KV_ROT4)
                 kv_rotate(s, hd, 0);
-            rope_store(&a, a.kc + slot, h, pos, s);
+            rope_store(rope_place(&a, a.kc + slot, h), pos, hd, s);
         } else {
             uint32_t h = i - a.n_head - a.n_kv;
             rope_load(KD_PTR(const float, a.v) + (uint64_t)r * a.ldv + h * hd, KD_PTR(const float, 0), a.v_norm, hd,
                       a.eps, s);
-            rope_store(&a, a.vc + slot, h, pos, s);
+            rope_store(rope_place(&a, a.vc + slot, h), pos, hd, s);
         }
     }
 }

@@ -497,7 +497,14 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
     if (k.splits > 1)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
     k.counters = dispatch_counters(d, rows * a->n_kv);
-    struct dispatch *l = dispatch_add(d, id, k.splits, a->n_kv, rows, attn_shared_bytes(a->head_dim, group, warps, most), &k);
+    uint32_t shared = attn_shared_bytes(a->head_dim, group, warps, most);
+    if (d->pre_rope) {
+        kl_attn_rope own;
+        shared = dispatch_take_rope(d, &k, shared, &own);
+        dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, k.splits, a->n_kv, 1, shared, &own);
+        return;
+    }
+    struct dispatch *l = dispatch_add(d, id, k.splits, a->n_kv, rows, shared, &k);
     if (l)
         l->threads = (uint16_t)(32 * warps);
 }
@@ -511,6 +518,15 @@ static void small_embed(struct dispatcher *d, const ka_embed *a)
     k.next_off = (uint32_t)d->s->h.next_off;
     uint32_t shares = d->prompt ? 4 : div_up(a->n, kernel_infos[K_embed].threads);
     dispatch_add(d, K_embed, dispatch_rows(d, ROWS_STEP), shares, 1, 0, &k);
+}
+
+static void add_rope_kv(struct dispatcher *d, const ka_rope_kv *a)
+{
+    if (dispatch_rope_by_attn(d, a))
+        d->pre_rope = a;
+    else
+        dispatch_add(d, K_rope_kv, dispatch_rows(d, a->rows), rope_kv_groups(a->n_head, a->n_kv), 1,
+                     rope_kv_shared_bytes(a->head_dim), a);
 }
 
 static void small_argmax(struct dispatcher *d, const ka_argmax *a)
@@ -542,12 +558,7 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
         if ((!many || !dispatch_many_products(d, op, args)) && !too_wide(d, op, args))
             decode_products(d, args, op == CMD_GATE_UP);
         break;
-    case CMD_ROPE_KV: {
-        const ka_rope_kv *a = args;
-        dispatch_add(d, K_rope_kv, dispatch_rows(d, a->rows), rope_kv_groups(a->n_head, a->n_kv), 1,
-                     rope_kv_shared_bytes(a->head_dim), a);
-        break;
-    }
+    case CMD_ROPE_KV: add_rope_kv(d, args); break;
     case CMD_ATTN:
         if (!dispatch_prompt_attn(d, args) && !dispatch_group_attn(d, args))
             decode_attn(d, args);
@@ -591,7 +602,8 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
         d.temp_at = 0;
         (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
-        CHECK(d.rc || !((d.pre && d.pre != stream_args(s, d.cmd)) || (d.pre_act && d.pre_act != stream_args(s, d.cmd))));
+        const void *now = stream_args(s, d.cmd);
+        CHECK(d.rc || !((d.pre && d.pre != now) || (d.pre_act && d.pre_act != now) || (d.pre_rope && d.pre_rope != now)));
     }
     if (d.rc) {
         dispatch_free(d.p);

@@ -81,22 +81,104 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
     return true;
 }
 
+/* ---- ROPE_KV by the launch of the ATTN behind it ---- */
+
+/* The buffer at that field of a command's arguments; NULL: no address there. */
+static const struct stream_buf *buf_at(const struct stream *s, uint32_t cmd, size_t field_off)
+{
+    const struct cmd *c = &s->cmds[cmd];
+    for (uint32_t i = 0; i < c->n_uses; i++)
+        if (s->uses[c->first_use + i].field_off == field_off)
+            return &s->bufs[s->uses[c->first_use + i].buf];
+    return NULL;
+}
+
+static bool apart(const struct stream_buf *a, const struct stream_buf *b)
+{
+    return a->arena != b->arena || a->off + a->bytes <= b->off || b->off + b->bytes <= a->off;
+}
+
+/* q stays in memory as it is, so only the ATTN may read it; and what the launch reads until its end must not lie where it
+ * writes. */
+static bool memory_allows(const struct stream *s, uint32_t cmd, bool own)
+{
+    static const size_t reads[] = { offsetof(ka_rope_kv, q), offsetof(ka_rope_kv, k), offsetof(ka_rope_kv, v) };
+    const struct stream_buf *q = buf_at(s, cmd, reads[0]), *y = buf_at(s, cmd + 1, offsetof(ka_attn, y)), *x;
+    for (uint32_t i = 0; i < (own ? 3 : 1); i++)
+        if (!y || !(x = buf_at(s, cmd, reads[i])) || !apart(x, y))
+            return false;
+    for (uint32_t c = cmd + 2; c < s->h.n_cmds; c++)
+        for (uint32_t i = 0; i < s->cmds[c].n_uses; i++)
+            if (&s->bufs[s->uses[s->cmds[c].first_use + i].buf] == q)
+                return false;
+    return true;
+}
+
+/* Heads that the kernels of kernels/attn_group.c take. */
+static bool takes_group(const struct dispatcher *d, const ka_attn *a)
+{
+    uint32_t dim = a->head_dim;
+    return d->t->mma8 && a->kv_type != KA_KV_F32 && a->n_head / a->n_kv <= AG_HEADS &&
+           (dim == 64 || dim == 128 || dim == 256 || dim == 512);
+}
+
+bool dispatch_rope_by_attn(const struct dispatcher *d, const ka_rope_kv *r)
+{
+    uint32_t next = d->cmd + 1;
+    if (!d->t->ahead || d->t->lower || d->rows || d->prompt || dispatch_rows(d, r->rows) != 1 || next >= d->s->h.n_cmds ||
+        d->s->cmds[next].op != CMD_ATTN)
+        return false;
+    const ka_attn *a = stream_args(d->s, next);
+    uint32_t group = a->n_head / a->n_kv, dim = a->head_dim;
+    bool small = (dim == 64 || dim == 128) && group + 2 <= ATTN_WARPS_SMALL; /* a warp makes a head */
+    bool large = (dim == 256 || dim == 512) && takes_group(d, a);
+    if ((!small && !large) || a->kv_type == KA_KV_F32 || d->t->shared_max < 64 << 10)
+        return false;
+    if (a->q != r->q || a->q_hs != r->q_hs || a->n_head != r->n_head || a->n_kv != r->n_kv || dim != r->head_dim ||
+        a->kv_type != r->kv_type || a->step != r->step || a->rows != r->rows)
+        return false;
+    if (r->k && (a->kc != r->kc || a->vc != r->vc || a->slot_bytes != r->slot_bytes || a->n_ctx != r->n_ctx))
+        return false;
+    return memory_allows(d->s, d->cmd, r->k != 0);
+}
+
+uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t shared, kl_attn_rope *k)
+{
+    const ka_rope_kv *r = d->pre_rope;
+    memset(k, 0, sizeof *k);
+    memcpy(k, alone, sizeof *alone);
+    k->k = r->k;
+    k->v = r->v;
+    k->q_norm = r->q_norm;
+    k->k_norm = r->k_norm;
+    k->inv_freq = r->inv_freq;
+    k->n_rot = r->n_rot;
+    k->rope = r->rope;
+    k->v_norm = r->v_norm;
+    k->mscale = r->mscale;
+    k->eps = r->eps;
+    k->heads_at = (uint32_t)align_up(shared, 16);
+    d->pre_rope = NULL;
+    return k->heads_at + 4 * (alone->n_head / alone->n_kv + 2) * alone->head_dim;
+}
+
+/* ---- single rows on matrix units ---- */
+
 _Static_assert((int)AG_MAX_ROWS >= (int)KL_ROWS_MAX, "rows that are cut");
 
 /* Rows of streams of few are cut in chunks; of a prompt, whose heads no other kernel takes, a row is one. */
 bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
 {
-    uint32_t rows = dispatch_rows(d, a->rows), group = a->n_head / a->n_kv, dim = a->head_dim;
+    uint32_t rows = dispatch_rows(d, a->rows), dim = a->head_dim;
     bool prompt = d->prompt && a->rows == ROWS_STEP;
     uint32_t seen = a->window ? MIN(a->window, a->n_ctx) : a->n_ctx;
     enum kernel_id id = dim == 64    ? K_attn_group_h64
                         : dim == 128 ? K_attn_group_h128
                         : dim == 256 ? K_attn_group_h256
                                      : K_attn_group_h512;
-    bool fits = dim == 64 || dim == 128 || dim == 256 || dim == 512;
     if (!d->rows && !prompt && dim < 256) /* few small heads: reading the cache once more costs less than the merge */
         return false;
-    if (!d->t->mma8 || a->kv_type == KA_KV_F32 || group > AG_HEADS || !fits)
+    if (!takes_group(d, a))
         return false;
     uint32_t shared = ag_shared(dim, kernel_infos[id].threads / 32).end;
     kl_attn k = { 0 };
@@ -107,6 +189,12 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
         k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
+    }
+    if (d->pre_rope) {
+        kl_attn_rope own;
+        shared = dispatch_take_rope(d, &k, shared, &own);
+        dispatch_add(d, dim == 256 ? K_attn_rope_group_h256 : K_attn_rope_group_h512, a->n_kv * k.splits, 1, 1, shared, &own);
+        return true;
     }
     dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
     return true;

@@ -39,6 +39,7 @@ struct dispatcher {
     uint64_t temp_at;  /* taken by this command */
     const ka_norm *pre; /* the command before, which this one's launch does; NULL: none */
     const ka_act_mul *pre_act; /* the same                                             */
+    const ka_rope_kv *pre_rope; /* the same                                            */
 };
 
 /* Rows that a command of these rows processes at most. */
@@ -77,6 +78,10 @@ bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a);
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a);
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a);
 bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a);
+/* Is the ROPE_KV being lowered done by the launch of the ATTN behind it? Then d->pre_rope; and the launch of that ATTN, from
+ * what it would be alone with `shared` bytes of shared memory: returns those that it needs. */
+bool dispatch_rope_by_attn(const struct dispatcher *d, const ka_rope_kv *a);
+uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t shared, kl_attn_rope *k);
 bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
 bool dispatch_many_router(struct dispatcher *d, const ka_router *a);
 /* The decode class of GDN, rt/dispatch_gdn.c. */

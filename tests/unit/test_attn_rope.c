@@ -1,0 +1,118 @@
+/* ATTN that does the ROPE_KV before it (kl_attn_rope): rows one by one have the bits that they have in steps of three, which
+ * have a launch for each command. All types of cache, across the borders of what work-groups share. */
+#include "base/ckd.h"
+#include "engine/proof/op_check.h"
+#include "kernels/klaunch.h"
+#include "rt/dispatch.h"
+#include "tests/lib/run.h"
+
+/* Up to position 262: lockstep's four cores make splits of 128 positions of heads of 64 and 128, and chunks of 64. */
+static const struct {
+    uint32_t heads, kv, dim, flags, window;
+} shapes[] = {
+    { 2, 1, 64, OF_NORM | OF_SINKS, 0 },
+    { 4, 1, 64, OF_ADJACENT, 150 },
+    { 14, 1, 64, OF_NORM | OF_V_NORM | OF_PARTIAL, 0 }, /* a warp for each head, none left */
+    { 4, 2, 128, OF_NORM, 0 },
+    { 12, 4, 128, OF_PARTIAL | OF_ADJACENT, 0 },
+    { 3, 3, 128, OF_NORM | OF_V_IS_K | OF_V_NORM, 0 },
+    { 8, 2, 128, OF_NORM | OF_SLOTS, 0 },
+    { 4, 2, 256, OF_NORM | OF_PARTIAL | OF_GATE, 0 },
+    { 8, 1, 256, OF_ADJACENT | OF_V_NORM, 100 }, /* more heads than warps */
+    { 4, 1, 512, OF_NORM, 0 },
+};
+static const uint32_t caches[] = { 0, OF_Q8_KV, OF_FP8_KV, OF_Q4_KV, OF_ROT4_KV };
+
+static void check_case(const struct op_case *c)
+{
+    struct ops_how one = { .tier = "lockstep", .threads = 1, .first = 1, .step = 1 };
+    struct ops_how three = { .tier = "lockstep", .threads = 1, .first = 3, .step = 3 };
+    struct ops_result a = { 0 }, b = { 0 };
+    struct err e = { 0 };
+    char why[160];
+    struct ops *o = c->make(c);
+    ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
+    ck_assert_msg(ops_run(o, &one, &a, &e) == 0, "%s: %s", c->name, e.msg);
+    ck_assert_msg(ops_run(o, &three, &b, &e) == 0, "%s: %s", c->name, e.msg);
+    ck_assert_msg(op_is_same(&a, &b, why, sizeof why), "%s: %s", c->name, why);
+    ops_result_free(&a);
+    ops_result_free(&b);
+    ops_free(o);
+}
+
+START_TEST(rows_alone_have_the_bits_of_two_launches)
+{
+    static const enum kernel_id all[] = { K_attn_rope_h64, K_attn_rope_h128, K_attn_rope_group_h256, K_attn_rope_group_h512 };
+    for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++) {
+        for (uint32_t k = 0; k < ARRAY_LEN(caches); k++) {
+            char name[96];
+            struct op_case c = { .name = name, .make = make_attn, .rows = 12, .cap = 8, .heads = shapes[i].heads,
+                                 .kv = shapes[i].kv, .dim = shapes[i].dim, .flags = shapes[i].flags | caches[k],
+                                 .arg = shapes[i].window };
+            snprintf(name, sizeof name, "%u/%u heads of %u, window %u, flags %#x", c.heads, c.kv, c.dim, c.arg, c.flags);
+            check_case(&c); /* from position 0 on */
+            if (c.flags & OF_SLOTS)
+                continue;
+            if (caches[k]) { /* other caches than f16 begin empty */
+                c.rows = c.dim <= 128 ? 135 : 70;
+                if (i % ARRAY_LEN(caches) != k)
+                    continue;
+                check_case(&c);
+            } else {
+                static const uint32_t before[] = { 60, 122, 250 };
+                for (uint32_t n = 0; n < ARRAY_LEN(before); n++) {
+                    c.n_in = before[n];
+                    check_case(&c);
+                }
+            }
+        }
+    }
+    for (uint32_t i = 0; i < ARRAY_LEN(all); i++)
+        ck_assert_msg(dispatch_used[all[i]], "%s was not launched", kernel_infos[all[i]].name);
+}
+END_TEST
+
+static uint32_t launches(const struct ops *o, const struct dispatch_target *t, uint32_t kernel)
+{
+    struct dispatch_plan *p = NULL;
+    struct err e = { 0 };
+    uint32_t n = 0;
+    ck_assert_msg(dispatch_build(ops_stream(o), t, 1, 0, &p, &e) == 0, "%s", e.msg);
+    for (uint32_t i = 0; i < p->n; i++)
+        n += kernel == KERNEL_COUNT || p->d[i].kernel == kernel;
+    dispatch_free(p);
+    return n;
+}
+
+/* A launch less for a single row, where launches begin early; not of an f32 cache, of heads without such a kernel, or on other
+ * targets. */
+START_TEST(a_launch_less_where_there_is_a_kernel)
+{
+    static const struct {
+        uint32_t heads, dim, flags;
+        bool one;
+    } cases[] = {
+        { 4, 128, 0, true }, { 14, 64, 0, true },  { 8, 256, OF_GATE, true },   { 15, 64, 0, false },
+        { 9, 256, 0, false }, { 4, 96, 0, false }, { 4, 128, OF_F32_KV, false },
+    };
+    struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true };
+    for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct op_case c = { .name = "attn", .make = make_attn, .rows = 8, .heads = cases[i].heads, .kv = 1,
+                             .dim = cases[i].dim, .flags = cases[i].flags };
+        struct err e = { 0 };
+        struct ops *o = c.make(&c);
+        ck_assert_msg(ops_finish(o, &e) == 0, "%s", e.msg);
+        t.ahead = true;
+        ck_assert_uint_eq(launches(o, &t, KERNEL_COUNT), cases[i].one ? 1 : 2);
+        ck_assert_uint_eq(launches(o, &t, K_rope_kv), !cases[i].one);
+        t.ahead = false;
+        ck_assert_uint_eq(launches(o, &t, KERNEL_COUNT), 2);
+        ops_free(o);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, a_launch_less_where_there_is_a_kernel);
+}
