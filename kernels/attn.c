@@ -517,7 +517,7 @@ KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
     kd_let_next_start();
     ar_read(r, HD, kd_warp(), group, kd_group_y(), &l);
     row = ar_row(r, &n_rows);
-    ar_scale(r, HD, kd_warp(), group, &l);
+    ar_norm(r, HD, kd_warp(), group, &l);
     if (!attn_job_of(a, &j, row, n_rows))
         return;
     attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);

@@ -505,7 +505,7 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
     kd_let_next_start();
     ar_read(r, HD, kd_warp(), group, kvh, &l);
     uint32_t pos = ar_row(r, &n_rows).pos;
-    ar_scale(r, HD, kd_warp(), group, &l);
+    ar_norm(r, HD, kd_warp(), group, &l);
     if (n_rows == 0 || i / a->n_kv >= ag_cut(a, pos).n)
         return;
     struct ag_item it = ag_item(a, 1, i), none;
@@ -514,7 +514,7 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
         if (t >= W) {
             ar_ask(r, HD, t, group, &l);
             ar_read(r, HD, t, group, kvh, &l);
-            ar_scale(r, HD, t, group, &l);
+            ar_norm(r, HD, t, group, &l);
         }
         ar_make(r, (enum ka_kv)a->kv_type, HD, t, group, kvh, pos, it.slot * a->slot_bytes, it.to == pos + 1, &l);
     }

@@ -6,11 +6,10 @@
 
 #include "kernels/attn_shared.h"
 
-/* What a lane holds of a head: dimensions lane, lane + 32 and so on of its weights and of itself, angles per position, and what
- * the norm multiplies by. */
+/* What a lane holds of a head: dimensions lane, lane + 32 and so on of its weights and of itself, and angles per position. */
 enum { AR_HELD = ATTN_ANY_DIM / KD_WARP };
 struct ar_lane {
-    float w[AR_HELD], angle[AR_HELD / 2], x[AR_HELD], scale;
+    float w[AR_HELD], angle[AR_HELD / 2], x[AR_HELD];
 };
 
 /* For targets where launches begin before their predecessor ends, and the host, which proves them. */
@@ -44,8 +43,8 @@ KD_FN void ar_ask(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t
         l->angle[i] = kd_lane() + i * KD_WARP < a->n_rot / 2 ? f[kd_lane() + i * KD_WARP] : 0.0f;
 }
 
-/* What the launch before wrote; for a head that there is not, another one. All but the angles and the cache's place is known
- * without the row, which is on its way meanwhile: so ar_read, then the row, then ar_scale, and ar_make when the row is there. */
+/* What the launch before wrote; for a head that there is not, another one. The norm wants no row, which is on its way
+ * meanwhile: so ar_read, ar_row, ar_norm, and ar_make when the row is there. */
 KD_FN void ar_read(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, struct ar_lane *l)
 {
     gpu_va at = t == group && a->k       ? a->k + 4 * (uint64_t)kvh * HD
@@ -64,18 +63,18 @@ KD_FN ka_row ar_row(const kl_attn_rope *a, uint32_t *n_rows)
     return (ka_row){ .pos = row[1], .slot = row[2] };
 }
 
-KD_FN bool ar_normed(const kl_attn_rope *a, uint32_t t, uint32_t group)
-{
-    return t < group ? a->q_norm != 0 : t == group ? a->k_norm != 0 : a->v_norm != 0;
-}
-
-KD_FN void ar_scale(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, struct ar_lane *l)
+KD_FN void ar_norm(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, struct ar_lane *l)
 {
     float sum = 0.0f;
+    if (!(t < group ? a->q_norm != 0 : t == group ? a->k_norm != 0 : a->v_norm != 0))
+        return;
     KD_UNROLL
     for (uint32_t i = 0; i < HD / KD_WARP; i++)
         sum = k_fma(l->x[i], l->x[i], sum);
-    l->scale = ar_normed(a, t, group) ? rope_scale(sum, HD, a->eps) : 1.0f;
+    float scale = rope_scale(sum, HD, a->eps);
+    KD_UNROLL
+    for (uint32_t i = 0; i < HD / KD_WARP; i++)
+        l->x[i] = l->x[i] * scale * l->w[i];
 }
 
 /* Head t of kv head kvh, as k_rope_kv makes it. newest: the row's position is the work-group's, so k and v are as well. kv: the
@@ -86,12 +85,11 @@ KD_FN void ar_make(const kl_attn_rope *a, enum ka_kv kv, const uint32_t HD, uint
     kv = !KA_KV_IS_4BIT(kv) ? kv : a->kv_type == KA_KV_ROT4 ? KA_KV_ROT4 : KA_KV_Q4_0;
     uint32_t half = a->n_rot / 2;
     KD_SHARED float *s = ar_head(a, HD, t);
-    bool norm = ar_normed(a, t, group);
     if (t >= group && (t >= group + 2 || !newest || !a->k))
         return;
     KD_UNROLL
     for (uint32_t i = 0; i < HD / KD_WARP; i++)
-        s[kd_lane() + i * KD_WARP] = norm ? l->x[i] * l->scale * l->w[i] : l->x[i];
+        s[kd_lane() + i * KD_WARP] = l->x[i];
     kd_warp_sync();
     if (t <= group) {
         KD_UNROLL

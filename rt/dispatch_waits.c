@@ -14,7 +14,7 @@ static bool uses_work(const struct dispatch_plan *p, const struct dispatch *d)
     return false;
 }
 
-/* The command whose launches do what command c does: itself, or the next one where a product makes its input. `before`:
+/* The command whose launches do what command c does: itself, or the next one where that makes its input. `before`:
  * the launch that asks. */
 static uint32_t done_by(const struct dispatch_plan *p, uint32_t before, uint32_t c)
 {

@@ -146,7 +146,8 @@ static int wait_for(struct replay *r, uint64_t point)
 static int submit_some(struct replay *r, struct replay_plan *p, const struct step *step, uint32_t n_cmds,
                        uint64_t *point)
 {
-    uint32_t pass = replay_pass_for(p, step), slot = r->issued % KL_RING, n = 0;
+    bool whole = n_cmds == p->base.s->h.n_cmds; /* a part: by the launches for the most rows, where each command has its own */
+    uint32_t pass = whole ? replay_pass_for(p, step) : 0, slot = r->issued % KL_RING, n = 0;
     const struct dispatch_plan *d = p->pass[pass].d;
     int rc = r->issued >= KL_RING ? wait_for(r, r->slot_point[slot]) : 0; /* its previous step must have been read */
     if (rc)
@@ -155,7 +156,7 @@ static int submit_some(struct replay *r, struct replay_plan *p, const struct ste
     r->tier.stats.words += words;
     r->tier.stats.host_bytes += 4ull * words;
     r->last = p;
-    if (n_cmds == p->base.s->h.n_cmds)
+    if (whole)
         n = d->n;
     while (n < d->n && d->d[n].cmd < n_cmds)
         n++;

@@ -12,6 +12,8 @@ static uint32_t args_room(const struct dispatch_plan *d, uint32_t i)
 
 bool walk_takes(uint32_t kernel)
 {
+    if (kernel == K_attn_rope_group_h256 || kernel == K_attn_rope_group_h512) /* of launches that begin early alone */
+        return false;
     return kernel_infos[kernel].threads == WALK_THREADS || kernel == K_attn_h64 || kernel == K_attn_h128;
 }
 

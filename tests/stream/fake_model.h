@@ -13,6 +13,10 @@
 
 enum { FAKE_TENSORS = 160, FAKE_LAYERS = 4 };
 
+#ifndef FAKE_HEAD_DIM
+#define FAKE_HEAD_DIM 32
+#endif
+
 struct fake_model {
     struct model m;
     struct model_layer layers[FAKE_LAYERS];
@@ -20,7 +24,7 @@ struct fake_model {
     char names[FAKE_TENSORS][48];
     uint32_t n_tensors;
     uint64_t file_off;
-    float freqs[32], scales[64];
+    float freqs[FAKE_HEAD_DIM], scales[64];
 };
 
 /* X(name of the dump, maker): what the tests run over */
@@ -50,7 +54,7 @@ __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(str
 /* A norm, a bias: n f32. */
 #define FAKE_VEC(n, ...) fake_tensor(f, QT_F32, n, 1, 1, __VA_ARGS__)
 
-enum { FAKE_EMBD = 64, FAKE_HEAD = 32, FAKE_HEADS = 4, FAKE_KV = 2, FAKE_FF = 96, FAKE_VOCAB = 160, FAKE_EXPERTS = 8,
+enum { FAKE_EMBD = 64, FAKE_HEAD = FAKE_HEAD_DIM, FAKE_HEADS = 4, FAKE_KV = 2, FAKE_FF = 96, FAKE_VOCAB = 160, FAKE_EXPERTS = 8,
        FAKE_USED = 2, FAKE_FF_EXP = 32 };
 
 static void fake_start(struct fake_model *f, enum model_family family, uint32_t n_layer)

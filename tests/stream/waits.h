@@ -21,7 +21,7 @@ static bool in_work(const struct dispatch_plan *p, uint32_t i)
     return found;
 }
 
-/* The first command that launch i does: those before its own that have no launch are made by it (rt/dispatch.c, made_by_next). */
+/* The first command that launch i does: those before its own that have no launch are made by it (rt/dispatch.c). */
 static uint32_t first_cmd(const struct dispatch_plan *p, uint32_t i)
 {
     return i && p->d[i - 1].cmd < p->d[i].cmd ? p->d[i - 1].cmd + 1 : p->d[i].cmd;

@@ -1,4 +1,5 @@
 /* Launches of the kernels in C carry what they wait for: streams of every family, for cards from small to large. */
+#define FAKE_HEAD_DIM 64 /* which kernels that do ROPE_KV and ATTN take */
 #include "tests/stream/compile.h"
 #include "tests/stream/waits.h"
 
@@ -25,6 +26,8 @@ static uint32_t count_waits(const struct dispatch_plan *p)
     return n;
 }
 
+static uint32_t n_rope_attn; /* launches of two commands */
+
 /* Returns the launches that wait for nothing. */
 static uint32_t check(const char *model, const struct stream *s, uint32_t max_rows)
 {
@@ -37,6 +40,8 @@ static uint32_t check(const char *model, const struct stream *s, uint32_t max_ro
         ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, 0, &p, &e) == 0, "%s: %s", what, e.msg);
         check_waits(what, s, p);
         check_late(what, s, p);
+        for (uint32_t i = 0; i < p->n; i++)
+            n_rope_attn += p->d[i].kernel == K_attn_rope_h64;
         ck_assert(!p->d[0].wait);
         free_launches += p->n - 1 - count_waits(p);
         dispatch_free(p);
@@ -52,6 +57,7 @@ START_TEST(launches_of_decoding_wait_where_they_must)
             check(fake_models[i].name, s, rows);
         stream_free(s);
     }
+    ck_assert_uint_gt(n_rope_attn, N_FAKE_MODELS);
 }
 END_TEST
 
