@@ -294,8 +294,20 @@ static uint64_t output_off(const struct stream *s)
     return s->h.logits_off ? s->h.logits_off : stream_vectors(s, NULL);
 }
 
+/* Which of longrope's tables the context chose. */
+static void describe_longrope(struct engine *eng)
+{
+    const struct model_layer *l = eng->model->layers; /* llama's are all alike */
+    uint32_t n_ctx = eng->decode.s->h.n_ctx;
+    if (l->rope_long)
+        snprintf(eng->rope, sizeof eng->rope, "positions turn by longrope's %s, for a context %s %u",
+                 rope_divisors(l, n_ctx) == l->rope_long ? "long factors" : "short factors",
+                 rope_divisors(l, n_ctx) == l->rope_long ? "beyond" : "up to", l->rope.n_ctx_orig);
+}
+
 static void describe_plan(struct engine *eng)
 {
+    describe_longrope(eng);
     eng->decode.out_off = output_off(eng->decode.s);
     eng->prefill.out_off = output_off(eng->prefill.s);
     eng->n_output = eng->pooling == POOLING_NONE ? eng->decode.s->h.n_vocab : eng->info.n_vector;

@@ -122,7 +122,7 @@ static void plan_io(struct graph *g, struct gplan *p)
 static bool same_frequencies(const struct model_layer *la, const struct model_layer *lb)
 {
     const struct rope_params *a = &la->rope, *b = &lb->rope;
-    return la->rope_freqs == lb->rope_freqs && a->base == b->base && a->freq_scale == b->freq_scale &&
+    return la->rope_freqs == lb->rope_freqs && la->rope_long == lb->rope_long && a->base == b->base && a->freq_scale == b->freq_scale &&
            a->ext_factor == b->ext_factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
            a->n_ctx_orig == b->n_ctx_orig && a->n_rot == b->n_rot;
 }
@@ -133,7 +133,7 @@ static float *freq_factors(struct graph *g, const struct gguf_tensor *t, uint32_
     if (!t)
         return NULL;
     if (t->type != QT_F32 || t->ne[0] < n) {
-        graph_fail(g, -EINVAL, "rope_freqs: %llu elements of type %s, expected %u of F32",
+        graph_fail(g, -EINVAL, "%.*s: %llu elements of type %s, expected %u of F32", (int)t->name.len, t->name.s,
                    (unsigned long long)t->ne[0], qtype_name(t->type), n);
         return NULL;
     }
@@ -168,7 +168,7 @@ static uint32_t add_inv_freq(struct graph *g, struct gplan *p, const struct mode
         graph_fail(g, -EINVAL, "%u rotated dimensions", l->rope.n_rot);
         return 0;
     }
-    float *ff = freq_factors(g, l->rope_freqs, n), *at;
+    float *ff = freq_factors(g, rope_divisors(l, g->o->n_ctx), n), *at;
     uint32_t b = add_const(g, p, "inv_freq", index, n, &at);
     if (at)
         rope_inv_freq(&l->rope, ff, at);

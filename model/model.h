@@ -46,7 +46,7 @@ enum model_pooling {
 
 enum moe_gating { GATING_SOFTMAX /* softmax over all, top-k, renormalise */, GATING_TOPK_SOFTMAX /* gpt-oss */ };
 
-/* YaRN and linear scaling; the formula: model/rope.h. */
+/* YaRN, linear scaling and longrope; the formulas: model/rope.h. */
 struct rope_params {
     float base;         /* > 0                                                  */
     float freq_scale;   /* 1 / factor; 1: none                                  */
@@ -79,6 +79,7 @@ struct model_layer {
     const struct gguf_tensor *bq, *bk, *bv, *bqkv, *bo;
     const struct gguf_tensor *q_norm, *k_norm /* [head_dim] */, *sinks /* [n_head] */;
     const struct gguf_tensor *rope_freqs; /* divisors [n_rot / 2] of this layer's frequencies     */
+    const struct gguf_tensor *rope_long;  /* longrope: in their place in a context beyond rope.n_ctx_orig (rope_divisors) */
     /* key = gdn_n_k * gdn_head_dim, value = gdn_n_v * gdn_head_dim, conv = 2 key + value:
      * qkv [n_embd, conv], gate [n_embd, value], alpha and beta [n_embd, n_v] or ba [n_embd, 2 n_v] (per k-head: r betas,
      * r alphas, r = n_v / n_k), conv [kernel, conv], dt and a [n_v], norm [head_dim], out [value, n_embd] */

@@ -28,6 +28,17 @@ static void read_qkv_biases(struct reading *r, uint32_t il, enum need need)
 
 /* --- llama ------------------------------------------------------------------------------------------------------ */
 
+static void read_rope_tables(struct reading *r, struct model_layer *l)
+{
+    uint32_t n_rot = l->rope.n_rot;
+    if (has_longrope(r)) {
+        l->rope_freqs = read_rope_freqs(r, "rope_factors_short.weight", REQUIRED, n_rot);
+        l->rope_long = read_rope_freqs(r, "rope_factors_long.weight", REQUIRED, n_rot);
+    } else {
+        r->m->rope_freqs = l->rope_freqs = read_rope_freqs(r, "rope_freqs.weight", OPTIONAL, n_rot);
+    }
+}
+
 static void read_llama_layer(struct reading *r, uint32_t il)
 {
     struct model *m = r->m;
@@ -40,7 +51,7 @@ static void read_llama_layer(struct reading *r, uint32_t il)
                   "key 'llama.rope.dimension_count': expected the head size %u, found %u (convert the model "
                   "again)",
                   l->head_dim, l->rope.n_rot);
-    m->rope_freqs = l->rope_freqs = read_rope_freqs(r, OPTIONAL, l->rope.n_rot);
+    read_rope_tables(r, l);
     l->attn_scale = default_attn_scale(r, l->head_dim);
     l->attn_norm = read_vec(r, b, "attn_norm.weight", REQUIRED, m->n_embd);
     read_projections(r, il);

@@ -117,7 +117,7 @@ static void read_gemma4_attention(struct reading *r, uint32_t il, uint32_t n_own
     l->head_dim = slides ? swa_dim : full_dim;
     l->rope = slides ? sliding_rope(r, full, swa_rot) : full;
     if (!slides)
-        m->rope_freqs = l->rope_freqs = read_rope_freqs(r, REQUIRED, full.n_rot);
+        m->rope_freqs = l->rope_freqs = read_rope_freqs(r, "rope_freqs.weight", REQUIRED, full.n_rot);
     l->attn_scale = 1;
     l->v_norm = true;
     uint64_t q_rows = (uint64_t)l->n_head * l->head_dim, kv_rows = (uint64_t)l->n_head_kv * l->head_dim;

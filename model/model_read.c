@@ -219,7 +219,7 @@ static bool str_is(struct gguf_str s, const char *want)
     return s.len == strlen(want) && memcmp(s.s, want, s.len) == 0;
 }
 
-enum scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
+enum scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN, SCALING_LONGROPE };
 
 static enum scaling read_scaling_type(struct reading *r)
 {
@@ -231,12 +231,21 @@ static enum scaling read_scaling_type(struct reading *r)
         return SCALING_LINEAR;
     if (str_is(type, "yarn"))
         return SCALING_YARN;
+    bool longrope = r->m->family == FAMILY_LLAMA;
+    if (longrope && str_is(type, "longrope"))
+        return SCALING_LONGROPE;
     if (!str_is(type, "none"))
         read_fail(r, -ENOTSUP,
-                  "key '%s': zinc scales by none, linear or yarn, found '%.*s' (take a conversion without "
+                  "key '%s': zinc scales %s models by none, linear%s, found '%.*s' (take a conversion without "
                   "it)",
-                  full_key(r, "rope.scaling.type").s, (int)MIN(type.len, 40), type.s);
+                  full_key(r, "rope.scaling.type").s, r->arch, longrope ? ", yarn or longrope" : " or yarn", (int)MIN(type.len, 40),
+                  type.s);
     return SCALING_NONE;
+}
+
+bool has_longrope(struct reading *r)
+{
+    return read_scaling_type(r) == SCALING_LONGROPE;
 }
 
 /* The factor in front of cos and sin: attn_factor alone, or with YaRN's own (divided by the share of it that
@@ -287,16 +296,17 @@ struct rope_params read_rope(struct reading *r, uint32_t head_dim, enum rope_kin
     return p;
 }
 
-const struct gguf_tensor *read_rope_freqs(struct reading *r, enum need need, uint32_t n_rot)
+const struct gguf_tensor *read_rope_freqs(struct reading *r, const char *name, enum need need, uint32_t n_rot)
 {
-    const struct gguf_tensor *t = read_vec(r, -1, "rope_freqs.weight", need, n_rot / 2);
+    const struct gguf_tensor *t = read_vec(r, -1, name, need, n_rot / 2);
     for (uint32_t i = 0; t && i < n_rot / 2; i++) {
-        float f = ((const float *)t->data)[i];
+        float f;
+        memcpy(&f, (const char *)t->data + i * sizeof f, sizeof f); /* a file's data have any alignment */
         if (!isfinite(f) || !(f > 0)) {
             read_fail(r, -EINVAL,
-                      "tensor 'rope_freqs.weight': expected finite numbers above 0, found %g at %u (the file "
+                      "tensor '%s': expected finite numbers above 0, found %g at %u (the file "
                       "is damaged)",
-                      (double)f, i);
+                      name, (double)f, i);
             return NULL;
         }
     }

@@ -54,8 +54,10 @@ void read_head_counts(struct reading *r, uint32_t il);
 uint32_t read_head_dim(struct reading *r, const char *k_key, const char *v_key, uint32_t def);
 /* Rotary parameters with YaRN or linear scaling, for heads of `head_dim`. */
 struct rope_params read_rope(struct reading *r, uint32_t head_dim, enum rope_kind kind);
-/* The global divisors of the frequencies, [n_rot / 2], all finite and above 0. */
-const struct gguf_tensor *read_rope_freqs(struct reading *r, enum need need, uint32_t n_rot);
+/* Global divisors of the frequencies, [n_rot / 2], all finite and above 0. */
+const struct gguf_tensor *read_rope_freqs(struct reading *r, const char *name, enum need need, uint32_t n_rot);
+/* Whether the file scales by longrope, which llama files may. */
+bool has_longrope(struct reading *r);
 /* wq, wk, wv or wqkv, wo; gate rows with q_gate. */
 void read_projections(struct reading *r, uint32_t il);
 void read_qk_norms(struct reading *r, uint32_t il);

@@ -21,6 +21,11 @@ float rope_yarn_mscale(double factor)
     return factor > 1 ? (float)(1 + 0.1 * log(factor)) : 1;
 }
 
+const struct gguf_tensor *rope_divisors(const struct model_layer *l, uint32_t n_ctx)
+{
+    return l->rope_long && n_ctx > align_up(l->rope.n_ctx_orig, 16) ? l->rope_long : l->rope_freqs;
+}
+
 void rope_inv_freq(const struct rope_params *p, const float *freq_factors, float *inv_freq)
 {
     double low = 0, high = 0;

@@ -16,11 +16,20 @@
  *     mix[i]      = ramp[i] * ext_factor
  *     inv_freq[i] = ext[i] * (s (1 - mix[i]) + mix[i])
  *
- * Linear scaling is ext_factor 0; no scaling is s = 1. Computed in double, stored as float. */
+ * Linear scaling is ext_factor 0; no scaling is s = 1. Computed in double, stored as float.
+ *
+ * longrope (Ding et al., LongRoPE, arXiv 2402.13753) is two tables of freq_factors, one for contexts within n_ctx_orig and one for
+ * longer ones, and a number in mscale that holds for both: sqrt(1 + ln(n_ctx_train / n_ctx_orig) / ln(n_ctx_orig)), which a
+ * converter writes as rope.scaling.attn_factor. The context is the one that a sequence was given, not the tokens that it has:
+ * cached keys are rotated. So ggml-org/llama.cpp, src/llama-model.cpp, get_rope_factors (which table) and conversion/phi.py (the
+ * number); the number also huggingface/transformers, modeling_rope_utils.py, _compute_longrope_parameters. */
 #ifndef ZINC_MODEL_ROPE_H
 #define ZINC_MODEL_ROPE_H
 
 #include "model/model.h"
+
+/* The layer's freq_factors in a context of n_ctx positions, [n_rot / 2]; NULL: ones. n_ctx may be rounded up to a multiple of 16. */
+const struct gguf_tensor *rope_divisors(const struct model_layer *l, uint32_t n_ctx);
 
 /* `freq_factors` [n_rot / 2], or NULL for ones; `inv_freq` [n_rot / 2]. */
 void rope_inv_freq(const struct rope_params *p, const float *freq_factors, float *inv_freq);

@@ -54,8 +54,11 @@ static void touch_model(const struct model *m)
         CHECK(l->n_head_kv && l->n_head % l->n_head_kv == 0 && l->rope.n_rot <= l->head_dim && l->rope.n_rot % 2 == 0);
         CHECK(l->kv_from <= il && m->layers[l->kv_from].kv_from == l->kv_from);
         float *freq = malloc(l->rope.n_rot / 2 * sizeof *freq);
-        rope_inv_freq(&l->rope, l->rope_freqs ? (const float *)l->rope_freqs->data : NULL, freq);
-        sink += freq[0] > 0;
+        for (uint32_t n_ctx = 1; n_ctx; n_ctx = n_ctx == 1 ? UINT32_MAX : 0) {
+            const struct gguf_tensor *by = rope_divisors(l, n_ctx);
+            rope_inv_freq(&l->rope, by ? (const float *)by->data : NULL, freq);
+            sink += freq[0] > 0;
+        }
         free(freq);
     }
 }

@@ -21,7 +21,7 @@
  * --ones: with an importance matrix of ones; --dry-run: prints what
  * it would do. bench: "pp128 t/s t/s ..." and
  * "tg32 t/s ...", one number per repetition.
- * options: --threads T (2), --fa | --no-fa (default for bench: yes, else no), --chunk N (512),
+ * options: --threads T (2), --fa | --no-fa (default for bench: yes, else no), --chunk N (512), --ctx N (what is needed) of context,
  * --cpu-variant V (haswell, icelake, ...: that build of the kernels rather than the best one), --kv f16|f32|q8_0 (the last needs --fa), -v (its
  * log), --gpu (all layers on the GPU that the libraries find: the package linux-x64-vulkan).
  * Exit: 0, 1 failed, 2 usage, 77 the libraries are absent or of another release. */
@@ -41,7 +41,7 @@
 
 struct opts {
     const char *command, *model, *libs, *variant, *prompt, *force, *dump, *kv, *out, *imatrix, *tensor;
-    int n, p, d, reps, threads, chunk, fa, file_type, tensor_type, rows;
+    int n, p, d, reps, threads, chunk, ctx, fa, file_type, tensor_type, rows;
     bool no_special, no_eog, gpu, pure, ones, dry_run;
 };
 
@@ -169,7 +169,7 @@ static void *create_vector_context(const struct lm *lm, const struct opts *o, vo
 static void *create_context(const struct lm *lm, const struct opts *o, void *model, int n_ctx)
 {
     struct lm_context_params p = lm->context_defaults();
-    p.n_ctx = (uint32_t)n_ctx;
+    p.n_ctx = (uint32_t)(n_ctx > o->ctx ? n_ctx : o->ctx);
     p.n_batch = p.n_ubatch = (uint32_t)o->chunk;
     p.n_threads = p.n_threads_batch = o->threads;
     p.flash_attn_type = o->fa;
@@ -567,7 +567,8 @@ static void parse(struct opts *o, int argc, char **argv)
         { "-n", offsetof(struct opts, n), 0 },       { "-p", offsetof(struct opts, p), 0 },
         { "-d", offsetof(struct opts, d), 0 },       { "-r", offsetof(struct opts, reps), 1 },
         { "--threads", offsetof(struct opts, threads), 1 }, { "-t", offsetof(struct opts, threads), 1 },
-        { "--chunk", offsetof(struct opts, chunk), 1 },     { "--file-type", offsetof(struct opts, file_type), 0 },
+        { "--chunk", offsetof(struct opts, chunk), 1 },     { "--ctx", offsetof(struct opts, ctx), 1 },
+        { "--file-type", offsetof(struct opts, file_type), 0 },
     };
     static const struct { const char *flag; size_t off; } strs[] = {
         { "--prompt-tokens", offsetof(struct opts, prompt) }, { "--force", offsetof(struct opts, force) },

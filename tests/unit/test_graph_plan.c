@@ -173,6 +173,30 @@ START_TEST(a_cache_of_blocks_needs_whole_blocks_in_a_head)
 }
 END_TEST
 
+/* longrope: the context of a slot says by which table its positions turn. */
+START_TEST(a_context_beyond_the_original_takes_the_long_factors)
+{
+    static struct fake_model fake;
+    static const float fours[FAKE_HEAD / 2] = { [0 ... FAKE_HEAD / 2 - 1] = 4 };
+    static struct gguf_tensor far = { .type = QT_F32, .ne = { FAKE_HEAD / 2, 1, 1, 1 }, .data = (const uint8_t *)fours };
+    struct graph_opts o = FAKE_DECODE;
+    struct err e = {0};
+    float first[2];
+    fake_models[fake_index("llama")].make(&fake); /* 512 positions */
+    for (uint32_t il = 0; il < fake.m.n_layer; il++)
+        fake.layers[il].rope_long = &far;
+    for (int beyond = 0; beyond < 2; beyond++) {
+        struct stream *s = NULL;
+        o.n_ctx = 512 + (uint32_t)beyond;
+        ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+        ck_assert_uint_eq(s->h.const_bytes, STREAM_ALIGN); /* one table */
+        memcpy(&first[beyond], s->consts, sizeof *first);
+        stream_free(s);
+    }
+    ck_assert_msg(first[0] != 0.25f && first[1] == 0.25f, "%g, %g", (double)first[0], (double)first[1]);
+}
+END_TEST
+
 START_TEST(scratch_is_reused_from_layer_to_layer)
 {
     struct stream *s = fake_compile(fake_index("llama"), FAKE_DECODE);
@@ -272,6 +296,7 @@ int main(void)
     return RUN_TESTS("graph plan", decode_prefill_and_unfused_share_one_layout,
                      nobody_overwrites_a_value_that_is_still_read, sizes_are_what_the_shapes_say,
                      layers_at_both_ends_may_keep_f16, a_cache_of_blocks_needs_whole_blocks_in_a_head,
+                     a_context_beyond_the_original_takes_the_long_factors,
                      scratch_is_reused_from_layer_to_layer, tables_of_equal_rotations_are_shared,
                      frequencies_are_divided_by_the_models_factors, the_plan_reads_as_a_sentence,
                      compiling_twice_gives_the_same_stream, options_out_of_range_are_named);

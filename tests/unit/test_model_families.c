@@ -97,7 +97,36 @@ START_TEST(yarn_mscale)
     load_ok(&l);
     ck_assert_float_eq_tol(l.m->layers[0].rope.mscale, 2, 1e-6f);
     unload(&l);
-    strcpy(find_key(&spec, "rope.scaling.type")->s, "longrope");
+    strcpy(find_key(&spec, "rope.scaling.type")->s, "dynamic");
+    expect_error(&spec, -ENOTSUP, "rope.scaling.type", "'dynamic'");
+}
+END_TEST
+
+/* Two tables of divisors, and the number that the converter made. */
+START_TEST(longrope)
+{
+    struct loaded l;
+    llama_spec(&spec);
+    strcpy(find_tensor(&spec, "rope_freqs.weight")->name, "rope_factors_short.weight");
+    add_tensor(&spec, -1, "rope_factors_long.weight", HD / 2, 1, 1);
+    str(&spec, "rope.scaling.type", "longrope");
+    u32(&spec, "rope.scaling.original_context_length", 100);
+    f32(&spec, "rope.scaling.attn_factor", 1.19);
+    load_ok(&l);
+    for (uint32_t il = 0; il < 2; il++) {
+        const struct model_layer *a = &l.m->layers[il];
+        ck_assert(a->rope_freqs == gguf_find_tensor(l.g, "rope_factors_short.weight"));
+        ck_assert(a->rope_long == gguf_find_tensor(l.g, "rope_factors_long.weight"));
+        ck_assert(rope_divisors(a, 100) == a->rope_freqs && rope_divisors(a, 112) == a->rope_freqs);
+        ck_assert(rope_divisors(a, 113) == a->rope_long && rope_divisors(a, 512) == a->rope_long);
+        ck_assert(a->rope.ext_factor == 0 && a->rope.freq_scale == 1 && a->rope.mscale == 1.19f);
+    }
+    ck_assert_int_eq(rope_scale_model(l.m, true, 4, &e), -ENOTSUP);
+    unload(&l);
+    strcpy(find_tensor(&spec, "rope_factors_long.weight")->name, "rope_factors.weight");
+    expect_error(&spec, -EINVAL, "rope_factors_long.weight", "is missing");
+    qwen3_spec(&spec);
+    str(&spec, "rope.scaling.type", "longrope");
     expect_error(&spec, -ENOTSUP, "rope.scaling.type", "'longrope'");
 }
 END_TEST
@@ -282,6 +311,7 @@ int main(void)
     tcase_add_test(t, per_layer_arrays);
     tcase_add_test(t, qwen3_fields);
     tcase_add_test(t, yarn_mscale);
+    tcase_add_test(t, longrope);
     tcase_add_test(t, scaled_on_demand);
     tcase_add_test(t, expert_width_by_default);
     tcase_add_test(t, fused_experts);

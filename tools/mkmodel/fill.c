@@ -77,6 +77,7 @@ static void fill_floats(const struct mk_tensor *t, uint64_t key, uint64_t first,
             break;
         case FILL_ROPE_LLAMA3: x[k] = rope_llama3(t->a, t->b, i, t->ne[0]); break;
         case FILL_ROPE_GEMMA4: x[k] = i < t->ne[0] / 4 ? 1.0f : 1e30f; break;
+        case FILL_RAMP: x[k] = t->a + (t->b - t->a) * (float)i / (float)(t->ne[0] - 1); break;
         }
     }
 }

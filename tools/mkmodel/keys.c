@@ -1,4 +1,5 @@
 /* The metadata: hyper-parameters and vocabulary. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,14 @@ static void put_gpt_oss(struct keys *k, const struct preset *p)
     u32(k, "rope.scaling.original_context_length", 4096);
 }
 
+static void put_longrope(struct keys *k, const struct preset *p)
+{
+    double orig = p->rope_orig;
+    gguf_put_str(k->w, key(k, "rope.scaling.type"), "longrope");
+    u32(k, "rope.scaling.original_context_length", p->rope_orig);
+    f32(k, "rope.scaling.attn_factor", (float)sqrt(1 + log(p->n_ctx / orig) / log(orig)));
+}
+
 int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e)
 {
     const struct preset *p = m->p;
@@ -146,6 +155,8 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
         put_gemma4(&k, m);
     if (f == FAMILY_GPT_OSS)
         put_gpt_oss(&k, p);
+    if (p->rope_orig)
+        put_longrope(&k, p);
     return 0;
 }
 

@@ -239,6 +239,10 @@ static void add_tensors(struct mk_model *m)
         drawn(m, FILL_ROPE_GEMMA4, 0, 0, p->head_dim / 2, 1, "rope_freqs.weight");
     else if (p->rope_freqs)
         drawn(m, FILL_ROPE_LLAMA3, p->rope_base, 8, p->head_dim / 2, 1, "rope_freqs.weight");
+    if (p->rope_orig) { /* of the size that Phi-3's have */
+        drawn(m, FILL_RAMP, 1, 2.5f, p->head_dim / 2, 1, "rope_factors_short.weight");
+        drawn(m, FILL_RAMP, 1, 60, p->head_dim / 2, 1, "rope_factors_long.weight");
+    }
     if (p->n_ple) { /* both parts of what a layer gets have the size 1 */
         uint64_t n = (uint64_t)p->n_ple * m->n_layer;
         drawn(m, FILL_GAUSS, 0, 1 / sqrtf((float)p->n_ple), n, p->n_vocab, "per_layer_token_embd.weight");

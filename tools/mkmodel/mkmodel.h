@@ -32,6 +32,7 @@ struct preset {
     bool wide_shared;      /* gemma4: these have twice the feed-forward width                               */
     float rope_base;
     float rope_factor;     /* gemma3: linear scaling of full layers; 0: none                                */
+    uint32_t rope_orig;    /* llama: scaled by longrope from this context on; 0: not                        */
 };
 
 extern const struct preset presets[];
@@ -46,6 +47,7 @@ enum fill {
     FILL_SSM_A,       /* DeltaNet decay rates, -8 .. -0.1, most of them small            */
     FILL_ROPE_LLAMA3, /* the divisors of Llama 3.1 for base a, factor b                  */
     FILL_ROPE_GEMMA4, /* 1 for the first quarter, 1e30 after                             */
+    FILL_RAMP,        /* from a for the first to b for the last                          */
 };
 
 struct mk_tensor {
