@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/grammar/grammar.h"
 #include "engine/priv.h"
+#include "model/recut.h"
 #include "model/rope.h"
 #include "model/tok.h"
 
@@ -493,7 +494,7 @@ static int start(struct engine *eng, const struct engine_opts *o, struct err *e)
 {
     struct engine_spec sp;
     int rc;
-    if ((rc = engine_parse_spec(o, &sp, e)) || (rc = model_read(eng->gguf, &eng->model, e)) ||
+    if ((rc = engine_parse_spec(o, &sp, e)) || (rc = recut_legacy(eng->gguf, e)) || (rc = model_read(eng->gguf, &eng->model, e)) ||
         (rc = engine_scale_rope(eng->model, o, eng->rope, sizeof eng->rope, e)))
         return rc;
     describe_model(eng);

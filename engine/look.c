@@ -8,6 +8,7 @@
 #include "engine/priv.h"
 #include "rt/auto.h"
 #include "model/inspect.h"
+#include "model/recut.h"
 
 int engine_inspect(const char *path, bool tensors, bool json, FILE *f, struct err *e)
 {
@@ -15,6 +16,10 @@ int engine_inspect(const char *path, bool tensors, bool json, FILE *f, struct er
     int rc = gguf_open(path, &g, e);
     if (rc)
         return rc;
+    if ((rc = recut_legacy(g, e))) {
+        gguf_close(g);
+        return rc;
+    }
     rc = json ? inspect_json(f, g, tensors) : inspect_print(f, g, tensors);
     gguf_close(g);
     return rc ? err_set(e, rc, "%s: the description could not be written: %s", path, strerror(-rc)) : 0;
@@ -46,8 +51,8 @@ int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
     struct stream *s = NULL;
     char scaled[160];
     int rc;
-    if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = model_read(g, &m, e)) ||
-        (rc = engine_scale_rope(m, &r->o, scaled, sizeof scaled, e)))
+    if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = recut_legacy(g, e)) ||
+        (rc = model_read(g, &m, e)) || (rc = engine_scale_rope(m, &r->o, scaled, sizeof scaled, e)))
         goto out;
     struct graph_opts go = { .n_ctx = engine_default_ctx(&r->o, m->n_ctx_train),
                              .n_slots = MAX(r->o.n_slots, 1u),

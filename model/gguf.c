@@ -14,6 +14,8 @@
 struct gguf_index {
     struct gguf_names kv, tensors;
     bool mapped; /* the parts are our mappings, not the caller's memory */
+    void **mems; /* of tensors that lie in no part */
+    uint64_t n_mems;
 };
 
 const char *gguf_path(const struct gguf *g)
@@ -338,11 +340,47 @@ void gguf_close(struct gguf *g)
         free((void *)(uintptr_t)g->kv[i].str_off);
     gguf_names_finish(&g->index->kv);
     gguf_names_finish(&g->index->tensors);
+    for (uint64_t i = 0; i < g->index->n_mems; i++)
+        free(g->index->mems[i]);
+    free(g->index->mems);
     free(g->kv);
     free(g->tensors);
     free(g->parts);
     free(g->index);
     free(g);
+}
+
+static int index_tensors(struct gguf *g, struct err *e)
+{
+    gguf_names_finish(&g->index->tensors);
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        struct gguf_str s = g->tensors[i].name;
+        int rc = gguf_names_add(&g->index->tensors, s, i);
+        if (rc == -EEXIST)
+            return err_set(e, rc, "%s: tensor '%.*s' is there twice, in two layouts (convert the model again)", gguf_path(g), (int)s.len, s.s);
+        if (rc)
+            return err_set(e, rc, "%s: no memory to index the tensors", gguf_path(g));
+    }
+    return 0;
+}
+
+int gguf_replace_tensor(struct gguf *g, uint64_t at, const struct gguf_tensor *with, uint32_t n, void *mem, struct err *e)
+{
+    void **mems = realloc(g->index->mems, (g->index->n_mems + 1) * sizeof *mems);
+    if (!mems) {
+        free(mem);
+        return err_set(e, -ENOMEM, "%s: no memory", gguf_path(g));
+    }
+    g->index->mems = mems;
+    mems[g->index->n_mems++] = mem;
+    struct gguf_tensor *all = realloc(g->tensors, (g->n_tensors + n) * sizeof *all);
+    if (!all)
+        return err_set(e, -ENOMEM, "%s: no memory", gguf_path(g));
+    g->tensors = all;
+    memmove(all + at + n, all + at + 1, (g->n_tensors - at - 1) * sizeof *all);
+    memcpy(all + at, with, n * sizeof *all);
+    g->n_tensors += n - 1;
+    return index_tensors(g, e);
 }
 
 /* --- lookup ----------------------------------------------------------------------------------------------------- */

@@ -80,6 +80,10 @@ int gguf_check_unchanged(const struct gguf *g, struct err *e);
 int gguf_open_memory(const char *name, const void *bytes, uint64_t n, struct gguf **out, struct err *e);
 void gguf_close(struct gguf *g); /* NULL is fine */
 
+/* In place of tensor `at`: n others, whose names and data lie in `mem`, from malloc, which is the object's from here on, also after an
+ * error. Pointers to tensors are void. -EEXIST: a name is taken. */
+int gguf_replace_tensor(struct gguf *g, uint64_t at, const struct gguf_tensor *with, uint32_t n, void *mem, struct err *e);
+
 /* find: NULL when absent. Keys and names are C strings. */
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);

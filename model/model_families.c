@@ -195,11 +195,6 @@ static void read_gdn_layer(struct reading *r, uint32_t il)
     int b = (int)il;
     uint64_t key = (uint64_t)m->gdn_n_k * m->gdn_head_dim, value = (uint64_t)m->gdn_n_v * m->gdn_head_dim;
     uint64_t conv = 2 * key + value;
-    if (has_tensor(r, b, "ssm_in.weight"))
-        read_fail(r, -ENOTSUP,
-                  "tensor 'blk.%d.ssm_in.weight': the layout of early conversions, which zinc does not run "
-                  "(convert the model again, or take a newer file)",
-                  b);
     l->gdn_qkv = read_mat(r, b, "attn_qkv.weight", REQUIRED, m->n_embd, conv);
     l->gdn_gate = read_mat(r, b, "attn_gate.weight", REQUIRED, m->n_embd, value);
     if (m->family == FAMILY_QWEN3NEXT) {

@@ -9,6 +9,7 @@
 #include "model/gguf.h"
 #include "model/inspect.h"
 #include "model/model.h"
+#include "model/recut.h"
 #include "model/rope.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -82,7 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         touch_value(&g->kv[i]);
     for (uint64_t i = 0; i < g->n_tensors; i++)
         touch_tensor(g, &g->tensors[i]);
-    if (model_read(g, &m, &e))
+    m = NULL;
+    if (recut_legacy(g, &e) || model_read(g, &m, &e))
         CHECK(e.code < 0 && e.msg[0]);
     else
         touch_model(m);

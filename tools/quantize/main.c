@@ -21,6 +21,7 @@
 #include "model/quant.h"
 #include "model/quant_mix.h"
 #include "model/quant_out.h"
+#include "model/recut.h"
 #include "tools/quantize/pieces.h"
 
 enum { NAME_BYTES = 64, MAX_RULES = 64 };
@@ -442,7 +443,7 @@ static int run(const struct options *o, struct err *e)
     struct plan p = { 0 };
     uint64_t start = clock_ns();
     int rc = gguf_open(o->in, &g, e);
-    if (!rc && !(rc = check_not_input(g, o->out, e)))
+    if (!rc && !(rc = check_not_input(g, o->out, e)) && !(rc = recut_legacy(g, e)))
         rc = plan_init(&p, g, o, e);
     if (!rc && p.im)
         tell_imatrix(&p, o);
