@@ -8,6 +8,7 @@
 
 static const struct graph_family *const families[FAMILY_COUNT] = {
     [FAMILY_LLAMA] = &family_llama,
+    [FAMILY_MISTRAL3] = &family_llama,
     [FAMILY_QWEN2] = &family_llama, /* biases, head norms and the rotation are the layer's parameters */
     [FAMILY_QWEN3] = &family_llama,
     [FAMILY_QWEN3MOE] = &family_llama,

@@ -1,4 +1,4 @@
-/* llama: Llama 2 and 3, Mistral, and what shares their layout; with experts, Mixtral.
+/* llama, mistral3: Llama 2 and 3, Mistral, and what shares their layout; with experts, Mixtral.
  *     x1 = x + Wo attention(rope(rms(x)))      adjacent-pair rotation, frequency factors where the file has them
  *     x2 = x1 + ffn(rms(x1))                   or experts: softmax over all, top-k, renormalised
  *

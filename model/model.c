@@ -138,7 +138,8 @@ static void read_layers(struct reading *r)
     if (r->rc)
         return;
     switch (r->m->family) {
-    case FAMILY_LLAMA: read_llama(r); break;
+    case FAMILY_LLAMA:
+    case FAMILY_MISTRAL3: read_llama(r); break;
     case FAMILY_QWEN2: read_qwen2(r); break;
     case FAMILY_QWEN3:
     case FAMILY_QWEN3MOE: read_qwen3(r); break;

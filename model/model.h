@@ -19,7 +19,7 @@
 /* X(enum name, general.architecture) */
 #define MODEL_FAMILIES(X)                                                                                              \
     X(LLAMA, "llama") X(QWEN2, "qwen2") X(QWEN3, "qwen3") X(QWEN3MOE, "qwen3moe") X(QWEN3NEXT, "qwen3next") X(QWEN35, "qwen35")          \
-    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss")
+    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss") X(MISTRAL3, "mistral3")
 
 enum model_family {
 #define X(name, arch) FAMILY_##name,
@@ -107,6 +107,7 @@ struct model {
     uint32_t n_layer;          /* without multi-token-prediction blocks */
     uint32_t n_nextn;          /* multi-token-prediction blocks after them in the file; not read */
     uint32_t n_ctx_train, n_embd, n_vocab;
+    uint32_t n_ctx_max;        /* beyond it the file asks for what zinc does not run; 0: for nothing of the kind */
     float norm_eps;
     float embed_scale;         /* 1, or sqrt(n_embd) for gemma          */
     float logit_softcap;       /* 0: none                               */
@@ -138,6 +139,12 @@ struct model {
     } *scales;
     uint32_t n_scales;
 };
+
+/* The longest context that it is both trained for and run with. */
+static inline uint32_t model_ctx(const struct model *m)
+{
+    return m->n_ctx_max && m->n_ctx_max < m->n_ctx_train ? m->n_ctx_max : m->n_ctx_train;
+}
 
 /* Reads and checks the model in `g`. -EINVAL: what is missing or does not fit, by key or tensor name, expected and
  * found; -ENOTSUP: a family or feature that zinc does not run. */

@@ -26,7 +26,7 @@ static void read_qkv_biases(struct reading *r, uint32_t il, enum need need)
     }
 }
 
-/* --- llama ------------------------------------------------------------------------------------------------------ */
+/* --- llama, mistral3 -------------------------------------------------------------------------------------------------- */
 
 static void read_rope_tables(struct reading *r, struct model_layer *l)
 {
@@ -48,9 +48,9 @@ static void read_llama_layer(struct reading *r, uint32_t il)
     l->rope = read_rope(r, l->head_dim, ROPE_NORM);
     if (!r->rc && l->rope.n_rot != l->head_dim)
         read_fail(r, -EINVAL,
-                  "key 'llama.rope.dimension_count': expected the head size %u, found %u (convert the model "
+                  "key '%s.rope.dimension_count': expected the head size %u, found %u (convert the model "
                   "again)",
-                  l->head_dim, l->rope.n_rot);
+                  r->arch, l->head_dim, l->rope.n_rot);
     read_rope_tables(r, l);
     l->attn_scale = default_attn_scale(r, l->head_dim);
     l->attn_norm = read_vec(r, b, "attn_norm.weight", REQUIRED, m->n_embd);
@@ -64,11 +64,26 @@ static void read_llama_layer(struct reading *r, uint32_t il)
         read_dense_ffn(r, il);
 }
 
+/* mistral3 (Mistral Small 3, Ministral 3, Devstral Small 2) is llama under another name, but that queries are multiplied by
+ *     1 + scale * ln(1 + floor(pos / original context))
+ * where the file has a scale: by 1 within the original context, which is all of it that runs here. (ggml-org/llama.cpp,
+ * src/models/mistral3.cpp and src/llama-graph.cpp, llm_graph_input_attn_temp; huggingface/transformers, modeling_ministral3.py,
+ * get_llama_4_attn_scale.) */
+static void read_temperature(struct reading *r)
+{
+    float scale = r->m->family == FAMILY_MISTRAL3 ? key_f32(r, "attention.temperature_scale", 0) : 0;
+    if (scale < 0)
+        read_fail(r, -EINVAL, "key '%s.attention.temperature_scale': expected at least 0, found %g (the file is damaged)", r->arch, (double)scale);
+    if (scale > 0)
+        r->m->n_ctx_max = r->m->layers[0].rope.n_ctx_orig;
+}
+
 void read_llama(struct reading *r)
 {
     read_expert_counts(r, OPTIONAL);
     for (uint32_t il = 0; il < r->m->n_layer && !r->rc; il++)
         read_llama_layer(r, il);
+    read_temperature(r);
 }
 
 /* --- qwen2 ------------------------------------------------------------------------------------------------------ */

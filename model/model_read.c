@@ -231,7 +231,7 @@ static enum scaling read_scaling_type(struct reading *r)
         return SCALING_LINEAR;
     if (str_is(type, "yarn"))
         return SCALING_YARN;
-    bool longrope = r->m->family == FAMILY_LLAMA;
+    bool longrope = r->m->family == FAMILY_LLAMA || r->m->family == FAMILY_MISTRAL3;
     if (longrope && str_is(type, "longrope"))
         return SCALING_LONGROPE;
     if (!str_is(type, "none"))
@@ -396,7 +396,8 @@ static uint32_t default_expert_width(struct reading *r, uint32_t il)
 {
     uint32_t n_ff = key_u32_at(r, "feed_forward_length", il, 0, 0, MAX_FF);
     switch (r->m->family) {
-    case FAMILY_LLAMA: return n_ff;
+    case FAMILY_LLAMA:
+    case FAMILY_MISTRAL3: return n_ff;
     case FAMILY_QWEN3MOE:
     case FAMILY_QWEN3NEXT:
     case FAMILY_QWEN35MOE: return n_ff / MAX(r->m->layers[il].n_expert_used, 1);

@@ -56,7 +56,7 @@ uint32_t read_head_dim(struct reading *r, const char *k_key, const char *v_key, 
 struct rope_params read_rope(struct reading *r, uint32_t head_dim, enum rope_kind kind);
 /* Global divisors of the frequencies, [n_rot / 2], all finite and above 0. */
 const struct gguf_tensor *read_rope_freqs(struct reading *r, const char *name, enum need need, uint32_t n_rot);
-/* Whether the file scales by longrope, which llama files may. */
+/* Whether the file scales by longrope, which llama and mistral3 files may. */
 bool has_longrope(struct reading *r);
 /* wq, wk, wv or wqkv, wo; gate rows with q_gate. */
 void read_projections(struct reading *r, uint32_t il);
@@ -70,7 +70,7 @@ void read_dense_ffn(struct reading *r, uint32_t il);
 void read_expert_ffn(struct reading *r, uint32_t il);
 
 /* One per family: everything below the globals that model.c reads. */
-void read_llama(struct reading *r);
+void read_llama(struct reading *r);  /* and mistral3            */
 void read_qwen2(struct reading *r);
 void read_qwen3(struct reading *r);  /* and qwen3moe                */
 void read_hybrid(struct reading *r); /* qwen3next, qwen35, qwen35moe */

@@ -733,7 +733,7 @@ void sched_destroy(struct sched *s)
 static int too_long(const struct engine_info *in, uint32_t n, struct err *e)
 {
     if (in->n_ctx_train && n > in->n_ctx_train)
-        return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u (the model was trained for %u)", n, in->n_ctx,
+        return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u (the model's longest is %u)", n, in->n_ctx,
                        in->n_ctx_train);
     return err_set(e, -E2BIG, "the prompt has %u tokens, the context %u (zinc serve --ctx %u or more%s)", n, in->n_ctx, n,
                    in->n_slots > 1 ? ", with fewer --slots where memory is short" : "");

@@ -252,9 +252,9 @@ static inline void norm(struct spec *s, int il, const char *name)
     add_tensor(s, il, name, EMBD, 1, 1);
 }
 
-static inline void llama_spec(struct spec *s)
+static inline void llama_like_spec(struct spec *s, const char *arch)
 {
-    base_spec(s, "llama", 2, true);
+    base_spec(s, arch, 2, true);
     u32(s, "feed_forward_length", FF);
     u32(s, "rope.dimension_count", HD)->optional = true;
     add_tensor(s, -1, "rope_freqs.weight", HD / 2, 1, 1)->optional = true;
@@ -264,6 +264,18 @@ static inline void llama_spec(struct spec *s)
         norm(s, il, "ffn_norm.weight");
         dense_ffn(s, il);
     }
+}
+
+static inline void llama_spec(struct spec *s)
+{
+    llama_like_spec(s, "llama");
+}
+
+static inline void mistral3_spec(struct spec *s)
+{
+    llama_like_spec(s, "mistral3");
+    f32(s, "attention.temperature_scale", 0.1)->optional = true;
+    u32(s, "rope.scaling.original_context_length", 128)->optional = true;
 }
 
 static inline void qwen2_spec(struct spec *s)
@@ -478,7 +490,7 @@ static void (*const family_spec[FAMILY_COUNT])(struct spec *) = {
     [FAMILY_LLAMA] = llama_spec,         [FAMILY_QWEN2] = qwen2_spec,         [FAMILY_QWEN3] = qwen3_spec,
     [FAMILY_QWEN3MOE] = qwen3moe_spec,   [FAMILY_QWEN3NEXT] = qwen3next_spec, [FAMILY_QWEN35] = qwen35_spec,
     [FAMILY_QWEN35MOE] = qwen35moe_spec, [FAMILY_GEMMA3] = gemma3_spec,       [FAMILY_GEMMA4] = gemma4_spec,
-    [FAMILY_GPT_OSS] = gpt_oss_spec,
+    [FAMILY_GPT_OSS] = gpt_oss_spec,     [FAMILY_MISTRAL3] = mistral3_spec,
 };
 
 static struct spec spec; /* large */

@@ -40,6 +40,24 @@ START_TEST(llama_with_experts)
 }
 END_TEST
 
+/* llama's tensors and keys; a position-dependent scale of queries is 1 up to the original context, and ends what is run there. */
+START_TEST(mistral3_fields)
+{
+    struct loaded l;
+    mistral3_spec(&spec);
+    load_ok(&l);
+    ck_assert(l.m->family == FAMILY_MISTRAL3 && l.m->layers[0].rope.kind == ROPE_NORM && l.m->layers[1].n_ff == FF);
+    ck_assert(l.m->n_ctx_train == 512 && l.m->n_ctx_max == 128 && model_ctx(l.m) == 128);
+    unload(&l);
+    find_key(&spec, "attention.temperature_scale")->v = 0;
+    load_ok(&l);
+    ck_assert(l.m->n_ctx_max == 0 && model_ctx(l.m) == 512);
+    unload(&l);
+    find_key(&spec, "rope.dimension_count")->v = HD - 2;
+    expect_error(&spec, -EINVAL, "mistral3.rope.dimension_count", "expected the head size 16");
+}
+END_TEST
+
 START_TEST(fused_projections)
 {
     struct loaded l;
@@ -304,6 +322,7 @@ int main(void)
     suite_add_tcase(s, t);
     tcase_add_test(t, llama_fields);
     tcase_add_test(t, llama_with_experts);
+    tcase_add_test(t, mistral3_fields);
     tcase_add_test(t, fused_projections);
     tcase_add_test(t, per_layer_arrays);
     tcase_add_test(t, qwen3_fields);

@@ -34,7 +34,7 @@ static void put_experts(struct keys *k, const struct preset *p)
 {
     u32(k, "expert_count", p->n_expert);
     u32(k, "expert_used_count", p->n_used);
-    if (p->family != FAMILY_LLAMA)
+    if (p->family != FAMILY_LLAMA && p->family != FAMILY_MISTRAL3)
         u32(k, "expert_feed_forward_length", p->n_ff_exp);
     if (p->n_ff_shexp)
         u32(k, "expert_shared_feed_forward_length", p->n_ff_shexp);
@@ -109,12 +109,24 @@ static void put_longrope(struct keys *k, const struct preset *p)
     f32(k, "rope.scaling.attn_factor", (float)sqrt(1 + log(p->n_ctx / orig) / log(orig)));
 }
 
+/* As Ministral 3 has them. */
+static void put_mistral3(struct keys *k, const struct preset *p)
+{
+    gguf_put_str(k->w, key(k, "rope.scaling.type"), "yarn");
+    f32(k, "rope.scaling.factor", (float)p->n_ctx / (float)p->rope_orig);
+    f32(k, "rope.scaling.yarn_beta_fast", 32);
+    f32(k, "rope.scaling.yarn_beta_slow", 1);
+    f32(k, "rope.scaling.yarn_log_multiplier", 1);
+    u32(k, "rope.scaling.original_context_length", p->rope_orig);
+    f32(k, "attention.temperature_scale", 0.1f);
+}
+
 int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e)
 {
     const struct preset *p = m->p;
     enum model_family f = p->family;
     struct keys k = { .w = w, .arch = m->arch };
-    bool hybrid = p->gdn_v != 0, eps5 = f == FAMILY_LLAMA || f == FAMILY_GPT_OSS;
+    bool hybrid = p->gdn_v != 0, eps5 = f == FAMILY_LLAMA || f == FAMILY_MISTRAL3 || f == FAMILY_GPT_OSS;
     if (m->n_layer > MODEL_MAX_LAYERS)
         return err_set(e, -EINVAL, "%u layers, at most %d are possible", m->n_layer, MODEL_MAX_LAYERS);
     gguf_put_str(w, "general.architecture", m->arch);
@@ -155,7 +167,9 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
         put_gemma4(&k, m);
     if (f == FAMILY_GPT_OSS)
         put_gpt_oss(&k, p);
-    if (p->rope_orig)
+    if (f == FAMILY_MISTRAL3)
+        put_mistral3(&k, p);
+    else if (p->rope_orig)
         put_longrope(&k, p);
     return 0;
 }

@@ -105,7 +105,8 @@ static void add_attention(struct mk_model *m, uint32_t il)
 {
     const struct preset *p = m->p;
     bool g4 = p->family == FAMILY_GEMMA4, oss = p->family == FAMILY_GPT_OSS, full = g4 && gemma4_full(p, il);
-    bool q_norm = p->family != FAMILY_LLAMA && p->family != FAMILY_QWEN2 && !oss, own = !mk_shares_kv(m, il);
+    bool llama = p->family == FAMILY_LLAMA || p->family == FAMILY_MISTRAL3;
+    bool q_norm = !llama && p->family != FAMILY_QWEN2 && !oss, own = !mk_shares_kv(m, il);
     uint64_t d = p->n_embd, hd = g4 && !full ? p->swa_head_dim : p->head_dim, kv = full ? p->full_kv : p->n_head_kv;
     uint64_t q_rows = (is_hybrid(p->family) ? 2 : 1) * p->n_head * hd; /* hybrids: query and gate */
     matrix(m, q_norm ? 1 : QUERY_GAIN, d, q_rows, "blk.%u.attn_q.weight", il);
@@ -239,7 +240,7 @@ static void add_tensors(struct mk_model *m)
         drawn(m, FILL_ROPE_GEMMA4, 0, 0, p->head_dim / 2, 1, "rope_freqs.weight");
     else if (p->rope_freqs)
         drawn(m, FILL_ROPE_LLAMA3, p->rope_base, 8, p->head_dim / 2, 1, "rope_freqs.weight");
-    if (p->rope_orig) { /* of the size that Phi-3's have */
+    if (p->rope_orig && p->family == FAMILY_LLAMA) { /* of the size that Phi-3's have */
         drawn(m, FILL_RAMP, 1, 2.5f, p->head_dim / 2, 1, "rope_factors_short.weight");
         drawn(m, FILL_RAMP, 1, 60, p->head_dim / 2, 1, "rope_factors_long.weight");
     }

@@ -32,7 +32,7 @@ struct preset {
     bool wide_shared;      /* gemma4: these have twice the feed-forward width                               */
     float rope_base;
     float rope_factor;     /* gemma3: linear scaling of full layers; 0: none                                */
-    uint32_t rope_orig;    /* llama: scaled by longrope from this context on; 0: not                        */
+    uint32_t rope_orig;    /* llama: scaled by longrope from this context on, mistral3: by YaRN; 0: not     */
 };
 
 extern const struct preset presets[];

@@ -66,7 +66,8 @@ const char rerank_template[] =
 const char *chat_template(enum model_family f)
 {
     switch (f) {
-    case FAMILY_LLAMA: return llama3;
+    case FAMILY_LLAMA:
+    case FAMILY_MISTRAL3: return llama3;
     case FAMILY_QWEN35:
     case FAMILY_QWEN35MOE: return chatml_thinking;
     case FAMILY_GEMMA3: return gemma3;

@@ -195,6 +195,7 @@ static struct family_vocab family_vocab(enum model_family f)
 {
     switch (f) {
     case FAMILY_LLAMA:
+    case FAMILY_MISTRAL3:
         return (struct family_vocab){ "gpt2", "llama-bpe", llama3_specials, "<|begin_of_text|>", "<|eot_id|>", NULL,
                                       NULL, "<|finetune_right_pad_id|>", true };
     case FAMILY_GPT_OSS:
