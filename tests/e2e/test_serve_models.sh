@@ -147,7 +147,7 @@ is_loaded "alpha gamma" || miss "both have room: $(loaded)"
 a=$(memory alpha) g=$(memory gamma)
 { [ "$a" -gt 10000000 ] && [ "$g" -gt 1000000 ] && [ "$(memory beta)" = 0 ]; } || miss "what they take: $a, $g, $(memory beta)"
 serve_end memory $pid
-serve limit --models "$work/models" --tier cpu --ctx 512 --slots 1 --max-loaded-mib $(((a + g) / 1048576 - 1)) || finish
+ZINC_LOG=server=info serve limit --models "$work/models" --tier cpu --ctx 512 --slots 1 --max-loaded-mib $(((a + g) / 1048576 - 1)) || finish
 ask alpha 1 >/dev/null
 is_loaded alpha || miss "alone: $(loaded)"
 got=$(ask gamma 1)
@@ -157,6 +157,11 @@ answers "alpha, in gamma's room" "Hello"
 is_loaded alpha || miss "gamma is to make room: $(loaded)"
 [ "$(memory gamma)" = 0 ] || miss "gamma takes $(memory gamma) and is not loaded"
 serve_end limit $pid
+# In this order: gamma's file alone seems to fit beside alpha, and alpha ends when it turns out not to; what gamma takes is known by then, so
+# it ends before alpha is loaded beside it.
+got=$(sed -nE 's/^\[ *[0-9.]+\] server info: (alpha|gamma) (is being loaded|ends: .*)/\1 \2/p' "$work/limit.log" | tr '\n' ',')
+want="alpha is being loaded,gamma is being loaded,alpha ends: its memory is needed,gamma ends: its memory is needed,alpha is being loaded,alpha ends: the server ends,"
+[ "$got" = "$want" ] || miss "who makes room, and when: '$got', '$want' is expected"
 serve small --models "$work/models" --tier cpu --max-loaded-mib 1 || finish
 got=$(ask alpha 1)
 answers "more than may be taken" "model_load_failed: the model 'alpha' cannot be loaded: it takes"
