@@ -192,8 +192,8 @@ int engine_scale_rope(struct model *m, const struct engine_opts *o, char *say, s
     uint32_t trained = m->n_ctx_train;
     say[0] = 0;
     if (model_ctx(m) < trained)
-        snprintf(say, n, "the model was trained for %u; zinc runs the first %u, where attention does not depend on the position (attention.temperature_scale)",
-                 trained, model_ctx(m));
+        snprintf(say, n, "the model was trained for %u; zinc runs the first %u, where attention does not depend on the position "
+                 "(attention.temperature_scale)", trained, model_ctx(m));
     if (!o->rope_scaling)
         return o->rope_factor > 0 ? err_set(e, -EINVAL, "engine: a rope factor without a kind of scaling (linear, yarn)") : 0;
     bool yarn = strcmp(o->rope_scaling, "yarn") == 0;

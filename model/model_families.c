@@ -73,7 +73,8 @@ static void read_temperature(struct reading *r)
 {
     float scale = r->m->family == FAMILY_MISTRAL3 ? key_f32(r, "attention.temperature_scale", 0) : 0;
     if (scale < 0)
-        read_fail(r, -EINVAL, "key '%s.attention.temperature_scale': expected at least 0, found %g (the file is damaged)", r->arch, (double)scale);
+        read_fail(r, -EINVAL, "key '%s.attention.temperature_scale': expected at least 0, found %g (the file is damaged)", r->arch,
+                  (double)scale);
     if (scale > 0)
         r->m->n_ctx_max = r->m->layers[0].rope.n_ctx_orig;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/look.h"
 #include "model/gguf_write.h"
 #include "tests/unit/tiny_model.h"
 
@@ -106,6 +107,20 @@ START_TEST(the_context_ends_where_the_scale_begins)
 }
 END_TEST
 
+START_TEST(what_is_run_of_it_is_told)
+{
+    char *text = NULL;
+    size_t n = 0;
+    for (int json = 0; json < 2; json++) {
+        FILE *f = open_memstream(&text, &n);
+        OK(engine_inspect(path, false, json, f, &e));
+        fclose(f);
+        ck_assert_msg(strstr(text, json ? "\"context_run\": 512" : "4096, of which zinc runs 512"), "%s", text);
+        free(text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     tiny_model_or_skip();
@@ -116,6 +131,7 @@ int main(void)
     suite_add_tcase(s, t);
     tcase_add_test(t, the_logits_are_llamas);
     tcase_add_test(t, the_context_ends_where_the_scale_begins);
+    tcase_add_test(t, what_is_run_of_it_is_told);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);
