@@ -107,7 +107,7 @@ struct model {
     uint32_t n_layer;          /* without multi-token-prediction blocks */
     uint32_t n_nextn;          /* multi-token-prediction blocks after them in the file; not read */
     uint32_t n_ctx_train, n_embd, n_vocab;
-    uint32_t n_ctx_max;        /* beyond it the file asks for what zinc does not run; 0: for nothing of the kind */
+    uint32_t n_ctx_max;        /* beyond it, a multiple of 16, the file asks for what zinc does not run; 0: it does not */
     float norm_eps;
     float embed_scale;         /* 1, or sqrt(n_embd) for gemma          */
     float logit_softcap;       /* 0: none                               */

@@ -75,8 +75,12 @@ static void read_temperature(struct reading *r)
     if (scale < 0)
         read_fail(r, -EINVAL, "key '%s.attention.temperature_scale': expected at least 0, found %g (the file is damaged)", r->arch,
                   (double)scale);
-    if (scale > 0)
-        r->m->n_ctx_max = r->m->layers[0].rope.n_ctx_orig;
+    if (!(scale > 0) || r->rc)
+        return;
+    r->m->n_ctx_max = r->m->layers[0].rope.n_ctx_orig & ~15u; /* contexts are multiples of 16 */
+    if (!r->m->n_ctx_max)
+        read_fail(r, -ENOTSUP, "key '%s.attention.temperature_scale': queries are scaled from position %u on, which zinc does not run "
+                  "(convert the model again)", r->arch, r->m->layers[0].rope.n_ctx_orig);
 }
 
 void read_llama(struct reading *r)

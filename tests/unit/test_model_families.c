@@ -49,6 +49,12 @@ START_TEST(mistral3_fields)
     ck_assert(l.m->family == FAMILY_MISTRAL3 && l.m->layers[0].rope.kind == ROPE_NORM && l.m->layers[1].n_ff == FF);
     ck_assert(l.m->n_ctx_train == 512 && l.m->n_ctx_max == 128 && model_ctx(l.m) == 128);
     unload(&l);
+    find_key(&spec, "rope.scaling.original_context_length")->v = 143;
+    load_ok(&l);
+    ck_assert(l.m->n_ctx_max == 128);
+    unload(&l);
+    find_key(&spec, "rope.scaling.original_context_length")->v = 15;
+    expect_error(&spec, -ENOTSUP, "mistral3.attention.temperature_scale", "from position 15 on");
     find_key(&spec, "attention.temperature_scale")->v = 0;
     load_ok(&l);
     ck_assert(l.m->n_ctx_max == 0 && model_ctx(l.m) == 512);
