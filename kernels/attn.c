@@ -11,6 +11,7 @@
 
 #include "kernels/attn_end.h"
 #include "kernels/attn_rope.h"
+#include "kernels/attn_set.h"
 #include "kernels/attn_shared.h"
 #include "kernels/kdev.h"
 #include "kernels/klaunch.h"
@@ -171,6 +172,8 @@ KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd, 
         attn_merge(a, j, hd);
     }
 }
+
+#if ATTN_SET != 0
 
 /* ---- heads of 64, 128 and 256, all but f32 ---- */
 
@@ -375,6 +378,91 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
     attn_leave(j, HD, NH, o, ms, ls);
 }
 
+KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
+{
+    struct attn_job j;
+    struct ar_lane none = { 0 };
+    kd_wait_inputs();
+    kd_let_next_start();
+    if (!attn_job(a, &j))
+        return;
+    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += warps) {
+        for (uint32_t warp = kd_warp(); warp < warps; warp += kd_n_warps()) {
+            attn_place(a, &j, set0, warp, warps);
+            if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
+                attn_scan(false, a, &j, HD, 4, KA_KV_F16, &none);
+            else if (!j.idle && a->kv_type == KA_KV_F16)
+                attn_scan(false, a, &j, HD, 2, KA_KV_F16, &none);
+            else if (!j.idle && a->kv_type == KA_KV_Q8_0)
+                attn_scan(false, a, &j, HD, 4, KA_KV_Q8_0, &none);
+            else if (!j.idle && a->kv_type == KA_KV_FP8)
+                attn_scan(false, a, &j, HD, 4, KA_KV_FP8, &none);
+            else if (!j.idle)
+                attn_scan(false, a, &j, HD, 4, KA_KV_Q4_0, &none);
+        }
+        kd_barrier();
+        attn_combine(a, &j, HD);
+        kd_barrier();
+    }
+    attn_finish(a, &j, HD, warps);
+}
+
+#if defined(KD_SMALL_SHARED)
+#define SMALL_HEADS_WARPS kd_n_warps()
+#else
+#define SMALL_HEADS_WARPS ATTN_WARPS_SMALL
+#endif
+#if ATTN_SET == 64
+KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, SMALL_HEADS_WARPS); }
+#elif ATTN_SET == 128
+KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, SMALL_HEADS_WARPS); }
+#elif ATTN_SET == 256
+KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
+#endif
+
+#if defined(ATTN_ROPE) && ATTN_SET <= 128
+/* One row, and a warp for each head to make (rt/dispatch.c). */
+KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
+{
+    const kl_attn *a = (const kl_attn *)r;
+    uint32_t group = a->n_head / a->n_kv, n_rows;
+    struct attn_job j;
+    struct ar_lane l;
+    ka_row row;
+    ar_ask(r, HD, kd_warp(), group, &l);
+    kd_wait_inputs();
+    kd_let_next_start();
+    ar_read(r, HD, kd_warp(), group, kd_group_y(), &l);
+    row = ar_row(r, &n_rows);
+    ar_norm(r, HD, kd_warp(), group, &l);
+    if (!attn_job_of(a, &j, row, n_rows))
+        return;
+    attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
+    if (a->kv_type == KA_KV_F16 && group > 2)
+        attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
+    else if (a->kv_type == KA_KV_F16)
+        attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
+    else if (a->kv_type == KA_KV_Q8_0)
+        attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l);
+    else if (a->kv_type == KA_KV_FP8)
+        attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l);
+    else
+        attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
+    kd_barrier();
+    attn_combine(a, &j, HD);
+    kd_barrier();
+    attn_finish(a, &j, HD, ATTN_WARPS_SMALL);
+}
+
+#if ATTN_SET == 64
+KD_KERNEL(k_attn_rope_h64, kl_attn_rope) { attn_rope_fixed(&a, 64); }
+#elif ATTN_SET == 128
+KD_KERNEL(k_attn_rope_h128, kl_attn_rope) { attn_rope_fixed(&a, 128); }
+#endif
+#endif
+
+#else
+
 /* ---- any other head, and f32 ---- */
 
 /* Scores of the lane's position with the warp's heads; q f32 [NH][hd] in shared memory. */
@@ -463,84 +551,6 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
     }
 }
 
-/* ---- the kernels ---- */
-
-KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
-{
-    struct attn_job j;
-    struct ar_lane none = { 0 };
-    kd_wait_inputs();
-    kd_let_next_start();
-    if (!attn_job(a, &j))
-        return;
-    for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += warps) {
-        for (uint32_t warp = kd_warp(); warp < warps; warp += kd_n_warps()) {
-            attn_place(a, &j, set0, warp, warps);
-            if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
-                attn_scan(false, a, &j, HD, 4, KA_KV_F16, &none);
-            else if (!j.idle && a->kv_type == KA_KV_F16)
-                attn_scan(false, a, &j, HD, 2, KA_KV_F16, &none);
-            else if (!j.idle && a->kv_type == KA_KV_Q8_0)
-                attn_scan(false, a, &j, HD, 4, KA_KV_Q8_0, &none);
-            else if (!j.idle && a->kv_type == KA_KV_FP8)
-                attn_scan(false, a, &j, HD, 4, KA_KV_FP8, &none);
-            else if (!j.idle)
-                attn_scan(false, a, &j, HD, 4, KA_KV_Q4_0, &none);
-        }
-        kd_barrier();
-        attn_combine(a, &j, HD);
-        kd_barrier();
-    }
-    attn_finish(a, &j, HD, warps);
-}
-
-#if defined(KD_SMALL_SHARED)
-#define SMALL_HEADS_WARPS kd_n_warps()
-#else
-#define SMALL_HEADS_WARPS ATTN_WARPS_SMALL
-#endif
-KD_KERNEL(k_attn_h64, kl_attn) { attn_fixed(&a, 64, SMALL_HEADS_WARPS); }
-KD_KERNEL(k_attn_h128, kl_attn) { attn_fixed(&a, 128, SMALL_HEADS_WARPS); }
-KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
-
-#if defined(ATTN_ROPE)
-/* One row, and a warp for each head to make (rt/dispatch.c). */
-KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
-{
-    const kl_attn *a = (const kl_attn *)r;
-    uint32_t group = a->n_head / a->n_kv, n_rows;
-    struct attn_job j;
-    struct ar_lane l;
-    ka_row row;
-    ar_ask(r, HD, kd_warp(), group, &l);
-    kd_wait_inputs();
-    kd_let_next_start();
-    ar_read(r, HD, kd_warp(), group, kd_group_y(), &l);
-    row = ar_row(r, &n_rows);
-    ar_norm(r, HD, kd_warp(), group, &l);
-    if (!attn_job_of(a, &j, row, n_rows))
-        return;
-    attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
-    if (a->kv_type == KA_KV_F16 && group > 2)
-        attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
-    else if (a->kv_type == KA_KV_F16)
-        attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
-    else if (a->kv_type == KA_KV_Q8_0)
-        attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l);
-    else if (a->kv_type == KA_KV_FP8)
-        attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l);
-    else
-        attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
-    kd_barrier();
-    attn_combine(a, &j, HD);
-    kd_barrier();
-    attn_finish(a, &j, HD, ATTN_WARPS_SMALL);
-}
-
-KD_KERNEL(k_attn_rope_h64, kl_attn_rope) { attn_rope_fixed(&a, 64); }
-KD_KERNEL(k_attn_rope_h128, kl_attn_rope) { attn_rope_fixed(&a, 128); }
-#endif
-
 KD_FN void attn_any(const kl_attn *a)
 {
     struct attn_job j;
@@ -569,3 +579,5 @@ KD_KERNEL(k_attn_any_w4, kl_attn)
 {
     attn_any(&a);
 }
+
+#endif

@@ -17,6 +17,7 @@
 
 #include "kernels/attn_end.h"
 #include "kernels/attn_rope.h"
+#include "kernels/attn_set.h"
 #include "kernels/attn_shared.h"
 #include "kernels/hw/mma.h"
 #include "kernels/kdev.h"
@@ -488,12 +489,17 @@ KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
     }
 }
 
+#if ATTN_SET == 64
 KD_KERNEL(k_attn_group_h64, kl_attn) { ag_kernel(&a, 64, 4); }
+#elif ATTN_SET == 128
 KD_KERNEL(k_attn_group_h128, kl_attn) { ag_kernel(&a, 128, 4); }
+#elif ATTN_SET == 256
 KD_KERNEL(k_attn_group_h256, kl_attn) { ag_kernel(&a, 256, 8); }
+#else
 KD_KERNEL(k_attn_group_h512, kl_attn) { ag_kernel(&a, 512, 8); }
+#endif
 
-#if defined(ATTN_ROPE)
+#if defined(ATTN_ROPE) && ATTN_SET >= 256
 /* One row, and a work-group for each item. The first tile is on its way while the heads are made. */
 KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32_t W)
 {
@@ -522,6 +528,9 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
     ag_any_chunk(true, a, &it, 1, 0, 0, &none, HD, W, ar_head(r, HD, 0));
 }
 
+#if ATTN_SET == 256
 KD_KERNEL(k_attn_rope_group_h256, kl_attn_rope) { ag_rope_kernel(&a, 256, 8); }
+#elif ATTN_SET == 512
 KD_KERNEL(k_attn_rope_group_h512, kl_attn_rope) { ag_rope_kernel(&a, 512, 8); }
+#endif
 #endif

@@ -12,6 +12,7 @@
 
 #include "kernels/attn_end.h"
 #include "kernels/attn_prompt.h"
+#include "kernels/attn_set.h"
 #include "kernels/attn_tile.h"
 #include "kernels/hw/mma.h"
 #include "kernels/kdev.h"
@@ -443,14 +444,17 @@ KD_FN void ap_kernel(const kl_attn *a, const uint32_t HD)
 
 /* The same with many warps, and with 4 for prompts that would leave cores without work. On AMD there is no room for many
  * groups of pairs of large heads, on Apple GPUs for none (rt/dispatch_attn.c); on RDNA3 the 8 warps of heads of 256 are 4 groups. */
+#if ATTN_SET == 64
 #if !defined(KD_SMALL_SHARED)
 KD_KERNEL(k_attn_prompt_h64, kl_attn) { ap_kernel(&a, 64); }
 #endif
 KD_KERNEL(k_attn_prompt_small_h64, kl_attn) { ap_kernel(&a, 64); }
+#elif ATTN_SET == 128
 KD_KERNEL(k_attn_prompt_small_h128, kl_attn) { ap_kernel(&a, 128); }
 #if !defined(__AMDGCN__) && !defined(KD_SMALL_SHARED)
 KD_KERNEL(k_attn_prompt_h128, kl_attn) { ap_kernel(&a, 128); }
 #endif
+#else /* heads of 256, and of 512 by owners of dimensions */
 #if !defined(KD_SMALL_SHARED) && (!defined(__AMDGCN__) || !defined(__GFX12__))
 KD_KERNEL(k_attn_prompt_h256, kl_attn) { ap_kernel(&a, 256); }
 #endif
@@ -459,4 +463,5 @@ KD_KERNEL(k_attn_prompt_small_h256, kl_attn) { ap_kernel(&a, 256); }
 #endif
 #if !defined(__AMDGCN__) && !defined(__NVPTX__)
 KD_KERNEL(k_attn_prompt_small_h512, kl_attn) { ap_kernel(&a, 512); }
+#endif
 #endif

@@ -18,7 +18,7 @@ endif
 MODULES := $(sort $(MODULES))
 NV      := $(sort $(MODULES) $(MODULES_MMA8))
 PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
-WALKED  := $(filter-out %_any,$(filter basic rope attn attn_group gdn matvec1_% matvec_%,$(NV)))
+WALKED  := $(filter-out %_any attn_prompt_%,$(filter basic rope attn_% gdn matvec1_% matvec_%,$(NV)))
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(WALK) $(AMD))

@@ -77,7 +77,7 @@ static bool is_late(const struct dispatch_plan *p, uint32_t i)
 
 /* What is late runs beside all launches from the newest one that waits at its start on, and that one has waited before it let
  * others start. Returns how many are. */
-static uint32_t check_late(const char *what, const struct stream *s, const struct dispatch_plan *p)
+__attribute__((unused)) static uint32_t check_late(const char *what, const struct stream *s, const struct dispatch_plan *p)
 {
     struct extent *ext = calloc(s->h.n_uses + 1, sizeof *ext);
     struct err e = { 0 };

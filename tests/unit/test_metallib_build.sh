@@ -44,5 +44,5 @@ printf '%s\n' "-sdk macosx metal $flags -c -o $air $work/kernels/msl/basic.metal
     diff - "$work/calls" || miss "called otherwise"
 build "$work/tools" MACOS=Darwin list-sources
 ! grep -q '^note: no Metal compiler' "$work/out" || miss "noted although the tools are there"
-build "$work/tools" -n "$work/kernels/blobs.c" && grep -q "$work/kernels/metallib/attn.metallib.zst" "$work/out" || miss "not embedded"
+build "$work/tools" -n "$work/kernels/blobs.c" && grep -q "$work/kernels/metallib/attn_h64.metallib.zst" "$work/out" || miss "not embedded"
 exit $bad

@@ -54,7 +54,7 @@ refuses 'typedef struct { int p; } kl; __kd_kernel(k_other, kl) { }' 'not in ker
 copies="no matching constructor for initialization of|no viable overloaded '='|incompatible operand types \('const __attribute__"
 if ls build/kernels/msl/*.cc >/dev/null 2>&1; then
     n=0
-    for m in basic rope attn attn_prompt sample gdn gdn_prompt act gemm_f32 moe_prompt ladder roof matvec1_q4k matvec_q6k matvec_iq2s \
+    for m in basic rope attn_h64 attn_h128 attn_h256 attn_other attn_prompt_h64 attn_prompt_h128 attn_prompt_h256 sample gdn gdn_prompt act gemm_f32 moe_prompt ladder roof matvec1_q4k matvec_q6k matvec_iq2s \
         matvec_any gemm_q4k_q6k gemm_mxfp4; do
         [ -f build/kernels/msl/$m.cc ] || continue
         ${CLANG:-clang-19} -x c++ -std=c++14 -fsyntax-only -ferror-limit=0 -DMETALSIM_SPACES -Wno-unknown-attributes -Itools/metalsim/msl -I. \
