@@ -8,6 +8,7 @@ CC := gcc
 endif
 CLANG  ?= clang-19
 GLSLC  ?= glslc
+PTXAS  ?= ptxas
 # Apple's, of Xcode; the arithmetic is what metal/kernels.c asks of the driver.
 METALC ?= xcrun -sdk macosx metal -std=metal3.2 -target air64-apple-macos15.0 -fmetal-math-mode=safe -fmetal-math-fp32-functions=precise -ffp-contract=off
 METALLINK ?= xcrun -sdk macosx metallib
@@ -38,13 +39,13 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 K        := build/kernels
 PROBE    := $(B)/probe.mk
-PROBE_OF := $(strip $(CC) $(CLANG) $(GLSLC) $(PACKAGES) $(PKG_CONFIG_PATH))
+PROBE_OF := $(strip $(CC) $(CLANG) $(GLSLC) $(PTXAS) $(PACKAGES) $(PKG_CONFIG_PATH))
 ifneq ($(filter-out help clean format format-check install-files uninstall,$(or $(MAKECMDGOALS),all)),)
 include $(PROBE) $(K)/lists.mk
 endif
 $(PROBE): mk/probe.sh $(wildcard /usr/bin /usr/local/bin /usr/include /usr/lib/*/pkgconfig)
 	@mkdir -p $(@D)
-	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' METALC='$(METALC)' METALLINK='$(METALLINK)' PACKAGES='$(PACKAGES)' ARCHIVES='$(STATIC_NAMES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
+	@CC='$(CC)' CLANG='$(CLANG)' GLSLC='$(GLSLC)' PTXAS='$(PTXAS)' METALC='$(METALC)' METALLINK='$(METALLINK)' PACKAGES='$(PACKAGES)' ARCHIVES='$(STATIC_NAMES)' PROBE_OF='$(PROBE_OF)' $< >$@.tmp && mv $@.tmp $@
 # make reads the makefiles again when it has made one of them, and then knows MAKE_RESTARTS.
 PROBE_FOUND := $(and $(HAVE_NV),$(HAVE_AMD),$(HAVE_VK),$(PKG_LIBS),$(CHECK_LIBS),$(EDIT_LIBS),$(CURL_LIBS),everything)
 ifndef MAKE_RESTARTS

@@ -18,7 +18,7 @@ struct cuda_host {
 
 struct cuda_module {
     const char *name;
-    const struct kernel_blob *blob;
+    const struct kernel_blob *blob, *code; /* PTX; machine code, or NULL */
     cu_module m;
     cu_result rc;
     char log[512];

@@ -1,5 +1,6 @@
 /* Kernels: from the PTX in the binary to functions of the device. The driver compiles PTX when it is loaded (and keeps
- * the result in its own cache for the next start), which takes a processor a while: modules are loaded side by side. */
+ * the result in its own cache for the next start), which takes a processor a while: modules are loaded side by side. Where the
+ * build had CUDA's assembler, the binary also has machine code, which is taken if the driver is new enough for it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,13 +21,22 @@ struct work {
     atomic_uint next;
 };
 
-static void load_one(struct cuda *c, struct cuda_module *m)
+static cu_result load_blob(struct cuda *c, struct cuda_module *m, const struct kernel_blob *b)
 {
     int opts[] = { CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES };
     void *values[] = { m->log, (void *)(uintptr_t)sizeof m->log };
     uint64_t n;
-    const void *ptx = kernel_blob_bytes(m->blob, &n);
-    m->rc = ptx ? c->cu->module_load(&m->m, ptx, 2, opts, values) : CU_OUT_OF_MEMORY;
+    const void *bytes = kernel_blob_bytes(b, &n);
+    return bytes ? c->cu->module_load(&m->m, bytes, 2, opts, values) : CU_OUT_OF_MEMORY;
+}
+
+static void load_one(struct cuda *c, struct cuda_module *m)
+{
+    m->rc = m->code ? load_blob(c, m, m->code) : CU_OUT_OF_MEMORY;
+    if (m->code && m->rc)
+        log_info(CUDA, "%s: machine code is not taken: %s; the driver compiles PTX", m->name, cuda_error(c->cu, m->rc));
+    if (m->rc)
+        m->rc = load_blob(c, m, m->blob);
 }
 
 static void *load_some(void *arg)
@@ -56,7 +66,9 @@ static int add_module(struct cuda *c, const char *name, struct err *e)
     if (!m)
         return err_set(e, -ENOMEM, "cuda: module table");
     c->modules = m;
-    c->modules[c->n_modules++] = (struct cuda_module){ .name = name, .blob = b };
+    char code[32];
+    snprintf(code, sizeof code, "%s_cubin", c->target);
+    c->modules[c->n_modules++] = (struct cuda_module){ .name = name, .blob = b, .code = kernel_blob_find(name, code) };
     return 0;
 }
 

@@ -20,8 +20,10 @@ NV      := $(sort $(MODULES) $(MODULES_MMA8))
 PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
 WALKED  := $(filter-out %_any attn_prompt_%,$(filter basic rope attn_% gdn matvec1_% matvec_%,$(NV)))
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
+# What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is.
+CUBIN   := $(if $(HAVE_PTXAS),$(patsubst $(K)/sm_90a/%.ptx,$(K)/sm_90a_cubin/%.cubin,$(filter $(K)/sm_90a/%,$(PTX))))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
-BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(WALK) $(AMD))
+BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(CUBIN) $(WALK) $(AMD))
 include mk/msl.mk
 
 # In the rules below $(*D) is the target, $(*F) the module.
@@ -36,6 +38,10 @@ $(PTX) $(WALK): $(K)/%.ptx: $$(source_$$(*F)) $(K)/threads/$$(*F).txt tools/ptx_
 	@$(CLANG) $(K_FLAGS) $(set_$(*F)) $(flags_$(*D)) --target=nvptx64-nvidia-cuda -march=$(patsubst walk_%,%,$(*D)) \
 	   -Xclang -target-feature -Xclang +ptx83 -MMD -MP -MF $@.d -MT $@ -S -o $@.s $<
 	@awk -f tools/ptx_threads.awk $(K)/threads/$(*F).txt $@.s >$@ && rm $@.s
+$(CUBIN): $(K)/sm_90a_cubin/%.cubin: $(K)/sm_90a/%.ptx
+	@mkdir -p $(@D)
+	@echo "  CUBIN $@"
+	@$(PTXAS) -arch=sm_90a -o $@ $<
 # The list of threads has the kernels that the target's preprocessed source has: some are not for all targets.
 # Generic targets need code object version 6. Past the driver, which warns that ROCm's loaders may not take it; ours does.
 AMD_V6 := -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6

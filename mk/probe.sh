@@ -1,6 +1,6 @@
 #!/bin/sh
 # mk/probe.sh: what the compilers and libraries here can do, printed as a makefile. Run once for a build folder.
-# Environment: CC, CLANG, GLSLC; METALC and METALLINK, Apple's compiler and linker for Metal; PACKAGES, what is linked, by pkg-config's names; ARCHIVES, what is linked into the tarball's
+# Environment: CC, CLANG, GLSLC, PTXAS; METALC and METALLINK, Apple's compiler and linker for Metal; PACKAGES, what is linked, by pkg-config's names; ARCHIVES, what is linked into the tarball's
 # programs; PROBE_OF, all of these in one line, by
 # which the Makefile sees that others are asked for.
 
@@ -52,6 +52,7 @@ MACHINE    := $($CC -dumpmachine)
 PKG_CFLAGS := $(pkg-config --cflags $PACKAGES)
 PKG_LIBS   := $(pkg-config --libs $PACKAGES)
 HAVE_NV    := $(gpu --target=nvptx64-nvidia-cuda -march=sm_90a -S)
+HAVE_PTXAS := $(command -v "$PTXAS" >/dev/null && printf '.version 8.3\n.target sm_90a\n.address_size 64\n' | yes_if "$PTXAS" -arch=sm_90a -o /dev/null -)
 HAVE_AMD   := $(gpu --target=amdgcn-amd-amdhsa -mcpu=gfx12-generic -nogpulib -fuse-ld=lld \
                -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6)
 HAVE_CXX   := $(echo "struct s { int i; };" | yes_if $CLANG -x c++ -std=c++14 -c - -o /dev/null)
