@@ -293,8 +293,9 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
     uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
     load_rows(OWN, KV, kh, HD, p0, last, k);
 #if defined(ATTN_ROPE)
-    KD_SHARED const float *made = ar_head((const kl_attn_rope *)a, HD, j->set * ATTN_NH);
+    KD_SHARED const float *made = q;
     if (OWN) {
+        made = ar_head((const kl_attn_rope *)a, HD, j->set * ATTN_NH);
         ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
         ar_make((const kl_attn_rope *)a, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos,
                 held);
