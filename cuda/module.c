@@ -32,11 +32,14 @@ static cu_result load_blob(struct cuda *c, struct cuda_module *m, const struct k
 
 static void load_one(struct cuda *c, struct cuda_module *m)
 {
-    m->rc = m->code ? load_blob(c, m, m->code) : CU_OUT_OF_MEMORY;
-    if (m->code && m->rc)
+    if (m->code) {
+        m->rc = load_blob(c, m, m->code);
+        if (!m->rc)
+            return;
         log_info(CUDA, "%s: machine code is not taken: %s; the driver compiles PTX", m->name, cuda_error(c->cu, m->rc));
-    if (m->rc)
-        m->rc = load_blob(c, m, m->blob);
+        m->log[0] = 0;
+    }
+    m->rc = load_blob(c, m, m->blob);
 }
 
 static void *load_some(void *arg)

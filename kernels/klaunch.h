@@ -22,9 +22,10 @@ enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
 /* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
  * rows_pass: rows of x that a work-group takes at once, 1 to MV_PASS_ROWS; grid y covers the rows. gate_up: the command is GATE_UP.
  * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
- * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h); ask: KL_ASK_ALL:
- * all of the weights are asked for before the launch waits; KL_ASK_LATE: its inputs are complete when it starts, so that it
- * waits for the launches before it only when it is done (dispatch.late). kernels/matmul8.c: rows_pass 8 or 4; shape[0]: chunks of a warp's ring, [1]: log2 of the warps that share
+ * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h); ask: KL_ASK_ALL: all of the weights
+ * are asked for before the launch waits; KL_ASK_LATE: its inputs are complete when it starts, so that it waits for the launches
+ * before it only when it is done (dispatch_find_late).
+ * kernels/matmul8.c: rows_pass 8 or 4; shape[0]: chunks of a warp's ring, [1]: log2 of the warps that share
  * a tile, [2]: steps of a row, [3]: tiles of a work-group at once; tile_end[0]: rows that x has room for.
  * pre, of a single row's kernels: x is what the command before makes, a NORM (KL_PRE_NORM: of pre_x, with pre_w, pre_other the
  * residual, pre_scale and pre_eps) or an ACT_MUL (KL_PRE_ACT + act: of pre_x and pre_other). Every work-group makes it for
