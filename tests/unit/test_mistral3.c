@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/look.h"
 #include "model/gguf_write.h"
+#include "tests/unit/same_logits.h"
 #include "tests/unit/tiny_model.h"
 
 enum { PROMPT = 40, ORIGINAL = 512 };
@@ -59,35 +60,10 @@ static void write_llama(void)
     gguf_close(g);
 }
 
-static float *logits_of(const char *file, uint32_t *n)
-{
-    struct engine_opts o = { .path = file, .tier = "cpu", .threads = 1, .n_ctx = ORIGINAL };
-    struct engine *eng;
-    struct session *s;
-    int32_t tok[PROMPT];
-    const float *l;
-    OK(engine_open(&o, &eng, &e));
-    *n = engine_info(eng)->n_vocab;
-    for (int i = 0; i < PROMPT; i++)
-        tok[i] = (i * 37 + 11) % (int32_t)*n;
-    OK(session_create(eng, &s, &e));
-    OK(session_eval(s, tok, PROMPT, &l, &e));
-    float *copy = malloc(*n * sizeof *copy);
-    memcpy(copy, l, *n * sizeof *copy);
-    session_destroy(s);
-    engine_close(eng);
-    return copy;
-}
-
 START_TEST(the_logits_are_llamas)
 {
-    uint32_t n, n2;
     write_llama();
-    float *a = logits_of(path, &n), *b = logits_of(llama, &n2);
-    ck_assert_uint_eq(n, n2);
-    ck_assert(memcmp(a, b, n * sizeof *a) == 0 && a[0] != a[1]);
-    free(a);
-    free(b);
+    same_logits(path, llama, ORIGINAL, PROMPT);
 }
 END_TEST
 

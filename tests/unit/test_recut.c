@@ -8,6 +8,7 @@
 #include "model/gguf_write.h"
 #include "model/model.h"
 #include "model/recut.h"
+#include "tests/unit/same_logits.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_K = 2, N_V = 4, HEAD = 128, VALUES = N_V / N_K * HEAD, PROMPT = 9 };
@@ -119,35 +120,10 @@ START_TEST(the_rows_are_todays)
 }
 END_TEST
 
-static float *logits_of(const char *path, uint32_t *n)
-{
-    struct engine_opts o = { .path = path, .tier = "cpu", .n_ctx = 64, .threads = 1 };
-    struct engine *eng;
-    struct session *s;
-    int32_t tok[PROMPT];
-    const float *l;
-    OK(engine_open(&o, &eng, &e));
-    *n = engine_info(eng)->n_vocab;
-    for (int i = 0; i < PROMPT; i++)
-        tok[i] = i * 37 + 11;
-    OK(session_create(eng, &s, &e));
-    OK(session_eval(s, tok, PROMPT, &l, &e));
-    float *copy = malloc(*n * sizeof *copy);
-    memcpy(copy, l, *n * sizeof *copy);
-    session_destroy(s);
-    engine_close(eng);
-    return copy;
-}
-
 START_TEST(the_logits_are_todays)
 {
-    uint32_t n, n2;
     write_early(0, false);
-    float *a = logits_of(now, &n), *b = logits_of(early, &n2);
-    ck_assert_uint_eq(n, n2);
-    ck_assert(memcmp(a, b, n * sizeof *a) == 0 && a[0] != a[1]);
-    free(a);
-    free(b);
+    same_logits(now, early, 64, PROMPT);
 }
 END_TEST
 
