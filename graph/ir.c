@@ -224,14 +224,16 @@ static gref const_norm(struct graph *g, gref x, const struct gguf_tensor *t, uin
 
 gref graph_router_norm(struct graph *g, const struct model_layer *l, gref x, const char *name)
 {
-    return const_norm(g, x, l->router_scale, g->vals[x].n, GNORM_ROUTER, 0, name);
+    return g->rc ? 0 : const_norm(g, x, l->router_scale, g->vals[x].n, GNORM_ROUTER, 0, name);
 }
 
 /* rms(x s) = x s / sqrt(mean (x s)^2 + eps) = x / sqrt(mean x^2 + eps / s^2), s = 1 / sqrt(n_embd). */
 gref graph_ple_norm(struct graph *g, gref x, const char *name)
 {
     const struct model *m = g->m;
-    if (!g->rc && (!m->n_embd_ple || g->vals[x].n % m->n_embd_ple)) {
+    if (g->rc)
+        return 0;
+    if (!m->n_embd_ple || g->vals[x].n % m->n_embd_ple) {
         graph_fail(g, -EINVAL, "%s: rows of %u elements, expected a multiple of %u", name, g->vals[x].n, m->n_embd_ple);
         return 0;
     }
