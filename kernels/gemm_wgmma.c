@@ -141,7 +141,7 @@ KD_FN void produce_stage(enum qtype type, const kl_gemm *a, const struct plan *p
     KD_UNROLL
     for (uint32_t i = 0; i < WT_PIECES; i++)
         w[i ^ p->tid % 8] = wt_piece(type, raw, c, i);
-    async_fence();
+    async_fence_shared();
     kd_warp_sync();
     if (kd_lane() == 0)
         bar_arrive(bar_full(p->r.at));
