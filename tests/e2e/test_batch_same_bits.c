@@ -1,4 +1,4 @@
-/* A row of a decode step has the bits that it has alone, with any number of rows beside it. Without arguments: tiny models on
+/* A row of a step has the bits that it has alone, with any number of rows beside it. Without arguments: tiny models on
  * the lockstep tier, one on the cpu tier. With
  * arguments: TIER MODEL.gguf ..., for a card. */
 #include <check.h>
@@ -107,10 +107,53 @@ START_TEST(nor_on_the_cpu_tier)
 }
 END_TEST
 
+/* A prompt's logits are those of its rows together, if its first rows come in a step of few, for which there are launches of
+ * their own. */
+static void check_prompt(const char *tier, const char *path, const char *what)
+{
+    enum { CHUNK = 256, PROMPT = 90, FEW = 40 };
+    struct engine_opts o = { .path = path, .tier = tier, .n_ctx = 2 * CHUNK, .n_slots = 2, .chunk = CHUNK, .threads = 1 };
+    struct engine *eng;
+    struct session *s;
+    int32_t tok[PROMPT];
+    const float *l;
+    OK(engine_open(&o, &eng, &e));
+    uint32_t n_vocab = engine_info(eng)->n_vocab;
+    float *whole = calloc(n_vocab, sizeof *whole);
+    ck_assert_ptr_nonnull(whole);
+    for (uint32_t i = 0; i < PROMPT; i++)
+        tok[i] = token(1, i, n_vocab);
+    for (uint32_t first = 0; first <= FEW; first += FEW) {
+        OK(session_create(eng, &s, &e));
+        if (first)
+            OK(session_eval(s, tok, first, NULL, &e));
+        OK(session_eval(s, tok + first, PROMPT - first, &l, &e));
+        if (!first)
+            memcpy(whole, l, n_vocab * sizeof *whole);
+        ck_assert_msg(memcmp(whole, l, n_vocab * sizeof *whole) == 0, "%s, %s: a prompt of %d tokens, and its first %u first",
+                      what, tier, PROMPT, first);
+        session_destroy(s);
+    }
+    free(whole);
+    engine_close(eng);
+}
+
+START_TEST(nor_does_a_prompt)
+{
+    static const char *const prompts[] = { "tiny-qwen3 --layers 1 --type Q4_K_M", "tiny-qwen35moe --layers 4 --type Q4_K_M",
+                                           "tiny-gemma3 --layers 2 --type Q8_0", "tiny-gpt-oss --layers 2" };
+    char path[] = "/tmp/zinc_batch_XXXXXX";
+    tiny_model(path, prompts[_i]);
+    check_prompt("lockstep", path, prompts[_i]);
+    unlink(path);
+}
+END_TEST
+
 static char **named;
 START_TEST(on_the_named_tier)
 {
     check_model(named[1], named[_i], named[_i]);
+    check_prompt(named[1], named[_i], named[_i]);
 }
 END_TEST
 
@@ -126,6 +169,7 @@ int main(int argc, char **argv)
         tiny_model_or_skip();
         tcase_add_loop_test(c, a_row_does_not_depend_on_what_is_beside_it, 0, (int)ARRAY_LEN(models));
         tcase_add_test(c, nor_on_the_cpu_tier);
+        tcase_add_loop_test(c, nor_does_a_prompt, 0, 4);
     }
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
