@@ -184,7 +184,7 @@ KD_FN void produce_all(const kl_gemm *a, const struct plan *plan)
 {
     struct producer p = { .tid = kd_tid() % 128 };
     p.item = next_item(a, plan, kd_group_x(), &p.it);
-    async_fence(); /* the positions were written by ordinary stores */
+    async_fence_global(); /* the positions were written by ordinary stores */
     while (p.item < plan->items) {
         if (a->type[p.it.mat] == QSET_A)
             produce(QSET_A, a, plan, &p);

@@ -8,7 +8,8 @@
  *   decode   up to KL_DECODE_ROWS rows; products by int8 dot products as kargs.h says
  *   rows     up to KL_ROWS_MAX, where a target has matrix instructions for signed bytes: the same products on them; on
  *            sm_90a products of block types in f16
- *   prompt   more; products of block types on matrix units, with bf16 weights and activations and f32 sums */
+ *   prompt   more; products on matrix units, with bf16 weights and activations and f32 sums
+ * F16 and BF16 weights are multiplied as prompts are in the class "rows" too, F32 weights in f32 in all three. */
 #ifndef ZINC_KERNELS_KLAUNCH_H
 #define ZINC_KERNELS_KLAUNCH_H
 

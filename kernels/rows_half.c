@@ -129,7 +129,7 @@ KD_FN void feed_stage(uint32_t most, const kl_gemm *a, const struct gemm_item *i
 KD_FN void feed(uint32_t most, const kl_gemm *a, struct work w)
 {
     struct ring r = { 0 };
-    async_fence(); /* the positions were written by ordinary stores */
+    async_fence_global(); /* the positions were written by ordinary stores */
     for (; w.i < w.items; next_item(a, &w, w.i + kd_groups_x())) {
         uint32_t end = kd_min_u32(part_first(a, w.part + 1) * WL_CHUNKS, a->n_in / WT_K);
         for (uint32_t c = part_first(a, w.part) * WL_CHUNKS; c < end; c += depth_of(most)) {

@@ -8,7 +8,7 @@
  *     kd_u32x4 p = wt_piece(QT_Q4_K, &r, 1, 3);              elements 64 + 24 .. 64 + 31 of the unit
  *
  * A weight is fma(code, d, o) in f32, rounded to bf16; o takes in the minimum, the type's offset of codes, and what
- * kd_byte*_f32 adds. Types, units, chunks and pieces are compile-time constants after inlining, so all of wt_raw that
+ * kd_byte*_f32 adds. F16 and BF16, which lie row by row, are rounded to bf16 or as they are. Types, units, chunks and pieces are compile-time constants after inlining, so all of wt_raw that
  * is used becomes registers. Within a chunk of 64 elements word i (0..15) stands for elements 4 i .. 4 i + 3, and run
  * r (0..3) for 16 r .. 16 r + 15. */
 #ifndef ZINC_KERNELS_WTILE_H
@@ -28,7 +28,11 @@ struct wt_raw {
     uint32_t q[32], h[16], s[8];
 };
 
-KD_FN uint32_t wt_unit_chunks(enum qtype t) { return t == QT_Q8_0 || t == QT_OPENED || t == QT_Q6_K ? 2 : 4; }
+KD_FN bool wt_half_type(enum qtype t) { return t == QT_F16 || t == QT_BF16; }
+KD_FN uint32_t wt_unit_chunks(enum qtype t)
+{
+    return wt_half_type(t) ? 1 : t == QT_Q8_0 || t == QT_OPENED || t == QT_Q6_K ? 2 : 4;
+}
 KD_FN uint32_t wt_unit(enum qtype t) { return wt_unit_chunks(t) * WT_K; }
 /* How many chunks unit u has: the last one of a type with small blocks may be cut. */
 KD_FN uint32_t wt_chunks(enum qtype t, uint32_t n_in, uint32_t u)
@@ -43,6 +47,10 @@ KD_FN struct wt_src wt_src(enum qtype t, gpu_va base, uint32_t n_rows, uint32_t 
     uint32_t per_row = n_in / qtype_block(t);
     uint64_t blocks = (uint64_t)n_rows * per_row, first = (uint64_t)row * per_row;
     struct wt_src s = { 0 };
+    if (wt_half_type(t)) {
+        s.p[0] = KD_PTR(const uint8_t, base + 2 * first);
+        return s;
+    }
     KD_UNROLL
     for (uint32_t i = 0; i < PLANES_MAX; i++) {
         s.p[i] = KD_PTR(const uint8_t, base + first * pl.f[i].len);
@@ -106,6 +114,14 @@ KD_FN void wt_load_n(uint32_t *d, KD_GLOBAL const uint8_t *p, uint32_t pieces)
 KD_FN void wt_load(enum qtype t, struct wt_raw *r, const struct wt_src *s, uint32_t u, uint32_t chunks)
 {
     switch (t) {
+    case QT_F16:
+    case QT_BF16:
+        KD_UNROLL
+        for (uint32_t i = 0; i < 8; i++) { /* a sector is two of these: not as what is read once */
+            kd_u32x4 v = ((KD_GLOBAL const kd_u32x4 *)(s->p[0] + 128 * u))[i];
+            r->q[4 * i] = v[0], r->q[4 * i + 1] = v[1], r->q[4 * i + 2] = v[2], r->q[4 * i + 3] = v[3];
+        }
+        return;
     case QT_Q2_K:
         wt_load_n(r->q, s->p[0] + 64 * u, 4);
         wt_load_n(r->s, s->p[1] + 16 * u, 1);
@@ -282,9 +298,22 @@ KD_FN uint32_t wt_pair(enum qtype t, uint32_t codes, uint32_t i, float d, float 
     return kd_bf16x2_tame(k_fma(f0, d, o), k_fma(f1, d, o));
 }
 
+KD_FN kd_u32x4 wt_half_piece(enum qtype t, const uint32_t q[4])
+{
+    if (t == QT_BF16)
+        return (kd_u32x4){ q[0], q[1], q[2], q[3] };
+    kd_u32x4 v;
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        v[i] = kd_bf16x2_tame(kd_tame(f16_to_f32((uint16_t)q[i])), kd_tame(f16_to_f32((uint16_t)(q[i] >> 16))));
+    return v;
+}
+
 /* Elements 8 p .. 8 p + 7 of chunk c as bf16. */
 KD_FN kd_u32x4 wt_piece(enum qtype t, const struct wt_raw *r, uint32_t c, uint32_t p)
 {
+    if (wt_half_type(t))
+        return wt_half_piece(t, r->q + 4 * p);
     float d, o;
     wt_scale(t, r, c, p / 2, &d, &o);
     d = kd_tame(d), o = kd_tame(o);

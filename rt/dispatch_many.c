@@ -1,8 +1,8 @@
 /* rt/dispatch_many.c: products of many rows as launches. Of prompts, inputs become bf16 tiles (act_bf16) and weights of
  * block types are dequantised by the matrix kernels (gemm_*); of the class "rows", inputs become codes (act_q8), which
- * multiply with weights as they are (rows_*). Float weights multiply in f32 (gemm_f32). Types with kernels for few rows alone
- * are opened first (open), a part of a matrix at a time. Experts: pairs are sorted by expert first, and the weighted sum comes
- * last. */
+ * multiply with weights as they are (rows_*). F16 and BF16 take the prompts' kernels in both; F32, and halves whose rows do
+ * not fit those, multiply in f32 (gemm_f32). Types with kernels for few rows alone are opened first (open), a part of a matrix
+ * at a time. Experts: pairs are sorted by expert first, and the weighted sum comes last. */
 #include <string.h>
 
 #include "base/check.h"
@@ -40,6 +40,9 @@ static const struct {
 #define QTYPE_PAIR(set, A, B)             SET(BIT(A) | BIT(B), set)
 #include "kernels/qtypes.def"
     SET(BIT(OPENED), opened)
+#define HALF(NAME, set) { BIT(NAME), HALF_IDS(set), HALF_IDS(set), HALF_IDS(set) },
+#define HALF_IDS(set)   { K_gemm_##set, K_gemm_wgmma_##set }
+    HALF(F16, f16) HALF(BF16, bf16)
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
 
@@ -48,15 +51,23 @@ static const uint64_t floats = 0
 #include "kernels/qtypes.def"
     ;
 
+static const uint64_t halves = BIT(F16) | BIT(BF16);
+
 static const uint64_t opened_types = 0
 #define QTYPE_BOOK(NAME, ...) | BIT(NAME)
 #include "kernels/qtypes.def"
     ;
 
-/* Does x become codes, and not tiles? */
-static bool codes(const struct dispatcher *d)
+/* Do weights of these types meet bf16, in kernels for prompts? */
+static bool as_prompt(const struct dispatcher *d, uint64_t types)
 {
-    return d->rows && !d->t->wgmma;
+    return !d->rows || types & halves;
+}
+
+/* Does x become codes, and not tiles? */
+static bool codes(const struct dispatcher *d, uint64_t types)
+{
+    return !as_prompt(d, types) && !d->t->wgmma;
 }
 
 /* A kernel for all of these types; KERNEL_COUNT: none. */
@@ -68,10 +79,11 @@ static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, boo
     return KERNEL_COUNT;
 }
 
-/* Planes that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
+/* Planes, or rows of halves, that are read 16 bytes at a time, of a matrix that prompts' kernels cut along k by 64. */
 static bool can_tile(const struct dispatcher *d, uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && n_in % (codes(d) ? 32 : 64) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    return (planes_of(type).n || 1ull << type & halves) && n_in % (codes(d, 1ull << type) ? 32 : 64) == 0 &&
+           SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {
@@ -80,14 +92,15 @@ static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 
 /* ---- launches ---- */
 
-/* The input as tiles of positions, or codes: in a->x, a->xrows. */
-static void add_tiles(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t positions)
+/* The input as tiles of positions, or codes, as weights of these types want it: in a->x, a->xrows. */
+static void add_tiles(struct dispatcher *d, kl_gemm *g, uint64_t types, kl_act act, uint32_t positions)
 {
-    if (d->rows) { /* tiles read whole groups of rows */
+    if (!as_prompt(d, types)) { /* tiles read whole groups of rows */
+        bool coded = codes(d, types);
         uint32_t few = KL_ROWS_FEW, dense = positions <= few ? few : KL_ROWS_MAX;
         g->xrows = act.xrows = g->tiles ? div_up(positions, 8) * 8 + few : dense;
-        g->x = act.out = dispatch_temp(d, codes(d) ? rows_x(act.n_in, act.xrows).end : (2ull * act.n_in + 4) * act.xrows);
-        dispatch_add(d, codes(d) ? K_act_q8 : K_act_lanes, positions, 1, 1, SMALL_SHARED, &act);
+        g->x = act.out = dispatch_temp(d, coded ? rows_x(act.n_in, act.xrows).end : (2ull * act.n_in + 4) * act.xrows);
+        dispatch_add(d, coded ? K_act_q8 : K_act_lanes, positions, 1, 1, SMALL_SHARED, &act);
         return;
     }
     g->xrows = act.xrows = div_up(positions, 8) * 8;
@@ -142,11 +155,11 @@ static void add_gemm(struct dispatcher *d, kl_gemm *g, uint32_t positions)
         types |= 1ull << g->type[m];
     bool few = g->tiles || positions <= KL_ROWS_FEW; /* most experts have few rows */
     enum kernel_id k = set_kernel(d, types, few);
-    uint32_t tiles = gemm_tiles(g, d->rows ? KL_ROWS_M : KL_TILE_ROWS);
+    uint32_t tiles = gemm_tiles(g, as_prompt(d, types) ? KL_TILE_ROWS : KL_ROWS_M);
     CHECK(k != KERNEL_COUNT);
-    if (d->rows && d->t->wgmma)
+    if (!as_prompt(d, types) && d->t->wgmma)
         add_rows_half(d, k, g, few);
-    else if (d->rows)
+    else if (!as_prompt(d, types))
         dispatch_add(d, k, tiles, g->tiles ? g->n_slots : 1, 1, ROWS_SHARED * (few ? KL_ROWS_FEW : KL_ROWS_MAX), g);
     else if (d->t->wgmma)
         dispatch_add(d, k, MIN(d->t->n_cores, tiles * (g->tiles ? g->n_slots : div_up(positions, 32))), 1, 1,
@@ -187,6 +200,17 @@ static void add_gemm_part(struct dispatcher *d, kl_gemm *g, void *positions)
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
+/* F16 and BF16 among the types, where all of their matrices fit the prompts' kernels; the others multiply in f32. */
+static uint64_t half_types(const struct dispatcher *d, const ka_matmul *a, bool pair)
+{
+    uint64_t fit = dispatch_gemm_types(a) & halves;
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        if (!can_tile(d, a->type[m], a->w[m], 0, a->n_in) || !aligned(a->x, a->ldx, a->norm) ||
+            (pair && a->type[m] != a->type[0]))
+            fit &= ~(pair ? halves : 1ull << a->type[m]);
+    return fit;
+}
+
 static bool products_fit(const struct dispatcher *d, const ka_matmul *a, bool pair)
 {
     for (uint32_t m = 0; m < a->n_mats; m++) {
@@ -199,33 +223,43 @@ static bool products_fit(const struct dispatcher *d, const ka_matmul *a, bool pa
     return true;
 }
 
+/* The products of these types, whose x is there: one launch if a kernel reads them all, else one for each. */
+static void add_products(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, uint64_t left, uint32_t rows)
+{
+    while (left) {
+        uint64_t types = set_kernel(d, left, false) != KERNEL_COUNT ? left : left & -left;
+        if (left & opened_types)
+            types = left & opened_types & -(left & opened_types);
+        dispatch_gemm_pick(g, a, types);
+        if (types & opened_types)
+            dispatch_gemm_opened(d, g, add_open, add_gemm_part, &rows);
+        else
+            add_gemm(d, g, rows);
+        left &= ~types;
+    }
+}
+
 bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
-    uint64_t left = dispatch_gemm_types(a);
     if ((a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS) || !products_fit(d, a, op == CMD_GATE_UP))
         return false;
     kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx, .rows = a->rows,
                    .eps = a->eps };
     kl_gemm g = dispatch_gemm(op, a);
-    if (dispatch_gemm_pick(&g, a, floats)) {
+    uint64_t half = half_types(d, a, op == CMD_GATE_UP), blocks = dispatch_gemm_types(a) & ~floats;
+    if (dispatch_gemm_pick(&g, a, floats & ~half)) {
         f32_input(d, &g, act, rows);
         add_gemm_f32(d, &g, rows);
     }
-    left &= ~floats;
-    if (left)
-        add_tiles(d, &g, act, rows);
-    while (left) { /* one launch if a kernel reads all the types, else one for each */
-        uint64_t types = set_kernel(d, left, false) != KERNEL_COUNT ? left : left & -left;
-        if (left & opened_types)
-            types = left & opened_types & -(left & opened_types);
-        dispatch_gemm_pick(&g, a, types);
-        if (types & opened_types)
-            dispatch_gemm_opened(d, &g, add_open, add_gemm_part, &rows);
-        else
-            add_gemm(d, &g, rows);
-        left &= ~types;
+    if (half && (!blocks || !as_prompt(d, blocks))) {
+        add_tiles(d, &g, half, act, rows);
+        add_products(d, &g, a, half, rows);
+        half = 0;
     }
+    if (blocks)
+        add_tiles(d, &g, blocks, act, rows);
+    add_products(d, &g, a, half | blocks, rows);
     return true;
 }
 
@@ -278,8 +312,9 @@ bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
                   .type = { a->type_gate, a->type_up }, .ld = { a->n_ff }, .n_mats = 2, .n_in = a->n_in,
                   .act = a->act, .pair = 1 };
     uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
-    add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .norm = a->norm, .map = g.map, .n_in = a->n_in,
-                               .ldx = a->n_in, .div = a->k, .eps = a->eps }, positions);
+    kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = a->k,
+                   .eps = a->eps };
+    add_tiles(d, &g, 1ull << a->type_up, act, positions);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, positions);
     return true;
@@ -296,8 +331,8 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
     kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
     uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
-    add_tiles(d, &g, (kl_act){ .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 },
-              positions);
+    kl_act act = { .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 };
+    add_tiles(d, &g, 1ull << a->type, act, positions);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, positions);
     dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix);

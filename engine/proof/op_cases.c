@@ -3,15 +3,16 @@
 /* int8 activations: two roundings of a block of 32 normal numbers; the weights themselves are exact in both modes. */
 #define NMSE_INT8  3e-4
 #define NMSE_FLOAT 1e-11
+#define NMSE_HALF  1e-5 /* rows of x, and F16 weights, rounded to bf16: GPU tiers, more than 8 rows */
 #define NMSE_MATH  1e-9
 
 /* A matrix of type t, n_in at least n: ragged against panels of 16, and one row more than any power of two. */
-#define PER_TYPE(t, s, n, limit)                                                                                       \
+#define PER_TYPE(t, s, n, limit, many)                                                                                 \
     { "embed/" s, make_embed, QT_##t, 5, n, 64, .max_nmse = 1e-13 },                                                   \
     { "matmul/" s "/smallest", make_matmul, QT_##t, 3, n, 1, .max_nmse = limit },                                      \
     { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 3 * n, 53, .max_nmse = limit },                                   \
     { "matmul/" s "/norm+bias+scale+resid", make_matmul, QT_##t, 17, 512, 64,                                          \
-      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = limit },                                           \
+      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = many },                                            \
     { "proj/" s, make_proj, QT_##t, 4, 256, 50, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },                   \
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = limit < NMSE_MATH ? NMSE_MATH : limit },                   \
     { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * limit },                       \
@@ -34,8 +35,8 @@
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
 const struct op_case op_cases[] = {
-#define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT)
-#define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8)
+#define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT, QT_##NAME == QT_F32 ? NMSE_FLOAT : NMSE_HALF)
+#define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8, NMSE_INT8)
 #define QTYPE_BOOK(NAME, name, ...)                  PER_BOOK(NAME, #name)
 #include "kernels/qtypes.def"
     /* tiles of matrix units, whole and ragged, on the tiers that have them */
@@ -51,6 +52,19 @@ const struct op_case op_cases[] = {
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
+    { "matmul/prompt f16", make_matmul, QT_F16, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
+      .max_nmse = NMSE_HALF },
+    { "matmul/prompt bf16, k 448", make_matmul, QT_BF16, 150, 448, 136, .max_nmse = NMSE_HALF },
+    { "matmul/rows f32, k 264", make_matmul, QT_F32, 40, 264, 72, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_MATH },
+    { "matmul/rows f32, k 50", make_matmul, QT_F32, 17, 50, 40, .flags = OF_BIAS, .max_nmse = NMSE_MATH },
+    { "matmul/rows f16, k 300", make_matmul, QT_F16, 33, 300, 40, .max_nmse = NMSE_MATH },
+    { "proj/bf16 and q6_k", make_proj, QT_BF16, 20, 256, 72, .flags = OF_WITH_Q6K | OF_NORM, .max_nmse = NMSE_INT8 },
+    { "gate_up/prompt bf16", make_gate_up, QT_BF16, 40, 256, 136, .flags = OF_NORM | OF_BIAS, .max_nmse = 2 * NMSE_HALF },
+    { "gate_up/rows f16, k 72", make_gate_up, QT_F16, 12, 72, 37, .flags = OF_NORM, .max_nmse = 2 * NMSE_MATH },
+    { "moe_up/prompt f16", make_moe_up, QT_F16, 20, 256, 24, .heads = 5, .arg = 2, .flags = OF_NORM | OF_BIAS,
+      .max_nmse = 2 * NMSE_HALF },
+    { "moe_down/prompt bf16", make_moe_down, QT_BF16, 70, 128, 72, .heads = 5, .arg = 2, .flags = OF_RESID | OF_BIAS,
+      .max_nmse = NMSE_HALF },
     { "moe_up/q4_k and q6_k", make_moe_up, QT_Q4_K, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/iq2_xxs and q6_k", make_moe_up, QT_IQ2_XXS, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,

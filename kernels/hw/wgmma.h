@@ -8,9 +8,8 @@
  *   bar_arrive_bytes(b, n)     an arrival that also announces n bytes of bulk copies
  *   bar_wait(b, phase)         until the phase of that parity is complete; a fresh barrier's phase 1 is
  *   bulk_copy(dst, src, n, b)  n bytes from global to shared memory, 16-byte aligned; counts at b
- *   async_fence()              this thread's ordinary writes before the copies and products that are started later; waits
- *                              for all its loads too, so once a launch and not in a loop
- *   async_fence_shared()       the same for its writes to shared memory, which waits for nothing else
+ *   async_fence_global(), async_fence_shared()   this thread's ordinary writes to that memory before the copies and products
+ *                              that are started later. Without the memory's name it would wait for all loads, too
  *   wg_tile(p)                 descriptor of a tile in shared memory, 1024-byte aligned: rows of 128 bytes (64 bf16),
  *                              the 16-byte piece i of row r at i ^ (r % 8)
  *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0
@@ -66,7 +65,7 @@ KD_FN void bulk_prefetch(KD_GLOBAL const void *p, uint32_t n)
 }
 #define wg_registers_less(n) __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";")
 #define wg_registers_more(n) __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";")
-KD_FN void async_fence(void) { __asm__ volatile("fence.proxy.async;" : : : "memory"); }
+KD_FN void async_fence_global(void) { __asm__ volatile("fence.proxy.async.global;" : : : "memory"); }
 KD_FN void async_fence_shared(void) { __asm__ volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 
 /* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */

@@ -55,7 +55,7 @@ copies="no matching constructor for initialization of|no viable overloaded '='|i
 if ls build/kernels/msl/*.cc >/dev/null 2>&1; then
     n=0
     for m in basic rope attn_h64 attn_h128 attn_h256 attn_other attn_prompt_h64 attn_prompt_h128 attn_prompt_h256 sample gdn gdn_prompt act gemm_f32 moe_prompt ladder roof matvec1_q4k matvec_q6k matvec_iq2s \
-        matvec_any gemm_q4k_q6k gemm_mxfp4; do
+        matvec_any gemm_q4k_q6k gemm_mxfp4 gemm_f16; do
         [ -f build/kernels/msl/$m.cc ] || continue
         ${CLANG:-clang-19} -x c++ -std=c++14 -fsyntax-only -ferror-limit=0 -DMETALSIM_SPACES -Wno-unknown-attributes -Itools/metalsim/msl -I. \
             build/kernels/msl/$m.cc 2>&1 | grep 'error:' | grep -vE "$copies" >"$work/errors"
