@@ -1,5 +1,5 @@
 /* vk/lower_gemm_coopmat.c: products of prompts on cooperative matrices, as launches: inputs become f16 chunks (act_f16),
- * block-typed weights are dequantised by gemm_coopmat, one launch for each type of a command, or opened first. Experts: pairs are sorted
+ * weights of block types, and F16 and BF16, are opened to f16 by gemm_coopmat, one launch for each type of a command, or by `open` before it. Experts: pairs are sorted
  * by expert first, and the weighted sum comes last. Which tile a launch takes never changes the bits of a sum. */
 #include <string.h>
 
@@ -9,17 +9,18 @@
 #include "vk/lower_gemm.h"
 
 #define BIT(t) (1ull << QT_##t)
-#define FLOATS (BIT(F32) | BIT(F16) | BIT(BF16))
+#define HALVES (BIT(F16) | BIT(BF16))
 
 static uint32_t div_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* Planes that are read up to 16 bytes at a time; inputs that are read by four floats. */
+/* Planes, or rows of halves, that are read up to 16 bytes at a time; inputs that are read by four floats. */
 static bool can_tile(uint32_t type, gpu_va w, uint64_t stride, uint32_t n_in)
 {
-    return planes_of(type).n && n_in % qtype_block(type) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
+    bool half = HALVES >> type & 1;
+    return (half || planes_of(type).n) && n_in % (half ? 32 : qtype_block(type)) == 0 && SADDR_OFF(w) % 16 == 0 && stride % 16 == 0;
 }
 static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 {
@@ -138,29 +139,38 @@ static void add_part(struct dispatcher *d, kl_gemm *g, void *user)
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
+/* The types whose matrices multiply in f32: F32, and halves of which one does not fit a tile. */
+static uint64_t f32_types(const ka_matmul *a)
+{
+    uint64_t types = BIT(F32);
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        if (HALVES >> a->type[m] & 1 && !can_tile(a->type[m], a->w[m], 0, a->n_in))
+            types |= 1ull << a->type[m];
+    return types;
+}
+
 bool vk_gemm_coopmat_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
     uint32_t rows = dispatch_rows(d, a->rows);
-    uint64_t left = dispatch_gemm_types(a);
+    uint64_t f32 = f32_types(a), left = dispatch_gemm_types(a) & ~f32;
     bool pair = op == CMD_GATE_UP;
     struct tile t;
     if (vk_caps(d)->coopmat == VK_COOPMAT_NONE || !choose_tile(d, 16, false, &t) || !aligned(a->x, a->ldx, a->norm) ||
         (a->rows == ROWS_OUT && d->s->h.out_cap <= KL_DECODE_ROWS))
         return false;
     for (uint32_t m = 0; m < a->n_mats; m++) {
-        bool is_float = FLOATS >> a->type[m] & 1;
+        bool is_float = f32 >> a->type[m] & 1;
         if (!is_float && !can_tile(a->type[m], a->w[m], 0, a->n_in))
             return false;
         if (pair && (is_float || a->type[m] != a->type[0]))
             return false;
     }
-    if (!(left & ~FLOATS))
+    if (!left)
         return false;
-    vk_gemm_floats(d, op, a);
+    vk_gemm_floats(d, op, a, f32);
     kl_gemm g = dispatch_gemm(op, a);
     gpu_va meta = add_act(d, &g, (vk_act){ .step = a->step, .x = a->x, .norm = a->norm, .n_in = a->n_in, .ldx = a->ldx,
                                            .rows = a->rows, .eps = a->eps }, 1);
-    left &= ~FLOATS;
     for (bool concurrent = false; left; left &= left - 1, concurrent = true) {
         dispatch_gemm_pick(&g, a, left & -left);
         if (qtype_is_opened((enum qtype)g.type[0]))

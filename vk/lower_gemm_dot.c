@@ -191,10 +191,10 @@ static vk_act input(const ka_matmul *a)
                      .eps = a->eps };
 }
 
-/* The float matrices, whose x is in g: a launch for each type, one for a pair. */
-static void add_floats(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, bool concurrent)
+/* The matrices of the float types `left`, whose x is in g: a launch for each type, one for a pair. */
+static void add_floats(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, uint64_t left, bool concurrent)
 {
-    for (uint64_t left = dispatch_gemm_types(a) & FLOATS; left; concurrent = true) {
+    for (left &= dispatch_gemm_types(a); left; concurrent = true) {
         uint64_t types = g->pair ? left : left & -left;
         dispatch_gemm_pick(g, a, types);
         add_gemm_f32(d, g, dispatch_rows(d, a->rows), concurrent);
@@ -202,13 +202,13 @@ static void add_floats(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, boo
     }
 }
 
-void vk_gemm_floats(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
+void vk_gemm_floats(struct dispatcher *d, enum cmd_op op, const ka_matmul *a, uint64_t types)
 {
     kl_gemm g = dispatch_gemm(op, a);
-    if (!(dispatch_gemm_types(a) & FLOATS))
+    if (!(dispatch_gemm_types(a) & types))
         return;
     float_input(d, &g, input(a), dispatch_rows(d, a->rows));
-    add_floats(d, &g, a, false);
+    add_floats(d, &g, a, types, false);
 }
 
 static bool products_fit(const ka_matmul *a, bool pair)
@@ -240,7 +240,7 @@ bool vk_gemm_dot_products(struct dispatcher *d, enum cmd_op op, const ka_matmul 
         else
             add_gemm_dot(d, &g, meta, rows, rows, concurrent);
     }
-    add_floats(d, &f, a, concurrent);
+    add_floats(d, &f, a, FLOATS, concurrent);
     return true;
 }
 

@@ -43,7 +43,7 @@ others()
 {
     local rc=0
     as ZINC_VULKAN_WITHOUT=dot4 "prompt q4_k" matmul/q6_k || rc=1
-    as ZINC_VULKAN_LOOPS=1 "prompt q4_k" "attn/128 gqa 4" || rc=1
+    as ZINC_VULKAN_LOOPS=1 "prompt q4_k" "prompt bf16" "attn/128 gqa 4" || rc=1
     if ZINC_VULKAN_VALIDATE=1 "$zinc" check 2>/dev/null | grep -q "^tier *vulkan *yes"; then
         as ZINC_VULKAN_VALIDATE=1 "proj/q4_k" "gdn/128" "router/softmax" "attn/64 gqa 2" moe_down/q4_k argmax || rc=1
     else

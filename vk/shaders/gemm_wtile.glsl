@@ -10,7 +10,7 @@
  *                                                            that belong at 16-byte places wt_place(h, 0 and 1)
  *
  * A weight is (code - offset) d + m in f16, d and m rounded from f32, all times WT_GAIN so that small scales stay
- * normal numbers. The halves of four elements are in the order 0 2 1 3, as the bytes of a word come apart most
+ * normal numbers. F16 and BF16, which lie row by row, are the weight times WT_GAIN. The halves of four elements are in the order 0 2 1 3, as the bytes of a word come apart most
  * cheaply; the activations are in that order, too. */
 layout(constant_id = 5) const uint TYPE = QT_Q4_K;
 
@@ -20,7 +20,8 @@ const bool WT_IQ4 = TYPE == QT_IQ4_NL || TYPE == QT_IQ4_XS;
 const bool WT_KQ = QT_IS_K(TYPE), WT_MIN = QT_HAS_MIN(TYPE);
 /* 16 elements side by side, or 8 and 8 that are 16 apart, as nibbles of a byte are. */
 const bool WT_BYTES = TYPE == QT_Q8_0 || TYPE == QT_OPENED; /* codes are signed bytes */
-const bool WT_RUN16 = WT_KQ || WT_BYTES;
+const bool WT_HALF = TYPE == QT_F16 || TYPE == QT_BF16;
+const bool WT_RUN16 = WT_KQ || WT_BYTES || WT_HALF;
 const uint WT_BLOCK = QT_IS_256(TYPE) ? 256 : 32;
 const uint WT_OFFSET = TYPE == QT_Q4_0 ? 8 : TYPE == QT_Q5_0 ? 16 : WT_BYTES ? 128
                      : TYPE == QT_Q3_K ? 4 : TYPE == QT_Q6_K ? 32 : 0;
@@ -49,6 +50,10 @@ wt_src wt_row(uint64_t base, uint n_rows, uint n_in, uint row)
     uint per_row = n_in / WT_BLOCK;
     uint64_t blocks = uint64_t(n_rows) * per_row, first = uint64_t(row) * per_row;
     wt_src s;
+    if (WT_HALF) {
+        s.p0 = base + uint64_t(row) * n_in * 2;
+        return s;
+    }
     s.p0 = base + first * WT_LEN0;
     base += blocks * WT_LEN0;
     s.p1 = base + first * WT_LEN1;
@@ -59,8 +64,9 @@ wt_src wt_row(uint64_t base, uint n_rows, uint n_in, uint row)
     return s;
 }
 
-/* q: the widest plane; of types with blocks of 32 .xy of a chunk's block, .z and .w its small fields. */
-struct wt_raw { uvec4 q[4], h, s; };
+/* q: the widest plane; of types with blocks of 32 .xy of a chunk's block, .z and .w its small fields; of halves a chunk's first
+ * eight, and q2 the other eight. */
+struct wt_raw { uvec4 q[4], q2[4], h, s; };
 
 uvec4 wt_get16(uint64_t p) { return zk_ro4(p).v[0]; }
 uvec2 wt_get8(uint64_t p) { return zk_ro2(p).v[0]; }
@@ -70,7 +76,14 @@ uint wt_get2(uint64_t p) { return uint(zk_ro_u16(p).v[0]); }
 void wt_load(inout wt_raw r, wt_src s, uint u, uint h, uint chunks)
 {
     uint block = u >> 1;
-    if (WT_KQ && WT_LEN0 == 64) {
+    if (WT_HALF) {
+        [[unroll]] for (uint c = 0; c < 4; c++) {
+            if (c >= chunks)
+                continue;
+            r.q[c] = wt_get16(s.p0 + 256 * u + 64 * c + 32 * h);
+            r.q2[c] = wt_get16(s.p0 + 256 * u + 64 * c + 32 * h + 16);
+        }
+    } else if (WT_KQ && WT_LEN0 == 64) {
         r.q[0] = wt_get16(s.p0 + 32 * u + 16 * h);
     } else if (WT_KQ) {
         r.q[0] = wt_get16(s.p0 + 64 * u + 16 * h);
@@ -216,12 +229,29 @@ uint wt_pair(uint codes, f16vec2 d, f16vec2 m)
     return packFloat2x16(WT_MIN ? fma(v, d, m) : v * d);
 }
 
+/* Two halves, the low one first, as weights. */
+uint wt_half_pair(uint lo, uint hi)
+{
+    vec2 v = TYPE == QT_F16 ? unpackHalf2x16(lo & 0xffff | hi << 16) : uintBitsToFloat(uvec2(lo << 16, hi << 16));
+    return packFloat2x16(f16vec2(clamp(v * WT_GAIN, -65504.0, 65504.0)));
+}
+uvec4 wt_half_piece(uvec4 q)
+{
+    return uvec4(wt_half_pair(q.x, q.y), wt_half_pair(q.x >> 16, q.y >> 16), wt_half_pair(q.z, q.w),
+                 wt_half_pair(q.z >> 16, q.w >> 16));
+}
+
 uint wt_place(uint h, uint piece) { return WT_RUN16 ? 2 * h + piece : h + 2 * piece; }
 
 void wt_open(wt_raw r, wt_scale k, uint u, uint h, uint c, out uvec4 p0, out uvec4 p1)
 {
     f16vec2 d, m;
     uint w[8];
+    if (WT_HALF) {
+        p0 = wt_half_piece(r.q[c]);
+        p1 = wt_half_piece(r.q2[c]);
+        return;
+    }
     wt_factors(r, k, u, c, d, m);
     [[unroll]] for (uint i = 0; i < 4; i++) {
         uint q = wt_codes(r, u, h, c, i);
