@@ -4,7 +4,6 @@
 TEST_SRC  := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/stream/test_*.c tests/e2e/test_*.c)
 TEST_BINS := $(TEST_SRC:%.c=$(B)/%)
 SIM_TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/amdsim/test_*.c))
-TEST_LIB_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/lib/*.c))
 PEER_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/peer/*.c))
 REAL_BINS := $(patsubst %.c,$(B)/%,$(wildcard tests/real/*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
@@ -23,7 +22,13 @@ $(B)/tests/e2e/libfaulty_vulkan.so: tests/e2e/faulty_vulkan.c
 	@$(CC) -std=gnu17 -O1 -g $(WARN) -Wno-missing-prototypes -fPIC -shared -o $@ $< -ldl
 
 tests: $(TEST_BINS) $(FAULTY_VK) $(SIM_TEST_BINS) $(SIM_CLIENT_BINS) $(PEER_BINS) $(REAL_BINS) ## build the test programs
-$(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/%: LDLIBS += $(CHECK_LIBS)
+$(B)/tests/unit/% $(B)/tests/ops/% $(B)/tests/stream/% $(B)/tests/e2e/% $(B)/tests/amdsim/test_%: LDLIBS += $(CHECK_LIBS)
+# Where a sanitizer tells where something died, Check need not (tests/lib/mark_point.c).
+ifneq ($(filter sanitize thread,$(config)),)
+MARK_POINT := $(B)/obj/tests/lib/mark_point.o
+$(TEST_BINS) $(SIM_TEST_BINS): $(MARK_POINT)
+$(TEST_BINS) $(SIM_TEST_BINS): private LDFLAGS += -Wl,--wrap=_mark_point
+endif
 # In other builds than release malloc is somebody else's (the sanitizer's, the allocation guard's): calls of it are renamed.
 $(B)/tests/unit/test_alloc_%: LDFLAGS += $(if $(filter-out release,$(config)),$(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED)))
 WRAPPED := malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign strdup strndup
@@ -37,11 +42,10 @@ $(LIBZINC_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(LIBZINC_SO)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $^ $(CHECK_LIBS) -lm
-$(filter-out $(LIBZINC_TESTS),$(TEST_BINS)): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB_OBJ) $(TEST_LIB)
+$(filter-out $(LIBZINC_TESTS),$(TEST_BINS)): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(TEST_LDFLAGS) -o $@ $^ $(LDLIBS)
-$(B)/tests/amdsim/%: LDLIBS += $(CHECK_LIBS)
 $(SIM_TEST_BINS): $(B)/tests/amdsim/%: $(B)/obj/tests/amdsim/%.o $(B)/libamdsim_core.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
