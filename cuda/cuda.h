@@ -53,8 +53,9 @@ struct cuda_walk {
     kl_walk args;
 };
 
-/* A pass as the driver has it. */
+/* A pass as the driver has it: with the plan where steps of decoding take it, else before the first step that does. */
 struct cuda_pass {
+    bool made;
     cu_exec exec;
     struct cuda_walk *walks; /* of a persistent plan, in order */
     uint32_t n_walks;

@@ -169,24 +169,44 @@ static int record(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct err
     return rc ? rc : capture(c, p, pass, e);
 }
 
+static int make_pass(struct cuda *c, struct cuda_plan *p, uint32_t pass, struct err *e)
+{
+    bool need[KERNEL_COUNT] = { 0 };
+    replay_pass_need(&p->r, pass, need);
+    int rc = cuda_modules_need(c, need, e);
+    if (!rc && c->r.trace_on)
+        rc = make_events(c, p, pass, e);
+    else if (!rc && !c->r.check)
+        rc = record(c, p, pass, e);
+    p->pass[pass].made = !rc;
+    return rc;
+}
+
+/* Modules of all of them first: they are loaded side by side. */
+static int make_awaited(struct cuda *c, struct cuda_plan *p, struct err *e)
+{
+    bool need[KERNEL_COUNT] = { 0 };
+    for (uint32_t i = 0; i < p->r.n_passes; i++)
+        if (replay_pass_awaited(&p->r, i))
+            replay_pass_need(&p->r, i, need);
+    int rc = cuda_modules_need(c, need, e);
+    for (uint32_t i = 0; i < p->r.n_passes && !rc; i++)
+        if (replay_pass_awaited(&p->r, i))
+            rc = make_pass(c, p, i, e);
+    return rc;
+}
+
 int cuda_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struct tier_plan **out, struct err *e)
 {
     struct cuda *c = cuda_of(t);
-    bool need[KERNEL_COUNT] = { 0 };
     struct cuda_plan *p = calloc(1, sizeof *p);
     if (!p)
         return err_set(e, -ENOMEM, "cuda: plan object");
     c->cu->ctx_set(c->ctx);
     int rc = replay_plan_begin(&p->r, &c->r, s, k, e);
-    if (!rc && !(rc = replay_plan_build(&p->r, need, e)) && !(rc = cuda_modules_need(c, need, e)) &&
-        !(rc = alloc_plan(c, p, s, e))) {
+    if (!rc && !(rc = replay_plan_build(&p->r, NULL, e)) && !(rc = alloc_plan(c, p, s, e))) {
         relocate(c, p);
-        for (uint32_t i = 0; i < p->r.n_passes && !rc; i++) {
-            if (c->r.trace_on)
-                rc = make_events(c, p, i, e);
-            else if (!c->r.check)
-                rc = record(c, p, i, e);
-        }
+        rc = make_awaited(c, p, e);
     }
     if (rc) {
         cuda_plan_destroy(&p->r.base);
@@ -259,9 +279,15 @@ int cuda_run(struct replay *rp, struct replay_plan *base, uint32_t pass, uint32_
     struct cuda *c = cuda_of_replay(rp);
     struct cuda_plan *p = (struct cuda_plan *)base;
     const struct dispatch_plan *d = base->pass[pass].d;
-    cu_exec exec = p->pass[pass].exec;
     uint32_t at = 0;
+    struct err e = { 0 };
     c->cu->ctx_set(c->ctx);
+    if (!p->pass[pass].made && make_pass(c, p, pass, &e)) {
+        if (!rp->fault.msg[0])
+            rp->fault = e;
+        return -EIO;
+    }
+    cu_exec exec = p->pass[pass].exec;
     cu_result r = exec && n == d->n ? c->cu->graph_launch(exec, c->q) : run_singly(c, p, pass, n, &at);
     if (r) {
         cuda_report(c, r, base, d->n && !exec ? d->d[at].cmd : UINT32_MAX, "launching a step");

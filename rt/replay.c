@@ -65,13 +65,25 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
         x->max_rows = rows[i];
         p->n_passes++;
         p->work_bytes = MAX(p->work_bytes, x->d->work_bytes);
-        for (uint32_t k = 0; need && k < x->d->n; k++)
-            need[x->d->d[k].kernel] = true;
+        if (need)
+            replay_pass_need(p, i, need);
     }
-    if (need)
-        need[K_step_begin] = need[K_step_end] = true;
     p->stride = (uint32_t)align_up(s->h.next_off + 4ull * s->h.out_cap, 64);
     return 0;
+}
+
+void replay_pass_need(const struct replay_plan *p, uint32_t pass, bool need[KERNEL_COUNT])
+{
+    const struct dispatch_plan *d = p->pass[pass].d;
+    for (uint32_t i = 0; i < d->n; i++)
+        need[d->d[i].kernel] = true;
+    need[K_step_begin] = need[K_step_end] = true;
+}
+
+bool replay_pass_awaited(const struct replay_plan *p, uint32_t pass)
+{
+    const struct stream_head *h = &p->base.s->h;
+    return h->row_cap > KL_DECODE_ROWS || pass + 1 == p->n_passes || p->pass[pass + 1].max_rows < h->n_slots;
 }
 
 void replay_plan_end(struct replay_plan *p)

@@ -83,6 +83,11 @@ int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stre
 /* Launches for every class of rows. The kernels that they need are those of `need`, the step's frame included; NULL: the
  * target has kernels of its own. */
 int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err *e);
+/* The kernels of one of its passes, the step's frame included, into `need`. */
+void replay_pass_need(const struct replay_plan *p, uint32_t pass, bool need[KERNEL_COUNT]);
+/* Are there steps of decoding that take this pass, with a row for each of the stream's slots or fewer? Others may take it, a
+ * step of which the results of single commands are looked at for one: a tier that compiles for long makes it then. */
+bool replay_pass_awaited(const struct replay_plan *p, uint32_t pass);
 /* The plan is usable: from now on it is counted. */
 void replay_plan_end(struct replay_plan *p);
 void replay_plan_free(struct replay_plan *p); /* what is here */

@@ -1,0 +1,87 @@
+/* The classes of rows of a plan (rt/replay.h): which of them steps of decoding take, and the kernels that these ask for. A
+ * program with one slot, as `zinc run` is, loads no module that no launch of a single row uses. */
+#define FAKE_HEAD_DIM 64
+#include "rt/replay.h"
+#include "tests/stream/compile.h"
+
+static const struct dispatch_target hopper = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true,
+                                               .mma8 = true, .ahead = true };
+
+static void build(struct replay *r, struct replay_plan *p, struct stream *s, bool all[KERNEL_COUNT])
+{
+    struct err e = { 0 };
+    *r = (struct replay){ .target = hopper };
+    *p = (struct replay_plan){ .base = { .tier = &r->tier, .s = s, .kind = PLAN_REPLAY } };
+    memset(all, 0, KERNEL_COUNT);
+    ck_assert_msg(replay_plan_build(p, all, &e) == 0, "%s", e.msg);
+}
+
+START_TEST(steps_of_decoding_take_the_passes_that_are_awaited)
+{
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
+    struct replay r;
+    struct replay_plan p;
+    bool all[KERNEL_COUNT];
+    ck_assert_uint_eq(s->h.row_cap, KL_DECODE_ROWS);
+    for (s->h.n_slots = 1; s->h.n_slots <= KL_DECODE_ROWS; s->h.n_slots++) {
+        bool taken[REPLAY_PASSES] = { 0 };
+        build(&r, &p, s, all);
+        ck_assert_uint_eq(p.n_passes, 4);
+        for (uint32_t rows = 1; rows <= s->h.n_slots; rows++)
+            taken[replay_pass_for(&p, &(struct step){ .n_rows = rows, .n_out = rows })] = true;
+        for (uint32_t i = 0; i < p.n_passes; i++)
+            ck_assert_msg(replay_pass_awaited(&p, i) == taken[i], "%u slots, pass for %u rows", s->h.n_slots, p.pass[i].max_rows);
+        replay_plan_free(&p);
+    }
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(one_slot_asks_for_the_kernels_of_one_row)
+{
+    for (uint32_t m = 0; m < N_FAKE_MODELS; m++) {
+        struct stream *s = fake_compile(m, FAKE_DECODE);
+        struct replay r;
+        struct replay_plan p;
+        bool all[KERNEL_COUNT], need[KERNEL_COUNT] = { 0 }, launched[KERNEL_COUNT] = { [K_step_begin] = true, [K_step_end] = true };
+        uint32_t fewer = 0;
+        s->h.n_slots = 1;
+        build(&r, &p, s, all);
+        for (uint32_t i = 0; i < p.n_passes; i++)
+            if (replay_pass_awaited(&p, i))
+                replay_pass_need(&p, i, need);
+        const struct dispatch_plan *one = p.pass[p.n_passes - 1].d;
+        for (uint32_t i = 0; i < one->n; i++)
+            launched[one->d[i].kernel] = true;
+        for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
+            ck_assert_msg(need[k] == launched[k], "%s: %s", fake_models[m].name, kernel_infos[k].name);
+            ck_assert(all[k] || !need[k]);
+            fewer += all[k] && !need[k];
+        }
+        ck_assert_msg(fewer > 0, "%s", fake_models[m].name);
+        replay_plan_free(&p);
+        stream_free(s);
+    }
+}
+END_TEST
+
+START_TEST(prompts_take_every_pass)
+{
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_PREFILL);
+    struct replay r;
+    struct replay_plan p;
+    bool all[KERNEL_COUNT];
+    s->h.n_slots = 1;
+    build(&r, &p, s, all);
+    for (uint32_t i = 0; i < p.n_passes; i++)
+        ck_assert(replay_pass_awaited(&p, i));
+    replay_plan_free(&p);
+    stream_free(s);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("replay_passes", steps_of_decoding_take_the_passes_that_are_awaited, one_slot_asks_for_the_kernels_of_one_row,
+                     prompts_take_every_pass);
+}
