@@ -336,30 +336,39 @@ START_TEST(launches_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* With the address sanitizer in reverse alone: it looks for what is touched, which order does not change, and half of the
+ * cases run forwards for it in tests/ops/test_ops_lockstep.sh. */
 START_TEST(kernels_give_the_same_bits_in_reverse)
 {
+#ifdef WITH_ASAN
+    const bool compare = false;
+#else
+    const bool compare = true;
+#endif
     const struct ops_how how = { .tier = "lockstep", .threads = 1 };
-    uint32_t n_compared = 0;
+    uint32_t n_run = 0;
     for (const struct op_case *c = op_cases; c->name; c++) {
         struct ops *o = c->make(c);
         struct ops_result there = { 0 }, back = { 0 };
         struct err e = { 0 };
         ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
-        lockstep_reverse(false);
-        int rc = ops_run(o, &how, &there, &e);
+        lockstep_reverse(true);
+        int rc = ops_run(o, &how, &back, &e);
         if (rc != -ENOTSUP) {
             ck_assert_msg(rc == 0, "%s: %s", c->name, e.msg);
-            lockstep_reverse(true);
-            ck_assert_msg(ops_run(o, &how, &back, &e) == 0, "%s: %s", c->name, e.msg);
-            ck_assert_msg(there.n == back.n && memcmp(there.v, back.v, there.n * sizeof *there.v) == 0, "%s",
-                          c->name);
-            n_compared++;
+            lockstep_reverse(false);
+            if (compare) {
+                ck_assert_msg(ops_run(o, &how, &there, &e) == 0, "%s: %s", c->name, e.msg);
+                ck_assert_msg(there.n == back.n && memcmp(there.v, back.v, there.n * sizeof *there.v) == 0, "%s",
+                              c->name);
+            }
+            n_run++;
         }
         ops_result_free(&there);
         ops_result_free(&back);
         ops_free(o);
     }
-    ck_assert_uint_gt(n_compared, 0);
+    ck_assert_uint_gt(n_run, 0);
 }
 END_TEST
 
