@@ -4,6 +4,8 @@
 source tests/e2e/lib.sh
 quantize=$build/quantize
 m=$work/m.gguf out=$work/out.gguf
+slow=IQ2_S # a second, so that it can be killed on the way
+case $build in */sanitize) slow=IQ4_NL ;; esac # there three, and not twelve
 "$mkmodel" tiny-qwen3 "$m" >/dev/null 2>&1 || { miss "mkmodel"; finish; }
 lines() { echo $(($(stat -c %s "$out.begun.sums" 2>/dev/null || echo 0) / 66)); }
 # whole NAME FILE ARGS...: quantize ARGS ends well, makes this file and leaves nothing else; its words are in $work/err
@@ -23,10 +25,10 @@ begin() { rm -f "$out"*; cp "$work/kept" "$out.begun"; cp "$work/kept.sums" "$ou
 flip() { printf '\x5a' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 
 # ---- killed, and killed again
-"$quantize" "$m" "$work/slow.gguf" IQ2_S --threads 1 2>/dev/null || miss "quantize"
+"$quantize" "$m" "$work/slow.gguf" $slow --threads 1 2>/dev/null || miss "quantize"
 killed=0
 for at in 2 9 15; do
-    "$quantize" "$m" "$out" IQ2_S --threads 1 2>"$work/err" &
+    "$quantize" "$m" "$out" $slow --threads 1 2>"$work/err" &
     pid=$!
     there() { [ "$(lines)" -ge $at ] || ended $pid; }
     await there
@@ -37,7 +39,7 @@ for at in 2 9 15; do
 done
 [ $killed = 3 ] || miss "it was killed $killed times, not 3"
 before=$(lines)
-whole "killed three times" "$work/slow.gguf" "$m" "$out" IQ2_S
+whole "killed three times" "$work/slow.gguf" "$m" "$out" $slow
 says "killed three times" "going on where an earlier run stopped"
 [ "$before" -ge 15 ] || miss "after three runs $before pieces were finished, not 15"
 
@@ -155,16 +157,16 @@ cmp -s "$out" "$work/a/ref.gguf" || miss "another program: another file"
 rm -f "$out"
 
 # ---- interrupted; two at once; a tensor in several pieces; an input that cannot be quantised
-"$quantize" "$m" "$out" IQ2_S --threads 1 2>"$work/err" &
+"$quantize" "$m" "$out" $slow --threads 1 2>"$work/err" &
 pid=$!
 at=3
 await there
-"$quantize" "$m" "$out" IQ2_S 2>"$work/two" && miss "two at once: the second succeeds"
+"$quantize" "$m" "$out" $slow 2>"$work/two" && miss "two at once: the second succeeds"
 grep -qF 'another program is writing it' "$work/two" || miss "two at once: $(cat "$work/two")"
 kill -INT $pid
 wait $pid && miss "interrupted: exit 0"
 says "interrupted" "interrupted; the same command goes on where it stopped ($out.begun)"
-whole "interrupted" "$work/slow.gguf" "$m" "$out" IQ2_S
+whole "interrupted" "$work/slow.gguf" "$m" "$out" $slow
 
 text() { le ${#1} 8; printf %s "$1"; }
 {
