@@ -190,7 +190,7 @@ static int embed_texts(struct engine *eng, struct work *w, int argc, char **argv
     if (rc || (rc = check_engine(engine_info(eng))))
         return rc;
     cli_print_header(eng);
-    return embed(eng, w, &e) ? cli_fail(&e) : cli_put(stdout, "", 0) ? EXIT_FAILED : EXIT_OK;
+    return embed(eng, w, &e) ? cli_fail(&e) : EXIT_OK;
 }
 
 static int embed_main(int argc, char **argv)

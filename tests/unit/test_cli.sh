@@ -195,6 +195,7 @@ $work/ids zinc detokenize -m $m
 /dev/null zinc eval -q -m models/zinc-demo.gguf --limit 1 --only add_2digit --json
 /dev/null zinc check -m $m --tier null
 /dev/null zinc validate -m $m --tier null --against null:nofuse -n 2
+/dev/null zinc embed -q -m models/zinc-demo.gguf --pooling last hello
 /dev/null zinc ladder --list
 /dev/null zinc --help
 /dev/null zinc --help-env
