@@ -20,15 +20,19 @@ static int open_choice(struct api_choice *c, struct err *e)
     if (!r->echo)
         return 0;
     int rc = p->text ? 0 : engine_decode(eng, p->ids, p->n_ids, 0, &text, &n, e);
-    if (!rc)
+    if (!rc) {
         out_escaped(&c->text, p->text ? p->text : text, p->text ? p->n_text : n);
+        api_logprobs_echo(&c->logprobs, p->text ? p->text : text, p->text ? p->n_text : n);
+    }
     free(text);
     return rc;
 }
 
 static int put(struct api_choice *c, const struct sched_token *t, const char *text, size_t n)
 {
-    if (t)
+    if (t && t->of_prompt)
+        api_logprobs_prompt(&c->logprobs, t);
+    else if (t)
         api_logprobs_token(&c->logprobs, t);
     if (n)
         api_logprobs_text(&c->logprobs, text, n, false);

@@ -1,5 +1,6 @@
 #include "server/api_logprobs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,12 @@ void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t)
     l->held[l->n_held++] = (struct api_held){ *t, l->legacy ? place(l, t->id) : 0 };
 }
 
+void api_logprobs_echo(struct api_logprobs *l, const char *text, size_t n)
+{
+    l->n_chars = l->n_echo = characters(text, n);
+    l->blank_dropped = n && text[0] != ' ';
+}
+
 void api_logprobs_drop(struct api_logprobs *l)
 {
     l->n_held = 0;
@@ -186,6 +193,10 @@ static void write_tops(struct api_logprobs *l, const struct sched_token *t)
 {
     struct out *o = &l->tops;
     comma(o);
+    if (isnan(t->logprob)) {
+        out_text(o, "null");
+        return;
+    }
     size_t from = o->n;
     for (uint32_t i = 0; i < MIN(t->n_top, l->n_top); i++)
         add_top(l, from, t->top[i].id, t->top[i].logprob);
@@ -203,12 +214,29 @@ static void list_legacy(struct api_logprobs *l, const struct sched_token *t, uin
     comma(&l->entries);
     write_name(&l->entries, s, n);
     comma(&l->values);
-    out_real(&l->values, (double)t->logprob);
+    if (isnan(t->logprob))
+        out_text(&l->values, "null");
+    else
+        out_real(&l->values, (double)t->logprob);
     comma(&l->offsets);
     out_int(&l->offsets, (int64_t)at);
     free(s);
     if (l->n_top)
         write_tops(l, t);
+}
+
+/* A character that is several tokens counts where it begins. */
+void api_logprobs_prompt(struct api_logprobs *l, const struct sched_token *t)
+{
+    size_t n;
+    char *s = piece(l, t->id, 0, &n);
+    uint64_t at = MIN(l->at_echo, l->n_echo);
+    for (size_t i = l->blank_dropped && n && s[0] == ' '; i < n; i++)
+        l->at_echo += ((unsigned char)s[i] & 0xc0) != 0x80;
+    l->blank_dropped &= !n;
+    free(s);
+    list_legacy(l, t, at);
+    l->n++;
 }
 
 /* The first of the held tokens that reaches into the last n bytes of their text. */

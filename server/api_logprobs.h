@@ -21,6 +21,8 @@ struct api_logprobs {
     struct out values, tops, offsets; /* legacy                                                          */
     uint64_t n_chars;                /* legacy: of the text so far                                       */
     struct out behind;               /* legacy: text of tokens that has not come out yet                 */
+    uint64_t n_echo, at_echo;        /* legacy: characters of the prompt; of its tokens so far           */
+    bool blank_dropped;              /* legacy: the prompt's first token has a blank that its text has not */
 };
 
 void api_logprobs_init(struct api_logprobs *l, const struct engine *eng, int32_t n_logprobs, bool legacy);
@@ -29,6 +31,9 @@ void api_logprobs_token(struct api_logprobs *l, const struct sched_token *t);
 /* Text came out: the tokens held belong to it. `first`: nothing came before, so that only tokens that reach into its n
  * bytes do. */
 void api_logprobs_text(struct api_logprobs *l, const char *text, size_t n, bool first);
+/* The text begins with the prompt's, and its tokens come one by one: the first has no probability. Legacy. */
+void api_logprobs_echo(struct api_logprobs *l, const char *text, size_t n);
+void api_logprobs_prompt(struct api_logprobs *l, const struct sched_token *t);
 void api_logprobs_drop(struct api_logprobs *l);
 /* Writes the object with what was listed since the last time, null when that is nothing. */
 void api_logprobs_write(struct api_logprobs *l, struct out *o);

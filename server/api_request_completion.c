@@ -96,9 +96,5 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
         return rc;
     if (rc)
         r->n_logprobs = (int32_t)logprobs;
-    if ((rc = read_suffix(&f, r)) < 0)
-        return rc;
-    if (r->echo && r->n_logprobs >= 0)
-        return api_refuse(p, 400, "unsupported", "echo", "'echo' with 'logprobs' is not supported");
-    return 0;
+    return (rc = read_suffix(&f, r)) < 0 ? rc : 0;
 }

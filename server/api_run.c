@@ -129,6 +129,7 @@ static struct sched_request request_of(const struct api_choice *c)
     };
     q.tell_start = r->stream;
     q.pool = r->pools;
+    q.tell_prompt = r->echo && r->n_logprobs >= 0;
     q.gen.sampling = r->sampling;
     q.gen.sampling.seed += c->index % r->n;
     if (q.gen.sampling.seed == SAMPLER_SEED_RANDOM) /* it would mean another one */
@@ -227,11 +228,11 @@ static int put_all(struct api_choice *c, const struct sched_out *o)
     for (uint32_t i = 0; i < o->n_tokens && !rc; i++) {
         size_t end = MAX(at, MIN((size_t)o->tokens[i].text_end, o->n_text));
         rc = form->put(c, &o->tokens[i], o->text + at, end - at);
+        c->x->usage.generated_tokens += !o->tokens[i].of_prompt;
         at = end;
     }
     if (!rc && o->n_text > at)
         rc = form->put(c, NULL, o->text + at, o->n_text - at);
-    c->x->usage.generated_tokens += o->n_tokens;
     return rc;
 }
 

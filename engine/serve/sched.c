@@ -72,13 +72,18 @@ static int on_text(void *user, const char *text, size_t n)
 static int on_token(void *user, int32_t id, const float *logits)
 {
     struct sched_job *j = user;
-    struct job_out *o = &j->made;
     struct sched_token t = { .id = id };
     if (j->n_logprobs >= 0 && j->likely.id == id)
         t = j->likely;
     else if (j->n_logprobs >= 0 && logits)
         sched_log_probabilities(&t, logits, j->s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
     j->likely.id = -1;
+    return sched_tell(j, t);
+}
+
+int sched_tell(struct sched_job *j, struct sched_token t)
+{
+    struct job_out *o = &j->made;
     int rc = 0;
     pthread_mutex_lock(&j->lock);
     if (o->n_tok == o->cap_tok) {
@@ -368,6 +373,7 @@ static void end_what_is_over(struct sched *s)
 static void begin_prompt(struct sched *s, struct sched_job *j)
 {
     struct err e = { 0 };
+    int rc = j->tell_prompt ? sched_prompt_begin(s, j, &e) : 0;
     if (j->pool)
         sched_pool_begin(s, j);
     atomic_store(&j->n_reused, j->session->pos);
@@ -377,7 +383,7 @@ static void begin_prompt(struct sched *s, struct sched_job *j)
     pthread_mutex_lock(&s->lock);
     s->st.reused_tokens += j->n_reused;
     pthread_mutex_unlock(&s->lock);
-    if (j->gen && gen_begin(j->gen, &e)) {
+    if (rc || (j->gen && gen_begin(j->gen, &e))) {
         sched_end_job(s, j, SCHED_FAILED, &e);
         return;
     }
@@ -742,7 +748,7 @@ static int too_long(const struct engine_info *in, uint32_t n, struct err *e)
 int sched_check(const struct sched *s, const struct sched_request *r, struct err *e)
 {
     const struct engine_info *in = &s->eng->info;
-    CHECK(r->n_logprobs <= SCHED_MAX_LOGPROBS);
+    CHECK(r->n_logprobs <= SCHED_MAX_LOGPROBS && (!r->tell_prompt || r->n_logprobs >= 0));
     if (!r->pool && in->pooling)
         return err_set(e, -ENOTSUP, "'%s' does not generate text here, it %s", in->label,
                        strcmp(in->pooling, "rank") == 0 ? "ranks documents: see /v1/rerank" : "makes embeddings: see /v1/embeddings");
@@ -773,6 +779,7 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     j->n_prompt = r->n_prompt;
     j->n_boundary = r->boundary ? r->n_boundary : 0;
     j->n_logprobs = r->n_logprobs;
+    j->tell_prompt = r->tell_prompt;
     j->likely.id = -1;
     j->deadline_ns = r->deadline_ns;
     j->client = r->client;

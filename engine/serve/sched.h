@@ -45,6 +45,8 @@ struct sched_request {
     struct grammar *grammar; /* NULL: free. Takes a reference                                                */
     bool pool;               /* nothing is generated: its end brings the vector of the prompt (engines with pooling) */
     int32_t n_logprobs;      /* -1: none; 0..20: of the chosen token and of so many best ones                */
+    bool tell_prompt;        /* with n_logprobs >= 0: the tokens of the prompt come too, before those that are chosen. All
+                              * of it is evaluated, nothing reused                                           */
     uint64_t deadline_ns;    /* clock_ns() from which the request is ended; 0: none                          */
     uint64_t client;         /* requests of one client share its turns: a hash of key or address             */
     uint64_t owner;          /* prefixes are reused among prompts of one owner only: a key's number; 0: nobody's */
@@ -60,6 +62,7 @@ struct sched_request {
 
 struct sched_token {
     int32_t id;
+    bool of_prompt;          /* what the model expected there; the first has no top, and its logprob is NAN  */
     uint32_t text_end;       /* bytes of out.text up to and with what this token added                      */
     float logprob;           /* of the model's own distribution (no temperature, no cuts); with n_logprobs >= 0 */
     uint32_t n_top;

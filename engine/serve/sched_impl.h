@@ -35,6 +35,7 @@ struct sched_job {
     float *vector;               /* pool: [n_vector]                                          */
     double *sum;                 /* pool by the mean: [n_vector]                              */
     int32_t n_logprobs;
+    bool tell_prompt;            /* see sched_request                                         */
     uint64_t deadline_ns, client, owner, turn; /* turn: who is next in the queue, see sched.c         */
     bool goes_on;                /* see sched_request                                         */
     bool pushed_out;             /* waits for its end: another client has its place; s->lock  */
@@ -81,6 +82,7 @@ struct part {
     uint32_t n;
     bool prompt, out;            /* out: its last row gives the next token                    */
     uint32_t n_pooled;           /* rows that are outputs, of a job with `pool`               */
+    uint32_t n_told;             /* rows whose logits tell of the prompt's next token; before `out`'s */
     bool on_device;
 };
 
@@ -191,6 +193,17 @@ void sched_device_failed(struct sched *s, const struct err *e);
 void sched_prepare_mask(struct sched *s, struct sched_job *j);
 /* Ends a job that has a slot, or (state JOB_WAITING) one that was taken out of the queue. */
 void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, const struct err *e);
+/* ---- the prompt's own tokens (sched_prompt.c) ---- */
+
+/* A job with tell_prompt has a slot: its prompt is evaluated from the start, and its first token told. -ENOMEM. */
+int sched_prompt_begin(struct sched *s, struct sched_job *j, struct err *e);
+/* How many of a part's rows have their logits looked at for that. */
+uint32_t sched_prompt_rows(const struct part *p);
+/* The logits of those rows, f32 [p->n_told, n_vocab]. -ENOMEM. */
+int sched_prompt_take(struct sched *s, const struct part *p, const float *logits, struct err *e);
+/* The next token, for the taker. -ENOMEM. */
+int sched_tell(struct sched_job *j, struct sched_token t);
+
 /* ---- requests for vectors (sched_pool.c) ---- */
 
 /* Room for its vector. -ENOMEM. */

@@ -30,6 +30,12 @@ static void add_part(struct sched_batch *b, struct part p)
         eng->rows[b->n_rows + i] = (ka_row){ .token = p.tok[i], .pos = se->pos + i, .slot = se->slot };
     b->n_rows += p.n;
     b->n_prompt_rows += p.prompt ? p.n : 0;
+    p.n_told = sched_prompt_rows(&p);
+    b->wants_logits |= p.n_told > 0;
+    for (uint32_t i = 0; i < p.n_told; i++) {
+        b->s->how[b->n_out] = (ka_sample){ 0 };
+        eng->out_row[b->n_out++] = b->n_rows - p.n + i;
+    }
     if (p.job->pool) {
         uint32_t first;
         p.n_pooled = sched_pool_rows(p.job, se->pos, p.n, &first);
@@ -136,6 +142,13 @@ static void run_batch(struct sched_batch *b)
     uint32_t i_out = 0, n_chosen = 0;
     for (uint32_t i = 0; i < b->n_parts; i++) {
         const struct part *p = &s->part[i];
+        struct err e = { 0 };
+        if (p->n_told && sched_prompt_take(s, p, logits + (size_t)i_out * eng->info.n_vocab, &e)) {
+            sched_end_job(s, p->job, SCHED_FAILED, &e);
+            i_out += p->n_told + p->out;
+            continue;
+        }
+        i_out += p->n_told;
         if (p->job->pool) {
             const float *v = p->n_pooled ? logits + (size_t)i_out * eng->n_output : NULL;
             if (sched_pool_take(s, p->job, v, p->n_pooled))
@@ -234,7 +247,10 @@ static void add_prompts(struct sched_batch *b)
         struct sched_job *j = s->order[i];
         uint32_t pos = j->session->pos, stop = kvpool_next_stop(s->pool, j->session, j->n_prompt);
         uint32_t rows = MIN(MIN(stop - pos, left), b->row_cap - b->n_rows);
-        if (j->mask && pos + rows == j->n_prompt) /* its first token could not be chosen */
+        if (j->tell_prompt)
+            rows = MIN(rows, b->out_cap - b->n_out);
+        if ((j->mask && pos + rows == j->n_prompt) /* its first token could not be chosen */ ||
+            (j->tell_prompt && sched_is_held(j)))
             continue;
         add_part(b, (struct part){ .job = j, .tok = j->prompt + pos, .n = rows, .prompt = true,
                                    .out = pos + rows == j->n_prompt });

@@ -40,6 +40,7 @@ void sched_look_at_rows(const struct sched_batch *b, const float *logits)
         return;
     for (uint32_t i = 0; i < b->n_parts; i++) {
         const struct part *p = &b->part[i];
+        out += p->n_told;
         bool host = p->out && !p->job->pool && (!p->on_device || p->job->n_logprobs >= 0);
         if (host)
             s->row[n++] = (struct sched_row){ p, out };

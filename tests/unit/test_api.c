@@ -435,6 +435,73 @@ START_TEST(logprobs_of_completions)
 }
 END_TEST
 
+/* What the model expected where each token of a prompt stands is what it says of that token where it is made to choose it there;
+ * also when the prompt was evaluated before, and of more tokens than a step has outputs. */
+START_TEST(logprobs_of_a_prompt)
+{
+    enum { N = 20 };
+    static const int ids[N] = { 70, 900, 12, 45, 300, 7, 8, 9, 77, 1500, 2, 31, 64, 128, 256, 512, 1024, 2048, 5, 70 };
+    char list[256] = "", body[512];
+    json_t *prefix[N];
+    for (int i = 0; i < N; i++) {
+        snprintf(body, sizeof body, "{'prompt':[%s],'temperature':0,'max_tokens':1,'logprobs':2,'logit_bias':{'%d':100}}", list, ids[i]);
+        prefix[i] = i ? call_json(&b, "POST", "/v1/completions", body, 200) : NULL;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", i ? "," : "", ids[i]);
+    }
+    snprintf(body, sizeof body, "{'prompt':[%s],'temperature':0,'max_tokens':2,'ignore_eos':true,'logprobs':2,'echo':true}", list);
+    json_t *v = call_json(&b, "POST", "/v1/completions", body, 200), *l = at(v, "choices.0.logprobs");
+    ck_assert_uint_eq(json_array_size(at(l, "tokens")), N + 2);
+    ck_assert_uint_eq(json_array_size(at(l, "text_offset")), N + 2);
+    ck_assert(json_is_null(json_array_get(at(l, "token_logprobs"), 0)) && json_is_null(json_array_get(at(l, "top_logprobs"), 0)));
+    for (size_t i = 1; i < N; i++) {
+        static const char *const of[] = { "tokens", "token_logprobs", "top_logprobs" };
+        json_t *want = at(prefix[i], "choices.0.logprobs");
+        for (int k = 0; k < 3; k++)
+            ck_assert_msg(json_equal(json_array_get(at(l, of[k]), i), json_array_get(at(want, of[k]), 0)), "%s at %zu: %s, expected %s",
+                          of[k], i, json_dumps(json_array_get(at(l, of[k]), i), JSON_ENCODE_ANY),
+                          json_dumps(json_array_get(at(want, of[k]), 0), JSON_ENCODE_ANY));
+        json_decref(prefix[i]);
+    }
+    ck_assert_int_eq(json_integer_value(at(v, "usage.completion_tokens")), 2);
+    json_t *again = call_json(&b, "POST", "/v1/completions", body, 200);
+    ck_assert(json_equal(l, at(again, "choices.0.logprobs")));
+    json_decref(again);
+    json_decref(v);
+}
+END_TEST
+
+/* Where the prompt's tokens begin in the text, and behind them those of the answer; a stream has the same. */
+START_TEST(offsets_of_a_prompt)
+{
+    const char *ask = "{'prompt':'Once upon a time \u00e9','temperature':0,'max_tokens':6,'ignore_eos':true,'logprobs':0,'echo':true%s}";
+    char body[512];
+    snprintf(body, sizeof body, ask, "");
+    json_t *v = call_json(&b, "POST", "/v1/completions", body, 200), *l = at(v, "choices.0.logprobs"), *t;
+    const char *text = str_at(v, "choices.0.text");
+    size_t i, n = 0;
+    json_array_foreach(at(l, "tokens"), i, t)
+    {
+        int64_t offset = json_integer_value(json_array_get(at(l, "text_offset"), i));
+        size_t byte = 0;
+        for (int64_t k = 0; k < offset; k++) /* characters */
+            for (byte++; (text[byte] & 0xc0) == 0x80;)
+                byte++;
+        if (strncmp(json_string_value(t), "bytes:", 6) != 0 && ++n)
+            ck_assert_msg(strncmp(text + byte, json_string_value(t), strlen(json_string_value(t))) == 0, "token %zu '%s' at %lld of '%s'",
+                          i, json_string_value(t), (long long)offset, text);
+    }
+    ck_assert_uint_gt(n, 6);
+    snprintf(body, sizeof body, ask, ",'stream':true");
+    json_t *events = call_events(&b, "/v1/completions", body, 100), *e, *all = json_array();
+    json_array_foreach(events, i, e)
+        json_array_extend(all, at(e, "choices.0.logprobs.text_offset"));
+    ck_assert_msg(json_equal(all, at(l, "text_offset")), "%s", json_dumps(all, 0));
+    json_decref(all);
+    json_decref(events);
+    json_decref(v);
+}
+END_TEST
+
 /* Text that may be the beginning of a stop string comes late; where its tokens begin does not change by that. */
 START_TEST(offsets_while_text_is_held_back)
 {
@@ -607,6 +674,8 @@ int main(void)
     tcase_add_test(t, as_many_prompts_as_a_request_may_have);
     tcase_add_test(t, completions_stream_too);
     tcase_add_test(t, logprobs_of_completions);
+    tcase_add_test(t, logprobs_of_a_prompt);
+    tcase_add_test(t, offsets_of_a_prompt);
     tcase_add_test(t, offsets_while_text_is_held_back);
     tcase_add_test(t, logprobs_of_chats);
     tcase_add_test(t, long_prompts_are_refused);

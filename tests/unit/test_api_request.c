@@ -708,7 +708,6 @@ static const struct {
     { false, "{'prompt':[-1]}", "prompt" },
     { false, "{'prompt':[[1],[99999999999]]}", "prompt" },
     { false, "{'prompt':[1],'suffix':'b'}", "suffix" },
-    { false, "{'prompt':'a','echo':true,'logprobs':1}", "echo" },
     { false, "{'prompt':'a','logprobs':true}", "logprobs" },
     { false, "{'prompt':'a','logprobs':21}", "logprobs" },
     { false, "{'prompt':['1','2','3','4','5'],'n':8}", "prompt" },
