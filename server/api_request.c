@@ -226,6 +226,40 @@ static int read_limit(const struct fields *f, struct api_request *r)
     return rc;
 }
 
+/* At least so many tokens: what vLLM's clients send beside max_tokens for answers of one length. */
+static int read_least(const struct fields *f, struct api_request *r)
+{
+    int64_t v = 0;
+    int rc = field_int(f, "min_tokens", 0, INT32_MAX, &v);
+    if (rc < 0 || !v)
+        return rc < 0 ? rc : 0;
+    if (r->max_tokens && v > r->max_tokens)
+        return field_value(f, "min_tokens", "is %lld, more than the %u of 'max_tokens'", (long long)v, r->max_tokens);
+    if (r->n_stop || (!r->ignore_eos && v != r->max_tokens))
+        return api_refuse(f->p, 400, "unsupported", fields_name(f, "min_tokens"), "'min_tokens' is supported as 'max_tokens' is or "
+                          "beside 'ignore_eos', and without 'stop'");
+    r->ignore_eos = true;
+    return 0;
+}
+
+int api_request_verbosity(const struct fields *f, struct api_request *r)
+{
+    const char *level = NULL;
+    int rc = field_string(f, "verbosity", &level);
+    if (rc < 0 || !level || strcmp(level, "medium") == 0)
+        return rc < 0 ? rc : 0;
+    if (strcmp(level, "low") != 0 && strcmp(level, "high") != 0)
+        return field_value(f, "verbosity", "is '%.64s', expected low, medium or high", level);
+    if (!r->warnings)
+        r->warnings = json_array();
+    if (json_array_append_new(r->warnings, json_sprintf("'%s' is passed over: say in a message how long the answer is to be",
+                                                        fields_name(f, "verbosity")))) {
+        api_refuse(f->p, 503, NULL, NULL, "out of memory for the request");
+        return -ENOMEM;
+    }
+    return 0;
+}
+
 static int read_stream_options(const struct fields *f, struct api_request *r)
 {
     const json_t *o;
@@ -276,7 +310,7 @@ int api_request_common(const struct api_defaults *d, const struct fields *f, str
     int rc;
     api_request_begin(d, r);
     if ((rc = api_request_sampling(d, f, r)) < 0 || (rc = api_request_stop(f, "stop", r)) < 0 ||
-        (rc = read_limit(f, r)) < 0 || (rc = read_stream_options(f, r)) < 0 ||
+        (rc = read_limit(f, r)) < 0 || (rc = read_least(f, r)) < 0 || (rc = read_stream_options(f, r)) < 0 ||
         (rc = field_bool(f, "return_progress", &r->progress)) < 0 ||
         (rc = field_int(f, "n", 1, d->max_n, &n)) < 0)
         return rc;

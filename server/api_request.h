@@ -164,6 +164,8 @@ int api_request_sampling(const struct api_defaults *d, const struct fields *f, s
 int api_request_stop(const struct fields *f, const char *name, struct api_request *r);
 /* The limit of the answer, under this name. */
 int api_request_limit(const struct fields *f, const char *name, struct api_request *r);
+/* `verbosity`: nothing here makes answers longer or shorter, which r->warnings says. */
+int api_request_verbosity(const struct fields *f, struct api_request *r);
 /* A constraint by JSON schema that the field `param` (static) asked for. */
 int api_request_schema(const struct fields *f, struct api_request *r, const char *param, const json_t *schema);
 int api_request_effort(const struct fields *f, const char *name, struct api_request *r);

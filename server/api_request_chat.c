@@ -295,7 +295,8 @@ int api_request_chat(const struct api_defaults *d, const char *body, size_t n, s
     struct fields f = fields_at(r->body, p, "%s", "");
     if ((rc = api_request_messages(&f, r)) < 0 || (rc = api_request_common(d, &f, r)) < 0 ||
         (rc = api_request_unsupported(&f, true)) < 0 || (rc = api_request_tools(&f, r)) < 0 ||
-        (rc = read_reasoning(&f, r)) < 0 || (rc = read_continuation(&f, r)) < 0 || (rc = read_logprobs(&f, r)) < 0)
+        (rc = read_reasoning(&f, r)) < 0 || (rc = read_continuation(&f, r)) < 0 || (rc = read_logprobs(&f, r)) < 0 ||
+        (rc = api_request_verbosity(&f, r)) < 0)
         return rc;
     return 0;
 }

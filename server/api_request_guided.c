@@ -1,5 +1,5 @@
 /* What vLLM's clients ask of an answer: guided_json, guided_choice, guided_regex and guided_grammar, and the same in
- * structured_outputs. Each becomes a schema or a grammar; beside response_format and the like only one may be given. */
+ * structured_outputs; and SGLang's: regex and ebnf. Each becomes a schema or a grammar; beside response_format and the like only one may be given. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +148,8 @@ int api_request_guided(const struct fields *f, struct api_request *r)
 {
     int rc;
     if ((rc = read_json(f, "guided_json", r)) < 0 || (rc = read_choice(f, "guided_choice", r)) < 0 ||
-        (rc = read_regex(f, "guided_regex", r)) < 0 || (rc = read_grammar(f, "guided_grammar", r)) < 0)
+        (rc = read_regex(f, "guided_regex", r)) < 0 || (rc = read_grammar(f, "guided_grammar", r)) < 0 ||
+        (rc = read_regex(f, "regex", r)) < 0 || (rc = read_grammar(f, "ebnf", r)) < 0)
         return rc;
     return read_structured(f, r);
 }

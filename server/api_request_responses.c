@@ -368,7 +368,7 @@ static int read_text_config(const struct fields *f, struct api_request *r)
     if (rc != 1)
         return rc;
     struct fields text = fields_at(o, f->p, "text");
-    if ((rc = field_object(&text, "format", &o)) != 1)
+    if ((rc = api_request_verbosity(&text, r)) < 0 || (rc = field_object(&text, "format", &o)) != 1)
         return rc;
     struct fields format = fields_at(o, f->p, "text.format");
     if ((rc = field_string(&format, "type", &type)) < 0)

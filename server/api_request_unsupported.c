@@ -22,7 +22,6 @@ static const struct unsupported {
     { "audio", { NULL }, CHAT, "answers are text" },
     { "modalities", { "[\"text\"]", "[]" }, CHAT, "answers are text" },
     { "web_search_options", { NULL }, CHAT, "nothing is searched here" },
-    { "verbosity", { "\"medium\"" }, CHAT, "say in a message how long the answer is to be" },
     /* llama.cpp's server */
     { "n_probs", { "0" }, BOTH, "'logprobs' and 'top_logprobs' tell probabilities" },
     { "mirostat", { "0" }, BOTH, "other steps of sampling are there" },
@@ -51,7 +50,6 @@ static const struct unsupported {
     { "length_penalty", { "1" }, BOTH, "answers are sampled" },
     { "early_stopping", { "false" }, BOTH, "answers are sampled" },
     { "prompt_logprobs", { NULL }, BOTH, "'logprobs' are those of the answer" },
-    { "min_tokens", { "0" }, BOTH, "'ignore_eos' with 'max_tokens' gives a fixed length" },
     { "stop_token_ids", { "[]" }, BOTH, "'stop' takes texts" },
     { "include_stop_str_in_output", { "false" }, BOTH, "the stop's text is left out" },
     { "skip_special_tokens", { "true" }, BOTH, "control tokens are left out" },

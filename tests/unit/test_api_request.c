@@ -261,6 +261,13 @@ START_TEST(guided)
     CHAT("'structured_outputs':{'regex':'[a-z]+'}");
     ck_assert_str_eq(r.format_param, "structured_outputs.regex");
     api_request_finish(&r);
+    CHAT("'regex':'[0-9]','ebnf':null");
+    ck_assert_str_eq(r.format_param, "regex");
+    ck_assert_int_eq(r.format, ANSWER_GRAMMAR);
+    api_request_finish(&r);
+    COMPLETION("'ebnf':'root ::= [0-9]'");
+    ck_assert_str_eq(r.schema, "root ::= [0-9]");
+    api_request_finish(&r);
     CHAT("'structured_outputs':{},'guided_choice':null,'guided_regex':null,'guided_grammar':''");
     ck_assert_int_eq(r.format, ANSWER_ANY);
     api_request_finish(&r);
@@ -309,7 +316,6 @@ static const struct {
     { 1, "audio", "{'voice':'alloy'}", "null" },
     { 1, "modalities", "['text','audio']", "['text']" },
     { 1, "web_search_options", "{}", "null" },
-    { 1, "verbosity", "'low'", "'medium'" },
     { 3, "n_probs", "5", "0" },
     { 3, "mirostat", "2", "0" },
     { 3, "samplers", "['top_k']", "['penalties','dry','top_n_sigma','top_k','typ_p','top_p','min_p','xtc','temperature']" },
@@ -378,8 +384,33 @@ START_TEST(what_is_not_supported_is_refused_and_not_ignored)
 }
 END_TEST
 
+/* A least length is the whole length, or nothing beside ignore_eos. */
+START_TEST(a_least_length)
+{
+    CHAT("'max_tokens':5,'min_tokens':5");
+    ck_assert(r.ignore_eos && r.max_tokens == 5);
+    api_request_finish(&r);
+    COMPLETION("'max_tokens':5,'min_tokens':3,'ignore_eos':true,'stop':[]");
+    ck_assert(r.ignore_eos);
+    api_request_finish(&r);
+    CHAT("'max_tokens':5,'min_tokens':0");
+    ck_assert(!r.ignore_eos);
+    api_request_finish(&r);
+    refused(parse_with(true, "'max_tokens':5,'min_tokens':3"), "less than max_tokens", "min_tokens");
+    refused(parse_with(true, "'max_tokens':5,'min_tokens':6"), "more than max_tokens", "min_tokens");
+    refused(parse_with(true, "'max_tokens':5,'min_tokens':5,'stop':'a'"), "with stop", "min_tokens");
+}
+END_TEST
+
 START_TEST(what_changes_no_answer_is_fine)
 {
+    CHAT("'verbosity':'low'");
+    ck_assert_uint_eq(json_array_size(r.warnings), 1);
+    api_request_finish(&r);
+    CHAT("'verbosity':'medium'");
+    ck_assert_ptr_null(r.warnings);
+    api_request_finish(&r);
+    refused(parse_with(true, "'verbosity':'terse'"), "no level", "verbosity");
     CHAT("'service_tier':'auto','store':true,'metadata':{'a':'b'},'user':'u','safety_identifier':'s',"
          "'prompt_cache_key':'k','prediction':{'type':'content','content':'x'},'cache_prompt':false,'id_slot':3,"
          "'n_keep':5,'priority':1,'request_id':'r','stream':true,'stream_options':{'include_obfuscation':false}");
@@ -744,6 +775,7 @@ int main(void)
     tcase_add_test(t, guided);
     tcase_add_test(t, the_last_message_can_be_continued);
     tcase_add_loop_test(t, what_is_not_supported_is_refused_and_not_ignored, 0, (int)ARRAY_LEN(unsupported));
+    tcase_add_test(t, a_least_length);
     tcase_add_test(t, what_changes_no_answer_is_fine);
     tcase_add_test(t, counts_have_limits);
     tcase_add_test(t, formats);
