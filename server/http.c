@@ -20,18 +20,23 @@ enum {
 
 /* ---- start and end ---- */
 
-static void raise_fd_limit(uint64_t want)
+/* Where the limit stays too low, fewer connections are taken: what makes room for new ones has to begin before the system has
+ * no descriptor for them. */
+static void fit_fd_limit(struct http *h)
 {
     struct rlimit l;
+    uint64_t spare = CONN_SPARE + FD_SPARE, want = h->o.max_connections + spare;
     if (sys->getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur >= want)
         return;
     rlim_t before = l.rlim_cur;
     l.rlim_cur = l.rlim_max == RLIM_INFINITY ? want : MIN((rlim_t)want, l.rlim_max);
     if (sys->setrlimit(RLIMIT_NOFILE, &l))
         l.rlim_cur = before;
-    if (l.rlim_cur < want)
-        log_warn(SERVER, "%llu open files allowed, %llu wanted for all connections (ulimit -n)",
-                 (unsigned long long)l.rlim_cur, (unsigned long long)want);
+    if (l.rlim_cur >= want)
+        return;
+    h->o.max_connections = (uint32_t)MAX(l.rlim_cur >= 2 * spare ? l.rlim_cur - spare : l.rlim_cur / 2, 1u);
+    log_warn(SERVER, "%llu open files allowed, %llu wanted: %u connections at most (ulimit -n)", (unsigned long long)l.rlim_cur,
+             (unsigned long long)want, h->o.max_connections);
 }
 
 static struct site site_of(const struct http *h)
@@ -76,7 +81,7 @@ int http_start(const struct server_opts *o, struct http **out, struct err *e)
     clock_gettime(CLOCK_REALTIME, &t);
     uint64_t seed[2] = { (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec, clock_ns() };
     atomic_store(&h->next_id, XXH3_64bits(seed, sizeof seed));
-    raise_fd_limit((uint64_t)h->o.max_connections + CONN_SPARE + FD_SPARE);
+    fit_fd_limit(h);
     int rc = open_all(h, e);
     if (rc) {
         http_destroy(h);

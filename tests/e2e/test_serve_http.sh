@@ -220,6 +220,27 @@ if command -v openssl >/dev/null; then
     fi
 fi
 
+# ---- few open files ----
+# Connections that do nothing take them all: a new one gets its answer all the same.
+bare=$zinc
+printf '#!/bin/sh\nulimit -n 64\nexec "%s" "$@"\n' "$bare" >"$work/few-files" && chmod +x "$work/few-files"
+zinc=$work/few-files
+if serve few; then
+    has "$work/few.log" '64 open files allowed, .*: 32 connections at most'
+    idle=
+    for i in $(seq 100); do
+        exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}" || break
+        idle="$idle $fd"
+    done
+    answers 200 /v1/chat/completions --max-time 10 "${json[@]}" -d "$(chat 2)"
+    for fd in $idle; do exec {fd}>&-; done
+    kill -TERM $pid
+    ends $pid 0 "serve with few open files"
+else
+    miss "serve with few open files: $(cat "$work/few.log")"
+fi
+zinc=$bare
+
 # ---- the end ----
 # A stream goes on to its end while nobody new is let in: a longer one where it had ended before that could be seen.
 for n in 1000 7900; do
