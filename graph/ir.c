@@ -258,22 +258,13 @@ gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor 
     return y;
 }
 
-/* A product times model scale of - 1, the number beside its matrix: (y + y) * (by / 2), which rounds once. */
-static gref scaled(struct graph *g, gref y, uint32_t of, const char *name)
-{
-    gref out = graph_add(g, y, y, name);
-    if (!g->rc)
-        g->ops[g->n_ops - 1].half_of = of;
-    return out;
-}
-
-/* Which of the model's scales is w's, from 1; 0: none. */
-static uint32_t scale_of(const struct graph *g, const struct gguf_tensor *w)
+/* The number beside w; NULL: 1. */
+static const struct gguf_tensor *scale_of(const struct graph *g, const struct gguf_tensor *w)
 {
     for (uint32_t i = 0; i < g->m->n_scales; i++)
         if (g->m->scales[i].w == w)
-            return i + 1;
-    return 0;
+            return g->m->scales[i].by;
+    return NULL;
 }
 
 gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
@@ -281,16 +272,16 @@ gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const st
 {
     if (g->rc || !take_matrix(g, w, name, g->vals[x].n, 0, 1))
         return 0;
-    uint32_t scale = scale_of(g, w); /* s (W x + b / s): the bias behind the number is another one before it */
-    if (!(scale ? check_f32(g, bias, name, w->ne[1], true) : take_f32(g, bias, name, w->ne[1], true)))
+    const struct gguf_tensor *scale = scale_of(g, w);
+    if (!take_f32(g, scale, "a matrix's number", 1, true) || !take_f32(g, bias, name, w->ne[1], true))
         return 0;
     gref y = new_value(g, name, g->vals[x].rows, w->ne[1]);
     struct gop *op = new_op(g, G_MATMUL);
     op->in[IN_X] = x;
     op->out[OUT_Y] = y;
-    op->mat[0] = (struct gmat){.w = w, .b = bias, .over = bias ? scale : 0};
+    op->mat[0] = (struct gmat){.w = w, .scale = scale, .b = bias};
     op->n_mats = 1;
-    return scale ? scaled(g, y, scale, name) : y;
+    return y;
 }
 
 gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name)
@@ -317,24 +308,10 @@ gref graph_row_gate(struct graph *g, gref x, const struct gguf_tensor *w, const 
     return y;
 }
 
-/* The newest operation, if it is the one by which `scaled` made x. */
-static struct gop *newest_scaled(struct graph *g, gref x)
-{
-    struct gop *op = g->n_ops ? &g->ops[g->n_ops - 1] : NULL;
-    return op && op->kind == G_ADD && op->half_of && op->out[OUT_Y] == x ? op : NULL;
-}
-
 gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name)
 {
     if (g->rc)
         return 0;
-    struct gop *own = newest_scaled(g, x);
-    if (own) { /* the product takes the row's scale with it, so its matrix's number comes behind that */
-        uint32_t half_of = own->half_of;
-        gref y = own->in[IN_X];
-        g->n_ops--;
-        return scaled(g, graph_row_scale(g, y, scale, name), half_of, name);
-    }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_ROW_SCALE);
     op->in[IN_X] = x;
@@ -347,14 +324,6 @@ gref graph_softcap(struct graph *g, gref x, float cap, const char *name)
 {
     if (g->rc)
         return 0;
-    const struct gop *own = newest_scaled(g, x);
-    if (own) { /* c tanh(s x / c) = s (c / s tanh(x / (c / s))), and tanh is odd */
-        uint32_t half_of = own->half_of;
-        float s = fabsf(g->m->scales[half_of - 1].by);
-        gref y = own->in[IN_X];
-        g->n_ops--;
-        return scaled(g, graph_softcap(g, y, s > 0 ? cap / s : cap, name), half_of, name);
-    }
     gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
     struct gop *op = new_op(g, G_SOFTCAP);
     op->in[IN_X] = x;
@@ -496,10 +465,6 @@ gref graph_moe_up(struct graph *g, const struct model_layer *l, gref x, gref ids
         !take_f32(g, l->exp_gate_scale, "the experts' scale", n_expert, true) ||
         !take_f32(g, l->exp_up_scale, "the experts' scale", n_expert, true))
         return 0;
-    if ((l->exp_gate_scale || l->exp_up_scale) && (l->exp_gate_b || l->exp_up_b)) {
-        graph_fail(g, -ENOTSUP, "the experts have scales and biases beside their matrices; zinc does not apply both");
-        return 0;
-    }
     gref y = new_value(g, name, ROWS_STEP, l->n_expert_used * n_ff);
     struct gop *op = new_op(g, G_MOE_UP);
     op->in[IN_X] = x;

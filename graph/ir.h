@@ -40,8 +40,7 @@ enum { IN_X, IN_RESID, IN_SCALE, IN_A, IN_B, IN_C, IN_COUNT };
 enum { OUT_Y = 0, OUT_IDS = 0, OUT_WEIGHTS = 1, OUT_SHARE = 2, OUT_LOGITS = 3, OUT_C = 1, OUT_COUNT = 4 };
 
 struct gmat {
-    const struct gguf_tensor *w, *b; /* w [n_in, n_out], b [n_out] or NULL */
-    uint32_t over, b_over; /* b is divided by model scale over - 1, a constant in buffer b_over; 0: as it is */
+    const struct gguf_tensor *w, *scale, *b; /* w [n_in, n_out]; scale [1], the number beside it, b [n_out], or NULL */
 };
 
 /* What multiplies a normed value, from the tensor `norm`. */
@@ -60,7 +59,6 @@ struct gop {
     enum gnorm norm_as;
     float eps;        /* NORM: 0 is the model's           */
     const struct gguf_tensor *out_scale; /* NORM, ADD: f32 [1]; NULL: 1 */
-    uint32_t half_of, half;              /* ADD of a product to itself: half of model scale half_of - 1, and its buffer */
     struct gmat mat[4];
     uint32_t n_mats;
     float scale;   /* EMBED                                */

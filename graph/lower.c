@@ -22,8 +22,8 @@ struct lower {
     struct cmd *c;       /* the command being written */
 };
 
-/* Of a command, at most: ka_matmul has 17 addresses and is the largest struct. */
-enum { MAX_USES = 20, MAX_ARGS = sizeof(ka_matmul) };
+/* Of a command, at most: ka_matmul has 21 addresses and is the largest struct. */
+enum { MAX_USES = 24, MAX_ARGS = sizeof(ka_matmul) };
 #define X(cmd, args, list, what) _Static_assert(sizeof(args) <= MAX_ARGS && sizeof(args) / 8 < 32, #args);
 CMD_LIST(X)
 #undef X
@@ -205,7 +205,7 @@ static void emit_add(struct lower *l, const struct gop *op)
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, a, value(l, op->in[IN_X]));
     PUT(l, *a, b, value(l, op->in[IN_A]));
-    PUT(l, *a, out_scale, op->half_of ? buffer(l, op->half) : weight(l, op->out_scale));
+    PUT(l, *a, out_scale, weight(l, op->out_scale));
     a->n = x->n;
     a->rows = x->rows;
     cost(l, 0, x->n + scale_flops(op, x->n), false);
@@ -251,14 +251,16 @@ static void emit_matmul(struct lower *l, const struct gop *op)
         PUT(l, *a, y[i], value(l, op->out[i]));
     for (uint32_t i = 0; i < op->n_mats; i++)
         PUT(l, *a, w[i], weight(l, op->mat[i].w));
+    for (uint32_t i = 0; i < op->n_mats; i++)
+        PUT(l, *a, wscale[i], weight(l, op->mat[i].scale));
     for (uint32_t i = 0; i < op->n_mats; i++) {
         const struct gguf_tensor *w = op->mat[i].w;
-        PUT(l, *a, b[i], op->mat[i].over ? buffer(l, op->mat[i].b_over) : weight(l, op->mat[i].b));
+        PUT(l, *a, b[i], weight(l, op->mat[i].b));
         a->n_out[i] = (uint32_t)w->ne[1];
         a->type[i] = w->type;
         a->ld[i] = op->out[i] ? ld_of(l, op->out[i]) : 0;
         bytes += matrix_bytes(w, w->ne[1]) + (op->mat[i].b ? f32s(w->ne[1]) : 0);
-        flops += 2 * w->ne[0] * w->ne[1] + (op->mat[i].b ? w->ne[1] : 0);
+        flops += (2 * w->ne[0] + (op->mat[i].scale != NULL) + (op->mat[i].b != NULL)) * w->ne[1];
     }
     if (gate_up)
         flops += 6ull * a->n_out[0];
@@ -418,9 +420,10 @@ static void emit_moe_up(struct lower *l, const struct gop *op)
     PUT(l, *a, norm, norm_weight(l, op));
     PUT(l, *a, gate, weight(l, gate));
     PUT(l, *a, up, weight_rows(l, up, ml->exp_gate_up ? half : 0));
-    bool scaled = ml->exp_gate_scale || ml->exp_up_scale;
-    PUT(l, *a, bg, weight(l, scaled ? ml->exp_gate_scale : ml->exp_gate_b));
-    PUT(l, *a, bu, weight(l, scaled ? ml->exp_up_scale : ml->exp_up_b));
+    PUT(l, *a, sg, weight(l, ml->exp_gate_scale));
+    PUT(l, *a, su, weight(l, ml->exp_up_scale));
+    PUT(l, *a, bg, weight(l, ml->exp_gate_b));
+    PUT(l, *a, bu, weight(l, ml->exp_up_b));
     a->gate_stride = matrix_bytes(gate, gate->ne[1]);
     a->up_stride = matrix_bytes(up, up->ne[1]);
     a->type_gate = gate->type;
@@ -429,7 +432,7 @@ static void emit_moe_up(struct lower *l, const struct gop *op)
     a->n_ff = ml->n_ff_exp;
     a->n_expert = l->g->m->n_expert;
     a->k = ml->n_expert_used;
-    a->act = act_of(l->g->m) | (scaled ? STREAM_ACT_SCALED : 0);
+    a->act = act_of(l->g->m);
     a->eps = op->norm ? l->g->m->norm_eps : 0;
     cost(l, a->k * (half + matrix_bytes(up, ml->n_ff_exp)), a->k * (4ull * a->n_in + 6) * a->n_ff +
          norm_flops(op, a->n_in), true);

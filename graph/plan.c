@@ -190,27 +190,6 @@ static uint32_t add_router_norm(struct graph *g, struct gplan *p, const struct m
     return b;
 }
 
-/* A bias over the number that its product is multiplied by afterwards. */
-static uint32_t add_divided(struct graph *g, struct gplan *p, const struct gmat *mat, uint32_t il, float by)
-{
-    const struct gguf_tensor *bias = mat->b;
-    uint32_t n = (uint32_t)mat->w->ne[1];
-    float *at;
-    uint32_t b = add_const(g, p, "bias_over_scale", il, n, &at);
-    if (!at)
-        return b;
-    memcpy(at, bias->data, n * sizeof *at); /* a file's data have any alignment */
-    for (uint32_t i = 0; i < n; i++) {
-        at[i] /= by;
-        if (!isfinite(at[i])) {
-            graph_fail(g, -EINVAL, "%.*s: element %u over the matrix's scale %g is no number; the file is damaged",
-                       (int)bias->name.len, bias->name.s, i, (double)by);
-            break;
-        }
-    }
-    return b;
-}
-
 /* ple_proj_norm / sqrt(2). */
 static uint32_t add_ple_norm(struct graph *g, struct gplan *p)
 {
@@ -258,18 +237,6 @@ static void plan_consts(struct graph *g, struct gplan *p)
             lp->inv_freq = add_inv_freq(g, p, l, lp->freq_table);
         if (l->router && l->router_scale)
             lp->router_norm = add_router_norm(g, p, l, il);
-    }
-    for (uint32_t i = 0; i < g->n_ops && !g->rc; i++) {
-        struct gop *op = &g->ops[i];
-        float *at;
-        for (uint32_t k = 0; k < op->n_mats; k++)
-            if (op->mat[k].over)
-                op->mat[k].b_over = add_divided(g, p, &op->mat[k], op->layer, m->scales[op->mat[k].over - 1].by);
-        if (!op->half_of)
-            continue;
-        op->half = add_const(g, p, "half_scale", op->half_of - 1, 1, &at);
-        if (at)
-            *at = m->scales[op->half_of - 1].by * 0.5f;
     }
 }
 

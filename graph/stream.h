@@ -89,11 +89,6 @@ enum {
 };
 #define STREAM_MAX_ARENA (1ull << 48)
 
-/* In ka_moe_up.act, beside the activation: bg and bu are no biases but f32 [n_expert], what each expert's products with its gate
- * and its up matrix are multiplied by (NULL: 1). Tiers that do so say it: tier_info.expert_scales. */
-#define STREAM_ACT_SCALED 0x100u
-#define STREAM_ACT(act) ((enum ka_act)((act) & ~STREAM_ACT_SCALED))
-
 struct stream_weight {
     uint32_t name;     /* the tensor's name, offset into the string table                      */
     uint32_t type;     /* enum qtype                                                           */
@@ -123,7 +118,7 @@ struct patch {
     uint32_t count;
 };
 
-#define STREAM_MAGIC "ZSTREAM\003" /* 8 bytes: the name, the version */
+#define STREAM_MAGIC "ZSTREAM\004" /* 8 bytes: the name, the version */
 
 /* Fixed properties; the head of a saved stream. */
 struct stream_head {

@@ -310,6 +310,7 @@ static void check_matmul(struct check *k, const ka_matmul *a)
         if (op == CMD_GATE_UP)
             want(k, "n_out", a->n_out[i], a->n_out[0]);
         matrices(k, AT(ka_matmul, w) + 8 * i, 1, 0, a->type[i], a->n_in, a->n_out[i]);
+        vec(k, AT(ka_matmul, wscale) + 8 * i, true, 1);
         vec(k, AT(ka_matmul, b) + 8 * i, true, a->n_out[i]);
     }
 }
@@ -350,8 +351,11 @@ static void check_rope_kv(struct check *k, const ka_rope_kv *a)
         bad(k, "k and v of output rows alone");
     is_number(k, "mscale", a->mscale);
     is_number(k, "eps", a->eps);
+    range(k, "q_every", a->q_every, a->q_scale ? 1 : 0, a->q_scale ? INT32_MAX : 0);
     if (k->rc)
         return;
+    if (a->q_scale)
+        vec(k, AT(ka_rope_kv, q_scale), false, (k->s->h.n_ctx - 1) / a->q_every + 1);
     acts(k, AT(ka_rope_kv, q), false, rows, a->ldq, (uint64_t)(a->n_head - 1) * a->q_hs + a->head_dim);
     vec(k, AT(ka_rope_kv, q_norm), true, a->head_dim);
     vec(k, AT(ka_rope_kv, inv_freq), false, a->n_rot / 2);
@@ -451,11 +455,11 @@ static void check_moe_up(struct check *k, const ka_moe_up *a)
     check_experts(k, a->n_expert, a->k);
     count(k, "n_in", a->n_in);
     count(k, "n_ff", a->n_ff);
-    range(k, "act", STREAM_ACT(a->act), KA_SILU, KA_SWIGLU_OAI);
+    range(k, "act", a->act, KA_SILU, KA_SWIGLU_OAI);
     is_number(k, "eps", a->eps);
     if (k->rc)
         return;
-    uint64_t n_b = a->act & STREAM_ACT_SCALED ? 1 : a->n_ff, y_dim = (uint64_t)a->k * a->n_ff;
+    uint64_t y_dim = (uint64_t)a->k * a->n_ff;
     count(k, "k * n_ff", y_dim);
     acts(k, AT(ka_moe_up, y), false, rows, y_dim, y_dim);
     acts(k, AT(ka_moe_up, x), false, rows, a->n_in, a->n_in);
@@ -463,8 +467,10 @@ static void check_moe_up(struct check *k, const ka_moe_up *a)
     vec(k, AT(ka_moe_up, norm), true, a->n_in);
     matrices(k, AT(ka_moe_up, gate), a->n_expert, a->gate_stride, a->type_gate, a->n_in, a->n_ff);
     matrices(k, AT(ka_moe_up, up), a->n_expert, a->up_stride, a->type_up, a->n_in, a->n_ff);
-    vec(k, AT(ka_moe_up, bg), true, a->n_expert * n_b);
-    vec(k, AT(ka_moe_up, bu), true, a->n_expert * n_b);
+    vec(k, AT(ka_moe_up, sg), true, a->n_expert);
+    vec(k, AT(ka_moe_up, su), true, a->n_expert);
+    vec(k, AT(ka_moe_up, bg), true, (uint64_t)a->n_expert * a->n_ff);
+    vec(k, AT(ka_moe_up, bu), true, (uint64_t)a->n_expert * a->n_ff);
 }
 
 static void check_moe_down(struct check *k, const ka_moe_down *a)

@@ -299,6 +299,7 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
         ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
         ar_make((const kl_attn_rope *)a, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos,
                 held);
+        ar_scale((const kl_attn_rope *)a, HD, j->group, j->pos);
         kd_barrier();
         if (j->idle)
             return;

@@ -524,6 +524,7 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
         }
         ar_make(r, (enum ka_kv)a->kv_type, HD, t, group, kvh, pos, it.slot * a->slot_bytes, it.to == pos + 1, &l);
     }
+    ar_scale(r, HD, group, pos);
     kd_barrier();
     ag_any_chunk(true, a, &it, 1, 0, 0, &none, HD, W, ar_head(r, HD, 0));
 }

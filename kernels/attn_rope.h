@@ -77,7 +77,7 @@ KD_FN void ar_norm(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_
         l->x[i] = l->x[i] * scale * l->w[i];
 }
 
-/* Head t of kv head kvh, as k_rope_kv makes it. newest: the row's position is the work-group's, so k and v are as well. kv: the
+/* Head t of kv head kvh, as k_rope_kv makes it but for ar_scale. newest: the row's position is the work-group's, so k and v are as well. kv: the
  * cache's type, q4_0 for rot4 is enough. */
 KD_FN void ar_make(const kl_attn_rope *a, enum ka_kv kv, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, uint32_t pos,
                    uint64_t slot, bool newest, const struct ar_lane *l)
@@ -102,6 +102,17 @@ KD_FN void ar_make(const kl_attn_rope *a, enum ka_kv kv, const uint32_t HD, uint
     }
     if (t >= group)
         rope_store(kv_head((t == group ? a->kc : a->vc) + slot, kv, a->n_kv, a->n_ctx, HD, kvh), pos, HD, s);
+}
+
+/* The q heads times their scale, by the whole work-group when it has made them; a barrier has to follow. */
+KD_FN void ar_scale(const kl_attn_rope *a, const uint32_t HD, uint32_t group, uint32_t pos)
+{
+    if (!a->q_scale)
+        return;
+    kd_barrier();
+    float by = KD_PTR(const float, a->q_scale)[pos / a->q_every];
+    for (uint32_t d = kd_tid(); d < group * HD; d += kd_group_size())
+        ar_head(a, HD, 0)[d] *= by;
 }
 
 /* The lines of n positions from p0 on, `last` at most, on their way into the level-2 cache. */

@@ -105,10 +105,11 @@ KD_FN void gemm_out(const kl_gemm *a, const struct gemm_item *it, uint32_t p0, u
     uint32_t first = a->pair ? kd_tid() / 64 : 0, step = a->pair ? 2 : 1, col = gemm_row_col(a, it, r);
     if (col < a->n_out[it->mat]) {
         float b0 = gemm_bias(a, it, it->mat, col), b1 = a->pair ? gemm_bias(a, it, 1, col) : 0.0f;
+        float own0 = gemm_number(a, it, it->mat), own1 = a->pair ? gemm_number(a, it, 1) : 1.0f;
         for (uint32_t i = first; i < n; i += step) {
-            float v = c[r * G_LDC + i] + b0;
+            float v = c[r * G_LDC + i] * own0 + b0;
             if (a->pair)
-                v = kd_act(a->act, v, c[(r + 8) * G_LDC + i] + b1);
+                v = kd_act(a->act, v, c[(r + 8) * G_LDC + i] * own1 + b1);
             gemm_finish(a, it, p0 + i, col, v);
         }
     }

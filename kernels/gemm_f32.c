@@ -194,13 +194,14 @@ KD_FN float f32_sum(uint32_t n, uint32_t m)
 
 KD_FN void f32_out(const kl_gemm *a, const struct gemm_item *it)
 {
+    float own = gemm_number(a, it, it->mat), own_up = a->pair ? gemm_number(a, it, 1) : 1.0f;
     for (uint32_t i = kd_tid(); i < F_TILE * F_TILE; i += kd_group_size()) {
         uint32_t n = i / F_TILE, r = i % F_TILE, col = f32_col(a, it, r);
         if (n >= it->n || col >= a->n_out[it->mat] || (a->pair && f32_mat(a, it, r)))
             continue;
-        float v = f32_sum(n, r) + gemm_bias(a, it, it->mat, col);
+        float v = f32_sum(n, r) * own + gemm_bias(a, it, it->mat, col);
         if (a->pair)
-            v = kd_act(a->act, v, f32_sum(n, r + 2) + gemm_bias(a, it, 1, col));
+            v = kd_act(a->act, v, f32_sum(n, r + 2) * own_up + gemm_bias(a, it, 1, col));
         gemm_finish(a, it, it->n0 + n, col, v);
     }
 }

@@ -64,6 +64,12 @@ KD_FN uint32_t gemm_row_col(const kl_gemm *a, const struct gemm_item *it, uint32
     return a->pair ? it->tile * (KL_TILE_ROWS / 2) + r / 16 * 8 + r % 8 : it->tile * KL_TILE_ROWS + r;
 }
 
+/* The number beside a matrix. */
+KD_FN float gemm_number(const kl_gemm *a, const struct gemm_item *it, uint32_t mat)
+{
+    return a->wscale[mat] ? KD_PTR(const float, a->wscale[mat])[it->expert] : 1.0f;
+}
+
 KD_FN float gemm_bias(const kl_gemm *a, const struct gemm_item *it, uint32_t mat, uint32_t col)
 {
     if (!a->b[mat] || col >= a->n_out[mat])

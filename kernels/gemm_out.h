@@ -1,5 +1,5 @@
 /* kernels/gemm_out.h
- * How products leave a warpgroup's accumulators (kernels/hw/wgmma.h) on Hopper: bias, activation of a pair, scale,
+ * How products leave a warpgroup's accumulators (kernels/hw/wgmma.h) on Hopper: number, bias, activation of a pair, scale,
  * residual, soft cap, and the stores.
  *
  *     gemm_write_out(a, &it, width, d);     d: width / 2 accumulators of this thread, as wg_multiply_* leaves them
@@ -125,6 +125,12 @@ KD_FN void gemm_write_out(const kl_gemm *a, const struct gemm_item *it, uint32_t
     struct gemm_act_form f = gemm_act_form(a->act);
     float b0 = gemm_bias(a, it, it->mat, s.col);
     float b1 = a->pair ? gemm_bias(a, it, 1, s.col) : gemm_bias(a, it, it->mat, s.col + 8);
+    if (a->wscale[it->mat] || (a->pair && a->wscale[1])) {
+        float own0 = gemm_number(a, it, it->mat), own1 = a->pair ? gemm_number(a, it, 1) : own0;
+        GEMM_ALL_OF
+        for (uint32_t i = 0; i < width / 2; i++)
+            d[i] *= i & 2 ? own1 : own0;
+    }
     GEMM_ALL_OF
     for (uint32_t i = 0; i < width / 4; i += GEMM_BATCH) {
         if (i / 2 * 8 >= it->n)

@@ -25,8 +25,9 @@
  *     IQ2_XS IQ2_S IQ1_M: dw = f32(d) / 8, as Q6_K with sc = 2 s + 1; q of IQ1: eight times the weight;
  *     Q2_K: as Q6_K with 4-bit scales, and acc = fma(-(f32(dmin) * d), (float)(m0 * xsum0 + m1 * xsum1), acc).
  *   Products with F32, F16, BF16: x stays f32; acc = fma(w[k], x[k], acc), k ascending.
- *   Bias, then scale, then residual: y = resid + scale * (acc + bias), written as (acc + bias) * scale + resid, each
- *     operation rounded; what is absent is skipped. An out_scale multiplies the finished element.
+ *   Then the matrix's own number, bias, scale, residual: y = resid + scale * (wscale * acc + bias), written as
+ *     (acc * wscale + bias) * scale + resid, each operation rounded; what is absent is skipped. An out_scale multiplies the
+ *     finished element.
  *   RMS norm: 16 partial sums of squares, lane k % 16, fma, k ascending; lanes added as a tree (8, 4, 2, 1 apart);
  *     y = x * (1 / sqrt(sum / n + eps)) * w, left to right.
  *   Gated DeltaNet and L2 norms: sums over head_dim as in the RMS norm (16 lanes, tree); the convolution by fma.
@@ -126,32 +127,35 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, a, 1, R) F(uint32_t, n, 1, N)                \
     F(uint32_t, lda, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)
 
-/* Products that share one input. x' = rms(x) * norm where norm is given (MATMUL, PROJ, GATE_UP alike), else x.
- *   MATMUL   y0[r, n_out0] = ((w0 x' + b0) * scale[r]) + resid[r, n_out0]; then softcap * tanh(y / softcap) if > 0.
+/* Products that share one input. x' = rms(x) * norm where norm is given (MATMUL, PROJ, GATE_UP alike), else x. p_i is w_i x',
+ * or where wscale_i (f32 [1]: the number beside a matrix) is given w_i x' * wscale_i.
+ *   MATMUL   y0[r, n_out0] = ((p0 + b0) * scale[r]) + resid[r, n_out0]; then softcap * tanh(y / softcap) if > 0.
  *            resid may be y0. b, scale f32 [rows], resid are optional.
- *   PROJ     y_i = w_i x' + b_i for i < n_mats (2..4): Q, K and V, or the four inputs of a gated DeltaNet.
- *   GATE_UP  y0 = act(w0 x' + b0, w1 x' + b1); n_out1 = n_out0.
+ *   PROJ     y_i = p_i + b_i for i < n_mats (2..4): Q, K and V, or the four inputs of a gated DeltaNet.
+ *   GATE_UP  y0 = act(p0 + b0, p1 + b1); n_out1 = n_out0.
  * w_i [n_in, n_out_i] of type_i; y_i has ld_i = its row stride. */
 #define KA_MATMUL(F)                                                                                                   \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, resid, 1, R) F(gpu_va, scale, 1, R)       \
-    F(gpu_va, y, 4, W) F(gpu_va, w, 4, T) F(gpu_va, b, 4, T) F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N)          \
-    F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N)                     \
+    F(gpu_va, y, 4, W) F(gpu_va, w, 4, T) F(gpu_va, wscale, 4, T) F(gpu_va, b, 4, T) F(uint32_t, n_out, 4, N)          \
+    F(uint32_t, type, 4, N) F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N)                     \
     F(uint32_t, ldr, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(float, eps, 1, E) F(float, softcap, 1, E)
 
 /* Per row: q and k heads normed (q_norm, k_norm optional, f32 [head_dim]) and rotated at rows[r].pos, q in place, k and
  * v stored into the caches of rows[r].slot. Head h of q starts at q + h * q_hs. v_norm: v heads get a weightless norm.
  * theta_i = pos * inv_freq[i] in f32, i < n_rot / 2; cos and sin times mscale; dimensions past n_rot pass through.
+ * q_scale (optional, f32 [n_ctx / q_every, rounded up]): the finished q times q_scale[pos / q_every].
  * k and v may be one value: V from the K projection. Both 0: only q is rotated (layers that read another's cache).
  * ROPE_KV and ATTN with ROWS_OUT: step is what STEP_OUT wrote, and all of its rows are meant; ROPE_KV then has q only.
  * Cache of a slot: K and V [n_kv, n_ctx, head_dim] in kv_type, slot_bytes apart; the order inside a slot is the tier's. */
 #define KA_ROPE_KV(F)                                                                                                  \
     F(gpu_va, step, 1, R) F(gpu_va, q, 1, M) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, kc, 1, W)                 \
     F(gpu_va, vc, 1, W) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T) F(gpu_va, inv_freq, 1, T)                      \
+    F(gpu_va, q_scale, 1, T)                                                                                           \
     F(uint64_t, slot_bytes, 1, N) F(uint32_t, ldq, 1, N) F(uint32_t, ldk, 1, N) F(uint32_t, ldv, 1, N)                 \
     F(uint32_t, q_hs, 1, N) F(uint32_t, n_head, 1, N) F(uint32_t, n_kv, 1, N) F(uint32_t, head_dim, 1, N)              \
     F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N) F(uint32_t, n_ctx, 1, N) F(uint32_t, n_slots, 1, N)               \
-    F(uint32_t, kv_type, 1, N) F(uint32_t, v_norm, 1, N) F(uint32_t, rows, 1, N) F(float, mscale, 1, E)                \
-    F(float, eps, 1, E)
+    F(uint32_t, kv_type, 1, N) F(uint32_t, v_norm, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, q_every, 1, N)            \
+    F(float, mscale, 1, E) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
 
 /* y[r, n_head, head_dim] = softmax(scale * q k^T [, sink]) v over the cached positions j of rows[r].slot with
  * pos - window < j <= pos (window 0: all j <= pos); query head h reads kv head h / (n_head / n_kv).
@@ -189,12 +193,13 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, expert_scale, 1, T) F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_expert, 1, N)          \
     F(uint32_t, k, 1, N) F(uint32_t, gating, 1, N) F(float, scale, 1, E) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
 
-/* y[r, j, n_ff] = act(gate_e x' + bg_e, up_e x' + bu_e), e = ids[r, j]. Expert e's gate rows start e * gate_stride
- * bytes after gate, its up rows e * up_stride after up (one fused tensor serves both). Biases f32 [n_expert, n_ff]. */
+/* y[r, j, n_ff] = act(gate_e x' * sg_e + bg_e, up_e x' * su_e + bu_e), e = ids[r, j]. Expert e's gate rows start
+ * e * gate_stride bytes after gate, its up rows e * up_stride after up (one fused tensor serves both). Optional: numbers sg
+ * and su f32 [n_expert], biases f32 [n_expert, n_ff]. */
 #define KA_MOE_UP(F)                                                                                                   \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, norm, 1, T)             \
-    F(gpu_va, gate, 1, T) F(gpu_va, up, 1, T) F(gpu_va, bg, 1, T) F(gpu_va, bu, 1, T) F(uint64_t, gate_stride, 1, N)   \
-    F(uint64_t, up_stride, 1, N) F(uint32_t, type_gate, 1, N) F(uint32_t, type_up, 1, N) F(uint32_t, n_in, 1, N)       \
+    F(gpu_va, gate, 1, T) F(gpu_va, up, 1, T) F(gpu_va, sg, 1, T) F(gpu_va, su, 1, T) F(gpu_va, bg, 1, T)              \
+    F(gpu_va, bu, 1, T) F(uint64_t, gate_stride, 1, N) F(uint64_t, up_stride, 1, N) F(uint32_t, type_gate, 1, N) F(uint32_t, type_up, 1, N) F(uint32_t, n_in, 1, N)       \
     F(uint32_t, n_ff, 1, N) F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, act, 1, N) F(float, eps, 1, E)
 
 /* y[r, n_out] = resid + sum_j weights[r, j] * (down_e x[r, j] + b_e): s = w_0 o_0, then s = fma(w_j, o_j, s), j

@@ -60,8 +60,9 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
  * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. */
 #define KL_ATTN_ROPE(F)                                                                                                \
     KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
-    F(gpu_va, inv_freq, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N) F(uint32_t, v_norm, 1, N)               \
-    F(uint32_t, heads_at, 1, N) F(float, mscale, 1, E) F(float, eps, 1, E)
+    F(gpu_va, inv_freq, 1, T) F(gpu_va, q_scale, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N)                \
+    F(uint32_t, v_norm, 1, N) F(uint32_t, heads_at, 1, N) F(uint32_t, q_every, 1, N) F(float, mscale, 1, E)            \
+    F(float, eps, 1, E) F(uint32_t, pad2, 1, N)
 
 /* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]
  * that are 0; no address where a step has one row. */
@@ -125,13 +126,15 @@ enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
     F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_out, 1, N) F(uint32_t, first, 1, N)                  \
     F(uint32_t, rows, 1, N) F(uint32_t, pad, 1, N)
 
-/* y_i = w_i x', finished as MATMUL says; pair: y0 = act(w0 x' + b0, w1 x' + b1). x: tiles, or f32 rows ldx apart for
+/* y_i = w_i x', finished as MATMUL says; pair: as GATE_UP. x: tiles, or f32 rows ldx apart for
  * gemm_f32. Experts: tiles (optional) lists n_slots times {expert, first position, positions, 0}; expert e's
- * matrices start e * stride_i bytes after w_i, its bias e * n_out_i after b_i; position p's results go to row map[p]. */
+ * matrices start e * stride_i bytes after w_i, its number is wscale_i[e], its bias e * n_out_i after b_i; position p's results
+ * go to row map[p]. */
 #define KL_GEMM(F)                                                                                                     \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, resid, 1, R) F(gpu_va, scale, 1, R) F(gpu_va, tiles, 1, R)      \
     F(gpu_va, map, 1, R) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(gpu_va, y, 4, W) F(gpu_va, w, 4, T)         \
-    F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N) F(uint32_t, n_out, 4, N) F(uint32_t, type, 4, N)                      \
+    F(gpu_va, wscale, 4, T) F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N) F(uint32_t, n_out, 4, N)                      \
+    F(uint32_t, type, 4, N)                                                                                            \
     F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldr, 1, N)                     \
     F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(uint32_t, pair, 1, N) F(uint32_t, xrows, 1, N)                    \
     F(uint32_t, ldx, 1, N) F(uint32_t, n_slots, 1, N) F(uint32_t, parts, 1, N) F(uint32_t, by, 1, N)                   \

@@ -535,7 +535,7 @@ KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, ui
 {
     const kl_matvec *a = s->a;
     uint32_t wide = m8_wide(a), n_out = s->n_out;
-    gpu_va b = mo_pick_va(a->b, s->m), y = mo_pick_va(a->y, s->m);
+    gpu_va b = mo_pick_va(a->b, s->m), y = mo_pick_va(a->y, s->m), own = mo_pick_va(a->wscale, s->m);
     uint64_t ld = mo_pick(a->ld, s->m);
     for (uint32_t i = s->part * KD_WARP + kd_lane(); i < rows << wide; i += (uint32_t)KD_WARP << s->log2) {
         uint32_t r = i & ((1u << wide) - 1), p = i >> wide, row = (tile << wide) + r;
@@ -543,10 +543,14 @@ KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, ui
             continue;
         uint64_t at = row0 + p;
         float v = m8_total(s, parity, p, r);
+        if (own)
+            v *= *KD_PTR(const float, own);
         if (b)
             v += KD_PTR(const float, b)[row];
         if (a->gate_up) {
             float up = m8_total(s, parity, p, r + M8_TILE / 2);
+            if (a->wscale[1])
+                up *= *KD_PTR(const float, a->wscale[1]);
             v = kd_act(a->act, v, a->b[1] ? up + KD_PTR(const float, a->b[1])[row] : up);
         } else {
             if (a->scale)

@@ -87,7 +87,7 @@ KD_FN void mr_stream(const struct mo_mats *s, struct mr_cursor *at, struct mr_cu
 {
     const uint32_t stage = mr_stage_bytes(TYPE);
     float acc[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
-    struct mo_with with = { 0.0f, 0.0f, 0.0f };
+    struct mo_with with = mo_without();
     for (uint32_t slot = ring; at->u < at->end; slot = slot < ring + (MR_STAGES - 1) * stage ? slot + stage : ring) {
         uint32_t w[4][WD_WORDS], item = mo_item(s, at->step);
         kd_copy_wait_3(); /* all stages but the last three */

@@ -126,7 +126,8 @@ KD_FN void mv_outs(const kl_matvec *a, uint32_t rows, uint32_t row0)
 {
     bool pairs = a->gate_up, matmul = !pairs && a->n_mats == 1;
     for (uint32_t m = 0; m < (pairs ? 1 : a->n_mats); m++) {
-        struct mv_out o = { .y = a->y[m], .b = { a->b[m], pairs ? a->b[1] : 0 }, .scale = matmul ? a->scale : 0,
+        struct mv_out o = { .y = a->y[m], .wscale = { a->wscale[m], pairs ? a->wscale[1] : 0 },
+                            .b = { a->b[m], pairs ? a->b[1] : 0 }, .scale = matmul ? a->scale : 0,
                             .resid = matmul ? a->resid : 0, .ld = a->ld[m], .ldr = a->ldr, .n_out = a->n_out[m],
                             .rows = rows, .row0 = row0, .act = a->act, .softcap = matmul ? a->softcap : 0.0f,
                             .pairs = pairs };
@@ -382,6 +383,7 @@ KD_FN kl_matvec mv_expert_args(const kl_moe_up *a, uint32_t pair, uint32_t e)
 {
     return (kl_matvec){ .y = { a->y + (uint64_t)pair * a->n_ff * 4 },
                         .w = { a->gate + e * a->gate_stride, a->up + e * a->up_stride },
+                        .wscale = { a->sg ? a->sg + e * 4 : 0, a->su ? a->su + e * 4 : 0 },
                         .b = { a->bg ? a->bg + (uint64_t)e * a->n_ff * 4 : 0,
                                a->bu ? a->bu + (uint64_t)e * a->n_ff * 4 : 0 },
                         .n_out = { a->n_ff, a->n_ff }, .type = { a->type_gate, a->type_up }, .n_mats = 2,
@@ -392,7 +394,7 @@ KD_FN void mv_expert_plain(const kl_moe_up *a, const kl_matvec *k, const struct 
 {
     struct mv_plain p = { .w = { k->w[0], k->w[1] }, .type = { a->type_gate, a->type_up }, .n_out = a->n_ff,
                           .n_in = a->n_in, .pairs = true };
-    struct mv_out o = { .y = a->y, .b = { k->b[0], k->b[1] }, .ld = a->n_ff, .n_out = a->n_ff, .rows = 1, .row0 = pair,
+    struct mv_out o = { .y = a->y, .wscale = { k->wscale[0], k->wscale[1] }, .b = { k->b[0], k->b[1] }, .ld = a->n_ff, .n_out = a->n_ff, .rows = 1, .row0 = pair,
                         .act = a->act, .pairs = true };
     mv_out_put(0, &o);
     kd_barrier();

@@ -262,7 +262,7 @@ KD_FN uint32_t mv_left(uint32_t n) { return n >= 4 ? n / 4 : 1; }
 
 /* Rows of y: ld apart. pairs: y = act(v0 + b0, v1 + b1), else MATMUL's ending. */
 struct mv_out {
-    gpu_va y, b[2], scale, resid;
+    gpu_va y, wscale[2], b[2], scale, resid;
     uint64_t ld, ldr;
     uint32_t n_out, rows, row0, act;
     float softcap;
@@ -284,18 +284,21 @@ KD_FN struct mv_out mv_out_get(uint32_t m)
 
 /* What a result will be combined with, read while the product is on its way. */
 struct mv_epilogue {
-    float b[2], resid[2], scale;
+    float own[2], b[2], resid[2], scale; /* own: the matrix's number, or those of gate and up */
 };
 
 /* Output row `row` (and row2, without pairs) of row r of x. */
 KD_FN void mv_epilogue_load(const struct mv_out *o, uint32_t row, uint32_t row2, uint32_t r, struct mv_epilogue *w)
 {
-    *w = (struct mv_epilogue){ { 0.0f, 0.0f }, { 0.0f, 0.0f }, 0.0f };
+    *w = (struct mv_epilogue){ { 1.0f, 1.0f }, { 0.0f, 0.0f }, { 0.0f, 0.0f }, 0.0f };
     if (r >= o->rows)
         return;
     uint64_t at = o->row0 + r;
     KD_UNROLL
     for (uint32_t k = 0; k < 2; k++) {
+        gpu_va own = o->wscale[o->pairs ? k : 0];
+        if (own)
+            w->own[k] = *KD_PTR(const float, own);
         uint32_t n = k && !o->pairs ? row2 : row;
         if (n >= o->n_out)
             continue;
@@ -337,11 +340,11 @@ KD_FN void mv_store(const struct mv_out *o, float v0, float v1, uint32_t row, ui
     WD_ROLLED
     for (uint32_t k = 0; k < (o->pairs ? 1 : 2); k++) {
         uint32_t n = k ? row2 : row;
-        float v = k ? v1 : v0, u = 0.0f;
+        float v = k ? v1 * w->own[1] : v0 * w->own[0], u = v1 * w->own[1];
         if (o->b[0])
             v += k ? w->b[1] : w->b[0];
-        if (o->pairs)
-            u = o->b[1] ? v1 + w->b[1] : v1;
+        if (o->pairs && o->b[1])
+            u += w->b[1];
         if (o->scale)
             v *= w->scale;
         if (o->resid)

@@ -152,14 +152,16 @@ KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, const struct mo_tile *
 
 /* What a row's sum is combined with, read while the sum is still being made; mo_joins: is there any such thing? */
 struct mo_with {
-    float b, b2, resid;
+    float own, b, b2, resid; /* own: the matrix's number */
 };
+KD_FN struct mo_with mo_without(void) { return (struct mo_with){ 1.0f, 0.0f, 0.0f, 0.0f }; }
 KD_FN bool mo_joins(const kl_matvec *a) { return (a->resid | a->b[0] | a->b[1] | a->b[2] | a->b[3]) != 0; }
+KD_FN bool mo_numbers(const kl_matvec *a) { return (a->wscale[0] | a->wscale[1] | a->wscale[2] | a->wscale[3]) != 0; }
 
 KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, struct mo_with *w)
 {
     gpu_va b = mo_pick_va(a->b, t->m);
-    *w = (struct mo_with){ 0.0f, 0.0f, 0.0f };
+    w->b = w->b2 = w->resid = 0.0f;
     if (row >= t->n_out)
         return;
     if (b)
@@ -204,6 +206,11 @@ KD_FN bool mo_holds(uint32_t type, const struct mo_mats *s)
 }
 KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, struct mo_with *w)
 {
+    if (mo_numbers(s->a)) {
+        /* the sums of up are in the second half of the lanes that have one */
+        gpu_va own = mo_pick_va(s->a->wscale, s->a->gate_up && s->il % mo_slots(type) >= mo_slots(type) / 2 ? 1 : t->m);
+        w->own = own ? *KD_PTR(const float, own) : 1.0f;
+    }
     if (mo_joins(s->a) && mo_holds(type, s))
         mo_with(s->a, t, t->row + mo_own(type, s) * s->abreast, w);
 }
@@ -214,6 +221,7 @@ KD_FN void mo_finish(uint32_t type, const struct mo_mats *s, const struct mo_til
     const uint32_t T = mo_slots(type);
     uint32_t first, left;
     mv_reduce(T, 1, acc, s->lanes, &first, &left);
+    acc[0] *= with->own;
     float up = s->a->gate_up ? kd_shfl_xor_f32(acc[0], T / 2) : 0.0f;
     if (mo_holds(type, s))
         mo_store(s->a, t, t->row + mo_own(type, s) * s->abreast, acc[0], up, with);
@@ -229,7 +237,7 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
     uint32_t end = mo_pick(s->a->tile_end, s->end - 1), step = 0;
     float acc[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
     struct mo_tile t, next;
-    struct mo_with with = { 0.0f, 0.0f, 0.0f };
+    struct mo_with with = mo_without();
     mo_tile(type, s, u, &t);
     next = t;
     for (;;) {

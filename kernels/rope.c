@@ -65,8 +65,9 @@ KD_KERNEL(k_rope_kv, kl_rope_kv)
             rope_rotate(&a, (float)pos, s);
             if (a.kv_type == KA_KV_ROT4)
                 kv_rotate(s, hd, 1);
+            float by = a.q_scale ? KD_PTR(const float, a.q_scale)[pos / a.q_every] : 1.0f;
             for (uint32_t d = kd_lane(); d < hd; d += KD_WARP)
-                q[d] = s[d];
+                q[d] = s[d] * by;
         } else if (i < a.n_head + a.n_kv) {
             uint32_t h = i - a.n_head;
             rope_load(KD_PTR(const float, a.k) + (uint64_t)r * a.ldk + h * hd, KD_PTR(const float, a.k_norm),

@@ -181,13 +181,14 @@ KD_FN float rw_total(uint32_t NT, uint32_t col, uint32_t row)
 KD_FN void rw_finish(const kl_gemm *a, const struct gemm_item *it, uint32_t NT, uint32_t p0, uint32_t n)
 {
     uint32_t cols = rw_cols(a);
+    float own = gemm_number(a, it, it->mat), own_up = a->pair ? gemm_number(a, it, 1) : 1.0f;
     for (uint32_t i = kd_tid(); i < cols * n; i += RW_THREADS) {
         uint32_t p = i / cols, r = i % cols, col = it->tile * cols + r;
         if (col >= a->n_out[it->mat])
             continue;
-        float v = rw_total(NT, p, r) + gemm_bias(a, it, it->mat, col);
+        float v = rw_total(NT, p, r) * own + gemm_bias(a, it, it->mat, col);
         if (a->pair)
-            v = kd_act(a->act, v, rw_total(NT, p, r + 16) + gemm_bias(a, it, 1, col));
+            v = kd_act(a->act, v, rw_total(NT, p, r + 16) * own_up + gemm_bias(a, it, 1, col));
         gemm_finish(a, it, p0 + p, col, v);
     }
     kd_barrier();

@@ -196,7 +196,7 @@ static bool take_scale(struct reading *r, const struct gguf_tensor *t)
         read_fail(r, -EINVAL, "tensor '%.*s' is %g, expected a number to multiply with; the file is damaged", (int)t->name.len,
                   t->name.s, (double)by);
     if (by != 1)
-        s[r->m->n_scales++] = (struct model_scale){ w, by };
+        s[r->m->n_scales++] = (struct model_scale){ w, t };
     return true;
 }
 

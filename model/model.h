@@ -135,7 +135,7 @@ struct model {
     /* Matrices whose products are multiplied by a number beside them, "<name>.scale": what NVFP4 leaves out. Others: 1 */
     struct model_scale {
         const struct gguf_tensor *w;
-        float by;
+        const struct gguf_tensor *by; /* f32 [1] */
     } *scales;
     uint32_t n_scales;
 };

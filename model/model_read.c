@@ -452,7 +452,8 @@ static const struct gguf_tensor *read_expert_scale(struct reading *r, uint32_t i
     return plain ? NULL : t;
 }
 
-/* gpt-oss's experts have biases, which come behind the numbers: it does not read any. */
+/* gpt-oss's experts have biases, and down's number is part of the router's weight, which multiplies the bias too: it does not
+ * read any. */
 static void read_expert_scales(struct reading *r, uint32_t il)
 {
     struct model_layer *l = &r->m->layers[il];

@@ -192,6 +192,11 @@ static const float *weight_row(float *buf, gpu_va w, enum qtype t, uint32_t n, s
     return buf;
 }
 
+static double or_one(gpu_va v, size_t i)
+{
+    return v ? (double)CPU_F32(v)[i] : 1.0;
+}
+
 static double or_zero(gpu_va v, size_t i)
 {
     return v ? (double)CPU_F32(v)[i] : 0.0;
@@ -214,9 +219,9 @@ static void exact_products(struct cpu_run *r, const struct cpu_cmd *cmd)
         const float *u = gate_up ? weight_row(buf + n, a->w[1], a->type[1], n, o) : NULL;
         for (uint32_t i = 0; i < rows; i++) {
             const double *xi = x + (size_t)i * n;
-            double y = dot(w, xi, n) + or_zero(a->b[m], o);
+            double y = dot(w, xi, n) * or_one(a->wscale[m], 0) + or_zero(a->b[m], o);
             if (gate_up)
-                y = act_mul(y, dot(u, xi, n) + or_zero(a->b[1], o), a->act);
+                y = act_mul(y, dot(u, xi, n) * or_one(a->wscale[1], 0) + or_zero(a->b[1], o), a->act);
             if (matmul) {
                 if (a->scale)
                     y *= CPU_F32(a->scale)[i];
@@ -308,15 +313,9 @@ static void exact_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
         for (uint32_t p = ps.start[e]; p < ps.start[e + 1]; p++) {
             uint32_t pair = ps.order[p];
             const double *xi = x + (size_t)(pair / a->k) * n;
-            double gv = dot(g, xi, n), uv = dot(u, xi, n);
-            if (a->act & STREAM_ACT_SCALED) {
-                gv *= a->bg ? CPU_F32(a->bg)[e] : 1;
-                uv *= a->bu ? CPU_F32(a->bu)[e] : 1;
-            } else {
-                gv += or_zero(a->bg, (size_t)e * a->n_ff + o);
-                uv += or_zero(a->bu, (size_t)e * a->n_ff + o);
-            }
-            CPU_F32(a->y)[(size_t)pair * a->n_ff + o] = (float)act_mul(gv, uv, STREAM_ACT(a->act));
+            double gv = dot(g, xi, n) * or_one(a->sg, e) + or_zero(a->bg, (size_t)e * a->n_ff + o);
+            double uv = dot(u, xi, n) * or_one(a->su, e) + or_zero(a->bu, (size_t)e * a->n_ff + o);
+            CPU_F32(a->y)[(size_t)pair * a->n_ff + o] = (float)act_mul(gv, uv, a->act);
         }
     }
 }
@@ -443,6 +442,7 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
     const ka_step *io = cpu_step(r->c, a->step, a->rows);
     for (struct pool_loop l = pool_loop(r->w, io->n_rows); pool_next(r->w, &l, &i);) {
         const ka_row *row = &cpu_step_rows(io)[i];
+        double by = a->q_scale ? or_one(a->q_scale, row->pos / a->q_every) : 1.0;
         for (uint32_t h = 0; h < a->n_head; h++) {
             float *q = CPU_F32(a->q) + (size_t)i * a->ldq + (size_t)h * a->q_hs;
             head_norm(t, q, a->q_norm, a->q_norm != 0, hd, a->eps);
@@ -450,7 +450,7 @@ static void exact_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
             if (a->kv_type == KA_KV_ROT4)
                 kv_rotate_exact(t, hd, true);
             for (uint32_t d = 0; d < hd; d++)
-                q[d] = (float)t[d];
+                q[d] = (float)(t[d] * by);
         }
         for (uint32_t h = 0; a->k && h < a->n_kv; h++) {
             size_t at = ((size_t)h * a->n_ctx + row->pos) * hd;

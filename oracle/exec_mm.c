@@ -114,6 +114,13 @@ static const float *at(gpu_va base, size_t i)
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
 
+/* A tile of products [rows, ldt] times the number at `by`; 0: as it is. */
+static void times(struct cpu_run *r, float *t, size_t n, gpu_va by)
+{
+    if (by)
+        r->c->ops->scale(t, (uint32_t)n, *CPU_F32(by));
+}
+
 static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const struct input *in, uint32_t m,
                           uint32_t p, uint32_t n, uint32_t rows)
 {
@@ -125,7 +132,7 @@ static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const st
     struct op_finish f = { .b = at(a->b[m], col), .scale = at(matmul ? a->scale : 0, 0),
                            .resid = at(matmul ? a->resid : 0, col), .ldr = a->ldr,
                            .softcap = matmul ? a->softcap : 0.0f };
-    bool direct = !f.b && !f.scale && !f.resid && f.softcap <= 0.0f && cols == n * MM_ROWS;
+    bool direct = !a->wscale[m] && !f.b && !f.scale && !f.resid && f.softcap <= 0.0f && cols == n * MM_ROWS;
     float *y = CPU_F32(a->y[m]) + col;
     for (uint32_t r0 = 0; r0 < rows; r0 += ROW_BLOCK) {
         uint32_t nr = MIN(rows - r0, (uint32_t)ROW_BLOCK);
@@ -134,6 +141,7 @@ static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const st
             continue;
         }
         dot(r, v, panels, n, in, r0, nr, r->s->tile, n * MM_ROWS);
+        times(r, r->s->tile, (size_t)nr * n * MM_ROWS, a->wscale[m]);
         struct op_finish fb = f;
         fb.scale = f.scale ? f.scale + r0 : NULL;
         fb.resid = f.resid ? f.resid + (size_t)r0 * a->ldr : NULL;
@@ -141,19 +149,18 @@ static void product_chunk(struct cpu_run *r, const struct cpu_cmd *cmd, const st
     }
 }
 
-/* What a tile of products [rows, ldt] is multiplied by; NULL: nothing. */
-static void times(struct cpu_run *r, float *t, size_t n, const float *by)
-{
-    if (by)
-        r->c->ops->scale(t, (uint32_t)n, *by);
-}
+/* What follows gate's and up's products of a run of columns: their matrices' numbers, their biases (0: none). */
+struct gate_up {
+    gpu_va sg, su;
+    const float *bg, *bu;
+    enum ka_act act;
+};
 
 /* Panels of gate and up of the same columns: y[rows, cols] = act(gate, up). */
 static void gate_up_chunk(struct cpu_run *r, struct cpu_view *vg, struct cpu_view *vu, uint32_t mat, uint32_t p,
                           uint32_t n, const struct input *in, uint32_t row0, uint32_t rows, float *y, size_t ldy,
-                          const float *bg, const float *bu, uint32_t act)
+                          const struct gate_up *f)
 {
-    bool scaled = act & STREAM_ACT_SCALED;
     uint8_t *second = r->s->panels ? r->s->panels + CHUNK_MAX * vg->panel_bytes : NULL;
     const uint8_t *g = cpu_view_panels(&r->c->w, vg, mat, p, n, r->s->panels);
     const uint8_t *u = cpu_view_panels(&r->c->w, vu, mat, p, n, second);
@@ -164,9 +171,9 @@ static void gate_up_chunk(struct cpu_run *r, struct cpu_view *vg, struct cpu_vie
         float *tg = r->s->tile, *tu = tg + nr * ldt;
         dot(r, vg, g, n, in, row0 + r0, nr, tg, ldt);
         dot(r, vu, u, n, in, row0 + r0, nr, tu, ldt);
-        times(r, tg, nr * ldt, scaled ? bg : NULL);
-        times(r, tu, nr * ldt, scaled ? bu : NULL);
-        r->c->ops->gate(y + (size_t)r0 * ldy, ldy, tg, tu, ldt, nr, cols, scaled ? NULL : bg, scaled ? NULL : bu, STREAM_ACT(act));
+        times(r, tg, nr * ldt, f->sg);
+        times(r, tu, nr * ldt, f->su);
+        r->c->ops->gate(y + (size_t)r0 * ldy, ldy, tg, tu, ldt, nr, cols, f->bg, f->bu, f->act);
     }
 }
 
@@ -194,9 +201,9 @@ void cpu_run_products(struct cpu_run *r, const struct cpu_cmd *cmd)
         while (i >= chunks[m])
             i -= chunks[m++];
         uint32_t p = i * size[m], n = MIN(cmd->view[m]->panels - p, size[m]), col = p * MM_ROWS;
+        struct gate_up f = { a->wscale[0], a->wscale[1], at(a->b[0], col), at(a->b[1], col), (enum ka_act)a->act };
         if (gate_up)
-            gate_up_chunk(r, cmd->view[0], cmd->view[1], 0, p, n, &in, 0, rows, CPU_F32(a->y[0]) + col, a->ld[0],
-                          at(a->b[0], col), at(a->b[1], col), a->act);
+            gate_up_chunk(r, cmd->view[0], cmd->view[1], 0, p, n, &in, 0, rows, CPU_F32(a->y[0]) + col, a->ld[0], &f);
         else
             product_chunk(r, cmd, &in, m, p, n, rows);
     }
@@ -303,12 +310,11 @@ void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
     for (struct pool_loop l = pool_loop(r->w, groups * chunks); pool_next(r->w, &l, &i);) {
         uint32_t g = i / chunks, p = i % chunks * size, np = MIN(vg->panels - p, size), col = p * MM_ROWS;
         uint32_t e = few ? ids[g] : ps.active[g];
-        bool scaled = a->act & STREAM_ACT_SCALED;
-        size_t b_at = scaled ? e : (size_t)e * a->n_ff + col;
-        const float *bg = at(a->bg, b_at), *bu = at(a->bu, b_at);
+        size_t b_at = (size_t)e * a->n_ff + col;
+        struct gate_up f = { a->sg ? a->sg + 4ull * e : 0, a->su ? a->su + 4ull * e : 0, at(a->bg, b_at), at(a->bu, b_at),
+                             (enum ka_act)a->act };
         if (few) {
-            gate_up_chunk(r, vg, vu, e, p, np, &in, g / a->k, 1, CPU_F32(a->y) + (size_t)g * a->n_ff + col, a->n_ff,
-                          bg, bu, a->act);
+            gate_up_chunk(r, vg, vu, e, p, np, &in, g / a->k, 1, CPU_F32(a->y) + (size_t)g * a->n_ff + col, a->n_ff, &f);
             continue;
         }
         /* results go to the pairs' own rows: one row at a time out of a block */
@@ -322,11 +328,11 @@ void cpu_run_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
             float *tg = r->s->tile, *tu = tg + nr * ldt;
             dot(r, vg, gp, np, &in, r0, nr, tg, ldt);
             dot(r, vu, up, np, &in, r0, nr, tu, ldt);
-            times(r, tg, nr * ldt, scaled ? bg : NULL);
-            times(r, tu, nr * ldt, scaled ? bu : NULL);
+            times(r, tg, nr * ldt, f.sg);
+            times(r, tu, nr * ldt, f.su);
             for (uint32_t k = 0; k < nr; k++)
                 r->c->ops->gate(CPU_F32(a->y) + (size_t)ps.order[r0 + k] * a->n_ff + col, a->n_ff, tg + k * ldt, tu + k * ldt, ldt, 1,
-                                cols, scaled ? NULL : bg, scaled ? NULL : bu, STREAM_ACT(a->act));
+                                cols, f.bg, f.bu, f.act);
         }
     }
 }

@@ -297,6 +297,8 @@ static void op_rope_kv(const ka_rope_kv *a, const ka_row *row, uint32_t r, const
         rotate(q, cs, a->n_rot, a->rope);
         if (a->kv_type == KA_KV_ROT4)
             kv_rotate(q, hd, true);
+        if (a->q_scale)
+            op_scale(q, hd, ((const float *)(uintptr_t)a->q_scale)[row->pos / a->q_every]);
     }
     if (!a->k)
         return;

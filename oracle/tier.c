@@ -49,7 +49,6 @@ static int cpu_probe(const struct tier_opts *o, struct tier_info *info)
     snprintf(info->device, sizeof info->device, "%u cores, %s", pool_cores(), mm->isa);
     snprintf(info->note, sizeof info->note, "runs everywhere");
     info->host_memory = true;
-    info->expert_scales = true;
     info->maps_weights = env_get()->cpu_weights && strcmp(env_get()->cpu_weights, "mapped") == 0;
     return 0;
 }

@@ -152,6 +152,8 @@ uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t
     k->q_norm = r->q_norm;
     k->k_norm = r->k_norm;
     k->inv_freq = r->inv_freq;
+    k->q_scale = r->q_scale;
+    k->q_every = r->q_every;
     k->n_rot = r->n_rot;
     k->rope = r->rope;
     k->v_norm = r->v_norm;

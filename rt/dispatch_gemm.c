@@ -28,6 +28,7 @@ uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types)
         uint32_t i = g->n_mats++;
         g->y[i] = from->y[m];
         g->w[i] = from->w[m];
+        g->wscale[i] = from->wscale[m];
         g->b[i] = from->b[m];
         g->n_out[i] = from->n_out[m];
         g->type[i] = from->type[m];
@@ -85,6 +86,7 @@ void dispatch_gemm_opened(struct dispatcher *d, const kl_gemm *g, dispatch_open_
             part.resid = g->resid ? g->resid + 4ull * first : 0;
             for (uint32_t i = 0; i < mats; i++) {
                 part.w[i] = open_rows(d, g, m + i, first, rows, 1, open);
+                part.wscale[i] = g->wscale[m + i];
                 part.b[i] = g->b[m + i] ? g->b[m + i] + 4ull * first : 0;
                 part.type[i] = QT_OPENED;
                 part.n_out[i] = rows;

@@ -394,7 +394,6 @@ static int null_probe(const struct tier_opts *o, struct tier_info *info)
     snprintf(info->device, sizeof info->device, "nothing");
     snprintf(info->note, sizeof info->note, "runs no command; its logits are made up");
     info->dry_run = true;
-    info->expert_scales = true;
     info->persistent = true;
     return 0;
 }

@@ -94,23 +94,10 @@ const char *tier_name(const struct tier *t)
     return t->impl->name;
 }
 
-/* Told before anything is loaded: what only some tiers do, by a word in the arguments. */
-static int check_scales(const struct tier *t, const struct stream *s, struct err *e)
-{
-    for (uint32_t i = 0; i < s->h.n_cmds && !t->info.expert_scales; i++)
-        if (s->cmds[i].op == CMD_MOE_UP && ((const ka_moe_up *)stream_args(s, i))->act & STREAM_ACT_SCALED)
-            return err_set(e, -ENOTSUP, "tier %s: the file has numbers beside its experts' matrices (.scale, of NVFP4), which only "
-                           "the cpu tier applies: --tier=cpu, or a file in another type", t->impl->name);
-    return 0;
-}
-
 int tier_load(struct tier *t, const struct tier_weights *w, const struct progress *p, struct err *e)
 {
     CHECK(!t->loaded);
-    int rc = check_scales(t, w->s, e);
-    if (rc)
-        return rc;
-    rc = t->impl->load(t, w, p, e);
+    int rc = t->impl->load(t, w, p, e);
     t->loaded = rc == 0;
     return rc;
 }
@@ -140,9 +127,6 @@ int tier_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struc
             return err_set(e, -EINVAL, "tier %s: the stream's %s arena has %llu bytes, tier_alloc gave %llu",
                            t->impl->name, arena_names[a], (unsigned long long)s->h.arena_bytes[a],
                            (unsigned long long)t->arena_bytes[a]);
-    int rc = check_scales(t, s, e);
-    if (rc)
-        return rc;
     if (t->impl->supports)
         for (uint32_t i = 0; i < s->h.n_cmds; i++)
             if (!t->impl->supports(t, s, i))

@@ -197,7 +197,7 @@ bool vk_gemm_coopmat_moe_up(struct dispatcher *d, const ka_moe_up *a)
         !can_tile(a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm) ||
         !dispatch_open_pays(d, a->type_up, a->k, a->n_expert, 2ull * a->n_ff, a->n_in))
         return false;
-    kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .b = { a->bg, a->bu },
+    kl_gemm g = { .step = a->step, .y = { a->y }, .w = { a->gate, a->up }, .wscale = { a->sg, a->su }, .b = { a->bg, a->bu },
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
                   .type = { a->type_gate, a->type_up }, .ld = { a->n_ff }, .n_mats = 2, .n_in = a->n_in,
                   .ldx = a->k, .act = a->act, .pair = 1 };

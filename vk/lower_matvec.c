@@ -125,7 +125,7 @@ static uint32_t take(const ka_matmul *a, uint32_t *left, uint32_t type, kl_matve
     for (uint32_t m = 0; m < a->n_mats; m++)
         if (*left >> m & 1 && a->type[m] == type) {
             uint32_t at = k->n_mats++;
-            k->y[at] = a->y[m], k->w[at] = a->w[m], k->b[at] = a->b[m];
+            k->y[at] = a->y[m], k->w[at] = a->w[m], k->wscale[at] = a->wscale[m], k->b[at] = a->b[m];
             k->n_out[at] = a->n_out[m], k->type[at] = type, k->ld[at] = a->ld[m];
             *left &= ~(1u << m);
             n++;

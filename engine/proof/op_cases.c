@@ -12,11 +12,11 @@
     { "matmul/" s "/smallest", make_matmul, QT_##t, 3, n, 1, .max_nmse = limit },                                      \
     { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 3 * n, 53, .max_nmse = limit },                                   \
     { "matmul/" s "/norm+bias+scale+resid", make_matmul, QT_##t, 17, 512, 64,                                          \
-      .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = many },                                            \
+      .flags = OF_NUMBER | OF_NORM | OF_BIAS | OF_SCALE | OF_RESID, .max_nmse = many },                                \
     { "proj/" s, make_proj, QT_##t, 4, 256, 50, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },                   \
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = limit < NMSE_MATH ? NMSE_MATH : limit },                   \
-    { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NORM, .max_nmse = 2 * limit },                       \
-    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * limit },                     \
+    { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * limit },           \
+    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER, .max_nmse = 2 * limit }, \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
       .max_nmse = limit },                                                                                             \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
@@ -24,12 +24,12 @@
 /* Types with kernels for few rows alone, whose matrices are opened for those of many. */
 #define PER_BOOK(t, s)                                                                                                 \
     { "embed/" s, make_embed, QT_##t, 5, 256, 64, .max_nmse = 1e-13 },                                                 \
-    { "matmul/" s "/one row", make_matmul, QT_##t, 1, 1024, 53, .max_nmse = NMSE_INT8 },                               \
+    { "matmul/" s "/one row", make_matmul, QT_##t, 1, 1024, 53, .flags = OF_NUMBER, .max_nmse = NMSE_INT8 },           \
     { "matmul/" s "/ragged", make_matmul, QT_##t, 9, 768, 53, .max_nmse = NMSE_INT8 },                                 \
-    { "matmul/" s "/opened", make_matmul, QT_##t, 65, 256, 24, .max_nmse = NMSE_INT8 },                                \
+    { "matmul/" s "/opened", make_matmul, QT_##t, 65, 256, 24, .flags = OF_NUMBER, .max_nmse = NMSE_INT8 },            \
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = NMSE_INT8 },                                               \
-    { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },                   \
-    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .max_nmse = 2 * NMSE_INT8 },                 \
+    { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * NMSE_INT8 },       \
+    { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER, .max_nmse = 2 * NMSE_INT8 }, \
     { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
       .max_nmse = NMSE_INT8 },                                                                                         \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
@@ -40,19 +40,19 @@ const struct op_case op_cases[] = {
 #define QTYPE_BOOK(NAME, name, ...)                  PER_BOOK(NAME, #name)
 #include "kernels/qtypes.def"
     /* tiles of matrix units, whole and ragged, on the tiers that have them */
-    { "matmul/prompt q4_k", make_matmul, QT_Q4_K, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
+    { "matmul/prompt q4_k", make_matmul, QT_Q4_K, 70, 512, 200, .flags = OF_NUMBER | OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
       .max_nmse = NMSE_INT8 },
     { "matmul/prompt q6_k", make_matmul, QT_Q6_K, 150, 768, 136, .max_nmse = NMSE_INT8 },
     { "matmul/prompt k 320", make_matmul, QT_Q8_0, 40, 320, 136, .max_nmse = NMSE_INT8 },
     { "matmul/prompt k 448", make_matmul, QT_Q5_1, 40, 448, 72, .max_nmse = NMSE_INT8 },
     { "proj/prompt q4_k and q6_k", make_proj, QT_Q4_K, 70, 256, 136, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "proj/prompt q5_k and q6_k", make_proj, QT_Q5_K, 40, 256, 72, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
-    { "proj/prompt q8_0", make_proj, QT_Q8_0, 70, 768, 150, .flags = OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },
-    { "gate_up/prompt q4_k", make_gate_up, QT_Q4_K, 70, 256, 136, .flags = OF_NORM | OF_BIAS,
+    { "proj/prompt q8_0", make_proj, QT_Q8_0, 70, 768, 150, .flags = OF_NUMBER | OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },
+    { "gate_up/prompt q4_k", make_gate_up, QT_Q4_K, 70, 256, 136, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
-    { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NORM | OF_BIAS,
+    { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
-    { "matmul/prompt f16", make_matmul, QT_F16, 70, 512, 200, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
+    { "matmul/prompt f16", make_matmul, QT_F16, 70, 512, 200, .flags = OF_NUMBER | OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
       .max_nmse = NMSE_HALF },
     { "matmul/prompt bf16, k 448", make_matmul, QT_BF16, 150, 448, 136, .max_nmse = NMSE_HALF },
     { "matmul/rows f32, k 264", make_matmul, QT_F32, 40, 264, 72, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_MATH },
@@ -65,20 +65,20 @@ const struct op_case op_cases[] = {
       .max_nmse = 2 * NMSE_HALF },
     { "moe_down/prompt bf16", make_moe_down, QT_BF16, 70, 128, 72, .heads = 5, .arg = 2, .flags = OF_RESID | OF_BIAS,
       .max_nmse = NMSE_HALF },
-    { "moe_up/q4_k and q6_k", make_moe_up, QT_Q4_K, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
+    { "moe_up/q4_k and q6_k", make_moe_up, QT_Q4_K, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/iq2_xxs and q6_k", make_moe_up, QT_IQ2_XXS, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
-    { "proj/iq3_s and q6_k", make_proj, QT_IQ3_S, 4, 256, 72, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
+    { "proj/iq3_s and q6_k", make_proj, QT_IQ3_S, 4, 256, 72, .flags = OF_NUMBER | OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "matmul/opened iq2_xs", make_matmul, QT_IQ2_XS, 66, 512, 136, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
       .max_nmse = NMSE_INT8 },
     { "matmul/opened iq3_s rows", make_matmul, QT_IQ3_S, 20, 768, 72, .flags = OF_BIAS | OF_RESID, .max_nmse = NMSE_INT8 },
     { "matmul/opened nvfp4, k 320", make_matmul, QT_NVFP4, 66, 320, 72, .max_nmse = NMSE_INT8 },
-    { "proj/opened iq3_s and q6_k", make_proj, QT_IQ3_S, 70, 256, 72, .flags = OF_WITH_Q6K | OF_NORM | OF_BIAS,
+    { "proj/opened iq3_s and q6_k", make_proj, QT_IQ3_S, 70, 256, 72, .flags = OF_NUMBER | OF_WITH_Q6K | OF_NORM | OF_BIAS,
       .max_nmse = NMSE_INT8 },
     { "gate_up/opened iq1_m", make_gate_up, QT_IQ1_M, 66, 256, 40, .flags = OF_NORM | OF_BIAS, .max_nmse = 2 * NMSE_INT8 },
-    { "gate_up/opened nvfp4 rows", make_gate_up, QT_NVFP4, 12, 192, 40, .flags = OF_NORM, .max_nmse = 2 * NMSE_INT8 },
-    { "moe_up/opened tq1_0", make_moe_up, QT_TQ1_0, 66, 256, 40, .heads = 5, .arg = 2, .flags = OF_NORM | OF_BIAS,
+    { "gate_up/opened nvfp4 rows", make_gate_up, QT_NVFP4, 12, 192, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/opened tq1_0", make_moe_up, QT_TQ1_0, 66, 256, 40, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_down/opened nvfp4", make_moe_down, QT_NVFP4, 66, 192, 72, .heads = 5, .arg = 2, .flags = OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },
@@ -86,12 +86,12 @@ const struct op_case op_cases[] = {
       .max_nmse = NMSE_INT8 },
     { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,
       .max_nmse = NMSE_MATH },
-    { "matmul/one row", make_matmul, QT_Q4_K, 1, 1024, 272, .max_nmse = NMSE_INT8 },
+    { "matmul/one row", make_matmul, QT_Q4_K, 1, 1024, 272, .flags = OF_NUMBER, .max_nmse = NMSE_INT8 },
     { "matmul/wide f16", make_matmul, QT_F16, 3, 9728, 40, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_MATH },
     { "matmul/wide one row", make_matmul, QT_F16, 1, 9728, 40, .flags = OF_BIAS, .max_nmse = NMSE_MATH },
     { "gate_up/wide", make_gate_up, QT_F16, 2, 9728, 24, .flags = OF_NORM, .max_nmse = NMSE_MATH },
     { "matmul/wide q8_0", make_matmul, QT_Q8_0, 2, 28672, 24, .max_nmse = NMSE_INT8 },
-    { "matmul/softcap", make_matmul, QT_F32, 5, 64, 40, .flags = OF_SOFTCAP, .max_nmse = NMSE_MATH },
+    { "matmul/softcap", make_matmul, QT_F32, 5, 64, 40, .flags = OF_NUMBER | OF_SOFTCAP, .max_nmse = NMSE_MATH },
     { "matmul/output rows", make_matmul, QT_Q8_0, 6, 64, 33, .flags = OF_OUT | OF_NORM, .max_nmse = NMSE_INT8 },
     { "matmul/many rows", make_matmul, QT_Q4_0, 70, 96, 40, .flags = OF_BIAS, .max_nmse = NMSE_INT8 },
     { "gate_up/gelu+bias", make_gate_up, QT_F16, 6, 48, 37, .flags = OF_GELU | OF_BIAS, .max_nmse = NMSE_MATH },
@@ -107,7 +107,7 @@ const struct op_case op_cases[] = {
     { "made/norm alone", make_made, QT_F16, 2, 264, 40, .flags = OF_NORM, .max_nmse = NMSE_MATH },
     { "made/q4_k and q6_k", make_made, QT_Q4_K, 2, 512, 40, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
     { "made/q5_k and q6_k", make_made, QT_Q5_K, 2, 512, 40, .flags = OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
-    { "made/act", make_made, QT_Q6_K, 3, 256, 40, .flags = OF_GELU, .max_nmse = NMSE_INT8 },
+    { "made/act", make_made, QT_Q6_K, 3, 256, 40, .flags = OF_NUMBER | OF_GELU, .max_nmse = NMSE_INT8 },
     { "norm/groups", make_norm, .rows = 5, .n_in = 7 * 96, .flags = OF_NORM | OF_RESID, .arg = 96, .max_nmse = NMSE_FLOAT },
     { "norm/groups+output rows", make_norm, .rows = 3, .n_in = 5 * 256, .flags = OF_NORM | OF_OUT, .arg = 256,
       .max_nmse = NMSE_FLOAT },
@@ -118,25 +118,25 @@ const struct op_case op_cases[] = {
     { "add/scale", make_add, .rows = 4, .n_in = 75, .flags = OF_OUT_SCALE, .max_nmse = NMSE_FLOAT },
 
     { "rope/neox", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 64, .max_nmse = NMSE_FLOAT },
-    { "rope/adjacent", make_rope, .rows = 20, .heads = 2, .kv = 2, .dim = 32, .flags = OF_ADJACENT,
+    { "rope/adjacent", make_rope, .rows = 20, .heads = 2, .kv = 2, .dim = 32, .flags = OF_TEMP | OF_ADJACENT,
       .max_nmse = NMSE_FLOAT },
     { "rope/partial+norm+gate", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 256,
       .flags = OF_PARTIAL | OF_NORM | OF_GATE, .max_nmse = NMSE_FLOAT },
     { "rope/q8_0 cache", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 64, .flags = OF_Q8_KV,
       .max_nmse = NMSE_FLOAT },
-    { "rope/rot4 cache", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 96, .flags = OF_ROT4_KV | OF_NORM,
+    { "rope/rot4 cache", make_rope, .rows = 20, .heads = 3, .kv = 1, .dim = 96, .flags = OF_TEMP | OF_ROT4_KV | OF_NORM,
       .max_nmse = NMSE_FLOAT },
     { "rope/rot4 q only, gate", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 128,
       .flags = OF_ROT4_KV | OF_Q_ONLY | OF_GATE, .max_nmse = NMSE_FLOAT },
     { "rope/q only, output rows", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 64,
-      .flags = OF_NORM | OF_Q_ONLY | OF_OUT, .max_nmse = NMSE_FLOAT },
+      .flags = OF_TEMP | OF_NORM | OF_Q_ONLY | OF_OUT, .max_nmse = NMSE_FLOAT },
     { "rope/q only", make_rope, .rows = 9, .heads = 4, .kv = 2, .dim = 64, .flags = OF_NORM | OF_Q_ONLY,
       .max_nmse = NMSE_FLOAT },
 
     { "attn/32", make_attn, .rows = 40, .heads = 4, .kv = 4, .dim = 32, .max_nmse = 1e-7 },
     { "attn/64 gqa 2", make_attn, .rows = 40, .heads = 4, .kv = 2, .dim = 64, .max_nmse = 1e-7 },
     { "attn/64 gqa 16, wide", make_attn, .rows = 300, .heads = 16, .kv = 1, .dim = 64, .max_nmse = 1e-7 },
-    { "attn/128 gqa 4", make_attn, .rows = 37, .heads = 8, .kv = 2, .dim = 128, .flags = OF_NORM, .max_nmse = 1e-7 },
+    { "attn/128 gqa 4", make_attn, .rows = 37, .heads = 8, .kv = 2, .dim = 128, .flags = OF_TEMP | OF_NORM, .max_nmse = 1e-7 },
     { "attn/256 gqa 8 gate", make_attn, .rows = 33, .heads = 8, .kv = 1, .dim = 256,
       .flags = OF_NORM | OF_PARTIAL | OF_GATE, .max_nmse = 1e-7 },
     { "attn/64 gqa 3 f32", make_attn, .rows = 40, .heads = 6, .kv = 2, .dim = 64, .flags = OF_F32_KV | OF_ADJACENT,
@@ -187,11 +187,11 @@ const struct op_case op_cases[] = {
       .max_nmse = 1e-6 },
     { "attn/64 gqa 7 rot4", make_attn, .rows = 39, .heads = 7, .kv = 1, .dim = 64, .flags = OF_ROT4_KV | OF_V_NORM,
       .max_nmse = 1e-6 },
-    { "attn/96 gqa 3 rot4", make_attn, .rows = 21, .heads = 6, .kv = 2, .dim = 96, .flags = OF_ROT4_KV | OF_ADJACENT,
+    { "attn/96 gqa 3 rot4", make_attn, .rows = 21, .heads = 6, .kv = 2, .dim = 96, .flags = OF_TEMP | OF_ROT4_KV | OF_ADJACENT,
       .max_nmse = 1e-6 },
     { "attn/128 gqa 2 rot4", make_attn, .rows = 17, .heads = 4, .kv = 2, .dim = 128, .flags = OF_ROT4_KV, .max_nmse = 1e-6 },
     { "attn/256 gqa 4 gate rot4", make_attn, .rows = 13, .heads = 4, .kv = 1, .dim = 256,
-      .flags = OF_ROT4_KV | OF_NORM | OF_PARTIAL | OF_GATE, .max_nmse = 1e-6 },
+      .flags = OF_TEMP | OF_ROT4_KV | OF_NORM | OF_PARTIAL | OF_GATE, .max_nmse = 1e-6 },
     { "attn/512 gqa 4 rot4", make_attn, .rows = 9, .heads = 4, .kv = 1, .dim = 512, .flags = OF_ROT4_KV | OF_NORM,
       .max_nmse = 1e-6 },
     { "attn/64 sinks two slots rot4", make_attn, .rows = 50, .heads = 4, .kv = 2, .dim = 64,
@@ -203,7 +203,7 @@ const struct op_case op_cases[] = {
     { "attn/64 two slots", make_attn, .rows = 50, .heads = 4, .kv = 2, .dim = 64, .flags = OF_SLOTS | OF_F32_KV,
       .max_nmse = NMSE_MATH },
     /* single rows: heads that share a kv head, in chunks of positions that one or several work-groups merge */
-    { "attn/group 64 gqa 8", make_attn, .rows = 64, .heads = 16, .kv = 2, .dim = 64, .flags = OF_SINKS, .max_nmse = 1e-7 },
+    { "attn/group 64 gqa 8", make_attn, .rows = 64, .heads = 16, .kv = 2, .dim = 64, .flags = OF_TEMP | OF_SINKS, .max_nmse = 1e-7 },
     { "attn/group 128 gqa 5 three chunks", make_attn, .rows = 24, .cap = 8, .n_in = 118, .heads = 5, .kv = 1, .dim = 128,
       .flags = OF_NORM, .max_nmse = 1e-7 },
     { "attn/group 64 two merges", make_attn, .rows = 7, .n_in = 1150, .heads = 8, .kv = 1, .dim = 64, .max_nmse = 1e-7 },

@@ -47,6 +47,8 @@ enum op_flags {
     OF_FP8_KV = 1 << 25,
     OF_Q4_KV = 1 << 26,
     OF_ROT4_KV = 1 << 27,
+    OF_NUMBER = 1 << 28, /* products: each matrix's own number, or each expert's               */
+    OF_TEMP = 1 << 29,   /* q is scaled by the position                                        */
 };
 
 /* engine/proof/op_make.c */

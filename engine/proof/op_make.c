@@ -81,9 +81,10 @@ static ka_matmul matmul_args(struct ops *o, const struct op_case *c)
 static void add_matrix(struct ops *o, const struct op_case *c, ka_matmul *a, enum qtype type, uint32_t n_out, bool y)
 {
     static const char *const w[] = { "w0", "w1", "w2", "w3" }, *const b[] = { "b0", "b1", "b2", "b3" },
-                      *const ys[] = { "y0", "y1", "y2", "y3" };
+                      *const ys[] = { "y0", "y1", "y2", "y3" }, *const s[] = { "s0", "s1", "s2", "s3" };
     uint32_t m = a->n_mats++;
     a->w[m] = ops_at(o, ops_weight(o, w[m], type, c->n_in, n_out, 1));
+    a->wscale[m] = OPT(c, OF_NUMBER, ops_vec(o, s[m], 1, 0.3f, 3.0f));
     a->b[m] = OPT(c, OF_BIAS, ops_vec(o, b[m], n_out, -1.0f, 1.0f));
     a->type[m] = type;
     a->n_out[m] = n_out;
@@ -236,6 +237,10 @@ static void rope_cmd(struct ops *o, const struct op_case *c, const struct heads 
         a.q_norm = ops_at(o, ops_vec(o, "q_norm", c->dim, 0.5f, 2.0f));
         a.k_norm = ops_at(o, ops_vec(o, "k_norm", c->dim, 0.5f, 2.0f));
     }
+    if (HAS(c, OF_TEMP)) {
+        a.q_every = 7;
+        a.q_scale = ops_at(o, ops_vec(o, "q_scale", (h->n_ctx - 1) / a.q_every + 1, 1.0f, 2.0f));
+    }
     if (HAS(c, OF_Q_ONLY)) {
         a.k = a.v = a.kc = a.vc = a.k_norm = 0;
         a.ldk = a.ldv = 0;
@@ -360,6 +365,8 @@ struct ops *make_moe_up(const struct op_case *c)
         a.gate = ops_at(o, ops_weight(o, "gate", c->type, c->n_in, c->n_out, c->heads));
         a.up = ops_at(o, ops_weight(o, "up", up, c->n_in, c->n_out, c->heads));
     }
+    a.sg = OPT(c, OF_NUMBER, ops_vec(o, "sg", c->heads, 0.3f, 3.0f));
+    a.su = OPT(c, OF_NUMBER, ops_vec(o, "su", c->heads, 0.3f, 3.0f));
     a.bg = OPT(c, OF_BIAS, ops_vec(o, "bg", c->n_out * c->heads, -1.0f, 1.0f));
     a.bu = OPT(c, OF_BIAS, ops_vec(o, "bu", c->n_out * c->heads, -1.0f, 1.0f));
     ops_cmd(o, CMD_MOE_UP, &a, sizeof a);

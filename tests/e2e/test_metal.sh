@@ -26,6 +26,7 @@ done
 make_model qwen35moe Q8_0 "$work/m.gguf" && ZINC_METAL_ENCODE=once agree qwen35moe Q8_0 3e-3 --shuffle
 make_model qwen3 F16 "$work/m.gguf" && agree qwen3 F16 1e-5
 make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 3e-3
+make_model qwen3moe NVFP4 "$work/m.gguf" --expert-scales && agree qwen3moe NVFP4 3e-3 # numbers beside all matrices
 
 # Prompts cut otherwise give the same bits: heads of 256 and 512, whose prompts share a head among warps, and of 64.
 for f in gemma4 llama; do

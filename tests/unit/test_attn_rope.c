@@ -11,15 +11,15 @@ static const struct {
     uint32_t heads, kv, dim, flags, window;
 } shapes[] = {
     { 2, 1, 64, OF_NORM | OF_SINKS, 0 },
-    { 4, 1, 64, OF_ADJACENT, 150 },
+    { 4, 1, 64, OF_ADJACENT | OF_TEMP, 150 },
     { 14, 1, 64, OF_NORM | OF_V_NORM | OF_PARTIAL, 0 }, /* a warp for each head, none left */
-    { 4, 2, 128, OF_NORM, 0 },
+    { 4, 2, 128, OF_NORM | OF_TEMP, 0 },
     { 12, 4, 128, OF_PARTIAL | OF_ADJACENT, 0 },
     { 3, 3, 128, OF_NORM | OF_V_IS_K | OF_V_NORM, 0 },
     { 8, 2, 128, OF_NORM | OF_SLOTS, 0 },
-    { 4, 2, 256, OF_NORM | OF_PARTIAL | OF_GATE, 0 },
+    { 4, 2, 256, OF_NORM | OF_PARTIAL | OF_GATE | OF_TEMP, 0 },
     { 8, 1, 256, OF_ADJACENT | OF_V_NORM, 100 }, /* more heads than warps */
-    { 4, 1, 512, OF_NORM, 0 },
+    { 4, 1, 512, OF_NORM | OF_TEMP, 0 },
 };
 static const uint32_t caches[] = { 0, OF_Q8_KV, OF_FP8_KV, OF_Q4_KV, OF_ROT4_KV };
 

@@ -1,6 +1,7 @@
 /* What the families lower to, command by command. */
 #include <math.h>
 #include <check.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -118,34 +119,55 @@ START_TEST(gemma_norms_carry_the_residual)
 }
 END_TEST
 
-static float half_of_scale(const struct stream *s)
+/* The name of the buffer at `field` of command c's arguments; "" for none. */
+static const char *at(const struct stream *s, uint32_t c, size_t field)
 {
-    for (uint32_t i = 0; i < s->h.n_bufs; i++)
-        if (strncmp(s->strs + s->bufs[i].name, "half_scale", 10) == 0)
-            return *(const float *)(s->consts + s->bufs[i].off);
-    return 0;
+    for (uint32_t i = 0; i < s->cmds[c].n_uses; i++) {
+        const struct stream_use *u = &s->uses[s->cmds[c].first_use + i];
+        if (u->field_off == field)
+            return s->strs + s->bufs[u->buf].name;
+    }
+    return "";
 }
 
-/* 30 tanh(s x / 30) = s (30 / |s|) tanh(x / (30 / |s|)): the product caps itself by another cap, and its matrix's number comes behind. */
-START_TEST(a_soft_cap_goes_before_the_heads_number)
+/* A matrix's number is an argument of its product: no command is there for it, and products of one input stay one command. */
+START_TEST(a_matrix_brings_its_number_with_it)
 {
-    static const float by[] = { 0.5f, -0.5f, 0 }, cap[] = { 60, 60, 30 };
+    static const char *const want[] = { "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down" };
     struct graph_opts o = {.n_ctx = 50, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16};
-    for (int i = 0; i < 3; i++) {
-        struct stream *s = NULL;
-        struct err e = {0};
-        fake_gemma3(&fake);
-        struct model_scale head = { fake.m.output, by[i] };
-        fake.m.scales = &head;
-        fake.m.n_scales = 1;
-        ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
-        ck_assert_str_eq(commands(s, CMD_NO_LAYER), "EMBED GATHER MATMUL ADD ARGMAX");
-        for (uint32_t c = 0; c < s->h.n_cmds; c++)
-            if (s->cmds[c].op == CMD_MATMUL && s->cmds[c].layer == CMD_NO_LAYER)
-                ck_assert(((const ka_matmul *)stream_args(s, c))->softcap == cap[i]);
-        ck_assert(half_of_scale(s) == by[i] / 2);
-        stream_free(s);
+    struct fake_model *f = &fake;
+    struct model_scale all[8];
+    struct stream *s = NULL;
+    struct err e = {0};
+    uint32_t n = 0;
+    fake_gemma3(f); /* with a soft cap */
+    f->layers[0].bq = FAKE_VEC(FAKE_HEADS * FAKE_HEAD, "blk.0.attn_q.bias");
+    const struct model_layer *l = &f->layers[0];
+    const struct gguf_tensor *const w[] = { l->wq, l->wk, l->wv, l->wo, l->ffn_gate, l->ffn_up, l->ffn_down };
+    for (int i = 0; i < 7; i++)
+        all[i] = (struct model_scale){ w[i], FAKE_VEC(1, "blk.0.%s.scale", want[i]) };
+    all[7] = (struct model_scale){ f->m.output, FAKE_VEC(1, "output.scale") };
+    f->m.scales = all;
+    f->m.n_scales = 8;
+    ck_assert_msg(graph_compile(&f->m, &o, &s, &e) == 0, "%s", e.msg);
+    ck_assert_str_eq(commands(s, 0), "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM");
+    ck_assert_str_eq(commands(s, CMD_NO_LAYER), "EMBED GATHER MATMUL ARGMAX");
+    for (uint32_t c = 0; c < s->h.n_cmds; c++) {
+        if (s->cmds[c].op != CMD_MATMUL && s->cmds[c].op != CMD_PROJ && s->cmds[c].op != CMD_GATE_UP)
+            continue;
+        const ka_matmul *a = stream_args(s, c);
+        for (uint32_t m = 0; m < a->n_mats; m++) {
+            char name[64] = "";
+            if (s->cmds[c].layer == 0)
+                snprintf(name, sizeof name, "blk.0.%s.scale", want[n++]);
+            else if (s->cmds[c].layer == CMD_NO_LAYER)
+                snprintf(name, sizeof name, "output.scale");
+            ck_assert_str_eq(at(s, c, offsetof(ka_matmul, wscale) + 8 * m), name);
+        }
+        ck_assert(s->cmds[c].layer != CMD_NO_LAYER || a->softcap == 30.0f);
     }
+    ck_assert_uint_eq(n, 7);
+    stream_free(s);
 }
 END_TEST
 
@@ -352,7 +374,7 @@ int main(void)
     tcase_add_test(t, experts_route_and_shared_experts_scale);
     tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
     tcase_add_test(t, gemma_norms_carry_the_residual);
-    tcase_add_test(t, a_soft_cap_goes_before_the_heads_number);
+    tcase_add_test(t, a_matrix_brings_its_number_with_it);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);

@@ -212,7 +212,7 @@ static void tell_imatrix(const struct plan *p, const struct options *o)
 }
 
 /* The numbers beside an NVFP4 file's experts, one each, that are to be in the weights of tensor i once it has another type: those
- * of gate and up, which not every tier applies. NULL: none. */
+ * of gate and up. NULL: none. */
 static const struct gguf_tensor *scale_of(const struct plan *p, uint64_t i)
 {
     static const char *const roles[] = { ".ffn_gate_exps.weight", ".ffn_up_exps.weight", ".ffn_gate_up_exps.weight" };

@@ -151,6 +151,12 @@ float gemm_act(float g, float u)
     return y * u;
 }
 
+/* The number beside a matrix. */
+float gemm_number(gemm_item it, uint mat)
+{
+    return a.wscale[mat] == 0 ? 1.0 : zk_ro_f32(a.wscale[mat]).v[it.expert];
+}
+
 float gemm_bias(gemm_item it, uint mat, uint col)
 {
     return a.b[mat] == 0 || col >= a.n_out[mat] ? 0.0 : zk_ro_f32(a.b[mat]).v[it.expert * a.n_out[mat] + col];
@@ -193,11 +199,11 @@ void gemm_out_quad(gemm_item it, uint part, uint p, uint quad)
     uint row = a.map != 0 ? zk_u32(a.map).v[p] : p;
     float by = zk_ro_f32(a.meta).v[gemm_x_row(p)] * (1.0 / WT_GAIN);
     uint at = part + (PAIR ? quad / 2 * 4 + quad % 2 : quad);
-    precise vec4 v = uintBitsToFloat(tile[at]) * by, up;
+    precise vec4 v = uintBitsToFloat(tile[at]) * by * gemm_number(it, it.mat), up;
     [[unroll]] for (uint i = 0; i < 4; i++)
         v[i] += gemm_bias(it, it.mat, col + i);
     if (PAIR) {
-        up = uintBitsToFloat(tile[at + 2]) * by;
+        up = uintBitsToFloat(tile[at + 2]) * by * gemm_number(it, 1);
         [[unroll]] for (uint i = 0; i < 4; i++)
             v[i] = gemm_act(v[i], up[i] + gemm_bias(it, 1, col + i));
     }

@@ -52,16 +52,22 @@ uint gemm_row_col(gemm_item it, uint r)
     return it.tile * COLS + (PAIR ? r / (2 * GM) * GM + r % GM : r);
 }
 
+/* The number beside a matrix. */
+float gemm_number(gemm_item it, uint mat)
+{
+    return a.wscale[mat] == 0 ? 1.0 : zk_ro_f32(a.wscale[mat]).v[it.expert];
+}
+
 float gemm_bias(gemm_item it, uint mat, uint col)
 {
     uint n = a.n_out[mat];
     return a.b[mat] == 0 || col >= n ? 0.0 : zk_ro_f32(a.b[mat] + uint64_t(it.expert) * n * 4).v[col];
 }
 
-/* The work-item's sums leave: bias, then what MATMUL or GATE_UP say. */
+/* The work-item's sums leave: number, bias, then what MATMUL or GATE_UP say. */
 void gemm_out(gemm_item it, uint tm, uint tn)
 {
-    float b[TM];
+    float b[TM], own = gemm_number(it, it.mat), own_up = PAIR ? gemm_number(it, 1) : 1.0;
     [[unroll]] for (uint i = 0; i < TM; i++) {
         uint r = tm + i * GM;
         b[i] = gemm_bias(it, gemm_row_mat(it, r), gemm_row_col(it, r));
@@ -77,9 +83,9 @@ void gemm_out(gemm_item it, uint tm, uint tn)
             uint col = gemm_row_col(it, tm + i * GM);
             if (col >= a.n_out[it.mat])
                 continue;
-            precise float v = acc[i * TN + j] + b[i];
+            precise float v = acc[i * TN + j] * own + b[i];
             if (PAIR) {
-                precise float up = acc[(i + 1) * TN + j] + b[i + 1];
+                precise float up = acc[(i + 1) * TN + j] * own_up + b[i + 1];
                 v = k_act(ACT, v, up);
             }
             v *= by;

@@ -67,16 +67,20 @@ float mv_act(float g, float u)
 struct mv_end {
     bool there;
     uint64_t y;
-    float b, up_b, scale, resid;
+    float own, up_own, b, up_b, scale, resid; /* own: the numbers of the matrix, or of gate and up */
 };
 
 mv_end mv_ending(uint m, uint row, uint n_out, uint r)
 {
-    mv_end e = mv_end(row < n_out && r < rows, 0, 0.0, 0.0, 0.0, 0.0);
+    mv_end e = mv_end(row < n_out && r < rows, 0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0);
     if (!e.there)
         return e;
     uint64_t at = row0 + r;
     e.y = a.y[m] + (at * a.ld[m] + row) * 4;
+    if (a.wscale[m] != 0)
+        e.own = zk_ro_f32(a.wscale[m]).v[0];
+    if (PAIR && a.wscale[1] != 0)
+        e.up_own = zk_ro_f32(a.wscale[1]).v[0];
     if (a.b[m] != 0)
         e.b = zk_ro_f32(a.b[m]).v[row];
     if (PAIR && a.b[1] != 0)
@@ -90,11 +94,11 @@ mv_end mv_ending(uint m, uint row, uint n_out, uint r)
 
 void mv_store(mv_end e, uint m, float sum, float up)
 {
-    precise float v = sum;
+    precise float v = sum * e.own;
     if (a.b[m] != 0)
         v += e.b;
     if (PAIR) {
-        precise float u = up;
+        precise float u = up * e.up_own;
         if (a.b[1] != 0)
             u += e.up_b;
         v = mv_act(v, u);

@@ -87,6 +87,7 @@ void main()
         next = tile + stride;
         uint row = row_of(tile, min(moe_place(), PAIRS - 1)); /* this lane's result */
         bool own = moe_place() < PAIRS && row < a.n_ff;
+        float sg = a.sg != 0 ? zk_ro_f32(a.sg).v[e] : 1.0, su = a.su != 0 ? zk_ro_f32(a.su).v[e] : 1.0;
         float bg = own && a.bg != 0 ? zk_ro_f32(a.bg + bias).v[row] : 0.0;
         float bu = own && a.bu != 0 ? zk_ro_f32(a.bu + bias).v[row] : 0.0;
         [[dont_unroll]] for (uint from = 0; from < steps; from += AHEAD) {
@@ -100,7 +101,7 @@ void main()
             }
         }
         moe_reduce(2 * PAIRS, sum);
-        precise float g = moe_place() == 0 ? sum[0] : sum[2], u = moe_place() == 0 ? sum[1] : sum[3];
+        precise float g = (moe_place() == 0 ? sum[0] : sum[2]) * sg, u = (moe_place() == 0 ? sum[1] : sum[3]) * su;
         if (a.bg != 0)
             g += bg;
         if (a.bu != 0)

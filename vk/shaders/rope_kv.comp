@@ -220,8 +220,9 @@ void main()
             rotate(float(row.pos));
             if (a.kv_type == KA_KV_ROT4)
                 spread(true);
+            precise float by = a.q_scale != 0 ? zk_ro_f32(a.q_scale).v[row.pos / a.q_every] : 1.0;
             for (uint d = zk_lane(); d < HD; d += ZK_WAVE)
-                zk_f32(q).v[d] = sh_x[base() + d];
+                zk_f32(q).v[d] = sh_x[base() + d] * by;
         } else if (i < a.n_head + a.n_kv) {
             uint h = i - a.n_head;
             load(a.k + 4 * (uint64_t(r) * a.ldk + h * HD), a.k_norm, a.k_norm != 0);
