@@ -180,7 +180,7 @@ static void describe_model(struct engine *eng)
     in->n_layer = m->n_layer;
     in->n_embd = m->n_embd;
     in->n_vocab = m->n_vocab;
-    in->n_ctx_train = model_ctx(m);
+    in->n_ctx_train = m->n_ctx_train;
     in->rope = eng->rope;
     in->n_params = m->n_params;
     for (uint32_t il = 0; il < m->n_layer; il++)
@@ -191,9 +191,6 @@ int engine_scale_rope(struct model *m, const struct engine_opts *o, char *say, s
 {
     uint32_t trained = m->n_ctx_train;
     say[0] = 0;
-    if (model_ctx(m) < trained)
-        snprintf(say, n, "the model was trained for %u; zinc runs the first %u, where attention does not depend on the position "
-                 "(attention.temperature_scale)", trained, model_ctx(m));
     if (!o->rope_scaling)
         return o->rope_factor > 0 ? err_set(e, -EINVAL, "engine: a rope factor without a kind of scaling (linear, yarn)") : 0;
     bool yarn = strcmp(o->rope_scaling, "yarn") == 0;

@@ -84,8 +84,7 @@ struct engine_info {
     bool reopens;            /* the tier: engine_reopen may bring it back after a device fault */
     bool is_reference, dry_run, compiles; /* the tier: others are compared with it; it computes nothing, logits are
                                              made up; opening it compiles kernels, which are kept            */
-    uint32_t n_layer, n_embd, n_vocab, n_ctx, n_slots, chunk, n_cmds;
-    uint32_t n_ctx_train;    /* the longest context that the model was trained for and that zinc runs       */
+    uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
     uint32_t n_batch;        /* sessions that session_eval_batch takes at once */
     uint64_t n_params, file_bytes;
     uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */

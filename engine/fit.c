@@ -79,9 +79,9 @@ static void tell(struct engine *eng, const struct budget *b, const struct engine
         return;
     }
     if (go->n_ctx == train) {
-        snprintf(eng->fit, n, "%u slot%s of %u tokens, all that %s: %s of cache%s%s%s", go->n_slots, go->n_slots > 1 ? "s" : "", train,
-                 train < eng->model->n_ctx_train ? "zinc runs of the model's" : "the model was trained for",
-                 gib(each * go->n_slots, all), b->have ? ", of " : "", b->have ? gib(b->have, have) : "", b->have ? " free" : "");
+        snprintf(eng->fit, n, "%u slot%s of %u tokens, all that the model was trained for: %s of cache%s%s%s", go->n_slots,
+                 go->n_slots > 1 ? "s" : "", train, gib(each * go->n_slots, all), b->have ? ", of " : "", b->have ? gib(b->have, have) : "",
+                 b->have ? " free" : "");
         return;
     }
     uint32_t slots = go->n_slots > 1 ? 1 : 2, fits = positions(b, slots, train);

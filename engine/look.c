@@ -54,7 +54,7 @@ int engine_graph(const struct graph_request *r, FILE *f, struct err *e)
     if ((rc = engine_parse_spec(&r->o, &sp, e)) || (rc = gguf_open(r->o.path, &g, e)) || (rc = recut_legacy(g, e)) ||
         (rc = model_read(g, &m, e)) || (rc = engine_scale_rope(m, &r->o, scaled, sizeof scaled, e)))
         goto out;
-    struct graph_opts go = { .n_ctx = engine_default_ctx(&r->o, model_ctx(m)),
+    struct graph_opts go = { .n_ctx = engine_default_ctx(&r->o, m->n_ctx_train),
                              .n_slots = MAX(r->o.n_slots, 1u),
                              .row_cap = MAX(r->rows, (uint32_t)ENGINE_MAX_BATCH),
                              .out_cap = ENGINE_MAX_BATCH,

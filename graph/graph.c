@@ -21,14 +21,6 @@ static int check_opts(const struct graph_opts *o, struct err *e)
     return 0;
 }
 
-static int check_ctx(const struct model *m, const struct graph_opts *o, struct err *e)
-{
-    if (!m->n_ctx_max || o->n_ctx <= m->n_ctx_max)
-        return 0;
-    return err_set(e, -ENOTSUP, "graph: %s: a context of %u: from position %u on its queries are scaled by their position "
-                   "(attention.temperature_scale), which zinc does not run (--ctx %u)", m->name, o->n_ctx, m->n_ctx_max, m->n_ctx_max);
-}
-
 int graph_check_cut(const struct model *m, uint32_t at, struct err *e)
 {
     for (uint32_t il = at; il < m->n_layer; il++)
@@ -58,7 +50,7 @@ int graph_compile(const struct model *m, const struct graph_opts *opts, struct s
     struct stream *s = NULL;
     struct gplan p = {0};
     int rc = check_opts(&o, e);
-    if (rc || (rc = check_ctx(m, &o, e)) || (rc = check_layers(m, &o, e)))
+    if (rc || (rc = check_layers(m, &o, e)))
         return rc;
     o.n_ctx = (uint32_t)align_up(o.n_ctx, 16);
 

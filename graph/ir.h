@@ -197,6 +197,7 @@ struct gplan {
     uint64_t arena_bytes[ARENA_COUNT];
     uint32_t buf_step, buf_logits, buf_vectors, buf_weight0 /* weight i is buffer buf_weight0 + i */;
     uint32_t ple_norm; /* constant: GNORM_PLE's; UINT32_MAX: none */
+    uint32_t q_scale;  /* constant: what ROPE_KV multiplies queries by; UINT32_MAX: none */
     uint32_t buf_residual_in, buf_residual_out; /* at one place; these, buf_logits and _vectors UINT32_MAX: not in the stream */
     struct glayer_plan {
         uint32_t k, v, conv, state, inv_freq, router_norm; /* buffers; UINT32_MAX: none                    */

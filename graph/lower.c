@@ -293,6 +293,7 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     PUT(l, *a, q_norm, weight(l, ml->q_norm));
     PUT(l, *a, k_norm, weight(l, own ? ml->k_norm : NULL));
     PUT(l, *a, inv_freq, buffer(l, lp->inv_freq));
+    PUT(l, *a, q_scale, buffer(l, l->p->q_scale));
     a->slot_bytes = own ? kv_slot_bytes(l->g, ml) : 0;
     a->ldq = ld_of(l, op->in[IN_X]);
     a->ldk = own ? ld_of(l, op->in[IN_A]) : 0;
@@ -307,11 +308,12 @@ static void emit_rope_kv(struct lower *l, const struct gop *op)
     a->n_slots = l->s.h.n_slots;
     a->kv_type = kv_type_of(l->g, ml);
     a->v_norm = ml->v_norm;
+    a->q_every = l->p->q_scale != UINT32_MAX ? l->g->m->attn_temp_every : 0;
     a->mscale = ml->rope.mscale;
     a->eps = l->g->m->norm_eps;
     uint64_t n_kv = own ? ml->n_head_kv : 0, kv_dim = n_kv * ml->head_dim, heads = ml->n_head + n_kv;
     cost(l, 2 * KA_KV_BYTES(a->kv_type, kv_dim), heads * (ml->rope.n_rot * 3ull + (ml->q_norm ? 4ull * ml->head_dim : 0)) +
-         (ml->v_norm ? 4 * kv_dim : 0), true);
+         (ml->v_norm ? 4 * kv_dim : 0) + (a->q_scale ? (uint64_t)ml->n_head * ml->head_dim : 0), true);
 }
 
 static void emit_attn(struct lower *l, const struct gop *op)

@@ -1,8 +1,9 @@
 /* A place for everything that has an address.
  *
  *     WEIGHTS   the tensors, in order of first use, row-major     the same for every stream of a model
- *     CONST     rotation frequencies, one table per distinct set of parameters; the router    likewise
- *               norms of layers that have a router_scale; the norm of per-layer embeddings
+ *     CONST     rotation frequencies, one table per distinct set of parameters; the router    likewise, and by n_ctx
+ *               norms of layers that have a router_scale; the norm of per-layer embeddings;
+ *               the scales of queries by position
  *     KV        per attention layer K, then V: [slot][n_kv, n_ctx, head_dim]    by n_ctx, slots, type
  *     STATE     per DeltaNet layer the convolution's ring and the state, per slot            by slots
  *     SCRATCH   values by liveness: first fit over [op that makes it, last op that reads it, and one more]
@@ -204,6 +205,18 @@ static uint32_t add_ple_norm(struct graph *g, struct gplan *p)
     return b;
 }
 
+/* 1 + attn_temp ln(1 + i), i = floor(pos / attn_temp_every), for the positions of the context. */
+static uint32_t add_q_scale(struct graph *g, struct gplan *p)
+{
+    const struct model *m = g->m;
+    uint32_t n = (g->o->n_ctx - 1) / m->attn_temp_every + 1;
+    float *at;
+    uint32_t b = add_const(g, p, "q_scale", CMD_NO_LAYER, n, &at);
+    for (uint32_t i = 0; at && i < n; i++)
+        at[i] = (float)(1 + (double)m->attn_temp * log1p(i));
+    return b;
+}
+
 /* Numbers the distinct tables of frequencies, over the whole model: so a table has one name in all of its streams. */
 static void number_tables(const struct model *m, struct gplan *p)
 {
@@ -224,6 +237,7 @@ static void plan_consts(struct graph *g, struct gplan *p)
     const struct model *m = g->m;
     number_tables(m, p);
     p->ple_norm = g->ple ? add_ple_norm(g, p) : UINT32_MAX;
+    p->q_scale = m->attn_temp > 0 && g->o->n_ctx > m->attn_temp_every ? add_q_scale(g, p) : UINT32_MAX; /* within it: 1 */
     for (uint32_t il = g->o->first_layer; il < g->o->end_layer && !g->rc; il++) {
         const struct model_layer *l = &m->layers[il];
         struct glayer_plan *lp = &p->layers[il];

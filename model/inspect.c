@@ -220,11 +220,7 @@ static void print_shapes(FILE *f, const struct summary *s)
         fputc('\n', f);
     }
     label(f, "context");
-    if (model_ctx(m) < m->n_ctx_train)
-        fprintf(f, "%u, of which zinc runs %u (attention.temperature_scale)", m->n_ctx_train, model_ctx(m));
-    else
-        fprintf(f, "%u", m->n_ctx_train);
-    fputs("; KV cache ", f);
+    fprintf(f, "%u; KV cache ", m->n_ctx_train);
     print_bytes(f, s->kv_bytes);
     fputs(" a token at f16\n", f);
     if (m->pooling == POOLING_RANK) {
@@ -364,8 +360,6 @@ static json_t *json_model(const struct summary *s)
     set_u64(o, "n_embd", m->n_embd);
     set_u64(o, "n_vocab", m->n_vocab);
     set_u64(o, "context", m->n_ctx_train);
-    if (model_ctx(m) < m->n_ctx_train)
-        set_u64(o, "context_run", model_ctx(m));
     set_range(o, "n_ff", s->n_ff);
     set_range(o, "n_head", s->n_head);
     set_range(o, "n_head_kv", s->n_head_kv);

@@ -107,9 +107,10 @@ struct model {
     uint32_t n_layer;          /* without multi-token-prediction blocks */
     uint32_t n_nextn;          /* multi-token-prediction blocks after them in the file; not read */
     uint32_t n_ctx_train, n_embd, n_vocab;
-    uint32_t n_ctx_max;        /* beyond it, a multiple of 16, the file asks for what zinc does not run; 0: it does not */
     float norm_eps;
     float embed_scale;         /* 1, or sqrt(n_embd) for gemma          */
+    float attn_temp;           /* queries are multiplied by 1 + attn_temp ln(1 + floor(pos / attn_temp_every)); 0: not */
+    uint32_t attn_temp_every;
     float logit_softcap;       /* 0: none                               */
     enum ffn_act act;
     uint32_t n_expert;         /* 0: dense                              */
@@ -139,12 +140,6 @@ struct model {
     } *scales;
     uint32_t n_scales;
 };
-
-/* The longest context that it is both trained for and run with. */
-static inline uint32_t model_ctx(const struct model *m)
-{
-    return m->n_ctx_max && m->n_ctx_max < m->n_ctx_train ? m->n_ctx_max : m->n_ctx_train;
-}
 
 /* Reads and checks the model in `g`. -EINVAL: what is missing or does not fit, by key or tensor name, expected and
  * found; -ENOTSUP: a family or feature that zinc does not run. */

@@ -64,23 +64,18 @@ static void read_llama_layer(struct reading *r, uint32_t il)
         read_dense_ffn(r, il);
 }
 
-/* mistral3 (Mistral Small 3, Ministral 3, Devstral Small 2) is llama under another name, but that queries are multiplied by
+/* mistral3 (Mistral Small 3, Ministral 3, Devstral Small 2) is llama under another name, but that rotated queries are multiplied by
  *     1 + scale * ln(1 + floor(pos / original context))
- * where the file has a scale: by 1 within the original context, which is all of it that runs here. (ggml-org/llama.cpp,
- * src/models/mistral3.cpp and src/llama-graph.cpp, llm_graph_input_attn_temp; huggingface/transformers, modeling_ministral3.py,
- * get_llama_4_attn_scale.) */
+ * where the file has a scale. (ggml-org/llama.cpp, src/models/mistral3.cpp and src/llama-graph.cpp, llm_graph_input_attn_temp;
+ * huggingface/transformers, modeling_ministral3.py, get_llama_4_attn_scale.) */
 static void read_temperature(struct reading *r)
 {
     float scale = r->m->family == FAMILY_MISTRAL3 ? key_f32(r, "attention.temperature_scale", 0) : 0;
-    if (scale < 0)
+    if (!(scale >= 0 && isfinite(scale)))
         read_fail(r, -EINVAL, "key '%s.attention.temperature_scale': expected at least 0, found %g (the file is damaged)", r->arch,
                   (double)scale);
-    if (!(scale > 0) || r->rc)
-        return;
-    r->m->n_ctx_max = r->m->layers[0].rope.n_ctx_orig & ~15u; /* contexts are multiples of 16 */
-    if (!r->m->n_ctx_max)
-        read_fail(r, -ENOTSUP, "key '%s.attention.temperature_scale': queries are scaled from position %u on, which zinc does not run "
-                  "(convert the model again)", r->arch, r->m->layers[0].rope.n_ctx_orig);
+    r->m->attn_temp = scale;
+    r->m->attn_temp_every = r->m->layers[0].rope.n_ctx_orig;
 }
 
 void read_llama(struct reading *r)

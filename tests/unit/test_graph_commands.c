@@ -171,6 +171,37 @@ START_TEST(a_matrix_brings_its_number_with_it)
 }
 END_TEST
 
+/* 1 + attn_temp ln(1 + floor(pos / attn_temp_every)) for the positions of the context, for queries alone; where all of them are 1
+ * there is no table. */
+START_TEST(queries_are_scaled_by_the_position)
+{
+    struct graph_opts o = {.n_ctx = 80, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16};
+    for (uint32_t every = 30; every <= 80; every += 50) {
+        struct stream *s = NULL;
+        struct err e = {0};
+        fake_llama(&fake);
+        fake.m.attn_temp = 0.25f;
+        fake.m.attn_temp_every = every;
+        ck_assert_msg(graph_compile(&fake.m, &o, &s, &e) == 0, "%s", e.msg);
+        for (uint32_t c = 0; c < s->h.n_cmds; c++) {
+            if (s->cmds[c].op != CMD_ROPE_KV)
+                continue;
+            const ka_rope_kv *a = stream_args(s, c);
+            ck_assert_str_eq(at(s, c, offsetof(ka_rope_kv, q_scale)), every < 80 ? "q_scale" : "");
+            ck_assert_uint_eq(a->q_every, every < 80 ? every : 0);
+            const float *by = (const float *)(s->consts + SADDR_OFF(a->q_scale));
+            for (uint32_t i = 0; a->q_scale && i < 3; i++)
+                ck_assert_float_eq(by[i], (float)(1 + 0.25 * log(1 + i)));
+            if (a->q_scale) { /* a table that ends before the context */
+                ((ka_rope_kv *)(s->args + s->cmds[c].args_off))->q_every = 20;
+                ck_assert_int_ne(stream_verify(s, &e), 0);
+            }
+        }
+        stream_free(s);
+    }
+}
+END_TEST
+
 START_TEST(without_fusion_every_op_is_a_command)
 {
     expect(fake_llama, true, 0, "NORM MATMUL MATMUL MATMUL ROPE_KV ATTN MATMUL ADD NORM GATE_UP MATMUL ADD");
@@ -375,6 +406,7 @@ int main(void)
     tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
     tcase_add_test(t, gemma_norms_carry_the_residual);
     tcase_add_test(t, a_matrix_brings_its_number_with_it);
+    tcase_add_test(t, queries_are_scaled_by_the_position);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);

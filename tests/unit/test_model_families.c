@@ -40,24 +40,20 @@ START_TEST(llama_with_experts)
 }
 END_TEST
 
-/* llama's tensors and keys; a position-dependent scale of queries is 1 up to the original context, and ends what is run there. */
+/* llama's tensors and keys; and a scale of queries by the position, in units of the original context. */
 START_TEST(mistral3_fields)
 {
     struct loaded l;
     mistral3_spec(&spec);
     load_ok(&l);
     ck_assert(l.m->family == FAMILY_MISTRAL3 && l.m->layers[0].rope.kind == ROPE_NORM && l.m->layers[1].n_ff == FF);
-    ck_assert(l.m->n_ctx_train == 512 && l.m->n_ctx_max == 128 && model_ctx(l.m) == 128);
+    ck_assert(l.m->n_ctx_train == 512 && l.m->attn_temp == 0.1f && l.m->attn_temp_every == 128);
     unload(&l);
-    find_key(&spec, "rope.scaling.original_context_length")->v = 143;
-    load_ok(&l);
-    ck_assert(l.m->n_ctx_max == 128);
-    unload(&l);
-    find_key(&spec, "rope.scaling.original_context_length")->v = 15;
-    expect_error(&spec, -ENOTSUP, "mistral3.attention.temperature_scale", "from position 15 on");
+    find_key(&spec, "attention.temperature_scale")->v = -1;
+    expect_error(&spec, -EINVAL, "mistral3.attention.temperature_scale", "expected at least 0");
     find_key(&spec, "attention.temperature_scale")->v = 0;
     load_ok(&l);
-    ck_assert(l.m->n_ctx_max == 0 && model_ctx(l.m) == 512);
+    ck_assert(l.m->attn_temp == 0);
     unload(&l);
     find_key(&spec, "rope.dimension_count")->v = HD - 2;
     expect_error(&spec, -EINVAL, "mistral3.rope.dimension_count", "expected the head size 16");

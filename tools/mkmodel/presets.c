@@ -17,7 +17,7 @@ const struct preset presets[] = {
     { TINY("tiny-llama-longrope", LLAMA), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 64,
       .n_ff = 512, .rope_base = 1e4f, .rope_orig = 1024 },
     { TINY("tiny-mistral3", MISTRAL3), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 64,
-      .n_ff = 512, .rope_base = 1e6f, .rope_orig = 512 },
+      .n_ff = 512, .rope_base = 1e6f, .rope_orig = 32 },
     { TINY("tiny-qwen2", QWEN2), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 64,
       .n_ff = 512, .rope_base = 1e6f, .tied = true },
     { TINY("tiny-qwen3", QWEN3), .n_layer = 3, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 128,

@@ -26,7 +26,7 @@ STEPS = 32                      # greedy tokens per prompt
 LENGTHS = (3, 20, 45, 90, 200)  # prompts of the tiny models
 MARGIN = 2e-3                   # least distance of the best two logits, over the rms of the row
 STORY_MARGIN = 1e-4             # the demo: how a story begins is a choice among equals
-TINY = ["llama", "llama3", "llama-moe", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
+TINY = ["llama", "llama3", "llama-moe", "mistral3", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
         "gemma4-moe", "gemma4-e", "gpt-oss"]
 OPTIONS = "--type Q8_0 --no-vocab"
 
@@ -64,7 +64,7 @@ def attention(t, b, p, out):
         for part in ("weight", "bias"):
             if t.has(f"{b}{name}.{part}"):
                 w = t(f"{b}{name}.{part}")
-                if t.arch == "llama" and name in ("attn_q", "attn_k"):
+                if t.arch in ("llama", "mistral3") and name in ("attn_q", "attn_k"):
                     w = pairs_to_halves(w, t.n_head if name == "attn_q" else t.key("attention.head_count_kv"))
                 out[f"{p}self_attn.{hf}.{part}"] = w
     for n in "qk":
@@ -206,6 +206,13 @@ def family(t, n_vocab, tied):
         c.update(num_local_experts=c.pop("num_experts"), sliding_window=None)
         c.pop("moe_intermediate_size")
         return "MixtralForCausalLM", c, plain_layer, False
+    if t.arch == "mistral3":
+        # yarn_log_multiplier 1: mscale over mscale_all_dim is 1; truncate: as with gpt-oss
+        rope.update(rope_type="yarn", factor=t.key("rope.scaling.factor"), beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                    mscale_all_dim=t.key("rope.scaling.yarn_log_multiplier"), truncate=True,
+                    original_max_position_embeddings=t.key("rope.scaling.original_context_length"),
+                    llama_4_scaling_beta=t.key("attention.temperature_scale"))
+        return "Ministral3ForCausalLM", c, plain_layer, False
     if t.arch == "qwen2":
         return "Qwen2ForCausalLM", c, plain_layer, False
     if t.arch == "qwen3":
