@@ -137,7 +137,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
 #define KA_MATMUL(F)                                                                                                   \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, resid, 1, R) F(gpu_va, scale, 1, R)       \
     F(gpu_va, y, 4, W) F(gpu_va, w, 4, T) F(gpu_va, wscale, 4, T) F(gpu_va, b, 4, T) F(uint32_t, n_out, 4, N)          \
-    F(uint32_t, type, 4, N) F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N)                     \
+    F(uint32_t, type, 4, N) F(uint32_t, ld, 4, N) F(uint32_t, n_mats, 1, N) F(uint32_t, n_in, 1, N)                    \
+    F(uint32_t, ldx, 1, N)                                                                                             \
     F(uint32_t, ldr, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(float, eps, 1, E) F(float, softcap, 1, E)
 
 /* Per row: q and k heads normed (q_norm, k_norm optional, f32 [head_dim]) and rotated at rows[r].pos, q in place, k and
@@ -199,7 +200,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
 #define KA_MOE_UP(F)                                                                                                   \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, norm, 1, T)             \
     F(gpu_va, gate, 1, T) F(gpu_va, up, 1, T) F(gpu_va, sg, 1, T) F(gpu_va, su, 1, T) F(gpu_va, bg, 1, T)              \
-    F(gpu_va, bu, 1, T) F(uint64_t, gate_stride, 1, N) F(uint64_t, up_stride, 1, N) F(uint32_t, type_gate, 1, N) F(uint32_t, type_up, 1, N) F(uint32_t, n_in, 1, N)       \
+    F(gpu_va, bu, 1, T) F(uint64_t, gate_stride, 1, N) F(uint64_t, up_stride, 1, N) F(uint32_t, type_gate, 1, N)       \
+    F(uint32_t, type_up, 1, N) F(uint32_t, n_in, 1, N)                                                                 \
     F(uint32_t, n_ff, 1, N) F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, act, 1, N) F(float, eps, 1, E)
 
 /* y[r, n_out] = resid + sum_j weights[r, j] * (down_e x[r, j] + b_e): s = w_0 o_0, then s = fma(w_j, o_j, s), j
