@@ -6,7 +6,7 @@
 #include "tests/amdsim/cp_rig.h"
 #include "tests/amdsim/isa_asm.h"
 
-enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_SCRATCH, K_COPY_WIDE, N_KERNELS };
+enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_SCRATCH, K_COPY_WIDE, K_MEET, K_TRADE, K_TRADE_BLIND, N_KERNELS };
 
 /* s[4:5] and s[6:7]: addresses, s8: the dword; v1: 4 * (group * 32 + lane) for groups of 32 */
 #define K_HEAD(ID, WAIT_S)                                                                                           \
@@ -14,7 +14,17 @@ enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_
     "v_and_b32_e32 v0, 0x3ff, v0\n s_lshl_b32 s9, s10, 5\n v_add_nc_u32_e32 v2, s9, v0\n"                            \
     "v_lshlrev_b32_e32 v1, 2, v2\n"
 
-#define K_TEXTS(ID, WAIT_S, WAIT_V, WAIT_ST, DEVICE)                                                                 \
+/* Of two groups: each looks at what the other has in second[i], puts i there for its own, waits until the other has, too
+ * (first[0] becomes 64), looks again, and stores what it saw at second[i] + 512 bytes. */
+#define K_TRADES(ID, WAIT_S, WAIT_V, WAIT_ST, DEVICE, FORGET)                                                        \
+    K_HEAD(ID, WAIT_S) "v_xor_b32_e32 v5, 0x80, v1\n global_load_b32 v3, v5, s[6:7]\n " WAIT_V "\n"                  \
+                       "global_store_b32 v1, v2, s[6:7]\n " WAIT_ST "\n v_mov_b32_e32 v4, 0\n"                       \
+                       "v_mov_b32_e32 v3, 1\n global_atomic_add_u32 v4, v3, s[4:5]\n"                               \
+                       "trade_%=:\n s_sleep 1\n global_load_b32 v3, v4, s[4:5] " DEVICE "\n " WAIT_V "\n"          \
+                       "v_cmp_ne_u32_e32 vcc_lo, 64, v3\n s_cbranch_vccnz trade_%=\n " FORGET "\n"                 \
+                       "global_load_b32 v3, v5, s[6:7]\n " WAIT_V "\n global_store_b32 v1, v3, s[6:7] offset:512\n"
+
+#define K_TEXTS(ID, WAIT_S, WAIT_V, WAIT_ST, DEVICE, FORGET)                                                                 \
     {                                                                                                                \
         /* FILL: first[i] = i + dword */                                                                             \
         K_HEAD(ID, WAIT_S) "v_add_nc_u32_e32 v3, s8, v2\n global_store_b32 v1, v3, s[4:5]\n",                        \
@@ -46,12 +56,20 @@ enum { K_FILL, K_COPY, K_COPY_SCALAR, K_FLAGS, K_SPIN, K_ENDLESS, K_COUNT_UP, K_
         /* COPY_WIDE: second[i] = first[2] + dword, by a scalar load of four */                                      \
         K_HEAD(ID, WAIT_S) "s_load_b128 s[12:15], s[4:5], 0x0\n " WAIT_S "\n s_add_i32 s11, s14, s8\n"              \
                            "v_mov_b32_e32 v3, s11\n global_store_b32 v1, v3, s[6:7]\n",                             \
+        /* MEET: first[0] += 1 by every lane, then asleep until it is the dword; second[i] = i */                    \
+        K_HEAD(ID, WAIT_S) "v_mov_b32_e32 v4, 0\n v_mov_b32_e32 v3, 1\n global_atomic_add_u32 v4, v3, s[4:5]\n"     \
+                           "meet_%=:\n s_sleep 1\n global_load_b32 v3, v4, s[4:5] " DEVICE "\n " WAIT_V "\n"       \
+                           "v_cmp_ne_u32_e32 vcc_lo, s8, v3\n s_cbranch_vccnz meet_%=\n"                            \
+                           "global_store_b32 v1, v2, s[6:7]\n",                                                     \
+        K_TRADES(ID, WAIT_S, WAIT_V, WAIT_ST, DEVICE, FORGET), K_TRADES(ID, WAIT_S, WAIT_V, WAIT_ST, DEVICE, ""),    \
     }
 
 static const char *const kernels_gfx11[N_KERNELS] =
-    K_TEXTS("s15", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0", "glc");
+    K_TEXTS("s15", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0", "glc",
+            "buffer_gl1_inv\n buffer_gl0_inv");
 static const char *const kernels_gfx12[N_KERNELS] =
-    K_TEXTS("ttmp9", "s_wait_kmcnt 0x0", "s_wait_loadcnt 0x0", "s_wait_storecnt 0x0", "scope:SCOPE_DEV");
+    K_TEXTS("ttmp9", "s_wait_kmcnt 0x0", "s_wait_loadcnt 0x0", "s_wait_storecnt 0x0", "scope:SCOPE_DEV",
+            "global_inv scope:SCOPE_DEV\n s_wait_loadcnt 0x0");
 
 /* "%=" becomes the kernel's number, so that labels are its own. */
 static inline struct asm_unit *kernels_build(const char *chip)
@@ -64,7 +82,7 @@ static inline struct asm_unit *kernels_build(const char *chip)
         char *to = text[k];
         for (; *from; from++) {
             if (from[0] == '%' && from[1] == '=')
-                *to++ = (char)('0' + k), from++;
+                *to++ = (char)('a' + k), from++;
             else
                 *to++ = *from;
         }

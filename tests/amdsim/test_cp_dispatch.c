@@ -125,6 +125,39 @@ START_TEST(indirect_dispatches_read_their_grid)
 }
 END_TEST
 
+/* Work-groups that all sleep until all have come, each with a compute unit's LDS for itself. */
+static struct rig_queue meet(int i, uint32_t groups)
+{
+    struct rig_queue q = start_with(i, (struct cp_options){ .n_threads = 2, .deadlock_ms = 50 });
+    gva args = kernarg_put(&r, 64, RIG_DATA + 4096, RIG_DATA + 8192, 32 * groups);
+    launch_push(&q, chip, &(struct launch){ .entry = entry(K_MEET), .kernarg = args, .groups = { groups }, .lds_bytes = 64 << 10 });
+    PUSH(&q, RELEASE_DWORD(RIG_DATA, 1));
+    rig_ring(&q);
+    return q;
+}
+
+START_TEST(so_many_groups_as_the_card_holds_meet)
+{
+    meet(_i, chip_find(chip_names[_i])->n_cu);
+    ck_assert(rig_becomes(&r.data[0], 1));
+    rig_expect_peace(&r);
+    ck_assert_uint_eq(r.data[2048 + 32 * (chip->n_cu - 1)], 32 * (chip->n_cu - 1));
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(one_group_more_is_a_deadlock)
+{
+    char words[100];
+    meet(_i, chip_find(chip_names[_i])->n_cu + 1);
+    snprintf(words, sizeof words, "deadlock: %u work-groups are on the card, and all of them wait; 1 more did not fit it", chip->n_cu);
+    rig_expect_fault(&r, words);
+    ck_assert_ptr_nonnull(strstr(r.fault.text, ", wave 0, pc 0x"));
+    ck_assert_ptr_nonnull(strstr(r.fault.text, "s_sleep"));
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(groups_that_wait_for_each_other_get_on)
 {
     struct rig_queue q = start_with(_i, (struct cp_options){ .n_threads = 1 });
@@ -416,6 +449,7 @@ int main(void)
                                  partial_groups_and_threads_as_dimensions,
                                  a_start_begins_the_grid_and_the_dimension_ends_it,
                                  indirect_dispatches_read_their_grid,
+                                 so_many_groups_as_the_card_holds_meet, one_group_more_is_a_deadlock,
                                  groups_that_wait_for_each_other_get_on,
                                  queues_run_at_the_same_time,
                                  atomics_of_all_groups_add_up,

@@ -147,6 +147,40 @@ START_TEST(stale_vector_cache)
 }
 END_TEST
 
+/* Two groups of one dispatch that trade: after the wait the caches are emptied, or are not. */
+static void trade(int k)
+{
+    start();
+    acquire(ACQUIRE_ALL);
+    launch(K_FILL, PRIVATE, 0, 1000);
+    flush();
+    acquire(ACQUIRE_ALL);
+    launch(k, RIG_DATA + 8192, PRIVATE, 0);
+    flush();
+    acquire(ACQUIRE_ALL);
+    launch(K_COPY, PRIVATE + 512, SHARED, 0);
+    flush();
+}
+
+START_TEST(what_another_group_wrote_is_read_afresh)
+{
+    trade(K_TRADE);
+    run_in_peace();
+    for (uint32_t i = 0; i < 64; i++)
+        ck_assert_uint_eq(shared[i], i ^ 32);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(stale_cache_within_a_dispatch)
+{
+    trade(K_TRADE_BLIND);
+    run();
+    rig_expect_fault(&r, "of the same dispatch changed it: buffer_gl1_inv or global_inv missing");
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(stale_scalar_cache)
 {
     twice(K_COPY_SCALAR, ACQUIRE_ALL);
@@ -332,6 +366,7 @@ int main(void)
                                  stale_scalar_cache,
                                  stale_level_2,
                                  stale_cache_between_dispatches,
+                                 what_another_group_wrote_is_read_afresh, stale_cache_within_a_dispatch,
                                  stale_code,
                                  a_packet_that_does_not_wait_for_the_dispatch_before_it,
                                  the_host_is_told_before_level_2_has_written_back,

@@ -313,7 +313,7 @@ struct seen {
     uint64_t loads, stores, scalar, bypass, code;
     gva refuse;
 };
-static bool on_load(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160])
+static bool on_load(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160])
 {
     struct seen *s = user;
     s->code += path == ISA_CODE;
@@ -324,7 +324,7 @@ static bool on_load(void *user, enum isa_path path, gva va, uint32_t bytes, bool
         snprintf(why, 160, "stale");
     return va != s->refuse;
 }
-static bool on_store(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160])
+static bool on_store(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160])
 {
     struct seen *s = user;
     s->stores += bytes;

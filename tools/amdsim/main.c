@@ -35,6 +35,7 @@ static const char help[] =
     "  --skip-execution     dispatches complete without running: to measure the host's side alone\n"
     "  --threads N          that execute work-groups (default: one per core)\n"
     "  --hang-insts N       instructions after which a wave counts as hung (default: no limit)\n"
+    "  --deadlock-ms N      a dispatch whose work-groups all sleep for so long is a deadlock (default: 2000; 0: never)\n"
     "  --lockup-ms N        what the driver gives a submission to the render node (default: no limit)\n"
     "  --preempt N          a work-group leaves the card every N instructions: its waves go to the queue's context save\n"
     "                       area and come back from there\n"
@@ -71,6 +72,7 @@ static const struct option_def {
     { "--trace", "AMDSIM_TRACE", true },
     { "--threads", "AMDSIM_THREADS", true },
     { "--hang-insts", "AMDSIM_HANG_INSTS", true },
+    { "--deadlock-ms", "AMDSIM_DEADLOCK_MS", true },
     { "--lockup-ms", "AMDSIM_LOCKUP_MS", true },
     { "--preempt", "AMDSIM_PREEMPT", true },
     { "--evict", "AMDSIM_EVICT", true },

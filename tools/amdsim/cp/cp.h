@@ -44,6 +44,7 @@ struct cp_options {
     bool strict_notes;      /* with strict: findings about memory are notes, once each, and the program goes on     */
     bool skip_execution;    /* dispatches complete without running: host time can be measured alone                 */
     uint64_t hang_insts;    /* instructions of one wave after which it counts as hung, 0: no limit                  */
+    uint32_t deadlock_ms;   /* a dispatch whose work-groups all sleep for so long is a deadlock, 0: never            */
     uint64_t preempt_insts; /* instructions of a work-group after which it is preempted (preempt.c), 0: never       */
     uint64_t evict_dispatches; /* after each so many dispatches all queues are off the card for a while, 0: never  */
     uint64_t reset_dispatch; /* once, in the middle of a dispatch after so many, the card is reset, 0: never         */

@@ -1,7 +1,8 @@
 /* Registers of a queue -> work-groups, and the threads that run them.
  *
  * A thread takes a work-group, runs a slice of it and puts it back if it is not done: work-groups that wait for each
- * other all get on, as far as the card could hold them at once. New ones start before suspended ones go on. */
+ * other all get on, as far as the card could hold them at once. New ones start before suspended ones go on, and which of
+ * those is next is drawn. When all that the card holds only look (s_sleep) for what nobody does, it is a deadlock. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,16 +26,16 @@ enum {
 
 /* ---- registers ---- */
 
-static uint32_t vgprs_of(const struct isa_launch *l)
+static uint32_t vgprs_of(const struct chip *chip, const struct isa_launch *l)
 {
-    uint32_t n = ((l->rsrc1 & 63) + 1) * 8;
-    return (n + 23) / 24 * 24; /* allocated in units of 24 */
+    uint32_t n = ((l->rsrc1 & 63) + 1) * 8, unit = chip->vgprs_per_simd == 1536 ? 24 : 16; /* LLVM, getVGPRAllocGranule */
+    return (n + unit - 1) / unit * unit;
 }
 
 /* Work-groups that the card can hold at once. */
 static uint32_t resident_of(const struct chip *chip, const struct isa_launch *l, uint32_t waves)
 {
-    uint32_t per_simd = 1536 / vgprs_of(l), lds = (l->rsrc2 >> 15 & 511) * 512;
+    uint32_t per_simd = chip->vgprs_per_simd / vgprs_of(chip, l), lds = (l->rsrc2 >> 15 & 511) * 512;
     if (per_simd > chip->waves_per_simd)
         per_simd = chip->waves_per_simd;
     uint64_t n = (uint64_t)per_simd * chip->simd_per_cu * chip->n_cu / waves;
@@ -243,7 +244,10 @@ enum step dispatch_start(struct cp_queue *q, const uint32_t dim[3], uint32_t ini
     j->next = j->finished = j->insts = 0;
     j->total = total;
     j->n_slots = j->n_free = resident;
-    j->n_ready = j->ready_first = j->running = 0;
+    j->n_ready = j->ready_first = j->running = j->n_waiting = 0;
+    j->moves = 1;
+    j->moved_ns = cp_now_ns();
+    j->draw = j->number;
     for (uint32_t i = 0; i < resident; i++)
         j->free[i] = resident - 1 - i;
     j->counts = (struct isa_counts){ 0 };
@@ -394,10 +398,39 @@ static int slot_take(struct cp_job *j)
     }
     if (!j->n_ready)
         return -1;
-    uint32_t i = j->ready[j->ready_first];
+    j->draw = j->draw * 6364136223846793005u + 1442695040888963407u;
+    uint32_t *drawn = &j->ready[(j->ready_first + (uint32_t)(j->draw >> 33) % j->n_ready) % j->cap], i = *drawn;
+    *drawn = j->ready[j->ready_first];
     j->ready_first = (j->ready_first + 1) % j->cap;
     j->n_ready--;
     return (int)i;
+}
+
+/* Lock held, after a slice that the work-group survived. True: nobody has done anything for too long, and who might is not on the
+ * card. */
+static bool slot_deadlocked(const struct cp *c, struct cp_job *j, struct cp_slot *s, uint64_t now)
+{
+    if (!isa_group_waits(s->g)) {
+        j->moves++;
+        j->moved_ns = now;
+        j->n_waiting = 0;
+        return false;
+    }
+    j->n_waiting += s->waits_at != j->moves;
+    s->waits_at = j->moves;
+    return c->o.deadlock_ms && j->n_waiting == j->n_slots - j->n_free && (j->next == j->total || !j->n_free) &&
+           now > j->moved_ns + (uint64_t)c->o.deadlock_ms * 1000000;
+}
+
+static enum isa_status slot_deadlock(const struct cp_job *j, struct cp_slot *s)
+{
+    char why[200];
+    uint64_t outside = j->total - j->next;
+    int n = snprintf(why, sizeof why, "deadlock: %u work-groups are on the card, and all of them wait", j->n_slots - j->n_free);
+    if (outside)
+        snprintf(why + n, sizeof why - (size_t)n, "; %llu more did not fit it", (unsigned long long)outside);
+    isa_group_deadlock(s->g, why);
+    return ISA_FAULT;
 }
 
 static void job_slice(struct cp *c, struct cp_queue *q, int index)
@@ -416,6 +449,13 @@ static void job_slice(struct cp *c, struct cp_queue *q, int index)
     c->slices++;
     c->running--;
     j->running--;
+    if (st == ISA_MORE && !j->cancelled && slot_deadlocked(c, j, s, t1))
+        st = slot_deadlock(j, s);
+    if (st == ISA_DONE) {
+        j->moves++;
+        j->moved_ns = t1;
+        j->n_waiting = 0;
+    }
     if (st == ISA_MORE && !j->cancelled) {
         s->resumed = true;
         j->ready[(j->ready_first + j->n_ready++) % j->cap] = (uint32_t)index;

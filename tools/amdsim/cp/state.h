@@ -64,6 +64,7 @@ struct cp_slot {
     uint32_t id[3];
     uint64_t insts;           /* granted so far */
     bool resumed, saved;      /* saved: its waves are in the context save area */
+    uint64_t waits_at;        /* cp_job.moves, when a slice of it showed that it waits; 0: it did not */
 };
 
 /* The dispatch that a queue has in flight: at most one, since dispatches of a queue run in order here. */
@@ -75,6 +76,9 @@ struct cp_job {
     uint64_t next, total, finished;                 /* work-groups, in order of x, y, z                             */
     uint32_t n_slots, n_free, n_ready, ready_first; /* slots: work-groups that may be resident                      */
     uint32_t running;                               /* slots in the hands of a thread                               */
+    uint32_t n_waiting;                             /* slots that wait since the last slice that did something      */
+    uint64_t moves, moved_ns;                       /* such slices, the last one's end                              */
+    uint64_t draw;                                  /* who is next                                                  */
     uint32_t cap;                                   /* of the arrays                                                */
     struct cp_slot *slot;
     uint32_t *free, *ready;                         /* a stack, and a ring in the order of suspension               */

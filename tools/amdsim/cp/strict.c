@@ -12,7 +12,7 @@
 
 enum {
     PAGE_BUCKETS = 1 << 14, LINE_BUCKETS = 1 << 14, LOG_SIZE = 1 << 16, NOTES_MAX = 64,
-    PAGE_DWORDS = VM_PAGE / 4, LINE_BYTES = 128, LINE_DWORDS = LINE_BYTES / 4,
+    GROUPS_MAX = 1 << 13, PAGE_DWORDS = VM_PAGE / 4, LINE_BYTES = 128, LINE_DWORDS = LINE_BYTES / 4,
 };
 
 /* Caches of a queue by what fills them; level 2 belongs to the card. */
@@ -27,6 +27,7 @@ struct page {
     struct page *next;
     const uint8_t *host;
     uint32_t writer[PAGE_DWORDS], reader[PAGE_DWORDS]; /* serials, 0: nobody */
+    uint32_t group[PAGE_DWORDS], tick[PAGE_DWORDS];    /* of the writer, and when it wrote */
 };
 
 struct line {
@@ -63,6 +64,7 @@ struct cp_strict {
 struct cp_strict_queue {
     struct cp_queue *q;
     struct isa_watch watch;
+    uint32_t tick, looked[GROUPS_MAX]; /* stores so far; when a work-group last looked past the caches, for what others do */
     uint32_t serial, waited; /* of the running dispatch; everything of this queue up to `waited` has finished */
     struct lines cache[N_CACHES];
     gva scratch, scratch_end;
@@ -236,6 +238,7 @@ struct access {
     uint64_t entry;          /* of the page table */
     struct page *page;
     uint32_t first, n;       /* dwords of the page */
+    uint32_t group;          /* that asks          */
 };
 
 static bool hazard_check(struct cp_strict_queue *sq, const struct access *a, bool write, uint32_t self, char *why,
@@ -277,6 +280,27 @@ static void line_fill(struct line *n, const struct access *a, uint32_t serial, u
     n->epoch = epoch;
 }
 
+/* The line came in this dispatch, and has changed since: by another work-group of it, after whose store nobody has emptied the
+ * cache, although the one that reads has looked since for what others do (past the caches, or by an atomic)? If it has not, either
+ * value is right, and mostly neither is used. A work-group's own stores pass through the vector cache. */
+static bool within_dispatch(struct cp_strict_queue *sq, enum cache k, struct line *n, const struct access *a, char *why, size_t size)
+{
+    uint32_t at = a->va % LINE_BYTES / 4 * 4;
+    for (uint32_t i = 0; i < a->n; i++) {
+        uint32_t word = a->first + i, before, now;
+        memcpy(&before, n->bytes + at + 4 * i, 4);
+        memcpy(&now, a->host - a->va % 4 + 4 * i, 4);
+        if (before == now || a->page->writer[word] != sq->serial || a->group >= GROUPS_MAX ||
+            (k == CACHE_VECTOR && a->page->group[word] == a->group) || (int32_t)(sq->looked[a->group] - a->page->tick[word]) < 0)
+            continue;
+        line_fill(n, a, sq->serial, sq->cache[k].epoch);
+        return finding(sq, cache_name[k], sq->serial, why, size,
+                       "stale %s cache: 0x%llx kept since before work-group %u of the same dispatch changed it: %s missing", cache_name[k],
+                       (unsigned long long)a->va, a->page->group[word], k == CACHE_SCALAR ? "s_dcache_inv" : "buffer_gl1_inv or global_inv");
+    }
+    return true;
+}
+
 static bool stale_check(struct cp_strict_queue *sq, enum cache k, const struct access *a, char *why, size_t size)
 {
     struct lines *l = &sq->cache[k];
@@ -288,8 +312,10 @@ static bool stale_check(struct cp_strict_queue *sq, enum cache k, const struct a
         return true;
     }
     uint32_t at = a->va % LINE_BYTES, who = a->page->writer[a->first], since = n->serial;
-    if (since == sq->serial || memcmp(n->bytes + at, a->host, a->bytes) == 0)
+    if (memcmp(n->bytes + at, a->host, a->bytes) == 0)
         return true;
+    if (since == sq->serial)
+        return within_dispatch(sq, k, n, a, why, size);
     for (uint32_t i = a->first; i < a->first + a->n; i++)
         if (a->page->writer[i] == sq->serial)
             return true; /* its own stores pass through its caches */
@@ -365,8 +391,9 @@ static bool shader_load(struct cp_strict_queue *sq, enum isa_path path, const st
 static bool shader_store(struct cp_strict_queue *sq, const struct access *a, char why[160])
 {
     bool ok = hazard_check(sq, a, true, sq->serial, why, 160) && level2_check(sq, a, true, why, 160);
+    sq->tick++;
     for (uint32_t i = a->first; i < a->first + a->n; i++)
-        a->page->writer[i] = sq->serial;
+        a->page->writer[i] = sq->serial, a->page->group[i] = a->group, a->page->tick[i] = sq->tick;
     if (!sq->dirty && (a->entry & (VM_CACHED | VM_HOST)) == (VM_CACHED | VM_HOST)) {
         sq->dirty = a->va;
         sq->dirty_serial = sq->serial;
@@ -374,7 +401,7 @@ static bool shader_store(struct cp_strict_queue *sq, const struct access *a, cha
     return ok;
 }
 
-static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, gva va, uint32_t bytes, bool bypass,
+static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass,
                           bool write, char why[160])
 {
     struct cp_strict *s = sq->q->c->strict;
@@ -382,9 +409,11 @@ static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, gva va
     if (va >= sq->scratch && va < sq->scratch_end)
         return true; /* every wave has its own, dispatch after dispatch */
     pthread_mutex_lock(&s->lock);
+    if (bypass && group < GROUPS_MAX)
+        sq->looked[group] = sq->tick;
     for (gva end = va + bytes; ok && va < end;) {
         uint32_t n = LINE_BYTES - va % LINE_BYTES;
-        struct access a = { .va = va, .bytes = n < end - va ? n : (uint32_t)(end - va) };
+        struct access a = { .va = va, .bytes = n < end - va ? n : (uint32_t)(end - va), .group = group };
         if (access_begin(sq, &a))
             ok = write ? shader_store(sq, &a, why) : shader_load(sq, path, &a, bypass, why);
         va += a.bytes;
@@ -393,14 +422,23 @@ static bool shader_access(struct cp_strict_queue *sq, enum isa_path path, gva va
     return ok;
 }
 
-static bool on_load(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160])
+static bool on_load(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160])
 {
-    return shader_access(user, path, va, bytes, bypass, false, why);
+    return shader_access(user, path, group, va, bytes, bypass, false, why);
 }
 
-static bool on_store(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160])
+static bool on_store(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160])
 {
-    return shader_access(user, path, va, bytes, bypass, true, why);
+    return shader_access(user, path, group, va, bytes, bypass, true, why);
+}
+
+/* One cache stands for those of all compute units, so this empties more than an instruction does. */
+static void on_invalidate(void *user, enum isa_path path)
+{
+    struct cp_strict_queue *sq = user;
+    pthread_mutex_lock(&sq->q->c->strict->lock);
+    sq->cache[path == ISA_SCALAR ? CACHE_SCALAR : CACHE_VECTOR].epoch++;
+    pthread_mutex_unlock(&sq->q->c->strict->lock);
 }
 
 static uint32_t on_unwritten(void *user, gva va, uint32_t n)
@@ -431,7 +469,7 @@ int cp_strict_queue_create(struct cp_queue *q)
     for (int i = 0; i < N_CACHES; i++)
         sq->cache[i].epoch = 1;
     sq->watch = (struct isa_watch){ .user = sq, .load = on_load, .store = on_store,
-                                     .unwritten = on_unwritten };
+                                     .invalidate = on_invalidate, .unwritten = on_unwritten };
     q->strict = sq;
     return 0;
 }
@@ -463,7 +501,7 @@ bool cp_strict_dispatch(struct cp_queue *q, char why[240])
     sq->scratch = l->rsrc2 & 1 ? l->scratch_base : 0;
     sq->scratch_end = sq->scratch + (l->rsrc2 & 1 ? (uint64_t)l->scratch_waves * wave_size * 256 : 0);
     q->job.launch.watch = &sq->watch;
-    return shader_access(sq, ISA_CODE, l->entry, 64, false, false, why);
+    return shader_access(sq, ISA_CODE, 0, l->entry, 64, false, false, why);
 }
 
 void cp_strict_waited(struct cp_queue *q)

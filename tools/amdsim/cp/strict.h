@@ -4,7 +4,8 @@
  *   never written  a shader reads VRAM that only the GPU can write, and the GPU has not
  *   stale          a load through a cache finds a line kept since an earlier dispatch, and memory has changed since:
  *                  ACQUIRE_MEM lacks GLK_INV (scalar), GLV_INV (vector), GLI_INV (code) or GL2_INV (the host wrote
- *                  memory that level 2 keeps)
+ *                  memory that level 2 keeps); or since before another work-group of the same dispatch changed it: the
+ *                  instruction that empties the cache is missing
  *   hazard         a dispatch, or a packet, touches bytes of an earlier dispatch of its queue that nothing has waited
  *                  for: EVENT_WRITE CS_PARTIAL_FLUSH or an end-of-pipe event is missing
  *   dirty          the host is signalled while level 2 holds newer data for memory that it reads: GL2_WB missing

@@ -68,6 +68,7 @@ static inline void atomic(struct wave *w, const struct inst *in, enum atomic_kin
     uint32_t words = bytes / 4;
     uint64_t before[WAVE_LANES] = { 0 };
     mem_lanes(w, in, bytes, &a);
+    w->g->stored = true;
     for (uint32_t left = a.active; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctz(left);
         uint32_t(*v)[WAVE_LANES] = &w->v[in->data];

@@ -168,8 +168,30 @@ static enum isa_status deadlock(struct isa_group *g)
     return ISA_FAULT;
 }
 
+static uint32_t n_ready(const struct isa_group *g)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_waves; i++)
+        n += g->w[i].status == WAVE_READY;
+    return n;
+}
+
+void isa_group_deadlock(struct isa_group *g, const char *why)
+{
+    struct wave *w = next_ready(g);
+    wave_fault(w ? w : g->w, ISA_FAULT_DEADLOCK, "%s", why);
+    g->fault = (w ? w : g->w)->fault;
+}
+
+bool isa_group_waits(const struct isa_group *g)
+{
+    return g->waits;
+}
+
 enum isa_status isa_group_run(struct isa_group *g, uint64_t budget)
 {
+    uint32_t asleep = 0; /* turns in a row that ended in s_sleep */
+    g->stored = g->waits = false;
     while (g->fault.kind == ISA_FAULT_NONE && budget > 0) {
         struct wave *w = next_ready(g);
         if (!w && (g->ended == (g->n_waves >= 32 ? ~0u : (1u << g->n_waves) - 1)))
@@ -182,6 +204,11 @@ enum isa_status isa_group_run(struct isa_group *g, uint64_t budget)
             budget--;
         if (w->fault.kind != ISA_FAULT_NONE)
             g->fault = w->fault;
+        asleep = w->sleeps ? asleep + 1 : 0;
+        if (asleep && asleep >= 2 * n_ready(g)) { /* other groups may do what these look for */
+            g->waits = !g->stored;
+            break;
+        }
     }
     if (g->fault.kind != ISA_FAULT_NONE)
         return ISA_FAULT;

@@ -21,6 +21,7 @@ struct isa_group {
     uint32_t id[3], n_threads, n_waves;
     uint32_t ended;                /* a bit per wave                       */
     uint32_t next;                 /* the wave whose turn it is            */
+    bool stored, waits;            /* since the last isa_group_run began: a store or an atomic; isa_group_waits */
     struct barrier barrier[N_BARRIERS];
     struct wave *w;
     uint8_t *lds;                  /* lds_bytes, then LDS_SLACK            */

@@ -89,6 +89,7 @@ struct wave {
     struct isa_fault fault;    /* kind != 0 stops the wave                                            */
     uint32_t index, status;    /* in the work-group; enum wave_status in group.h                      */
     bool stop;                 /* after this instruction others get their turn                        */
+    bool sleeps;               /* it stopped by s_sleep                                               */
     gva scratch;               /* of this wave; scratch_bytes 0: it has none                          */
     uint64_t scratch_bytes;
     const uint8_t *page;       /* host page of the code it runs, and what is decoded of it            */

@@ -26,6 +26,7 @@ enum isa_fault_kind {
     ISA_FAULT_TRAP,       /* s_trap                             */
     ISA_FAULT_REGISTER,   /* beyond what the wave has           */
     ISA_FAULT_BARRIER,    /* waves wait for each other for ever */
+    ISA_FAULT_DEADLOCK,   /* isa_group_deadlock                 */
     ISA_FAULT_STRICT,     /* a check of --strict                */
 };
 
@@ -39,13 +40,14 @@ struct isa_fault {
 
 /* What memory does beyond the plain access, for --strict: reads that would see stale or never written data. All
  * may be NULL. Called before the access, by the thread that runs the wave. Returning false raises ISA_FAULT_STRICT
- * with `why`. Atomics are told as a write with scope. bypass: the access goes past the caches of the core (device
+ * with `why`. group: the work-group's number in the grid. Atomics are told as a write with scope. bypass: the access goes past the caches of the core (device
  * or system scope, glc). Code is asked about when it is decoded, which happens once until isa_code_invalidate. */
 enum isa_path { ISA_VECTOR, ISA_SCALAR, ISA_CODE };
 struct isa_watch {
     void *user;
-    bool (*load)(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160]);
-    bool (*store)(void *user, enum isa_path path, gva va, uint32_t bytes, bool bypass, char why[160]);
+    bool (*load)(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160]);
+    bool (*store)(void *user, enum isa_path path, uint32_t group, gva va, uint32_t bytes, bool bypass, char why[160]);
+    void (*invalidate)(void *user, enum isa_path path); /* an instruction empties the cache */
     /* A scalar load's dwords that nothing has written, bit i: dword i of these n <= 16. No finding in itself, for
      * compilers load 16 bytes where they want 12. */
     uint32_t (*unwritten)(void *user, gva va, uint32_t n);
@@ -85,6 +87,10 @@ struct isa_group;
  * more than 1024 work-items) gives a group whose run is an ISA_FAULT. */
 struct isa_group *isa_group_create(const struct isa_launch *l, const uint32_t id[3], uint32_t scratch_slot);
 enum isa_status isa_group_run(struct isa_group *g, uint64_t budget); /* at most about `budget` instructions */
+/* Did the last run end early, since all waves that can go on sleep (s_sleep), and store nothing? Then they look for what others are
+ * to do. */
+bool isa_group_waits(const struct isa_group *g);
+void isa_group_deadlock(struct isa_group *g, const char *why); /* a fault of the first of these waves, where it sleeps */
 const struct isa_fault *isa_group_fault(const struct isa_group *g);
 void isa_group_counts(const struct isa_group *g, struct isa_counts *add_to);
 /* Moves the waves' registers and LDS to memory at `at`, where they take isa_context_bytes, and back: nothing of them stays

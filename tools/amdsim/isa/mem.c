@@ -119,15 +119,23 @@ void mem_lanes(struct wave *w, const struct inst *in, uint32_t bytes, struct lan
 bool mem_ask(struct wave *w, bool store, enum isa_path path, gva va, uint32_t bytes, bool bypass, uint32_t lane)
 {
     const struct isa_watch *watch = w->g->l->watch;
-    bool (*ask)(void *, enum isa_path, gva, uint32_t, bool, char *) = store ? watch->store : watch->load;
+    bool (*ask)(void *, enum isa_path, uint32_t, gva, uint32_t, bool, char *) = store ? watch->store : watch->load;
+    const uint32_t *id = w->g->id, *grid = w->g->l->groups;
     char why[160] = "";
-    if (!ask || ask(watch->user, path, va, bytes, bypass, why))
+    if (!ask || ask(watch->user, path, id[0] + grid[0] * (id[1] + grid[1] * id[2]), va, bytes, bypass, why))
         return true;
     w->fault.va = va;
     w->fault.write = store;
     w->fault.lane = lane;
     wave_fault(w, ISA_FAULT_STRICT, "lane %u, 0x%llx: %s", lane, (unsigned long long)va, why);
     return false;
+}
+
+void mem_invalidate(struct wave *w, enum isa_path path)
+{
+    const struct isa_watch *watch = w->g->l->watch;
+    if (watch && watch->invalidate)
+        watch->invalidate(watch->user, path);
 }
 
 static void page_fault(struct wave *w, const struct inst *in, uint32_t lane, gva va, bool write)

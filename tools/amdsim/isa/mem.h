@@ -28,6 +28,7 @@ static inline bool mem_bypass(const struct wave *w, const struct inst *in)
     return w->chip->gfx12 ? in->scope >= 2 : in->th & 1;
 }
 
+void mem_invalidate(struct wave *w, enum isa_path path); /* tells it */
 /* Asks the launch's watch; false: it objects, and the wave has a fault. */
 bool mem_ask(struct wave *w, bool store, enum isa_path path, gva va, uint32_t bytes, bool bypass, uint32_t lane);
 static inline bool mem_may_load(struct wave *w, const struct inst *in, enum isa_path path, gva va, uint32_t bytes,

@@ -26,6 +26,7 @@ static void swappc(struct wave *w, const struct inst *in)
 static void give_turn(struct wave *w)
 {
     w->stop = true;
+    w->sleeps = true;
 }
 
 /* -1: the work-group's barrier, -2: the trap handler's. Negative: the wave has a fault. */

@@ -132,7 +132,7 @@ static uint32_t buffer_small(struct wave *w, const struct inst *in, uint32_t byt
     X(F_SMEM, 0x1a, OP_GFX12, buffer_load_i16, SET((int16_t)buffer_small(w, in, 2)))                                   \
     X(F_SMEM, 0x1b, OP_GFX12, buffer_load_u16, SET(buffer_small(w, in, 2)))                                            \
     X(F_SMEM, 0x20, OP_GFX11, gl1_inv, NOTHING)                                                                        \
-    X(F_SMEM, 0x21, OP_ALL, dcache_inv, NOTHING)                                                                       \
+    X(F_SMEM, 0x21, OP_ALL, dcache_inv, mem_invalidate(w, ISA_SCALAR))                                                                     \
     X(F_SMEM, 0x24, OP_GFX12, prefetch_inst, NOTHING)                                                                  \
     X(F_SMEM, 0x25, OP_GFX12, prefetch_inst_pc_rel, NOTHING)                                                           \
     X(F_SMEM, 0x26, OP_GFX12, prefetch_data, NOTHING)                                                                  \

@@ -103,6 +103,7 @@ static inline __attribute__((always_inline)) void store(struct wave *w, const st
     mem_lanes(w, in, bytes, &a);
     if (!a.active)
         return;
+    w->g->stored = true;
     uint8_t *page = one_page(w, in, &a, bytes, VM_WRITE), *row;
     if (!page && in->format == F_SCRATCH && (row = scratch_row(w, &a, bytes, VM_WRITE))) {
         memcpy(row, v, sizeof v[0] * n);
@@ -156,6 +157,14 @@ static void do_cache_op(struct wave *w, const struct inst *in)
 {
 }
 
+/* Level 0, and by its scope on gfx12 what lies between that and level 2, which gfx11 has buffer_gl1_inv for. */
+static void do_invalidate(struct wave *w, const struct inst *in)
+{
+    enum { SCOPE_DEV = 2 };
+    if (!w->chip->gfx12 || in->scope >= SCOPE_DEV)
+        mem_invalidate(w, ISA_VECTOR);
+}
+
 #define ENTRY(op, name, ...)                                                                                           \
     { op, MEM_ALL, { "flat_" #name, "global_" #name, "scratch_" #name, "buffer_" #name }, do_##name },
 static const struct mem_op plain_ops[] = {
@@ -164,8 +173,8 @@ static const struct mem_op plain_ops[] = {
     { 0x28, MEM_ALL, { NULL, "global_load_addtid_b32", NULL, NULL }, do_load_b32 },
     { 0x29, MEM_ALL, { NULL, "global_store_addtid_b32", NULL, NULL }, do_store_b32 },
     { 0x2b, MEM_GFX11, { NULL, NULL, NULL, "buffer_gl0_inv" }, do_cache_op },
-    { 0x2c, MEM_GFX11, { NULL, NULL, NULL, "buffer_gl1_inv" }, do_cache_op },
-    { 0x2b, MEM_GFX12, { NULL, "global_inv", NULL, NULL }, do_cache_op },
+    { 0x2c, MEM_GFX11, { NULL, NULL, NULL, "buffer_gl1_inv" }, do_invalidate },
+    { 0x2b, MEM_GFX12, { NULL, "global_inv", NULL, NULL }, do_invalidate },
     { 0x2c, MEM_GFX12, { NULL, "global_wb", NULL, NULL }, do_cache_op },
     { 0x4f, MEM_GFX12, { NULL, "global_wbinv", NULL, NULL }, do_cache_op },
     { .run = NULL },

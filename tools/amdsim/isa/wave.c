@@ -143,7 +143,7 @@ static __attribute__((cold)) bool beyond_vgprs(struct wave *w, const struct inst
 uint64_t wave_run(struct wave *w, uint64_t insts)
 {
     uint64_t n = 0;
-    w->stop = false;
+    w->stop = w->sleeps = false;
     while (n < insts && !w->stop) {
         gva pc = w->pc;
         if (__builtin_expect(pc - w->page_va >= VM_PAGE || (pc & 3), 0) && !enter_page(w))

@@ -131,7 +131,7 @@ struct cp *card_cp(void)
     const struct kmd_options *o = kmd_options();
     struct cp_options co = {
         .n_threads = o->n_threads, .strict = o->strict, .skip_execution = o->skip_execution,
-        .hang_insts = o->hang_insts, .preempt_insts = kmd_injected(KMD_INJECT_CWSR_OFF) ? 0 : o->preempt_insts,
+        .hang_insts = o->hang_insts, .deadlock_ms = o->deadlock_ms, .preempt_insts = kmd_injected(KMD_INJECT_CWSR_OFF) ? 0 : o->preempt_insts,
         .evict_dispatches = o->evict_dispatches, .reset_dispatch = o->reset_dispatch, .trace = o->trace,
     };
     struct cp_host host = { .interrupt = kfd_on_interrupt, .fault = kfd_on_fault, .note = on_note,

@@ -63,6 +63,7 @@ struct kmd_options {
     uint64_t vram_bytes;
     uint32_t kernel;        /* of the modelled driver: 6012 is Linux 6.12 */
     uint32_t n_threads;
+    uint32_t deadlock_ms;
     uint64_t hang_insts, preempt_insts, evict_dispatches, reset_dispatch;
     uint64_t lockup_ms;     /* amdgpu.lockup_timeout of kernel-mode submissions, 0: none */
     const char *trace;

@@ -152,6 +152,7 @@ static void parse(struct kmd_options *o)
     o->kernel = kernel_version(getenv("AMDSIM_KERNEL"));
     o->n_threads = (uint32_t)number("AMDSIM_THREADS", 0);
     o->hang_insts = number("AMDSIM_HANG_INSTS", 0);
+    o->deadlock_ms = (uint32_t)number("AMDSIM_DEADLOCK_MS", 2000);
     o->lockup_ms = number("AMDSIM_LOCKUP_MS", 0);
     o->preempt_insts = number("AMDSIM_PREEMPT", 0);
     o->evict_dispatches = number("AMDSIM_EVICT", 0);
