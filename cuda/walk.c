@@ -70,12 +70,12 @@ static uint32_t body_number(void *user, uint32_t kernel)
 static int write_list(struct cuda *c, const struct dispatch_plan *d, struct cuda_walk *w, struct bodies *b, cu_ptr to,
                       struct err *e)
 {
-    struct walk_list l = { .d = d, .first = w->first, .n = w->n, .groups = w->groups };
+    struct walk_list l = { .form = &walk_form_const, .d = d, .first = w->first, .n = w->n, .groups = w->groups };
     uint8_t *bytes = calloc(1, WALK_CONST);
     if (!bytes)
         return err_set(e, -ENOMEM, "cuda: list of a walk");
     walk_list_write(&l, body_number, b, bytes);
-    int rc = walk_list_verify(bytes, w->n, w->groups, e);
+    int rc = walk_list_verify(&l, bytes, e);
     cu_result r = rc ? CU_OK : cuda_settle(c, c->cu->to_device(to, bytes, WALK_CONST));
     free(bytes);
     return r ? cuda_fail(c, r, e, "the persistent plan's list") : rc;
@@ -139,7 +139,7 @@ int cuda_walks_make(struct cuda *c, const struct dispatch_plan *d, struct cuda_p
     char *ptx = NULL;
     int rc = 0;
     for (uint32_t i = 0; i < d->n && !rc;) { /* a run of one is better launched */
-        uint32_t n = walk_length(d, i, has_body, NULL);
+        uint32_t n = walk_length(&walk_form_const, d, i, has_body, NULL);
         for (uint32_t k = 0; k < n; k++)
             body_index(&b, d->d[i + k].kernel);
         if (n > 1)

@@ -5,9 +5,16 @@
 
 #include "base/ckd.h"
 
-static uint32_t args_room(const struct dispatch_plan *d, uint32_t i)
+static uint32_t alone(uint32_t args_bytes)
 {
-    return (uint32_t)align_up(d->kernels[d->d[i].kernel].args_bytes, 16);
+    return (uint32_t)align_up(args_bytes, 16);
+}
+
+const struct walk_form walk_form_const = { .bytes = WALK_CONST, .room = alone };
+
+static uint32_t args_room(const struct walk_form *f, const struct dispatch_plan *d, uint32_t i)
+{
+    return f->room(d->kernels[d->d[i].kernel].args_bytes);
 }
 
 bool walk_takes(uint32_t kernel)
@@ -17,14 +24,23 @@ bool walk_takes(uint32_t kernel)
     return kernel_infos[kernel].threads == WALK_THREADS || kernel == K_attn_h64 || kernel == K_attn_h128;
 }
 
-uint32_t walk_length(const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel), void *user)
+uint32_t walk_length(const struct walk_form *f, const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel),
+                     void *user)
 {
     uint64_t bytes = 0;
     uint32_t i = first;
     for (; i < d->n && has(user, d->d[i].kernel); i++)
-        if ((bytes += sizeof(struct walk_item) + args_room(d, i)) > WALK_CONST)
+        if ((bytes += sizeof(struct walk_item) + args_room(f, d, i)) > f->bytes)
             break;
     return i - first;
+}
+
+uint32_t walk_list_bytes(const struct walk_list *w)
+{
+    uint32_t bytes = w->n * (uint32_t)sizeof(struct walk_item);
+    for (uint32_t i = 0; i < w->n; i++)
+        bytes += args_room(w->form, w->d, w->first + i);
+    return bytes;
 }
 
 void walk_list_write(const struct walk_list *w, uint32_t (*number)(void *user, uint32_t kernel), void *user, uint8_t *to)
@@ -40,12 +56,13 @@ void walk_list_write(const struct walk_list *w, uint32_t (*number)(void *user, u
         sum += MIN(it.groups, w->groups);
         memcpy(to + i * sizeof it, &it, sizeof it);
         memcpy(to + args, w->d->args + x->args_off, w->d->kernels[x->kernel].args_bytes);
-        args += args_room(w->d, w->first + i);
+        args += args_room(w->form, w->d, w->first + i);
     }
 }
 
-int walk_list_verify(const uint8_t *list, uint32_t n, uint32_t groups, struct err *e)
+int walk_list_verify(const struct walk_list *w, const uint8_t *list, struct err *e)
 {
+    uint32_t n = w->n;
     uint64_t sum = 0, mark = 0; /* mark: the sum before the first item of those that may overlap */
     for (uint32_t i = 0; i < n; i++) {
         struct walk_item it;
@@ -53,15 +70,15 @@ int walk_list_verify(const uint8_t *list, uint32_t n, uint32_t groups, struct er
         if (!it.groups || it.groups != (uint64_t)it.grid[0] * it.grid[1] * it.grid[2])
             return err_set(e, -EINVAL, "walk: item %u has %u groups, its grid %u x %u x %u", i, it.groups, it.grid[0],
                            it.grid[1], it.grid[2]);
-        if (it.args < n * sizeof it || it.args >= WALK_CONST || it.args % 16)
-            return err_set(e, -EINVAL, "walk: item %u has its arguments at %u; behind %zu and below %d is expected", i, it.args,
-                           n * sizeof it, WALK_CONST);
+        if (it.args < n * sizeof it || it.args >= w->form->bytes || it.args % 16)
+            return err_set(e, -EINVAL, "walk: item %u has its arguments at %u; behind %zu and below %u is expected", i, it.args,
+                           n * sizeof it, w->form->bytes);
         if (it.need != mark && it.need != sum)
             return err_set(e, -EINVAL, "walk: item %u waits for %u; %llu or %llu work-groups are expected", i, it.need,
                            (unsigned long long)mark, (unsigned long long)sum);
         mark = it.need;
-        sum += MIN(it.groups, groups);
-        if (sum > UINT32_MAX)
+        sum += MIN(it.groups, w->groups);
+        if (sum > INT32_MAX)
             return err_set(e, -EINVAL, "walk: item %u: more work-groups than the counter counts", i);
     }
     return 0;

@@ -172,7 +172,7 @@ static uint32_t body_number(void *user, uint32_t kernel)
 
 static int add_list(struct lockstep_plan *p, const struct dispatch_plan *d, uint32_t first, uint32_t n, struct err *e)
 {
-    struct walk_list w = { .d = d, .first = first, .n = n, .groups = WALKERS };
+    struct walk_list w = { .form = &walk_form_const, .d = d, .first = first, .n = n, .groups = WALKERS };
     struct lockstep_list *more = realloc(p->list, (p->n_lists + 1) * sizeof *more), *l;
     if (!more)
         return err_set(e, -ENOMEM, "lockstep: lists of a persistent plan");
@@ -185,7 +185,7 @@ static int add_list(struct lockstep_plan *p, const struct dispatch_plan *d, uint
     for (uint32_t i = first; i < first + n; i++)
         l->shared = MAX(l->shared, d->d[i].shared);
     walk_list_write(&w, body_number, NULL, l->bytes);
-    return walk_list_verify(l->bytes, n, WALKERS, e);
+    return walk_list_verify(&w, l->bytes, e);
 }
 
 /* After the pass has its addresses. */
@@ -198,7 +198,7 @@ static int make_lists(struct lockstep *l, struct lockstep_plan *p, struct err *e
     if (!l->walker && (rc = lockstep_walker_create(WALKERS, &l->walker, e)))
         return rc;
     for (uint32_t i = 0; i < d->n && !rc;) {
-        uint32_t n = walk_length(d, i, has_body, NULL);
+        uint32_t n = walk_length(&walk_form_const, d, i, has_body, NULL);
         rc = n > 1 ? add_list(p, d, i, n, e) : 0;
         i += MAX(n, 1u);
     }

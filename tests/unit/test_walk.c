@@ -76,10 +76,10 @@ START_TEST(work_groups_in_any_order_are_never_too_early_and_never_stand_still)
     for (int turn = 0; turn < 300; turn++) {
         struct err e = { 0 };
         random_plan(&r, &p, d, args, 1 + rng_below(&r, MAX_ITEMS));
-        struct walk_list w = { .d = &p, .n = p.n, .groups = 1 + rng_below(&r, MAX_GROUPS) };
-        ck_assert_uint_eq(walk_length(&p, 0, has_any, NULL), p.n);
+        struct walk_list w = { .form = &walk_form_const, .d = &p, .n = p.n, .groups = 1 + rng_below(&r, MAX_GROUPS) };
+        ck_assert_uint_eq(walk_length(&walk_form_const, &p, 0, has_any, NULL), p.n);
         walk_list_write(&w, same_number, NULL, list);
-        ck_assert_msg(walk_list_verify(list, p.n, w.groups, &e) == 0, "%s", e.msg);
+        ck_assert_msg(walk_list_verify(&w, list, &e) == 0, "%s", e.msg);
         follow(&r, &p, list, w.groups);
     }
 }
@@ -92,7 +92,7 @@ START_TEST(a_list_holds_the_arguments_and_what_is_broken_is_found)
     struct dispatch d[2] = { { .kernel = K_add, .grid = { 3, 1, 1 } },
                              { .kernel = K_add, .grid = { 2, 2, 1 }, .wait = true, .args_off = sizeof(kl_add) } };
     struct dispatch_plan p = { .kernels = kernel_infos, .d = d, .n = 2, .args = args };
-    struct walk_list w = { .d = &p, .n = 2, .groups = 4 };
+    struct walk_list w = { .form = &walk_form_const, .d = &p, .n = 2, .groups = 4 };
     struct walk_item it[2];
     struct err e = { 0 };
     for (size_t i = 0; i < sizeof args; i++)
@@ -107,16 +107,16 @@ START_TEST(a_list_holds_the_arguments_and_what_is_broken_is_found)
     for (int i = 0; i < 4; i++) {
         it[1].need = needs[i];
         memcpy(list, it, sizeof it);
-        ck_assert_int_eq(walk_list_verify(list, 2, 4, &e), -EINVAL);
+        ck_assert_int_eq(walk_list_verify(&w, list, &e), -EINVAL);
     }
     it[1].need = 3;
     it[1].groups = 5;
     memcpy(list, it, sizeof it);
-    ck_assert_int_eq(walk_list_verify(list, 2, 4, &e), -EINVAL);
+    ck_assert_int_eq(walk_list_verify(&w, list, &e), -EINVAL);
     it[1].groups = 4;
     it[1].args = 16;
     memcpy(list, it, sizeof it);
-    ck_assert_int_eq(walk_list_verify(list, 2, 4, &e), -EINVAL);
+    ck_assert_int_eq(walk_list_verify(&w, list, &e), -EINVAL);
 }
 END_TEST
 
@@ -126,9 +126,9 @@ START_TEST(a_run_ends_where_a_kernel_has_no_body_or_the_memory_is_full)
     struct dispatch_plan p = { .kernels = kernel_infos, .d = d, .n = 2000 };
     for (uint32_t i = 0; i < p.n; i++)
         d[i].kernel = i == 7 ? K_norm : K_add;
-    ck_assert_uint_eq(walk_length(&p, 0, has_add, NULL), 7);
-    ck_assert_uint_eq(walk_length(&p, 7, has_add, NULL), 0);
-    uint32_t n = walk_length(&p, 8, has_add, NULL), each = sizeof(struct walk_item) + (sizeof(kl_add) + 15) / 16 * 16;
+    ck_assert_uint_eq(walk_length(&walk_form_const, &p, 0, has_add, NULL), 7);
+    ck_assert_uint_eq(walk_length(&walk_form_const, &p, 7, has_add, NULL), 0);
+    uint32_t n = walk_length(&walk_form_const, &p, 8, has_add, NULL), each = sizeof(struct walk_item) + (sizeof(kl_add) + 15) / 16 * 16;
     ck_assert_uint_eq(n, WALK_CONST / each);
 }
 END_TEST
