@@ -23,9 +23,12 @@ WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 # What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is.
 CUBIN   := $(if $(HAVE_PTXAS),$(patsubst $(K)/sm_90a/%.ptx,$(K)/sm_90a_cubin/%.cubin,$(filter $(K)/sm_90a/%,$(PTX))))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
-BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(CUBIN) $(WALK) $(AMD))
+AMD_ASM := $(filter $(foreach t,$(AMD_TARGETS),$(WALKED:%=$(K)/$(t)/%.s)),$(AMD:.co=.s))
+AMD_WALK := $(foreach t,$(AMD_TARGETS),$(if $(HAVE_AMD),$(K)/walk_$(t)/walk.co) $(patsubst $(K)/$(t)/%.s,$(K)/walk_$(t)/%.words,$(filter $(K)/$(t)/%,$(AMD_ASM))))
+BLOBS   := $(addsuffix .zst,$(SPIRV) $(PTX) $(CUBIN) $(WALK) $(AMD) $(AMD_WALK))
 include mk/msl.mk
 
+comma := ,
 # In the rules below $(*D) is the target, $(*F) the module.
 K_FLAGS      := -std=gnu17 -O3 $(filter-out -Wno-psabi -Wmissing-prototypes,$(WARN)) -ffp-contract=off -fno-math-errno -ffreestanding -nogpulib -I.
 flags_sm_90a := -DKD_SM90
@@ -45,15 +48,38 @@ $(CUBIN): $(K)/sm_90a_cubin/%.cubin: $(K)/sm_90a/%.ptx
 # The list of threads has the kernels that the target's preprocessed source has: some are not for all targets.
 # Generic targets need code object version 6. Past the driver, which warns that ROCm's loaders may not take it; ours does.
 AMD_V6 := -Xclang -mcode-object-version=6 -mllvm --amdhsa-code-object-version=6
-$(AMD): $(K)/%.co: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
+AMD_CC := $(CLANG) --target=amdgcn-amd-amdhsa -fuse-ld=lld -nogpulib -Wno-unused-command-line-argument -mllvm --amdhsa-code-object-version=6
+AMD_OF_C = $(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D)
+# $(call amd_attrs,more): attributes of the module's kernels; more: an awk expression of further ones for $$1.
+amd_attrs = $(AMD_OF_C) -E -P $< | tr -cs 'A-Za-z0-9_' '\n' | \
+	   awk 'FILENAME == ARGV[1] { n[$$1] = $$2; next } \
+	        $$1 in n { print $$1 ",amdgpu-flat-work-group-size=" n[$$1] "," n[$$1] $1; delete n[$$1] }' \
+	   $(K)/threads/$(*F).txt - >$@.csv
+$(filter-out $(AMD_ASM:.s=.co),$(AMD)): $(K)/%.co: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
 	@mkdir -p $(@D)
 	@echo "  AMD   $@"
-	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -E -P $< | tr -cs 'A-Za-z0-9_' '\n' | \
-	   awk 'FILENAME == ARGV[1] { n[$$1] = $$2; next } \
-	        $$1 in n { print $$1 ",amdgpu-flat-work-group-size=" n[$$1] "," n[$$1]; delete n[$$1] }' \
-	   $(K)/threads/$(*F).txt - >$@.csv
-	@$(CLANG) $(K_FLAGS) $(set_$(*F)) --target=amdgcn-amd-amdhsa -mcpu=$(*D) -fuse-ld=lld \
-	   $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
+	@$(amd_attrs)
+	@$(AMD_OF_C) -fuse-ld=lld $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
+# Bodies of persistent plans are the same machine code but for single words: those of the object made from the assembly that
+# tools/amd_walk.awk changed. Bodies have 96 scalar registers, and two more that the attribute counts for vcc (kernels/walk_amd.S).
+$(AMD_ASM): $(K)/%.s: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
+	@mkdir -p $(@D)
+	@echo "  AMD   $@"
+	@$(call amd_attrs, "\n" $$1 "$(comma)amdgpu-num-sgpr=98")
+	@$(AMD_OF_C) $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -S -o $@ $<
+$(AMD_ASM:.s=.co): $(K)/%.co: $(K)/%.s
+	@$(AMD_CC) -mcpu=$(*D) -x assembler -o $@ $<
+$(filter %.words,$(AMD_WALK)): $(K)/walk_%.words: $(K)/%.s $(K)/%.co tools/amd_walk.awk
+	@mkdir -p $(@D)
+	@awk -f tools/amd_walk.awk $< >$@.s
+	@$(AMD_CC) -mcpu=$(*D) -x assembler -o $@.co $@.s
+	@test "$$(wc -c <$@.co)" = "$$(wc -c <$(K)/$*.co)"
+	@cmp -l $(K)/$*.co $@.co >$@ || test $$? = 1
+	@rm $@.s $@.co
+$(filter %.co,$(AMD_WALK)): $(K)/walk_%/walk.co: kernels/walk_amd.S
+	@mkdir -p $(@D)
+	@echo "  AMD   $@"
+	@$(AMD_CC) -mcpu=$* -o $@ $<
 
 # For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own, but for the types
 # of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
@@ -82,7 +108,6 @@ $(K)/threads.txt: kernels/kernels.def kernels/qtypes.def mk/kernels.mk | $(K)/ke
 $(K)/threads/%.txt: $(K)/threads.txt
 	@:
 
-comma := ,
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.
 $(BLOBS): %.zst: % $(K)/compress
 	@$(K)/compress <$< >$@

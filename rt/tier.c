@@ -121,7 +121,7 @@ int tier_prepare(struct tier *t, const struct stream *s, enum plan_kind k, struc
     *out = NULL;
     if (k == PLAN_PERSISTENT && !t->info.persistent)
         return err_set(e, -ENOTSUP, "tier %s: there are no persistent plans on this device (cuda has them on compute capability "
-                       "9.0, lockstep always); --plan=replay", t->impl->name);
+                       "9.0, kfd, umq, cs and lockstep always); --plan=replay", t->impl->name);
     for (int a = ARENA_KV; a < ARENA_COUNT; a++)
         if (s->h.arena_bytes[a] > t->arena_bytes[a])
             return err_set(e, -EINVAL, "tier %s: the stream's %s arena has %llu bytes, tier_alloc gave %llu",

@@ -60,6 +60,19 @@ void walk_list_write(const struct walk_list *w, uint32_t (*number)(void *user, u
     }
 }
 
+uint32_t walk_list_standing(const struct walk_list *w, uint32_t counter)
+{
+    uint32_t at = 0, sum = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct dispatch *x = &w->d->d[w->first + i];
+        if (x->wait && counter < sum)
+            break;
+        at = i;
+        sum += MIN(x->grid[0] * x->grid[1] * x->grid[2], w->groups);
+    }
+    return at;
+}
+
 int walk_list_verify(const struct walk_list *w, const uint8_t *list, struct err *e)
 {
     uint32_t n = w->n;

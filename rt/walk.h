@@ -34,6 +34,8 @@ uint32_t walk_list_bytes(const struct walk_list *w);
 /* Items, then arguments. number: of a kernel among the walk's. Launches that need not wait for the one before wait for what
  * that one waited for. */
 void walk_list_write(const struct walk_list *w, uint32_t (*number)(void *user, uint32_t kernel), void *user, uint8_t *to);
+/* Which of its items is under way when the counter has come so far: the last one that need not wait any more. */
+uint32_t walk_list_standing(const struct walk_list *w, uint32_t counter);
 /* Can the list deadlock or miss a dependency? -EINVAL names the item: its groups are its grid, its arguments lie behind the
  * list, and it needs what a whole number of the items before it add, no fewer than the item before it needed. */
 int walk_list_verify(const struct walk_list *w, const uint8_t *list, struct err *e);

@@ -1,5 +1,5 @@
 /* rt/amd/plan.c: plans and submissions. */
-#include "rt/amd/plan.h"
+#include "rt/amd/walk.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -91,35 +91,70 @@ bool amd_launch_waits(const struct amd_tier *c, const struct amd_pass *x, uint32
     return i <= 1 || i == step_end_of(x) || x->begins[i] || x->d->d[i - 1].wait || c->r.check || c->r.trace_on;
 }
 
-/* One launch: wait for the ones before where it must, say which runs, run. Launches that are submitted alone know
- * nothing about the registers' values. */
+/* Dwords that the packets take at most, each launch with its padding. */
+static uint32_t room_dw(const struct amd_tier *c, const struct amd_pass *x)
+{
+    return x->n_launches * (DW_PER_LAUNCH + c->w->ib_align_dw - 1);
+}
+
+/* A launch's packets: wait for the ones before where it must, say which runs, run. */
+static int put_launch(struct amd_tier *c, struct amd_pass *x, uint32_t i, bool wait, const char *kernel, const struct pm4_launch *regs,
+                      struct pm4_buf *b, struct pm4_state *s, struct err *e)
+{
+    uint32_t word = x->number << AMD_LAUNCH_SHIFT | (i + 1);
+    if (wait && c->fence.va)
+        pm4_barrier_by_fence(b, c->fence.va, i + 1);
+    else if (wait)
+        pm4_barrier(b);
+    pm4_write_data(b, c->w->cells_va + offsetof(struct amd_cells, progress), &word, 1, 0);
+    pm4_launch(b, s, regs, NULL);
+    if (x->stamps.va)
+        pm4_timestamp(b, x->stamps.va + 8ull * i);
+    amd_ib_pad(c->w, b);
+    return b->rc ? err_set(e, b->rc, "%s: launch of %s: %s", c->w->name, kernel, b->why) : 0;
+}
+
+/* Launches that are submitted alone know nothing about the registers' values. */
 static int encode_launch(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint32_t i, uint64_t args_off,
                          uint8_t *args, struct pm4_buf *b, struct pm4_state *s, struct err *e)
 {
     struct amd_launch l = launch_of(c, p, x, i);
-    struct pm4_launch regs;
-    uint32_t word = x->number << AMD_LAUNCH_SHIFT | (i + 1);
     l.kernarg = x->args.va + args_off;
-    int rc = amd_launch_fill(&l, &c->scratch, args + args_off, &regs, e);
+    int rc = amd_launch_fill(&l, &c->scratch, args + args_off, &x->regs[i], e);
     if (rc) {
         err_context(e, "%s", c->w->name);
         return rc;
     }
     if (c->r.check || c->r.trace_on || i == step_end_of(x) || x->begins[i] || env_get()->amd_send_all > 0)
         pm4_state_forget(s);
-    if (amd_launch_waits(c, x, i)) {
-        if (c->fence.va)
-            pm4_barrier_by_fence(b, c->fence.va, i + 1);
+    bool wait = amd_launch_waits(c, x, i);
+    x->n_barriers += wait;
+    return put_launch(c, x, i, wait, l.kernel->name, &x->regs[i], b, s, e);
+}
+
+/* A whole step of a persistent plan: walks, and the launches that have no place in one. What follows a walk waits for it: it may not
+ * overlap with more than the last of what the walk does. */
+static int encode_walks(struct amd_tier *c, struct amd_pass *x, uint32_t *dw, struct err *e)
+{
+    struct pm4_buf b;
+    struct pm4_state s;
+    bool walked = false;
+    int rc = 0;
+    pm4_init(&b, c->w->card.chip->gen, dw, room_dw(c, x));
+    pm4_state_forget(&s);
+    for (uint32_t i = 0; i < x->n_launches && !rc;) {
+        const struct amd_walk *w = amd_walk_at(x, i);
+        if (env_get()->amd_send_all > 0)
+            pm4_state_forget(&s);
+        if (w)
+            rc = put_launch(c, x, i, true, w->k.name, &w->regs, &b, &s, e);
         else
-            pm4_barrier(b);
-        x->n_barriers++;
+            rc = put_launch(c, x, i, walked || amd_launch_waits(c, x, i), "a kernel", &x->regs[i], &b, &s, e);
+        walked = w != NULL;
+        i += w ? w->n : 1;
     }
-    pm4_write_data(b, c->w->cells_va + offsetof(struct amd_cells, progress), &word, 1, 0);
-    pm4_launch(b, s, &regs, NULL);
-    if (x->stamps.va)
-        pm4_timestamp(b, x->stamps.va + 8ull * i);
-    amd_ib_pad(c->w, b);
-    return b->rc ? err_set(e, b->rc, "%s: launch of %s: %s", c->w->name, l.kernel->name, b->why) : 0;
+    x->n_walk_dw = b.n;
+    return rc;
 }
 
 static uint64_t kernarg_room(const struct amd_tier *c, const struct amd_plan *p, const struct amd_pass *x)
@@ -128,12 +163,6 @@ static uint64_t kernarg_room(const struct amd_tier *c, const struct amd_plan *p,
     for (uint32_t i = 0; i < x->n_launches; i++)
         sum += amd_kernarg_bytes(launch_of(c, p, x, i).args_bytes);
     return sum;
-}
-
-/* Dwords that the packets take at most, each launch with its padding. */
-static uint32_t room_dw(const struct amd_tier *c, const struct amd_pass *x)
-{
-    return x->n_launches * (DW_PER_LAUNCH + c->w->ib_align_dw - 1);
 }
 
 static int encode(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint8_t *args, struct err *e)
@@ -153,6 +182,20 @@ static int encode(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, ui
     return rc;
 }
 
+static int make_walks(struct amd_tier *c, const struct amd_plan *p, struct amd_pass *x, uint32_t rows, struct err *e)
+{
+    int rc = amd_walks_make(c, p, x, rows, e);
+    if (rc || !x->n_walks)
+        return rc;
+    x->walk_dw = calloc(room_dw(c, x), sizeof *x->walk_dw);
+    if (!x->walk_dw)
+        return err_set(e, -ENOMEM, "%s: packets of the persistent plan", c->w->name);
+    if ((rc = encode_walks(c, x, x->walk_dw, e)) ||
+        (rc = amd_mem_alloc(c->w, AMD_VRAM, 4ull * x->n_walk_dw, "indirect buffer of walks", &x->walk_ib, e)))
+        return rc;
+    return amd_upload(&c->copier, &x->walk_ib, 0, x->walk_dw, 4ull * x->n_walk_dw, e);
+}
+
 static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x, uint32_t rows, struct err *e)
 {
     x->n_launches = x->d->n + 2;
@@ -161,8 +204,9 @@ static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x,
     uint8_t *args = calloc(1, args_bytes);
     x->at = calloc(x->n_launches + 1, sizeof *x->at);
     x->begins = calloc(x->n_launches, sizeof *x->begins);
+    x->regs = calloc(x->n_launches, sizeof *x->regs);
     x->dw = calloc(room_dw(c, x), sizeof *x->dw);
-    int rc = args && x->at && x->begins && x->dw && x->n_launches < 1u << AMD_LAUNCH_SHIFT
+    int rc = args && x->at && x->begins && x->regs && x->dw && x->n_launches < 1u << AMD_LAUNCH_SHIFT
                  ? 0 : err_set(e, -ENOMEM, "%s: %u launches", c->w->name, x->n_launches);
     if (!rc)
         divide(c, p, x, rows);
@@ -180,6 +224,10 @@ static int make_pass(struct amd_tier *c, struct amd_plan *p, struct amd_pass *x,
         rc = amd_upload(&c->copier, &x->args, 0, args, args_bytes, e);
     if (!rc)
         rc = amd_upload(&c->copier, &x->ib, 0, x->dw, 4ull * x->n_dw, e);
+    if (!rc)
+        rc = make_walks(c, p, x, rows, e);
+    free(x->regs);
+    x->regs = NULL;
     free(args);
     return rc;
 }
@@ -213,8 +261,11 @@ void amd_plan_destroy(struct tier_plan *base)
         amd_mem_free(&x->ib);
         amd_mem_free(&x->args);
         amd_mem_free(&x->stamps);
+        amd_walks_free(x);
         free(x->at);
         free(x->begins);
+        free(x->regs);
+        free(x->walk_dw);
         free(x->dw);
     }
     amd_mem_free(&p->work);
@@ -290,9 +341,13 @@ int amd_plan_prepare(struct tier *t, const struct stream *s, enum plan_kind k, s
         return rc;
     }
     replay_plan_end(&p->r);
-    for (uint32_t i = 0; i < p->r.n_passes; i++)
+    for (uint32_t i = 0; i < p->r.n_passes; i++) {
         amd_log(c->w, LOG_INFO, "plan for %u rows: %u launches, %u barriers, %u dwords of packets",
                 p->r.pass[i].max_rows, p->pass[i].n_launches, p->pass[i].n_barriers, p->pass[i].n_dw);
+        for (const struct amd_walk *w = p->pass[i].walks; w < p->pass[i].walks + p->pass[i].n_walks; w++)
+            amd_log(c->w, LOG_INFO, "walk of %u launches from launch %u on: %u work-groups, %u VGPRs, %u bytes of LDS", w->n, w->first + 1,
+                    w->groups, w->k.vgprs, w->lds_bytes);
+    }
     *out = &p->r.base;
     return 0;
 }
@@ -312,6 +367,12 @@ void amd_plan_dump(const struct tier_plan *base, FILE *f)
             fprintf(f, "%5u  command %4d  %s\n", k, (int)cmd, name);
             struct pm4_view v = { .gen = c->w->card.chip->gen, .check = c->w->ops->mem_check, .user = c->w };
             pm4_print(f, &v, x->dw + x->at[k], x->at[k + 1] - x->at[k]);
+        }
+        if (x->n_walks) {
+            struct pm4_view v = { .gen = c->w->card.chip->gen, .check = c->w->ops->mem_check, .user = c->w };
+            fprintf(f, "the same as %u walk%s at 0x%llx: %u dwords\n", x->n_walks, x->n_walks == 1 ? "" : "s",
+                    (unsigned long long)x->walk_ib.va, x->n_walk_dw);
+            pm4_print(f, &v, x->walk_dw, x->n_walk_dw);
         }
     }
 }
@@ -381,7 +442,10 @@ int amd_plan_run(struct replay *r, struct replay_plan *base, uint32_t pass, uint
     int rc;
     r->tier.stats.words += c->w->submit_words;
     r->tier.stats.host_bytes += c->w->submit_bytes;
-    if (n == x->d->n && !r->check && !r->trace_on)
+    bool whole = n == x->d->n && !r->check && !r->trace_on;
+    if (whole && x->n_walks)
+        rc = amd_submit(c->w, x->walk_ib.va, x->n_walk_dw, point, &e);
+    else if (whole)
         rc = submit_part(c, x, 0, x->n_launches, point, &e);
     else
         rc = submit_slowly(c, x, n + 1, point, &e);
@@ -398,6 +462,14 @@ int amd_plan_wait(struct tier *t, uint64_t point, uint64_t timeout_ns)
     struct err e = { 0 };
     int rc = amd_wait(c->w, point, timeout_ns, &e);
     if (rc && rc != -ETIME) {
+        amd_report(c, &e, "waiting for a step");
+        return -EIO;
+    }
+    if (c->w->cells->gave_up[1]) {
+        const struct amd_plan *p = (const struct amd_plan *)c->r.last;
+        uint32_t first = c->w->cells->gave_up[1];
+        uint32_t at = p ? amd_walk_stands_at(&p->pass[p->r.n_passes - 1], first, c->w->cells->gave_up[0]) : first;
+        err_set(&e, -EIO, "%s: the persistent plan's walk stood still and gave up: launch %u of the step did not end", c->w->name, at);
         amd_report(c, &e, "waiting for a step");
         return -EIO;
     }

@@ -6,6 +6,7 @@
 
 #include "kernels/kernel_id.h"
 #include "kernels/klaunch.h"
+#include "kernels/walk_amd.h"
 #include "rt/amd/amd.h"
 #include "rt/amd/tier.h"
 #include "rt/replay.h"
@@ -15,6 +16,9 @@ enum {
     AMD_LAUNCH_SHIFT = 20, /* progress: the pass's number above, 1 + the newest launch below */
 };
 
+struct amd_walk;
+struct amd_bodies;
+
 struct amd_tier {
     struct replay r;
     struct tier_impl impl;         /* by the winsys's name                                     */
@@ -23,6 +27,7 @@ struct amd_tier {
     struct amd_module *modules;
     uint32_t n_modules;
     struct amd_kernel kernel[KERNEL_COUNT]; /* name "": not loaded                              */
+    struct amd_bodies *bodies;     /* of persistent plans; NULL: there was none yet            */
     struct amd_scratch scratch;    /* for the hungriest kernel so far                          */
     struct amd_mem old_scratch[AMD_MAX_SCRATCH]; /* that older plans use                       */
     uint32_t n_old_scratch;
@@ -43,7 +48,11 @@ struct amd_pass {
     uint32_t n_parts;              /* submissions of a whole step                               */
     bool *begins;                  /* [n_launches] a submission of its own begins there         */
     uint32_t *at, *dw;             /* dw: what the GPU has in ib                                */
+    struct pm4_launch *regs;       /* [n_launches] while it is made                             */
     struct amd_mem ib, args, stamps;
+    struct amd_walk *walks;        /* [n_walks] of a persistent plan, for whole steps, which then are walk_ib */
+    uint32_t n_walks, n_walk_dw, *walk_dw;
+    struct amd_mem walk_ib;
 };
 
 struct amd_plan {

@@ -4,7 +4,7 @@
 
 #include "base/ckd.h"
 #include "base/env.h"
-#include "rt/amd/plan.h"
+#include "rt/amd/walk.h"
 #include "rt/blob.h"
 
 /* ---- before it is opened ---- */
@@ -29,6 +29,7 @@ void amd_tier_info(struct tier_info *info, const char *device, uint64_t vram_byt
     info->by_capacity = true;
     info->kv_planes = true;
     info->chunk = 2048;
+    info->persistent = true;
 }
 
 /* ---- kernels ---- */
@@ -116,6 +117,7 @@ static void destroy(struct tier *t)
         amd_mem_free(&c->old_scratch[i]);
     for (uint32_t i = 0; i < c->n_modules; i++)
         amd_module_free(&c->modules[i]);
+    amd_bodies_free(c->bodies);
     amd_copier_free(&c->copier);
     c->w->ops->destroy(c->w);
     free(c->modules);

@@ -77,6 +77,7 @@ struct amd_cells {
     uint64_t fence;      /* the newest complete point, by the winsys                       */
     uint32_t progress;   /* submissions write there: when it and the fence stand still, the card hangs */
     uint32_t done;       /* steps, of the tier                                             */
+    uint32_t gave_up[2]; /* a walk of a persistent plan that did: its counter and first launch; [1] 0: none did */
     uint64_t stamp[2];   /* time stamps, AMD_CLOCK_NS                                      */
 };
 enum {
@@ -102,6 +103,9 @@ struct amd_winsys_ops {
     void (*rest)(struct amd_winsys *w);
     /* The GPU lets go of everything that was submitted; nothing can be submitted after it. Twice is fine. */
     void (*stop)(struct amd_winsys *w);
+    /* How many other programs may run work-groups on the card at the same time, as far as the driver tells, and where it does, for a
+     * message. NULL: it does not. */
+    uint32_t (*others)(struct amd_winsys *w, const char **where);
     void (*destroy)(struct amd_winsys *w); /* stops it; what memory is left goes too */
     /* For reports: device, queue, the driver's record of a fault, all buffers, in lines. */
     void (*describe)(struct amd_winsys *w, FILE *f);

@@ -57,6 +57,16 @@ static int submit(struct amd_winsys *w, uint64_t va, uint32_t n_dw, uint64_t *po
     return kfd_queue_submit(k->q, dw, PM4_DW_INDIRECT_BUFFER, point, e);
 }
 
+/* Processes that have /dev/kfd open, this one among them, perhaps by another number than in a container of its own. */
+static uint32_t others(struct amd_winsys *w, const char **where)
+{
+    enum { MOST = 64 };
+    uint32_t pid[MOST];
+    *where = "/sys/class/kfd/kfd/proc";
+    int n = kfd_sys_list(of(w)->dev->sys, *where, pid, MOST);
+    return n > 1 ? (uint32_t)n - 1 : 0;
+}
+
 static void destroy(struct amd_winsys *w)
 {
     kfd_queue_destroy(of(w)->q);
@@ -107,7 +117,7 @@ static void describe(struct amd_winsys *w, FILE *f)
 
 static const struct amd_winsys_ops ops = {
     .mem_alloc = mem_alloc, .mem_free = mem_free, .mem_available = mem_available, .mem_check = mem_check,
-    .submit = submit, .wait = amd_ops_wait, .rest = amd_ops_rest, .stop = amd_ops_stop, .destroy = destroy,
+    .submit = submit, .wait = amd_ops_wait, .rest = amd_ops_rest, .stop = amd_ops_stop, .others = others, .destroy = destroy,
     .describe = describe, .describe_queue = amd_ops_describe_queue,
 };
 

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/priv.h"
 #include "rt/kfd/kfd.h"
-#include "rt/amd/plan.h"
+#include "rt/amd/walk.h"
 #include "tests/lib/run.h"
 
 enum { VICTIM = 6 }; /* the launch that is spoilt */
@@ -35,11 +35,19 @@ static void in_folder(char *folder)
     ck_assert_int_eq(chdir(folder), 0);
 }
 
-static void open_engine(void)
+static void open_plan(const char *plan)
 {
-    struct engine_opts o = { .path = getenv("KFD_TEST_MODEL"), .tier = "kfd", .n_ctx = 64, .chunk = 16 };
+    struct engine_opts o = { .path = getenv("KFD_TEST_MODEL"), .tier = "kfd", .plan = plan, .n_ctx = 64, .chunk = 16 };
     ck_assert_msg(engine_open(&o, &eng, &e) == 0, "%s", e.msg);
 }
+
+static void open_engine(void)
+{
+    open_plan("replay");
+}
+
+enum { N_KEPT = 64 };
+static float kept[N_KEPT]; /* the last token's first logits */
 
 static int one_token(void)
 {
@@ -48,6 +56,8 @@ static int one_token(void)
     int32_t token = 5;
     ck_assert_int_eq(session_create(eng, &s, &e), 0);
     int rc = session_eval(s, &token, 1, &logits, &e);
+    if (!rc)
+        memcpy(kept, logits, sizeof kept);
     session_destroy(s);
     return rc;
 }
@@ -171,6 +181,70 @@ START_TEST(a_hang_names_its_command)
 }
 END_TEST
 
+/* The list of the first walk, and what the walk is told of it. */
+static struct walk_item *walk_items(struct walk_amd **args)
+{
+    struct amd_walk *w = single()->walks;
+    ck_assert_ptr_nonnull(w);
+    ck_assert_ptr_nonnull(w->mem.cpu);
+    uint64_t own = w->regs.user[0] | (uint64_t)w->regs.user[1] << 32;
+    *args = (struct walk_amd *)((uint8_t *)w->mem.cpu + (own - w->mem.va));
+    return w->mem.cpu;
+}
+
+/* Without waits an item begins before its inputs are complete, and other logits come out. */
+START_TEST(a_walk_that_does_not_wait_is_seen)
+{
+    struct walk_amd *args;
+    float right[N_KEPT];
+    open_plan("persistent");
+    ck_assert_int_eq(one_token(), 0);
+    memcpy(right, kept, sizeof right);
+    ck_assert_int_eq(one_token(), 0);
+    ck_assert_mem_eq(right, kept, sizeof right);
+    struct walk_item *it = walk_items(&args);
+    for (uint32_t i = 0; i < args->n_items; i++)
+        it[i].need = 0;
+    ck_assert(one_token() || memcmp(right, kept, sizeof right) != 0);
+    engine_close(eng);
+}
+END_TEST
+
+static void wait_for_more(struct walk_item *it, uint32_t i)
+{
+    it[i].need++;
+}
+
+/* On the hardware model alone: it sees that nobody can go on before the walk's own limit has passed. */
+START_TEST(a_deadlock_is_found)
+{
+    char folder[] = "/tmp/zinc-kfd-XXXXXX";
+    struct walk_amd *args;
+    in_folder(folder);
+    open_plan("persistent");
+    wait_for_more(walk_items(&args), VICTIM);
+    ck_assert_int_eq(one_token(), -EIO);
+    ck_assert_msg(strstr(e.msg, "the GPU was reset") != NULL, "%s", e.msg);
+    engine_close(eng);
+}
+END_TEST
+
+START_TEST(a_walk_gives_up)
+{
+    const uint32_t tenth_of_a_second = 10000000;
+    char folder[] = "/tmp/zinc-kfd-XXXXXX", words[80];
+    struct walk_amd *args;
+    in_folder(folder);
+    open_plan("persistent");
+    wait_for_more(walk_items(&args), VICTIM);
+    args->ticks = tenth_of_a_second;
+    ck_assert_int_eq(one_token(), -EIO);
+    snprintf(words, sizeof words, "gave up: launch %u of the step did not end", args->first + VICTIM);
+    ck_assert_msg(strstr(e.msg, words) != NULL, "'%s' is not in: %s", words, e.msg);
+    engine_close(eng);
+}
+END_TEST
+
 START_TEST(a_child_must_not_use_it)
 {
     open_device();
@@ -218,6 +292,7 @@ int main(void)
         return 77;
     }
     return RUN_TESTS("kfd_faults", a_page_that_is_not_mapped, a_queue_that_never_goes_on,
-                     a_spoilt_argument_names_its_command, a_hang_names_its_command, a_child_must_not_use_it,
+                     a_spoilt_argument_names_its_command, a_hang_names_its_command, a_walk_that_does_not_wait_is_seen,
+                     a_deadlock_is_found, a_walk_gives_up, a_child_must_not_use_it,
                      nothing_is_left_behind);
 }

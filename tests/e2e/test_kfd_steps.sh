@@ -16,7 +16,7 @@ for gpu in gfx1201 gfx1100; do
     $amdsim --gpu $gpu "$build/tests/e2e/test_amd_steps" kfd trouble >"$work/out" 2>&1 ||
         miss "trouble on $gpu: $(tail -n 5 "$work/out" | tr '\n' ' ')"
     tail -n 1 "$work/out"
-    KFD_TEST_MODEL=$work/m.gguf $amdsim --gpu $gpu "$build/tests/e2e/test_kfd_faults" >"$work/out" 2>&1 ||
+    KFD_TEST_MODEL=$work/m.gguf $amdsim --gpu $gpu --deadlock-ms 500 "$build/tests/e2e/test_kfd_faults" >"$work/out" 2>&1 ||
         miss "faults on $gpu: $(tail -n 5 "$work/out" | tr '\n' ' ')"
     tail -n 1 "$work/out"
 done

@@ -4,7 +4,7 @@
 
 #include "base/ckd.h"
 #include "base/env.h"
-#include "rt/amd/plan.h"
+#include "rt/amd/walk.h"
 #include "rt/blob.h"
 #include "rt/pm4/decode.h"
 #include "tests/stream/compile.h"
@@ -23,7 +23,7 @@ struct fake {
     struct amd_cells cells;
     struct { uint8_t *p; uint64_t bytes; } block[MAX_BLOCKS];
     uint32_t n_blocks, live, fail_at; /* fail_at: the allocation that finds no memory, from 1 on */
-    uint32_t n_submitted;
+    uint32_t n_submitted, n_others;
     struct seen last;
     bool broken, stopped, *destroyed;
 };
@@ -138,6 +138,12 @@ static void fake_stop(struct amd_winsys *w)
     of(w)->stopped = true;
 }
 
+static uint32_t fake_others(struct amd_winsys *w, const char **where)
+{
+    *where = "/fake/proc";
+    return of(w)->n_others;
+}
+
 static void fake_destroy(struct amd_winsys *w)
 {
     ck_assert_uint_eq(of(w)->live, 0);
@@ -154,14 +160,16 @@ static bool destroyed;
 
 static struct fake *fake_open(uint32_t ib_align_dw, uint32_t fail_at)
 {
-    static const struct amd_winsys_ops ops = { fake_alloc, fake_free, fake_available, fake_check, fake_submit,
-                                               fake_wait, NULL, fake_stop, fake_destroy, fake_describe, NULL };
+    static const struct amd_winsys_ops ops = {
+        .mem_alloc = fake_alloc, .mem_free = fake_free, .mem_available = fake_available, .mem_check = fake_check,
+        .submit = fake_submit, .wait = fake_wait, .stop = fake_stop, .others = fake_others, .destroy = fake_destroy,
+        .describe = fake_describe };
     struct fake *f = calloc(1, sizeof *f);
     f->base = (struct amd_winsys){ .ops = &ops, .name = "fake", .log = LOGM_RT, .host_sees_vram = true,
                                    .cells = &f->cells, .cells_va = (uintptr_t)&f->cells, .ib_align_dw = ib_align_dw,
                                    .submit_words = 5, .submit_bytes = 20 };
     f->base.card = (struct amd_card){ .chip = amd_chip_of(120001), .name = "fake card", .n_cu = 4, .n_se = 2,
-                                      .scratch_slots_cu = 2 };
+                                      .scratch_slots_cu = 16 };
     f->fail_at = fail_at;
     f->destroyed = &destroyed;
     destroyed = false;
@@ -177,13 +185,14 @@ struct ctx {
     struct tier_plan *p;
     const uint8_t **data;
     uint8_t *zeros;
+    enum plan_kind kind; /* 0: replay */
 };
 
 /* Opens, loads zeros, prepares. What failed is undone by finish. */
 static int start(struct ctx *c, const struct stream *s, const struct tier_opts *o, struct err *e)
 {
     uint64_t most = 1;
-    const struct tier_info info = { .device = "fake card" };
+    const struct tier_info info = { .device = "fake card", .persistent = true };
     for (uint32_t i = 0; i < s->h.n_weights; i++)
         most = s->weights[i].bytes > most ? s->weights[i].bytes : most;
     c->zeros = calloc(1, most);
@@ -196,7 +205,7 @@ static int start(struct ctx *c, const struct stream *s, const struct tier_opts *
     if ((rc = tier_load(c->t, &(struct tier_weights){ s, c->data }, NULL, e)) ||
         (rc = tier_alloc(c->t, s->h.arena_bytes, e)))
         return rc;
-    return tier_prepare(c->t, s, PLAN_REPLAY, &c->p, e);
+    return tier_prepare(c->t, s, c->kind ? c->kind : PLAN_REPLAY, &c->p, e);
 }
 
 static void finish(struct ctx *c)
@@ -243,6 +252,102 @@ START_TEST(a_step_is_one_indirect_buffer)
         ck_assert_uint_eq(x->n_barriers, waits);
         finish(&c);
         stream_free(s);
+    }
+}
+END_TEST
+
+/* A row's step: a dispatch for each walk and for each launch that has no place in one, a barrier before and behind each walk. */
+START_TEST(a_persistent_step_is_walks)
+{
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, FAKE_DECODE);
+        struct ctx c = { .f = fake_open(1, 0), .kind = PLAN_PERSISTENT };
+        struct err e = { 0 };
+        uint64_t point;
+        ck_assert_msg(start(&c, s, &plain, &e) == 0, "%s: %s", fake_models[i].name, e.msg);
+        const struct amd_plan *p = (const struct amd_plan *)c.p;
+        const struct amd_pass *x = &p->pass[p->r.n_passes - 1];
+        uint32_t walked = 0, before = c.f->n_submitted;
+        for (uint32_t k = 0; k < x->n_walks; k++)
+            walked += x->walks[k].n;
+        ck_assert_uint_ge(x->n_walks, 1);
+        ck_assert_msg(3 * walked >= 2 * x->d->n, "%s: %u of %u launches", fake_models[i].name, walked, x->d->n);
+        ck_assert_int_eq(one_step(&c, &point), 0);
+        ck_assert_int_eq(tier_wait(c.t, point, 0), 0);
+        ck_assert_uint_eq(c.f->n_submitted - before, 1);
+        ck_assert_uint_eq(c.f->last.va, x->walk_ib.va);
+        ck_assert_uint_eq(c.f->last.dispatches, x->d->n + 2 - walked + x->n_walks);
+        ck_assert_uint_ge(c.f->last.barriers, x->n_walks + 2);
+        finish(&c);
+        stream_free(s);
+    }
+}
+END_TEST
+
+START_TEST(a_card_that_others_have_replays)
+{
+    struct stream *s = fake_compile(0, FAKE_DECODE);
+    struct ctx c = { .f = fake_open(1, 0), .kind = PLAN_PERSISTENT };
+    struct err e = { 0 };
+    c.f->n_others = 1;
+    ck_assert_int_eq(start(&c, s, &plain, &e), -ENOTSUP);
+    ck_assert_msg(strcmp(e.msg, "fake: 1 other process has the card (/fake/proc), so the persistent plan's work-groups may not all find room; "
+                         "--plan=replay") == 0, "%s", e.msg);
+    ck_assert_int_eq(tier_prepare(c.t, s, PLAN_REPLAY, &c.p, &e), 0);
+    finish(&c);
+    stream_free(s);
+}
+END_TEST
+
+START_TEST(a_walk_that_gave_up_is_a_fault)
+{
+    char folder[] = "/tmp/zinc-amd-XXXXXX";
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
+    struct ctx c = { .f = fake_open(1, 0), .kind = PLAN_PERSISTENT };
+    struct err e = { 0 };
+    uint64_t point;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_msg(start(&c, s, &plain, &e) == 0, "%s", e.msg);
+    ck_assert_int_eq(one_step(&c, &point), 0);
+    const struct amd_plan *p = (const struct amd_plan *)c.p;
+    const struct amd_walk *w = p->pass[p->r.n_passes - 1].walks;
+    const struct walk_item *it = w->mem.cpu;
+    char words[80];
+    uint32_t at = 2;
+    while (it[at + 1].need == it[2].need) /* those that need not wait for it */
+        at++;
+    snprintf(words, sizeof words, "gave up: launch %u of the step did not end", w->first + 1 + at);
+    c.f->cells.gave_up[0] = it[2].need;
+    c.f->cells.gave_up[1] = w->first + 1;
+    ck_assert_int_eq(tier_wait(c.t, point, 0), -EIO);
+    ck_assert_int_eq(c.t->impl->fault(c.t, &e), 0);
+    ck_assert_msg(strstr(e.msg, words) != NULL, "%s", e.msg);
+    finish(&c);
+    stream_free(s);
+    ck_assert_int_eq(system("rm -r zinc-report-* && rmdir \"$PWD\""), 0);
+}
+END_TEST
+
+/* By hand: SIMDs of 1,536 registers (gfx1201, 24 at a time) or 1,024 (gfx1102, 16), 16 waves each, four of them and 128 KiB of LDS
+ * for two compute units. */
+START_TEST(work_groups_that_a_card_holds)
+{
+    static const struct { uint32_t chip, n_cu, n_se, slots, vgprs, lds, lane, groups; } cases[] = {
+        { 120001, 64, 4, 32, 128, 41488, 0, 96 },  /* LDS: 3 for two compute units        */
+        { 120001, 64, 4, 32, 96, 1024, 0, 128 },   /* two a compute unit, and no more     */
+        { 120001, 64, 4, 32, 256, 1024, 0, 64 },   /* 5 waves a SIMD, 20 of them: 2       */
+        { 110002, 32, 2, 32, 256, 1024, 0, 32 },   /* 4 waves a SIMD: 2                   */
+        { 110000, 96, 6, 32, 216, 65536, 0, 96 },  /* 65,536 bytes: 2                     */
+        { 120001, 64, 4, 2, 96, 1024, 20, 16 },    /* 32 waves of an engine have scratch  */
+        { 120001, 4, 2, 2, 96, 1024, 20, 0 },      /* 4 of them: not one work-group       */
+        { 110003, 12, 1, 32, 128, 1024, 0, 24 },
+    };
+    for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct amd_card card = { .chip = amd_chip_of(cases[i].chip), .n_cu = cases[i].n_cu, .n_se = cases[i].n_se,
+                                 .scratch_slots_cu = cases[i].slots };
+        uint32_t n = amd_walk_capacity(&card, cases[i].vgprs, cases[i].lds, cases[i].lane);
+        ck_assert_msg(n == cases[i].groups, "case %u: %u", i, n);
     }
 }
 END_TEST
@@ -369,7 +474,7 @@ START_TEST(memory_that_runs_out_is_given_back)
     uint32_t n = 1;
     int rc;
     do {
-        struct ctx c = { .f = fake_open(1, n) };
+        struct ctx c = { .f = fake_open(1, n), .kind = PLAN_PERSISTENT };
         struct err e = { 0 };
         rc = start(&c, s, &plain, &e);
         ck_assert_msg(!rc || (rc == -ENOMEM && strncmp(e.msg, "fake: no room for ", 18) == 0), "%u: %d, %s", n, rc,
@@ -417,7 +522,8 @@ int main(void)
         puts("built without code objects for AMD");
         return 77;
     }
-    return RUN_TESTS("amd_plan", a_step_is_one_indirect_buffer, kernels_run_with_priv_where_waves_are_saved,
+    return RUN_TESTS("amd_plan", a_persistent_step_is_walks, a_card_that_others_have_replays, a_walk_that_gave_up_is_a_fault,
+                     work_groups_that_a_card_holds, a_step_is_one_indirect_buffer, kernels_run_with_priv_where_waves_are_saved,
                      barriers_by_fences, parts_are_as_long_as_the_winsys_wants_them,
                      prompts_go_in_parts_of_so_much_work,
                      a_prefix_ends_the_step, memory_that_runs_out_is_given_back, a_fault_is_told_in_the_winsys_words);
