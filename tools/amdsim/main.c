@@ -58,6 +58,7 @@ static const char help[] =
     "  no-cwsr-keys         properties without save-area sizes  eintr             WAIT_EVENTS is interrupted\n"
     "  cwsr-off             amdgpu.cwsr_enable=0: --preempt is without effect\n"
     "  no-interrupts        those that packets of queues ask for are lost\n"
+    "  second-process       the driver lists another process of /dev/kfd\n"
     "\n"
     "Each option is also an environment variable (AMDSIM_GPU, AMDSIM_VRAM, ...; 1 switches on) for a program\n"
     "started with LD_PRELOAD=libamdsim.so alone. A program built with ASan needs\n"

@@ -295,8 +295,9 @@ static bool within_dispatch(struct cp_strict_queue *sq, enum cache k, struct lin
             continue;
         line_fill(n, a, sq->serial, sq->cache[k].epoch);
         return finding(sq, cache_name[k], sq->serial, why, size,
-                       "stale %s cache: 0x%llx kept since before work-group %u of the same dispatch changed it: %s missing", cache_name[k],
-                       (unsigned long long)a->va, a->page->group[word], k == CACHE_SCALAR ? "s_dcache_inv" : "buffer_gl1_inv or global_inv");
+                       "stale %s cache: 0x%llx kept since before work-group %u of the same dispatch changed it: %s missing",
+                       cache_name[k], (unsigned long long)a->va, a->page->group[word],
+                       k == CACHE_SCALAR ? "s_dcache_inv" : "buffer_gl1_inv or global_inv");
     }
     return true;
 }

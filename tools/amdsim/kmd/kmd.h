@@ -45,7 +45,8 @@
     X(NO_CWSR_KEYS, "no-cwsr-keys")       /* properties without cwsr_size and ctl_stack_size  */                       \
     X(CWSR_OFF, "cwsr-off")               /* amdgpu.cwsr_enable=0: waves are not preempted    */                       \
     X(NO_INTERRUPTS, "no-interrupts")     /* none of those that packets of programs' queues ask for arrives */             \
-    X(EINTR, "eintr")                     /* each WAIT_EVENTS is interrupted once             */
+    X(EINTR, "eintr")                     /* each WAIT_EVENTS is interrupted once             */                       \
+    X(SECOND_PROCESS, "second-process")   /* KFD lists another process beside this one        */
 
 enum kmd_injection {
 #define X(id, text) KMD_INJECT_##id,

@@ -272,6 +272,14 @@ static void put_pci_device(const struct chip *c)
     put("/sys/class/drm/version", "drm 1.1.0 20060810\n");
 }
 
+/* Of those that have /dev/kfd open (kfd_procfs in kfd_process.c); this one is listed from the start. */
+static void put_process(int pid)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/devices/virtual/kfd/kfd/proc/%d/pasid", pid);
+    put(path, "%d\n", 0x8000 + (pid != 1));
+}
+
 static void put_all(void)
 {
     const struct chip *c = kmd_options()->chip;
@@ -283,6 +291,9 @@ static void put_all(void)
         put_gpu_node(c);
         put("/sys/devices/virtual/kfd/kfd/dev", "%d:0\n", KFD_MAJOR);
         put_link("/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
+        put_process((int)getpid());
+        if (kmd_injected(KMD_INJECT_SECOND_PROCESS))
+            put_process(1);
         put("/dev/kfd", "%s", "");
     }
     put_pci_device(c);
