@@ -14,7 +14,9 @@ struct walk_amd {
     uint64_t gave_up;       /* u32 [2] in host memory: become the counter and `first` when somebody has given up */
     uint32_t n_items, groups, first;
     uint32_t ticks;         /* of 10 ns without the counter moving: the walk gives up                      */
+    uint32_t slots, pad;    /* where the waves' slots begin in shared memory, behind that of all bodies    */
 };
+enum { WALK_SLOT = 32 };    /* bytes of a wave's slot */
 struct walk_amd_body {
     uint64_t entry;
     uint32_t asks, pad;

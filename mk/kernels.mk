@@ -61,13 +61,14 @@ $(filter-out $(AMD_ASM:.s=.co),$(AMD)): $(K)/%.co: $$(source_$$(*F)) $(K)/thread
 	@$(amd_attrs)
 	@$(AMD_OF_C) -fuse-ld=lld $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -o $@ $<
 # Bodies of persistent plans are the same machine code but for single words: those of the object made from the assembly that
-# tools/amd_walk.awk changed. Bodies have 96 scalar registers, and two more that the attribute counts for vcc (kernels/walk_amd.S).
+# tools/amd_walk.awk changed. On gfx12 they leave s104 and s105 alone; the attribute counts two more for vcc.
+num_sgpr_gfx12-generic := "\n" $$1 "$(comma)amdgpu-num-sgpr=106"
 $(AMD_ASM): $(K)/%.s: $$(source_$$(*F)) $(K)/threads/$$(*F).txt
 	@mkdir -p $(@D)
 	@echo "  AMD   $@"
-	@$(call amd_attrs, "\n" $$1 "$(comma)amdgpu-num-sgpr=98")
+	@$(call amd_attrs, $(num_sgpr_$(*D)))
 	@$(AMD_OF_C) $(AMD_V6) -mllvm -forceattrs-csv-path=$@.csv -MMD -MP -MF $@.d -MT $@ -S -o $@ $<
-$(AMD_ASM:.s=.co): $(K)/%.co: $(K)/%.s
+$(AMD_ASM:.s=.co): $(K)/%.co: $(K)/%.s tools/amd_walk.awk # so that an object of another rule goes
 	@$(AMD_CC) -mcpu=$(*D) -x assembler -o $@ $<
 $(filter %.words,$(AMD_WALK)): $(K)/walk_%.words: $(K)/%.s $(K)/%.co tools/amd_walk.awk
 	@mkdir -p $(@D)

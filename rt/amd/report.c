@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "rt/amd/plan.h"
+#include "rt/amd/walk.h"
 #include "rt/pm4/decode.h"
 #include "rt/report.h"
 
@@ -42,6 +42,12 @@ static void name_launch(const struct amd_plan *p, const struct amd_pass *x, uint
              x->n_launches);
 }
 
+/* The walk that the step had got to; NULL: it was launches. */
+static const struct amd_walk *walking(const struct amd_tier *c, const struct amd_pass *x, uint32_t launch)
+{
+    return x && !c->r.check && !c->r.trace_on ? amd_walk_at(x, launch) : NULL;
+}
+
 static void print_packets(const char *folder, const struct amd_tier *c, const struct amd_pass *x, uint32_t launch)
 {
     FILE *f = report_file(folder, "packets.txt");
@@ -58,6 +64,10 @@ static void print_packets(const char *folder, const struct amd_tier *c, const st
             v.verbose = i == launch;
             pm4_print(f, &v, x->dw + x->at[i], x->at[i + 1] - x->at[i]);
         }
+    }
+    if (walking(c, x, launch)) {
+        fprintf(f, "the step was submitted as walks, at 0x%llx\n", (unsigned long long)x->walk_ib.va);
+        pm4_print(f, &v, x->walk_dw, x->n_walk_dw);
     }
     if (c->w->ops->describe_queue)
         c->w->ops->describe_queue(c->w, f);
@@ -77,7 +87,11 @@ void amd_report(struct amd_tier *c, const struct err *why, const char *when)
         oldest--;
     if (x)
         name_launch(p, x, launch, now, sizeof now);
-    if (x && oldest < launch) {
+    const struct amd_walk *w = walking(c, x, launch);
+    if (w) {
+        size_t n = strlen(now);
+        snprintf(now + n, sizeof now - n, ", or a later one of its walk, to launch %u", w->first + w->n);
+    } else if (x && oldest < launch) {
         size_t n = strlen(now);
         snprintf(now + n, sizeof now - n, ", or one that it may overlap with, from launch %u on", oldest);
     }

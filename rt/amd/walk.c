@@ -15,8 +15,8 @@
 _Static_assert(offsetof(struct walk_amd, list) == 16 && offsetof(struct walk_amd, bodies) == 24 &&
                offsetof(struct walk_amd, gave_up) == 32 && offsetof(struct walk_amd, n_items) == 40 &&
                offsetof(struct walk_amd, groups) == 44 && offsetof(struct walk_amd, first) == 48 &&
-               offsetof(struct walk_amd, ticks) == 52 &&
-               sizeof(struct walk_amd) == 56, "device ABI");
+               offsetof(struct walk_amd, ticks) == 52 && offsetof(struct walk_amd, slots) == 56 &&
+               sizeof(struct walk_amd) == 64 && WALK_SLOT == 32, "device ABI");
 _Static_assert(offsetof(struct walk_item, groups) == 12 && offsetof(struct walk_item, grid) == 16 && sizeof(struct walk_item) == 32,
                "device ABI");
 _Static_assert(offsetof(struct walk_amd_body, asks) == 8 && sizeof(struct walk_amd_body) == 16, "device ABI");
@@ -26,6 +26,7 @@ enum {
     COUNTERS_BYTES = 512, /* counter and left, in lines of their own */
     LEFT_AT = 256,
     WAVES = WALK_THREADS / 32,
+    GROUP_LDS = 64 << 10,
 };
 
 static const struct walk_form form = { .bytes = LIST_BYTES, .room = amd_kernarg_bytes };
@@ -99,9 +100,9 @@ static uint32_t asks_of(const struct amd_kernel *k)
 /* Does the body find all it wants? Modes as the walk has them; before gfx12 the numbers in the last of sixteen registers. */
 static bool fits_walk(const struct amd_tier *c, const struct amd_kernel *k)
 {
-    const uint32_t counts = 0x3ff; /* of registers, in RSRC1 */
+    const uint32_t own = 1u << 31 | 0x3ff; /* in RSRC1: FWD_PROGRESS, counts of registers */
     uint32_t user = k->rsrc2 >> 1 & 31, asks = asks_of(k);
-    return !k->dispatch_ptr && !k->dynamic_stack && (k->rsrc1 & ~counts) == (c->bodies->walk.rsrc1 & ~counts) &&
+    return !k->dispatch_ptr && !k->dynamic_stack && (k->rsrc1 & ~own) == (c->bodies->walk.rsrc1 & ~own) &&
            (c->w->card.chip->gen == PM4_GFX12 || (asks & WALK_ASKS_X && user + (uint32_t)__builtin_popcount(asks) == 16));
 }
 
@@ -210,10 +211,10 @@ static int size_walk(const struct amd_tier *c, const struct dispatch_plan *d, st
         w->lds_bytes = MAX(w->lds_bytes, k->lds_bytes + d->d[i].shared);
         most = MAX(most, g[0] * g[1] * g[2]);
     }
-    w->lds_bytes = MAX(w->lds_bytes, 4u);
+    w->lds_bytes = (uint32_t)align_up(MAX(w->lds_bytes, 16u), 16) + WAVES * WALK_SLOT;
     w->k.vgprs = vgprs;
     w->k.rsrc1 = (w->k.rsrc1 & ~63u) | (vgprs / 8 - 1);
-    w->groups = MIN(most, amd_walk_capacity(&c->w->card, vgprs, w->lds_bytes, amd_kernel_lane_bytes(&w->k)));
+    w->groups = w->lds_bytes > GROUP_LDS ? 0 : MIN(most, amd_walk_capacity(&c->w->card, vgprs, w->lds_bytes, amd_kernel_lane_bytes(&w->k)));
     if (!w->groups)
         return err_set(e, -ENOTSUP, "%s: %u vector registers, %u bytes of LDS and %u of scratch a lane leave no room for the persistent "
                        "plan's work-groups; --plan=replay", c->w->name, vgprs, w->lds_bytes, amd_kernel_lane_bytes(&w->k));
@@ -282,7 +283,8 @@ static int make_walk(struct amd_tier *c, const struct dispatch_plan *d, struct a
     const struct walk_amd args = { .counter = w->mem.va + counters, .left = w->mem.va + counters + LEFT_AT, .list = w->mem.va,
                                     .bodies = w->mem.va + bodies, .gave_up = c->w->cells_va + offsetof(struct amd_cells, gave_up),
                                     .n_items = w->n, .groups = w->groups, .first = w->first + 1,
-                                    .ticks = give_up_ticks() };
+                                    .ticks = give_up_ticks(),
+                                    .slots = w->lds_bytes - WAVES * WALK_SLOT };
     if (!rc && !(rc = fill_own(c, w, &args, own, block, e)))
         rc = amd_upload(&c->copier, &w->mem, 0, block, align_up(bytes, 4), e);
     free(block);

@@ -15,8 +15,8 @@ struct amd_walk {
     struct amd_mem mem;  /* list, counters, bodies, the block of arguments           */
 };
 
-/* After the pass has its addresses and its kernels their scratch memory. No walks: kind is not persistent, or the pass is not for single rows. -ENOTSUP: one line that
- * says why the card or the model has none. */
+/* After the pass has its addresses and its kernels their scratch memory. No walks: kind is not persistent, or the pass is not for
+ * single rows. -ENOTSUP: one line that says why the card or the model has none. */
 int amd_walks_make(struct amd_tier *c, const struct amd_plan *p, struct amd_pass *x, uint32_t rows, struct err *e);
 /* The walk that begins with launch i of the pass; NULL: none does. */
 const struct amd_walk *amd_walk_at(const struct amd_pass *x, uint32_t i);

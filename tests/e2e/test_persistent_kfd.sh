@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A persistent plan on an AMD card gives the bits of replay: families that between them have every kernel of a row's step, on the
-# hardware model, whose work-groups go on in a drawn order and are preempted; a plan that finds no room there says so, and replay runs.
+# hardware model, whose work-groups go on in a drawn order; a plan that may not find room there says so, and replay runs.
 . tests/e2e/lib.sh
 build=$(realpath "$build") zinc=$(realpath "$zinc")
 need_amdsim
@@ -26,4 +26,14 @@ for f in $families; do
     same "$f, $gpu" kfd --gpu $gpu
     case $gpu in gfx1201) gpu=gfx1100 ;; *) gpu=gfx1201 ;; esac
 done
+# Another process on the card: a line, and replay; validate ends with it.
+words="kfd: 1 other process has the card (/sys/class/kfd/kfd/proc), .*; --plan=replay"
+$amdsim --gpu gfx1201 --inject second-process "$zinc" run -m "$work/m.gguf" --tier kfd --plan persistent --prompt-tokens 1,2 -n 1 --ctx 32 \
+    --print-tokens >"$work/out" 2>&1 || miss "a second process: $(tail -n 1 "$work/out")"
+grep -q "$words, which is taken" "$work/out" || miss "a second process: $(cat "$work/out")"
+$amdsim --gpu gfx1201 --inject second-process "$zinc" validate -m "$work/m.gguf" --tier kfd --plan persistent --against cpu -n 1 \
+    >"$work/out" 2>&1 && miss "validate beside a second process"
+grep -q "$words" "$work/out" || miss "validate beside a second process: $(cat "$work/out")"
+$amdsim --gpu gfx1201 "$zinc" bench "$work/m.gguf" --tier kfd --plan persistent -p 0 -n 2 -r 1 >"$work/out" 2>&1 ||
+    miss "bench: $(tail -n 1 "$work/out")"
 finish

@@ -291,8 +291,8 @@ START_TEST(a_card_that_others_have_replays)
     struct err e = { 0 };
     c.f->n_others = 1;
     ck_assert_int_eq(start(&c, s, &plain, &e), -ENOTSUP);
-    ck_assert_msg(strcmp(e.msg, "fake: 1 other process has the card (/fake/proc), so the persistent plan's work-groups may not all find room; "
-                         "--plan=replay") == 0, "%s", e.msg);
+    ck_assert_msg(strcmp(e.msg, "fake: 1 other process has the card (/fake/proc), so the persistent plan's work-groups may not all "
+                                "find room; --plan=replay") == 0, "%s", e.msg);
     ck_assert_int_eq(tier_prepare(c.t, s, PLAN_REPLAY, &c.p, &e), 0);
     finish(&c);
     stream_free(s);
