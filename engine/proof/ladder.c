@@ -317,6 +317,57 @@ static int steps_in_flight(struct climb *c, struct ladder_out *out, struct err *
     return rc;
 }
 
+/* n tokens behind the prompt by a kind of plan, and the last one's logits, n_vocab of them, which the caller frees. */
+static int generate_by(struct climb *c, const char *plan, int32_t *tok, uint32_t n, float **logits, uint32_t *n_vocab, struct err *e)
+{
+    enum { PROMPT = 1 };
+    struct engine_opts o = { .path = c->o->model, .tier = c->o->tier, .plan = plan, .plan_or_nothing = true, .n_ctx = n + 64,
+                             .device = c->o->device, .device_set = c->o->device >= 0 };
+    struct engine *eng = NULL;
+    struct session *s = NULL;
+    int32_t prompt[PROMPT];
+    make_prompt(prompt, PROMPT);
+    int rc = engine_open(&o, &eng, e);
+    if (rc == 0 && !(*logits = calloc(*n_vocab = eng->info.n_vocab, sizeof **logits)))
+        rc = err_set(e, -ENOMEM, "ladder: out of memory");
+    if (rc == 0 && (rc = session_create(eng, &s, e)) == 0)
+        rc = generate(s, prompt, PROMPT, false, tok, n, *logits, e);
+    session_destroy(s);
+    engine_close(eng);
+    return rc;
+}
+
+/* Where the tier has one: a row's step as few launches that walk the list of what were many. */
+static int persistent_plan(struct climb *c, struct ladder_out *out, struct err *e)
+{
+    enum { TOKENS = 2 };
+    int32_t replayed[TOKENS + 1], walked[TOKENS + 1];
+    float *a = NULL, *b = NULL;
+    uint32_t n_vocab = 0;
+    if (needs_model(c, out))
+        return 1;
+    int rc = generate_by(c, "persistent", walked, TOKENS, &b, &n_vocab, e);
+    if (rc == -ENOTSUP) {
+        snprintf(out->found, sizeof out->found, "%.200s", e->msg);
+        free(b);
+        return 1;
+    }
+    if (!rc)
+        rc = generate_by(c, "replay", replayed, TOKENS, &a, &n_vocab, e);
+    for (uint32_t i = 0; i <= TOKENS && !rc; i++)
+        if (walked[i] != replayed[i])
+            rc = err_set(e, -EIO, "token %u of %d is %d by the persistent plan, expected %d as by replay", i + 1, TOKENS + 1, walked[i],
+                         replayed[i]);
+    for (uint32_t i = 0; i < n_vocab && !rc; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+            rc = err_set(e, -EIO, "logit %u after %d tokens is %.9g by the persistent plan, expected %.9g as by replay", i, TOKENS,
+                         (double)b[i], (double)a[i]);
+    snprintf(out->found, sizeof out->found, "%d tokens and the last one's %u logits, to the bit", TOKENS, n_vocab);
+    free(a);
+    free(b);
+    return rc;
+}
+
 static const struct general_rung {
     const char *name, *proves, *look;
     int (*run)(struct climb *c, struct ladder_out *out, struct err *e);
@@ -330,6 +381,8 @@ static const struct general_rung {
     { "many tokens", "a generation is the cpu tier's, token for token", "zinc validate -v shows each step", many_tokens },
     { "steps in flight", "a step that is submitted behind another gives the bits that it gives alone",
       "a wait or a cache flush that is missing between steps; --tier NAME:check runs launch by launch", steps_in_flight },
+    { "persistent plan", "a step that stays on the device gives the bits of launches", "doc/persistent.md; replay does without it",
+      persistent_plan },
 };
 
 /* ---- climbing ---- */

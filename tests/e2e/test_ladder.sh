@@ -14,7 +14,7 @@ fi
 
 model=models/zinc-demo.gguf
 for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
-    last=25
+    last=26
     case $build in */debug | */sanitize) last="one kernel" ;; esac
     "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to "$last" --report "$work/$gpu.txt" \
         >"$work/out" 2>"$work/err"
