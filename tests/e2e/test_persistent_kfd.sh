@@ -13,17 +13,20 @@ same()
     local what=$1 tier=$2
     shift 2
     out=$($amdsim "$@" "$zinc" validate -m "$work/m.gguf" --tier "$tier" --plan persistent --against "$tier:replay" --prompt-tokens 5,6,7 \
-        -n 2 --ctx 32 --tol 1e-30 2>&1) || miss "$what: $(tail -n 2 <<<"$out")"
+        -n 1 --ctx 32 --tol 1e-30 2>&1) || miss "$what: $(tail -n 2 <<<"$out")"
     grep -q '^equal: .*; nmse: median 0, worst 0 ' <<<"$out" || miss "$what: $out"
     printf '%-28s %s\n' "$what" "$(tail -n 1 <<<"$out")"
 }
 families="qwen3-ragged qwen35moe gemma4-e gpt-oss"
-case $build in */sanitize) families="qwen35moe gpt-oss" ;; esac
+strict=qwen35moe # expert numbers are read by scalar loads, rows by vector loads: a cache that was not emptied is seen
+case $build in */sanitize) families="qwen35moe gpt-oss" strict= ;; esac
 gpu=gfx1201
 for f in $families; do
     t=$(types "$f")
     make_model "$f" "${t%% *}" "$work/m.gguf" || continue
-    same "$f, $gpu" kfd --gpu $gpu
+    opts=(--gpu $gpu)
+    [ "$f" != "$strict" ] || opts+=(--strict)
+    same "$f, ${opts[*]:1}" kfd "${opts[@]}"
     case $gpu in gfx1201) gpu=gfx1100 ;; *) gpu=gfx1201 ;; esac
 done
 # Another process on the card: a line, and replay; validate ends with it.
