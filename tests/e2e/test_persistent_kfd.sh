@@ -19,7 +19,7 @@ same()
 }
 families="qwen3-ragged qwen35moe gemma4-e gpt-oss"
 strict=qwen35moe # expert numbers are read by scalar loads, rows by vector loads: a cache that was not emptied is seen
-case $build in */sanitize) families="qwen35moe gpt-oss" strict= ;; esac
+case $build in */sanitize) families=gpt-oss strict= ;; esac # the model of the card is slow there
 gpu=gfx1201
 for f in $families; do
     t=$(types "$f")
@@ -29,6 +29,7 @@ for f in $families; do
     same "$f, ${opts[*]:1}" kfd "${opts[@]}"
     case $gpu in gfx1201) gpu=gfx1100 ;; *) gpu=gfx1201 ;; esac
 done
+case $build in */sanitize) finish ;; esac
 # Another process on the card: a line, and replay; validate ends with it.
 words="kfd: 1 other process has the card (/sys/class/kfd/kfd/proc), .*; --plan=replay"
 $amdsim --gpu gfx1201 --inject second-process "$zinc" run -m "$work/m.gguf" --tier kfd --plan persistent --prompt-tokens 1,2 -n 1 --ctx 32 \
