@@ -77,8 +77,8 @@ KD_FN void ar_norm(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_
         l->x[i] = l->x[i] * scale * l->w[i];
 }
 
-/* Head t of kv head kvh, as k_rope_kv makes it but for ar_scale. newest: the row's position is the work-group's, so k and v are as well. kv: the
- * cache's type, q4_0 for rot4 is enough. */
+/* Head t of kv head kvh, as k_rope_kv makes it but for ar_scale. newest: the row's position is the work-group's, so k and v are as
+ * well. kv: the cache's type, q4_0 for rot4 is enough. */
 KD_FN void ar_make(const kl_attn_rope *a, enum ka_kv kv, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, uint32_t pos,
                    uint64_t slot, bool newest, const struct ar_lane *l)
 {
