@@ -30,6 +30,8 @@ static int open_choice(struct api_choice *c, struct err *e)
 
 static int put(struct api_choice *c, const struct sched_token *t, const char *text, size_t n)
 {
+    if (c->x->r.only_prompt && !(t && t->of_prompt))
+        return 0;
     if (t && t->of_prompt)
         api_logprobs_prompt(&c->logprobs, t);
     else if (t)

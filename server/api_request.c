@@ -210,10 +210,10 @@ int api_request_limit(const struct fields *f, const char *name, struct api_reque
     int rc = field_int(f, name, -1, INT32_MAX, &v);
     if (rc < 0)
         return rc;
-    if (rc && v == 0)
+    if (rc && v == 0 && !r->only_prompt)
         return field_value(f, name, "is 0, expected 1 or more");
     if (rc)
-        r->max_tokens = v < 0 ? 0 : (uint32_t)v;
+        r->max_tokens = v < 0 ? 0 : MAX((uint32_t)v, 1u);
     return 0;
 }
 

@@ -96,6 +96,7 @@ struct api_request {
 
     struct api_prompt *prompts; /* completions */
     uint32_t n_prompts;
+    bool only_prompt;       /* echo with max_tokens 0: nothing is generated (one token is, and dropped) */
     bool echo;
     const char *suffix;     /* what follows the answer, which stands between the prompt and it; NULL: nothing does */
     struct api_extra *extra; /* infill */

@@ -90,6 +90,8 @@ int api_request_completion(const struct api_defaults *d, const char *body, size_
     if (!(r->body = api_parse(body, n, p)))
         return -EINVAL;
     struct fields f = fields_at(r->body, p, "%s", "");
+    const json_t *most = json_object_get(f.o, "max_tokens");
+    r->only_prompt = json_is_true(json_object_get(f.o, "echo")) && json_is_integer(most) && json_integer_value(most) == 0;
     if ((rc = api_request_common(d, &f, r)) || (rc = read_prompts(&f, d->n_vocab, r)) ||
         (rc = api_request_unsupported(&f, false)) || (rc = field_bool(&f, "echo", &r->echo)) < 0 ||
         (rc = field_int(&f, "logprobs", 0, SCHED_MAX_LOGPROBS, &logprobs)) < 0)

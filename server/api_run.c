@@ -98,7 +98,9 @@ static void finish_choice(struct api_choice *c, const struct sched_out *o)
     c->queued_ns = o->queued_ns;
     c->prompt_ns = o->prompt_ns;
     c->decode_ns = o->decode_ns;
-    c->finish = length ? "length" : "stop";
+    c->finish = length || c->x->r.only_prompt ? "length" : "stop";
+    if (c->x->r.only_prompt)
+        c->result.n_tokens = 0;
     c->x->usage.reason = gen_reason_json(o->result.reason);
     c->x->n_ended++;
 }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The requests that aider, open-webui, continue, LibreChat, Zed, Cline, Roo Code, llama.vim, evaluation harnesses, benchmarks
-# and curl are known to send,
-# against the released model.
+# and curl are known to send, against the released model.
 . tests/real/lib.sh
 . tests/e2e/serve.sh
 need_real model

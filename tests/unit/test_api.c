@@ -466,6 +466,13 @@ START_TEST(logprobs_of_a_prompt)
     json_t *again = call_json(&b, "POST", "/v1/completions", body, 200);
     ck_assert(json_equal(l, at(again, "choices.0.logprobs")));
     json_decref(again);
+    snprintf(body, sizeof body, "{'prompt':[%s],'max_tokens':0,'logprobs':2,'echo':true}", list); /* nothing but the prompt */
+    again = call_json(&b, "POST", "/v1/completions", body, 200);
+    ck_assert_uint_eq(json_array_size(at(again, "choices.0.logprobs.tokens")), N);
+    ck_assert_int_eq(json_integer_value(at(again, "usage.completion_tokens")), 0);
+    ck_assert_str_eq(str_at(again, "choices.0.finish_reason"), "length");
+    ck_assert_int_eq(strncmp(str_at(v, "choices.0.text"), str_at(again, "choices.0.text"), strlen(str_at(again, "choices.0.text"))), 0);
+    json_decref(again);
     json_decref(v);
 }
 END_TEST
