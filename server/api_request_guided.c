@@ -1,5 +1,6 @@
 /* What vLLM's clients ask of an answer: guided_json, guided_choice, guided_regex and guided_grammar, and the same in
- * structured_outputs; and SGLang's: regex and ebnf. Each becomes a schema or a grammar; beside response_format and the like only one may be given. */
+ * structured_outputs; and SGLang's: regex and ebnf. Each becomes a schema or a grammar; beside response_format and the like only
+ * one may be given. */
 #include <stdlib.h>
 #include <string.h>
 
