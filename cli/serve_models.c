@@ -142,8 +142,7 @@ static void describe(struct lister *l, struct router_model *m, json_t *v)
     m->weights = name_type(m->path, type) ? keep_text(l, "%s", type) : NULL;
     m->bytes = (uint64_t)json_integer_value(json_object_get(v, "bytes"));
     m->n_params = (uint64_t)json_integer_value(json_object_get(v, "parameters"));
-    const json_t *run = json_object_get(shape, "context_run");
-    m->n_ctx_train = (uint32_t)json_integer_value(run ? run : json_object_get(shape, "context"));
+    m->n_ctx_train = (uint32_t)json_integer_value(json_object_get(shape, "context"));
     m->chats = json_is_true(json_object_get(v, "chat_template"));
     m->pools = json_object_get(v, "pooling") != NULL;
     json_decref(v);
