@@ -87,9 +87,10 @@ const struct op_case op_cases[] = {
     { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,
       .max_nmse = NMSE_MATH },
     { "matmul/one row", make_matmul, QT_Q4_K, 1, 1024, 272, .flags = OF_NUMBER, .max_nmse = NMSE_INT8 },
-    { "matmul/wide f16", make_matmul, QT_F16, 3, 9728, 40, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_MATH },
-    { "matmul/wide one row", make_matmul, QT_F16, 1, 9728, 40, .flags = OF_BIAS, .max_nmse = NMSE_MATH },
-    { "gate_up/wide", make_gate_up, QT_F16, 2, 9728, 24, .flags = OF_NORM, .max_nmse = NMSE_MATH },
+    /* rows of x that do not fit 32 KiB take the prompts' kernels */
+    { "matmul/wide f16", make_matmul, QT_F16, 3, 9728, 40, .flags = OF_NORM | OF_RESID, .max_nmse = NMSE_HALF },
+    { "matmul/wide one row", make_matmul, QT_F16, 1, 9728, 40, .flags = OF_BIAS, .max_nmse = NMSE_HALF },
+    { "gate_up/wide", make_gate_up, QT_F16, 2, 9728, 24, .flags = OF_NORM, .max_nmse = 2 * NMSE_HALF },
     { "matmul/wide q8_0", make_matmul, QT_Q8_0, 2, 28672, 24, .max_nmse = NMSE_INT8 },
     { "matmul/softcap", make_matmul, QT_F32, 5, 64, 40, .flags = OF_NUMBER | OF_SOFTCAP, .max_nmse = NMSE_MATH },
     { "matmul/output rows", make_matmul, QT_Q8_0, 6, 64, 33, .flags = OF_OUT | OF_NORM, .max_nmse = NMSE_INT8 },

@@ -126,8 +126,8 @@ done <<'END'
 --prompt-tokens|,1|missing between commas
 END
 expect 2 'no tier' "$zinc" validate -m "$m" --against nosuch
-expect 2 'has 6 rungs' "$zinc" ladder --tier lockstep --from 20
-expect 2 'has 6 rungs, the first is 1' "$zinc" ladder --tier lockstep --to 0
+expect 2 'has 7 rungs' "$zinc" ladder --tier lockstep --from 20
+expect 2 'has 7 rungs, the first is 1' "$zinc" ladder --tier lockstep --to 0
 expect 2 "no rung of this name (--list shows them)" "$zinc" ladder --tier lockstep --to "one colour"
 expect 2 "no rung of this name" "$zinc" ladder --tier lockstep --to 3rd
 expect 2 "skip 'nope': .*no rung of this name" "$zinc" ladder --tier lockstep --skip "one kernel,nope"
