@@ -19,7 +19,7 @@ SPEC = json.load(open(os.environ["OPENAPI_FILE"]))
 SCHEMAS = SPEC["components"]["schemas"]
 SEEN = os.environ["OPENAPI_SEEN"]  # a file: what was sent and how it was answered, a JSON array a line
 TOKENS = 2  # of an answer: it is not what is looked at
-LIMITS = ("max_tokens", "max_completion_tokens", "n_predict")
+LIMITS = ("max_tokens", "max_completion_tokens", "n_predict", "min_tokens")
 GOOD = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "Hello"}]},
     "/v1/completions": {"prompt": "Hello"},
@@ -32,12 +32,13 @@ NEEDS = {
     "tool_choice": {"tools": [WEATHER]},
     "top_logprobs": {"logprobs": True},
     "best_of": {"n": 8},
+    "min_tokens": {"ignore_eos": True},
 }
 # Where more than the schema decides: grammars and schemas must compile, ids must be of the vocabulary, a choice must
 # name a tool, conversations must be such that the model's format can say them, and a deadline may pass.
 MEANING = {
     "messages", "prompt", "grammar", "json_schema", "response_format", "guided_json", "guided_choice", "guided_regex",
-    "guided_grammar", "structured_outputs", "logit_bias", "tools", "tool_choice", "timeout", "best_of", "tokens",
+    "guided_grammar", "structured_outputs", "regex", "ebnf", "logit_bias", "tools", "tool_choice", "timeout", "best_of", "tokens",
     "continue_final_message", "add_generation_prompt", "suffix", "input_suffix", "previous_response_id", "format",
     "input", "text", "output_config", "output_format", "options",
 }
@@ -65,7 +66,7 @@ FIELDS = {
 }
 
 
-had = {path: set() for path in GOOD}  # fields that were kept already
+had = {path: set() for path in GOOD}  # fields that were sent rightly and answered already
 
 
 def number_of(body):
@@ -86,7 +87,6 @@ def prune(path, body, about):
         meant = re.match(r"Object with valid '(\w+)' value", about)
         late = [n for n in names if n not in had[path]] or names
         keep = [meant[1] if meant and meant[1] in names else late[number_of(body) % len(late)]]
-        had[path].update(keep)
     out = {n: v for n, v in body.items() if n in keep or n not in known}
     for name in keep:
         for other, value in NEEDS.get(name, {}).items():
@@ -118,6 +118,8 @@ def server_takes_what_is_described(ctx, response, case):
     positive = case.meta is not None and case.meta.generation.mode.is_positive
     with open(SEEN, "a") as f:
         print(json.dumps([case.method, case.path, positive, response.status_code, sorted(body)]), file=f)
+    if positive and response.status_code == 200:
+        had.get(case.path, set()).update(body)
     if not positive or case.path in OTHER_MODELS:
         return None
     # what a body says of these is the caller's default, and right
