@@ -343,7 +343,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
                             .trace = o->trace || env_get()->debug >= 3,
                             .fresh = o->fresh };
 #ifdef ZINC_DEBUG_CHECKS
-    to.check = true;
+    to.check |= sp->plan != PLAN_PERSISTENT; /* launch by launch there would be no walk */
 #endif
     int rc = tier_open(sp->tier, &to, &eng->tier, e);
     if (rc)
