@@ -8,8 +8,9 @@
  *     kd_u32x4 p = wt_piece(QT_Q4_K, &r, 1, 3);              elements 64 + 24 .. 64 + 31 of the unit
  *
  * A weight is fma(code, d, o) in f32, rounded to bf16; o takes in the minimum, the type's offset of codes, and what
- * kd_byte*_f32 adds. F16 and BF16, which lie row by row, are rounded to bf16 or as they are. Types, units, chunks and pieces are compile-time constants after inlining, so all of wt_raw that
- * is used becomes registers. Within a chunk of 64 elements word i (0..15) stands for elements 4 i .. 4 i + 3, and run
+ * kd_byte*_f32 adds. F16 and BF16, which lie row by row, are rounded to bf16 or as they are. Types, units, chunks and pieces
+ * are compile-time constants after inlining, so all of wt_raw that is used becomes registers. Within a chunk of 64 elements
+ * word i (0..15) stands for elements 4 i .. 4 i + 3, and run
  * r (0..3) for 16 r .. 16 r + 15. */
 #ifndef ZINC_KERNELS_WTILE_H
 #define ZINC_KERNELS_WTILE_H
