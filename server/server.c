@@ -19,8 +19,16 @@ struct server {
     bool behind_router;
 };
 
+static int ready_failed(const char *file, int rc, struct err *e)
+{
+    return err_set(e, rc, "--ready-file %s: cannot be written: %s", file, strerror(-rc));
+}
+
 int server_create(const struct server_opts *o, struct server **out, struct err *e)
 {
+    int can = o->ready_file ? sys_can_replace(o->ready_file) : 0; /* before a model is loaded for nothing */
+    if (can)
+        return ready_failed(o->ready_file, can, e);
     struct server *s = calloc(1, sizeof *s);
     if (!s)
         return err_set(e, -ENOMEM, "server: out of memory");
@@ -65,7 +73,7 @@ static int write_ready(const struct server *s, const struct engine_info *in, str
         snprintf(line + n, sizeof line - (size_t)n, "memory %llu %llu %s\n", (unsigned long long)in->mem_need,
                  (unsigned long long)in->mem_free, in->host_memory ? "host" : in->device);
     int rc = sys_replace_file(s->ready_file, line);
-    return rc ? err_set(e, rc, "--ready-file %s: cannot be written: %s", s->ready_file, strerror(-rc)) : 0;
+    return rc ? ready_failed(s->ready_file, rc, e) : 0;
 }
 
 static void wait_for(const volatile sig_atomic_t *stop)

@@ -71,12 +71,29 @@ static int write_all(int fd, const char *text)
     return 0;
 }
 
+/* The file beside `path` that becomes it. */
+static int open_beside(const char *path, char tmp[PATH_MAX])
+{
+    if (snprintf(tmp, PATH_MAX, "%s.tmp", path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    return open_file(tmp, O_WRONLY | O_CREAT | O_TRUNC);
+}
+
+int sys_can_replace(const char *path)
+{
+    char tmp[PATH_MAX];
+    int fd = open_beside(path, tmp);
+    if (fd < 0)
+        return fd;
+    sys->close(fd);
+    sys->unlink(tmp);
+    return 0;
+}
+
 int sys_replace_file(const char *path, const char *text)
 {
     char tmp[PATH_MAX];
-    if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
-        return -ENAMETOOLONG;
-    int fd = open_file(tmp, O_WRONLY | O_CREAT | O_TRUNC);
+    int fd = open_beside(path, tmp);
     if (fd < 0)
         return fd;
     int rc = write_all(fd, text);

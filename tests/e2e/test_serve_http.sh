@@ -82,6 +82,7 @@ refuses 2 'without a port' --allow-host chat.example.com:80
 refuses 2 'at most 200 characters without' --alias 'gpt-[45]'
 printf weights >"$work/file"
 refuses 1 'a file already' --host "unix:$work/file"
+refuses 1 'ready-file .*: cannot be written: No such file' --ready-file "$work/none/ready"
 [ "$(cat "$work/file")" = weights ] || miss "--host unix: took a file away"
 refuses 1 'no interface of this machine' --host 203.0.113.9
 refuses 1 'API keys: .*nosuch' --api-key-file "$work/nosuch"
