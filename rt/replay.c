@@ -54,7 +54,7 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
     } else if (t->mma8 && cap > KL_ROWS_FEW && cap <= KL_ROWS_MAX) {
         rows[n++] = KL_ROWS_FEW;
     } else if (cap >= 4 * REPLAY_PROMPT_FEW && !t->lower) {
-        rows[n++] = REPLAY_PROMPT_FEW; /* what is launched for rows that are not there takes longer than these do */
+        rows[n++] = REPLAY_PROMPT_FEW; /* or a short prompt starts work-groups for rows that are not there */
     }
     for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
         struct replay_pass *x = &p->pass[i];

@@ -21,7 +21,7 @@
 #include "rt/pieces.h"
 #include "rt/tier.h"
 
-enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64, REPLAY_PROMPT_FEW = 64 }; /* the last: rows of a prompt's second class */
+enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64, REPLAY_PROMPT_FEW = 64 }; /* the last: rows of a prompt's second pass */
 
 struct replay;
 struct replay_plan;

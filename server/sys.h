@@ -78,7 +78,7 @@ ssize_t sys_read_file(const char *path, char *buf, size_t cap);
 /* Puts `text` there, whole or not at all: whoever waits for the file may read it as soon as it is there. 0 or -errno;
  * what was at `path` is still there then, and nothing else is. */
 int sys_replace_file(const char *path, const char *text);
-/* Could it, as things are? 0 or -errno; nothing is changed. */
+/* Could it, as things are? 0 or -errno; `path` is not touched. */
 int sys_can_replace(const char *path);
 
 #endif

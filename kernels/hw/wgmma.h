@@ -9,7 +9,7 @@
  *   bar_wait(b, phase)         until the phase of that parity is complete; a fresh barrier's phase 1 is
  *   bulk_copy(dst, src, n, b)  n bytes from global to shared memory, 16-byte aligned; counts at b
  *   async_fence_global(), async_fence_shared()   this thread's ordinary writes to that memory before the copies and products
- *                              that are started later. Without the memory's name it would wait for all loads, too
+ *                              that are started later. Without the memory's name it is a fence for the whole GPU (MEMBAR.ALL.GPU)
  *   wg_tile(p)                 descriptor of a tile in shared memory, 1024-byte aligned: rows of 128 bytes (64 bf16),
  *                              the 16-byte piece i of row r at i ^ (r % 8)
  *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0

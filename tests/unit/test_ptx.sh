@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the PTX for Hopper must have and must not: every kernel waits for the launch before it (one that does not would let the
 # next one begin before what came before has ended), and no fence of the asynchronous copies is without its memory's name (it
-# would wait for all loads under way; doc/speed-log.md, "Prompts").
+# would be one for the whole GPU; doc/speed-log.md, "Prompts").
 dir=build/kernels/sm_90a
 ls $dir/*.ptx >/dev/null 2>&1 || { echo "no PTX in this build"; exit 77; }
 bad=0
