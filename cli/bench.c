@@ -166,7 +166,7 @@ static int measure_row(struct bench *b, struct bench_row *r, struct err *e)
         }
         rc = bench_measure(b, r->n, r->prompt, &r->tps[i], &r->gbs[i], &r->host, e);
         r->n_reps++;
-        if (!rc && *cli_catch_interrupt())
+        if (!rc && flag_is_set(cli_catch_interrupt()))
             rc = err_set(e, -ECANCELED, "bench: interrupted");
     }
     return rc;

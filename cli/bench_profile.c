@@ -44,7 +44,7 @@ static int profile_streams(struct bench *b, const struct bench_row *r, struct be
     while (n < r->streams && !(rc = session_create(b->eng, &s[n], e)))
         n++;
     for (uint32_t i = 0; i < n && !rc; i++)
-        if (!(rc = session_eval(s[i], b->tok + i, r->depth, NULL, e)) && *cli_catch_interrupt())
+        if (!(rc = session_eval(s[i], b->tok + i, r->depth, NULL, e)) && flag_is_set(cli_catch_interrupt()))
             rc = err_set(e, -ECANCELED, "bench: interrupted");
     enum { WARM = 2 };
     for (uint32_t i = 0; i < WARM + p->steps && !rc; i++) {

@@ -75,7 +75,7 @@ static void make_prompt(int32_t *tok, uint32_t n, uint32_t n_vocab)
 static void wait_for_turn(struct run *r, uint64_t at)
 {
     pthread_mutex_unlock(&r->lock);
-    for (uint64_t now; (now = clock_ns()) < at && !*cli_catch_interrupt();)
+    for (uint64_t now; (now = clock_ns()) < at && !flag_is_set(cli_catch_interrupt());)
         nanosleep(&(struct timespec){ .tv_nsec = (long)MIN(at - now, 50000000u) }, NULL);
     pthread_mutex_lock(&r->lock);
 }
@@ -114,7 +114,7 @@ static void wait_all(struct run *r, bool cut)
 {
     pthread_mutex_lock(&r->lock);
     while (r->n_live) {
-        if (cut || *cli_catch_interrupt())
+        if (cut || flag_is_set(cli_catch_interrupt()))
             for (uint32_t i = 0; i < r->n_streams; i++)
                 if (r->stream[i].job)
                     sched_cancel(r->stream[i].job);
@@ -135,7 +135,7 @@ static int run_streams(struct sched *s, struct run *r, uint32_t n_vocab, int32_t
         sched_release(r->stream[i].job);
     if (rc)
         return rc;
-    if (*cli_catch_interrupt())
+    if (flag_is_set(cli_catch_interrupt()))
         return err_set(e, -ECANCELED, "bench: interrupted");
     if (r->err.code)
         *e = r->err;

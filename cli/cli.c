@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,17 +313,17 @@ int cli_read_file(const char *path, char **text, size_t *n, struct err *e)
     return 0;
 }
 
-static volatile sig_atomic_t interrupted;
+static struct flag interrupted;
 
 static void on_interrupt(int sig)
 {
     (void)sig;
-    if (interrupted)
+    if (flag_is_set(&interrupted))
         _exit(EXIT_INTERRUPTED);
-    interrupted = 1;
+    flag_set(&interrupted, true);
 }
 
-const volatile sig_atomic_t *cli_catch_interrupt(void)
+const struct flag *cli_catch_interrupt(void)
 {
     struct sigaction sa = { .sa_handler = on_interrupt };
     sigaction(SIGINT, &sa, NULL); /* no SA_RESTART: a waiting read returns */
@@ -331,7 +332,7 @@ const volatile sig_atomic_t *cli_catch_interrupt(void)
 
 void cli_clear_interrupt(void)
 {
-    interrupted = 0;
+    flag_set(&interrupted, false);
 }
 
 bool cli_colour(FILE *f)

@@ -90,7 +90,7 @@ int cli_parse_ids(const char *text, int32_t **ids, uint32_t *n);
 int cli_read_file(const char *path, char **text, size_t *n, struct err *e);
 
 /* The first SIGINT sets the flag, the second one ends the process. */
-const volatile sig_atomic_t *cli_catch_interrupt(void);
+const struct flag *cli_catch_interrupt(void);
 void cli_clear_interrupt(void);
 
 /* Colours: stderr or stdout is a terminal and NO_COLOR is not set. */

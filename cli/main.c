@@ -1,4 +1,5 @@
 /* zinc: run a language model from a GGUF file. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -166,7 +166,7 @@ static int on_forced(void *user, uint32_t i, const float *logits)
 }
 
 /* One at a time, as generate() does it; the tier makes the choices. */
-static int force_singly(struct run *r, const volatile sig_atomic_t *cancel, struct err *e)
+static int force_singly(struct run *r, const struct flag *cancel, struct err *e)
 {
     const int32_t *tok = r->prompt;
     uint32_t n = r->n_prompt;
@@ -174,7 +174,7 @@ static int force_singly(struct run *r, const volatile sig_atomic_t *cancel, stru
         const float *logits;
         int32_t best;
         session_set_prompt(r->s, i == 0); /* however short it is */
-        int rc = *cancel ? -ECANCELED : session_eval_next(r->s, tok, n, NULL, &logits, &best, e);
+        int rc = flag_is_set(cancel) ? -ECANCELED : session_eval_next(r->s, tok, n, NULL, &logits, &best, e);
         if (rc)
             return rc;
         if (best < 0)
@@ -205,7 +205,7 @@ static int force_together(struct run *r, struct err *e)
 
 static int follow(struct run *r, struct err *e)
 {
-    const volatile sig_atomic_t *cancel = cli_catch_interrupt();
+    const struct flag *cancel = cli_catch_interrupt();
     int rc = session_create(r->eng, &r->s, e);
     r->cap = r->n_force;
     r->ids = calloc(r->cap, sizeof *r->ids);

@@ -101,13 +101,14 @@ static const struct opt limit_opts[] = {
 
 /* SIGTERM and SIGINT: the first one drains, the second one ends at once. Before there is anything to drain, the first
  * one ends at once too. */
-static volatile sig_atomic_t stop, serving;
+static struct flag stop, serving;
 
 static void on_signal(int sig)
 {
-    if (stop || !serving)
-        _exit(sig == SIGTERM && !stop ? EXIT_OK : EXIT_INTERRUPTED);
-    stop = 1;
+    bool again = flag_is_set(&stop);
+    if (again || !flag_is_set(&serving))
+        _exit(sig == SIGTERM && !again ? EXIT_OK : EXIT_INTERRUPTED);
+    flag_set(&stop, true);
 }
 
 static void catch_signals(void)
@@ -238,7 +239,7 @@ static int serve_all(struct engine **eng, struct server **s)
     if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
         return rc;
     print_address(*eng, *s);
-    serving = 1;
+    flag_set(&serving, true);
     return server_run(*s, *eng, &m, &stop, &e) ? cli_fail(&e) : EXIT_OK;
 }
 
@@ -291,7 +292,7 @@ static int serve_several(struct server **s)
         if (!cli_model.quiet)
             fprintf(stderr, "serving %u models at %s%s, at most %u loaded at a time%s%s\n", m.n, url, strncmp(url, "http", 4) == 0 ? "/v1" : "",
                     args.max_loaded, args.no_page ? "" : "; chat at ", args.no_page ? "" : url);
-        serving = 1;
+        flag_set(&serving, true);
         struct router_opts o = { .models = m.m, .n_models = m.n, .max_loaded = args.max_loaded,
                                  .max_bytes = (uint64_t)args.max_loaded_mib << 20, .host_free = host_free };
         rc = server_run_models(*s, &o, &stop, &e) ? cli_fail(&e) : EXIT_OK;

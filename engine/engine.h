@@ -16,13 +16,13 @@
 #ifndef ZINC_ENGINE_ENGINE_H
 #define ZINC_ENGINE_ENGINE_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/flag.h"
 #include "base/progress.h"
 #include "engine/sample/sampler.h"
 
@@ -277,7 +277,7 @@ uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n);
 /* Looked at between chunks and tokens, atomically: a signal handler or another thread may set it; nonzero cancels. NULL:
  * none. Both must live as long as the session. While the progress function runs, other sessions of the engine may be
  * evaluated. */
-void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag);
+void session_set_cancel(struct session *s, const struct flag *flag);
 void session_set_progress(struct session *s, const struct progress *p);
 
 /* The newest step, launch by launch, when the engine was opened with `trace`: returns how many of at most `cap` were

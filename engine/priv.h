@@ -65,7 +65,7 @@ struct session {
     struct engine *eng;
     uint32_t slot, pos;
     int32_t *tok;             /* [n_ctx]                                        */
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     const struct progress *progress;
     bool in_prompt;           /* see session_set_prompt                         */
 };

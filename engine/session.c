@@ -74,14 +74,14 @@ uint32_t session_keep_common(struct session *s, const int32_t *tok, uint32_t n)
     return s->pos;
 }
 
-void session_set_cancel(struct session *s, const volatile sig_atomic_t *flag)
+void session_set_cancel(struct session *s, const struct flag *flag)
 {
     s->cancel = flag;
 }
 
 bool session_cancelled(const struct session *s)
 {
-    return s->cancel && __atomic_load_n(s->cancel, __ATOMIC_RELAXED);
+    return flag_is_set(s->cancel);
 }
 
 void session_set_prompt(struct session *s, bool on)

@@ -360,7 +360,7 @@ static void advance(struct zinc_gen *g)
     s->fn_user = g->progress_user;
     turn_take(&s->m->turn);
     int rc;
-    if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED))
+    if (flag_is_set(&s->cancel))
         rc = g->chat ? dialog_cancel(g->chat->d, e) : generation_cancel(g->x, e);
     else
         rc = g->chat ? dialog_step(g->chat->d, e) : generation_step(g->x, e);

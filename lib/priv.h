@@ -41,7 +41,7 @@ struct zinc_session {
     struct progress progress; /* the session's: ours */
     zinc_progress_fn fn;      /* of the call that runs, or NULL */
     void *fn_user;
-    volatile sig_atomic_t cancel;
+    struct flag cancel;
     atomic_bool inside;       /* a thread is inside of a call */
     zinc_gen *gen;            /* that has it, or NULL */
     zinc_chat *chat;

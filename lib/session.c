@@ -80,13 +80,13 @@ int zinc_session_open(zinc_model *m, zinc_session **out, zinc_error *e)
 void zinc_session_cancel(zinc_session *s)
 {
     if (s)
-        __atomic_store_n(&s->cancel, 1, __ATOMIC_RELAXED);
+        flag_set(&s->cancel, true);
 }
 
 int session_report(zinc_session *s, int rc)
 {
     if (rc == -ECANCELED)
-        __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
+        flag_set(&s->cancel, false);
     return rc;
 }
 
@@ -120,7 +120,7 @@ int session_unheld(const zinc_session *s, const zinc_chat *c, struct err *e)
 
 static int take_cancel(zinc_session *s, struct err *e)
 {
-    return __atomic_load_n(&s->cancel, __ATOMIC_RELAXED)
+    return flag_is_set(&s->cancel)
                ? err_set(e, -ECANCELED, "libzinc: cancelled before anything was evaluated")
                : 0;
 }

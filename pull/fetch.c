@@ -59,7 +59,7 @@ struct pulling {
 
 static bool cancelled(const struct pulling *x)
 {
-    return x->f->cancel && *x->f->cancel;
+    return flag_is_set(x->f->cancel);
 }
 
 static void say(const struct pulling *x, const char *line)

@@ -10,11 +10,11 @@
 #ifndef ZINC_PULL_FETCH_H
 #define ZINC_PULL_FETCH_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/flag.h"
 #include "base/progress.h"
 #include "pull/sha256.h"
 
@@ -28,7 +28,7 @@ struct fetch {
     const char *token;            /* for the url's origin alone; NULL: none                      */
     unsigned connections;         /* 1 to FETCH_MAX_CONNECTIONS; 0: FETCH_CONNECTIONS            */
     const struct progress *progress; /* NULL: none */
-    const volatile sig_atomic_t *cancel; /* NULL: never; once set the call ends with -ECANCELED, and what came is kept */
+    const struct flag *cancel; /* NULL: never; once set the call ends with -ECANCELED, and what came is kept */
     void (*say)(const char *line); /* a line for people now and then; NULL: none */
 };
 

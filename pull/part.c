@@ -31,7 +31,7 @@ static int fsync_folder(const char *path)
 
 /* ---- the lock ---- */
 
-static int lock(struct part *p, void (*wait)(void *user), void *user, const volatile sig_atomic_t *cancel)
+static int lock(struct part *p, void (*wait)(void *user), void *user, const struct flag *cancel)
 {
     if (flock(p->fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
@@ -42,7 +42,7 @@ static int lock(struct part *p, void (*wait)(void *user), void *user, const vola
     while (flock(p->fd, LOCK_EX)) {
         if (errno != EINTR)
             return -errno;
-        if (cancel && *cancel)
+        if (flag_is_set(cancel))
             return -ECANCELED;
     }
     return 0;
@@ -56,7 +56,7 @@ static bool has_name(const struct part *p)
            open_one.st_dev == named.st_dev;
 }
 
-int part_open(struct part *p, const char *dest, void (*wait)(void *user), void *user, const volatile sig_atomic_t *cancel,
+int part_open(struct part *p, const char *dest, void (*wait)(void *user), void *user, const struct flag *cancel,
               bool *there, struct err *e)
 {
     *p = (struct part){ .fd = -1, .dest = strdup(dest) };

@@ -6,12 +6,12 @@
 #ifndef ZINC_PULL_PART_H
 #define ZINC_PULL_PART_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/flag.h"
 #include "pull/http.h"
 #include "pull/sha256.h"
 
@@ -43,8 +43,8 @@ struct part {
 };
 
 /* Opens FILE.part and takes its lock; where another pull has it, `wait` is called once (it may be NULL) and the lock waited
- * for, until *cancel. *there: the file is there by now, and nothing was opened. */
-int part_open(struct part *p, const char *dest, void (*wait)(void *user), void *user, const volatile sig_atomic_t *cancel,
+ * for, until cancel is set. *there: the file is there by now, and nothing was opened. */
+int part_open(struct part *p, const char *dest, void (*wait)(void *user), void *user, const struct flag *cancel,
               bool *there, struct err *e);
 /* What was there before is gone on with if it is a part of the same: as long, and with the same sum or, where none is
  * known, entity tag; else it begins anew. Room for all of it is taken at once. */

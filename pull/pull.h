@@ -10,11 +10,11 @@
 #ifndef ZINC_PULL_PULL_H
 #define ZINC_PULL_PULL_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/flag.h"
 #include "base/progress.h"
 
 struct pull_opts {
@@ -23,7 +23,7 @@ struct pull_opts {
     const char *token_file;   /* NULL: as above                            */
     const char *sha256;       /* expected of a model in one file; NULL: what the hub or the catalogue says */
     const struct progress *progress;
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     void (*say)(const char *line);
 };
 

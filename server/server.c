@@ -76,9 +76,9 @@ static int write_ready(const struct server *s, const struct engine_info *in, str
     return rc ? ready_failed(s->ready_file, rc, e) : 0;
 }
 
-static void wait_for(const volatile sig_atomic_t *stop)
+static void wait_for(const struct flag *stop)
 {
-    while (!*stop) /* a signal ends the sleep of the thread that gets it, which may be another one */
+    while (!flag_is_set(stop)) /* a signal ends the sleep of the thread that gets it, which may be another one */
         nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 }
 
@@ -89,9 +89,9 @@ static uint32_t drain_sched(void *sched, uint64_t timeout_ns)
     return sched_drain(sched, timeout_ns);
 }
 
-/* Answers until *stop; `end` gives what is being answered its time. */
+/* Answers until stop is set; `end` gives what is being answered its time. */
 static int serve(struct server *s, const struct http_backend *b, const struct engine_info *in, uint32_t (*end)(void *user, uint64_t timeout_ns), void *user,
-                 const volatile sig_atomic_t *stop, struct err *e)
+                 const struct flag *stop, struct err *e)
 {
     http_serve(s->http, b);
     int rc = write_ready(s, in, e);
@@ -107,7 +107,7 @@ static int serve(struct server *s, const struct http_backend *b, const struct en
     return rc;
 }
 
-int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
+int server_run(struct server *s, struct engine *eng, const struct server_model *m, const struct flag *stop,
                struct err *e)
 {
     const struct engine_info *in = engine_info(eng);
@@ -145,7 +145,7 @@ static uint32_t drain_router(void *router, uint64_t timeout_ns)
 }
 #endif
 
-int server_run_models(struct server *s, const struct router_opts *o, const volatile sig_atomic_t *stop, struct err *e)
+int server_run_models(struct server *s, const struct router_opts *o, const struct flag *stop, struct err *e)
 {
 #ifdef ZINC_CURL
     struct router_opts all = *o;

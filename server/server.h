@@ -3,13 +3,12 @@
  *
  *     server_create(&o, &s, &e);           listens; until server_run requests are answered with 503, "loading"
  *     ... load the model ...
- *     server_run(s, eng, &m, &stop, &e);   serves until *stop is set, then drains
+ *     server_run(s, eng, &m, &stop, &e);   serves until stop is set, then drains
  *     server_destroy(s); */
 #ifndef ZINC_SERVER_SERVER_H
 #define ZINC_SERVER_SERVER_H
 
-#include <signal.h>
-
+#include "base/flag.h"
 #include "engine/serve/sched.h"
 
 struct server;
@@ -59,12 +58,12 @@ void server_destroy(struct server *s); /* NULL is fine */
 const char *server_url(const struct server *s); /* "http://127.0.0.1:8080", "unix:PATH" */
 bool server_is_open(const struct server *s);    /* others than this machine can reach it, and no key is asked for */
 
-/* Serves until *stop is set and drains. 0 after a clean end. */
-int server_run(struct server *s, struct engine *eng, const struct server_model *m, const volatile sig_atomic_t *stop,
+/* Serves until stop is set and drains. 0 after a clean end. */
+int server_run(struct server *s, struct engine *eng, const struct server_model *m, const struct flag *stop,
                struct err *e);
 
 /* The same for several models, each a process of its own (router/router.h). budget, owner_name, user and end_s of `o` are
  * not looked at. -ENOSYS: not without libcurl. */
-int server_run_models(struct server *s, const struct router_opts *o, const volatile sig_atomic_t *stop, struct err *e);
+int server_run_models(struct server *s, const struct router_opts *o, const struct flag *stop, struct err *e);
 
 #endif

@@ -66,7 +66,7 @@ static int drop_row(void *user, uint32_t i, const float *logits)
 
 static int go_on(const struct imatrix_opts *o, uint32_t done, uint32_t n, struct err *e)
 {
-    if ((o->cancel && *o->cancel) ||
+    if (flag_is_set(o->cancel) ||
         !progress_report(o->progress, "imatrix", (uint64_t)done * o->n_window, (uint64_t)n * o->n_window))
         return err_set(e, -ECANCELED, "imatrix: interrupted after %u of %u windows", done, n);
     return 0;

@@ -14,7 +14,7 @@
 struct imatrix_opts {
     uint32_t n_window, max_windows; /* as perplexity_opts */
     const char *dataset;            /* the text's name, for the file; NULL: none */
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     const struct progress *progress; /* "imatrix", in tokens; NULL: none */
 };
 

@@ -120,7 +120,7 @@ static int every_kernel(struct climb *c, struct ladder_out *out, struct err *e)
         check_one(c, k, &n);
         for (uint32_t i = 0; op_variant(k, i, &other, name); i++)
             check_one(c, &other, &n);
-        if (c->o->cancel && *c->o->cancel)
+        if (flag_is_set(c->o->cancel))
             return err_set(e, -ECANCELED, "interrupted after %u of %u cases", n.done, n.total);
     }
     if (c->o->progress)

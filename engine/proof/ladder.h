@@ -9,12 +9,12 @@
 #ifndef ZINC_PROOF_LADDER_H
 #define ZINC_PROOF_LADDER_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/flag.h"
 
 enum ladder_status { LADDER_OK, LADDER_FAILED, LADDER_SKIPPED };
 
@@ -36,7 +36,7 @@ struct ladder_opts {
     uint64_t skip;            /* bit N - 1: rung N is passed over, though those above it may need it */
     uint32_t n_tokens;        /* of the last rung; 0: 64                                          */
     FILE *detail;             /* what a report should have beside the lines; NULL: thrown away    */
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     void (*line)(void *user, const struct ladder_line *l);
     void (*progress)(void *user, const char *what, uint32_t done, uint32_t total); /* may be NULL */
     void *user;

@@ -206,7 +206,7 @@ static void conclude(struct perplexity_result *r, const struct tally *t, uint64_
 
 static int may_go_on(const struct perplexity_opts *o, uint32_t done, uint32_t n, struct err *e)
 {
-    if ((o->cancel && *o->cancel) ||
+    if (flag_is_set(o->cancel) ||
         !progress_report(o->progress, "perplexity", (uint64_t)done * o->n_window, (uint64_t)n * o->n_window))
         return err_set(e, -ECANCELED, "perplexity: interrupted after %u of %u windows", done, n);
     return 0;

@@ -59,7 +59,7 @@ struct perplexity_opts {
     uint32_t max_windows;    /* 0: all                                                  */
     const char *save;        /* write every distribution to this file (engine/proof/ref_logits.h); NULL: none */
     const char *against;     /* compare with the distributions of this file; NULL: none */
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     const struct progress *progress; /* "perplexity", in evaluated tokens; NULL: none   */
 };
 

@@ -166,7 +166,7 @@ static int compare_steps(struct pair *p, const struct validate_opts *o, struct v
         }
         if (bad_n_tok && !o->keep_going)
             break;
-        if (o->cancel && *o->cancel) {
+        if (flag_is_set(o->cancel)) {
             conclude(p, r);
             return err_set(e, -ECANCELED, "validate: interrupted after %u steps", r->n_steps);
         }

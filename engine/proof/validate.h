@@ -37,7 +37,7 @@ struct validate_opts {
     uint32_t n_prompt, n;    /* n: steps after the prompt                     */
     double tol;              /* 0: 1e-2 when one of the two is exact and the other is not, else 1e-5 */
     bool keep_going;         /* after a flip or an error                      */
-    const volatile sig_atomic_t *cancel;
+    const struct flag *cancel;
     void (*step)(void *user, const struct validate_step *s); /* may be NULL   */
     void *user;
 };

@@ -215,7 +215,7 @@ START_TEST(a_prompt_can_be_interrupted)
 {
     struct session *s = new_session(eng);
     struct progress p = { stop_at_32, NULL };
-    volatile sig_atomic_t flag = 1;
+    struct flag flag = { 1 };
     session_set_progress(s, &p);
     ck_assert_int_eq(session_eval(s, some, 60, NULL, NULL), -ECANCELED);
     ck_assert_uint_eq(session_pos(s), 32);
@@ -223,7 +223,7 @@ START_TEST(a_prompt_can_be_interrupted)
     session_set_cancel(s, &flag);
     ck_assert_int_eq(session_eval(s, some, 20, NULL, NULL), -ECANCELED);
     ck_assert_uint_eq(session_pos(s), 32);
-    flag = 0;
+    flag_set(&flag, false);
     ck_assert_int_eq(session_eval(s, some, 20, NULL, NULL), 0);
     session_destroy(s);
 }
@@ -280,7 +280,7 @@ static int cancel_at_5(void *user, int32_t id, const float *logits)
 {
     static int n;
     (void)id, (void)logits;
-    *(volatile sig_atomic_t *)user = ++n == 5;
+    flag_set(user, ++n == 5);
     return 0;
 }
 
@@ -290,7 +290,7 @@ START_TEST(generation_ends_by_context_length_or_interruption)
     struct gen_opts o = { .sampling = sampler_defaults(), .ignore_eos = true };
     struct gen_result r;
     struct err e = { 0 };
-    volatile sig_atomic_t flag = 0;
+    struct flag flag = { 0 };
     o.sampling.temp = 0;
     ck_assert_msg(generate(s, &o, some, 10, &r, &e) == 0, "%s", e.msg);
     ck_assert_int_eq(r.reason, GEN_CONTEXT);

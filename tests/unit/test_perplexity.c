@@ -237,7 +237,7 @@ START_TEST(what_was_evaluated_before_an_interruption_counts)
     ck_assert_msg(strstr(e.msg, "2 of 3 windows"), "%s", e.msg);
     ck_assert_uint_eq(r.n_windows, 2);
     ck_assert_double_eq_tol(r.nll, nll, 1e-6);
-    volatile sig_atomic_t cancel = 1;
+    struct flag cancel = { 1 };
     o = (struct perplexity_opts){ .n_window = WINDOW, .cancel = &cancel };
     ck_assert_int_eq(perplexity(s, &t, &o, &r, &e), -ECANCELED);
     ck_assert_uint_eq(r.n_windows, 0);

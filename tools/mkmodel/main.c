@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/flag.h"
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "base/stdout.h"
@@ -23,12 +24,12 @@ struct options {
     bool no_vocab, expert_scales;
 };
 
-static volatile sig_atomic_t interrupted;
+static struct flag interrupted;
 
 static void on_signal(int sig)
 {
     (void)sig;
-    interrupted = 1;
+    flag_set(&interrupted, true);
 }
 
 static void usage(FILE *f)
@@ -111,7 +112,7 @@ static int write_tensor(const struct mk_model *m, const struct mk_tensor *t, uin
         if (rc)
             return rc;
         *done += bytes;
-        if (interrupted || !progress_report(p, "writing", *done, total))
+        if (flag_is_set(&interrupted) || !progress_report(p, "writing", *done, total))
             return err_set(e, -ECANCELED, "interrupted; nothing was left behind");
     }
     return 0;

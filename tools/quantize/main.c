@@ -39,12 +39,12 @@ struct options {
     bool pure, dry_run;
 };
 
-static volatile sig_atomic_t interrupted;
+static struct flag interrupted;
 
 static void on_signal(int sig)
 {
     (void)sig;
-    interrupted = 1;
+    flag_set(&interrupted, true);
 }
 
 /* A type's entry in a list of the usage; false: it has none. */

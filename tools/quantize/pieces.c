@@ -155,7 +155,7 @@ static int each_piece(struct pieces *p, struct job *j, uint64_t piece, struct er
             break;
         p->n++;
         p->done += j->n * qtype_row_bytes(j->to, j->t->ne[0]);
-        if (*p->interrupted || !progress_report(&p->progress, p->looking ? "looking at what is there" : "quantising", p->done, p->total))
+        if (flag_is_set(p->interrupted) || !progress_report(&p->progress, p->looking ? "looking at what is there" : "quantising", p->done, p->total))
             rc = err_set(e, -ECANCELED, "interrupted");
     }
     return rc;

@@ -3,8 +3,7 @@
 #ifndef ZINC_TOOLS_QUANTIZE_PIECES_H
 #define ZINC_TOOLS_QUANTIZE_PIECES_H
 
-#include <signal.h>
-
+#include "base/flag.h"
 #include "base/progress.h"
 #include "model/gguf.h"
 #include "model/gguf_write.h"
@@ -14,7 +13,7 @@ struct pieces {
     const char *path;                          /* of the new file                                    */
     struct gguf_writer *w;                     /* from gguf_writer_create_kept, begun                */
     struct progress progress;
-    const volatile sig_atomic_t *interrupted;
+    const struct flag *interrupted;
     uint32_t threads;                          /* 0: one per core                                    */
     uint64_t total;                            /* bytes of the new file's data                       */
     /* for pieces.c */
