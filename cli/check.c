@@ -10,7 +10,7 @@
 static const struct opt opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "also check that this model fits and runs"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T", "on this tier (default: auto)"),
-    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "with this kind of plan: auto, replay, persistent"),
+    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "with this kind of plan: replay, persistent; auto measures both once"),
     OPT("ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N", "with this context"),
     CLI_KV,
     CLI_ROPE,

@@ -25,7 +25,8 @@ const struct opt cli_model_opts[] = {
     OPT("model", 'm', OPT_STR, &cli_model.o.path, "FILE", "the model: a GGUF file, of a split model the first part; or a name that zinc pull takes"),
     OPT_CHECKED(cli_check_tier, "tier", 0, OPT_STR, &cli_model.o.tier, "T",
       cli_tier_help),
-    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P", "kind of plan: auto, replay, persistent"),
+    OPT_WORDS("auto|replay|persistent", "plan", 0, OPT_STR, &cli_model.o.plan, "P",
+      "kind of plan: replay, persistent; auto measures both once; default: as measured, else replay"),
     OPT("exact", 0, OPT_FLAG, &cli_model.o.exact, NULL, "cpu: dequantise and accumulate in double: slow, the reference for everything else"),
     OPT_WORDS("auto", "ctx", 'c', OPT_U32, &cli_model.o.n_ctx, "N",
       "context in tokens; auto (default): for serve and chat as much as memory allows, up to the model's training length; otherwise "

@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "engine/grammar/grammar.h"
+#include "engine/plan_trial.h"
 #include "engine/priv.h"
 #include "model/recut.h"
 #include "model/rope.h"
@@ -353,7 +354,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
     eng->plan_or_nothing = o->plan_or_nothing;
     bool has_both = eng->tier->info.persistent && !eng->tier->info.dry_run;
     snprintf(eng->plan_why, sizeof eng->plan_why, "%s",
-             sp->plan == PLAN_AUTO && has_both ? "auto; --plan persistent is the other: doc/persistent.md" : "");
+             sp->plan == PLAN_AUTO && has_both ? "--plan persistent is the other: doc/persistent.md" : "");
     eng->info.plan_why = eng->plan_why;
     snprintf(eng->device, sizeof eng->device, "%s", eng->tier->info.device);
     snprintf(eng->why, sizeof eng->why, "%s", eng->tier->info.note);
@@ -402,15 +403,13 @@ static int load_tier(struct engine *eng, const struct progress *progress, struct
 
 static int prepare_tier(struct engine *eng, const struct engine_opts *o, struct err *e)
 {
-    static const char *const plan_name[] = { "auto", "replay", "persistent" };
     eng->weights = calloc(MAX(eng->decode.s->h.n_weights, 1), sizeof *eng->weights);
     if (!eng->weights)
         return err_set(e, -ENOMEM, "engine: out of memory");
     int rc = graph_bind_weights(eng->decode.s, eng->gguf, eng->weights, e);
-    if (rc || (rc = load_tier(eng, o->progress, e)) || (rc = gguf_check_unchanged(eng->gguf, e)))
+    if (rc || (rc = load_tier(eng, o->progress, e)))
         return rc;
-    eng->info.plan = plan_name[eng->decode.native->kind];
-    return 0;
+    return gguf_check_unchanged(eng->gguf, e);
 }
 
 static int alloc_host(struct engine *eng, struct err *e)
@@ -428,15 +427,29 @@ static int alloc_host(struct engine *eng, struct err *e)
     return 0;
 }
 
+/* Replay was prepared; where the tier has the other kind too, --plan auto looks for the quicker one. */
+static int choose_plan(struct engine *eng, const struct engine_opts *o, struct err *e)
+{
+    static const char *const plan_name[] = { "auto", "replay", "persistent" };
+    const struct tier_info *in = &eng->tier->info;
+    bool asked = o->plan && strcmp(o->plan, "auto") == 0;
+    bool one_kind = !in->persistent || in->dry_run || eng->tier_opts.check || eng->tier_opts.trace;
+    eng->tier->progress = o->progress;
+    int rc = eng->plan == PLAN_AUTO && !one_kind && stream_chooses(eng->decode.s) ? plan_trial(eng, asked, e) : 0;
+    eng->tier->progress = NULL;
+    eng->info.plan = plan_name[eng->decode.native->kind];
+    return rc;
+}
+
 static int start_on_tier(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp, struct err *e)
 {
     int rc;
     if ((rc = open_tier(eng, o, sp, e)) || (rc = compile_streams(eng, o, sp, e)))
         return rc;
     describe_plan(eng);
-    if ((rc = engine_check_memory(eng, o->ignore_memory, e)) || (rc = prepare_tier(eng, o, e)))
+    if ((rc = engine_check_memory(eng, o->ignore_memory, e)) || (rc = prepare_tier(eng, o, e)) || (rc = alloc_host(eng, e)))
         return rc;
-    return alloc_host(eng, e);
+    return choose_plan(eng, o, e);
 }
 
 static void close_tier(struct engine *eng)

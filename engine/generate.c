@@ -112,10 +112,9 @@ static int init_think(struct gen *g, const struct gen_opts *o, struct err *e)
 }
 
 /* Does the stream choose next tokens as its steps say? Files may hold streams that only know the largest logit. */
-static bool stream_chooses(const struct stream *s)
+static bool stream_draws(const struct stream *s)
 {
-    uint32_t last = s && s->h.n_cmds ? s->h.n_cmds - 1 : 0;
-    return s && s->h.n_cmds && s->cmds[last].op == CMD_ARGMAX && ((const ka_argmax *)stream_args(s, last))->sample;
+    return s && stream_chooses(s) && ((const ka_argmax *)stream_args(s, s->h.n_cmds - 1))->sample;
 }
 
 int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **out, struct err *e)
@@ -127,7 +126,7 @@ int gen_create(const struct engine *eng, const struct gen_opts *o, struct gen **
     g->o = *o;
     if (o->grammar)
         grammar_ref(o->grammar);
-    g->on_device = stream_chooses(eng->decode.s) && stream_chooses(eng->prefill.s);
+    g->on_device = stream_draws(eng->decode.s) && stream_draws(eng->prefill.s);
     int rc = engine_sampler(eng, &o->sampling, o->ignore_eos, &g->sampler, e);
     if (!rc)
         rc = init_think(g, o, e);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/cache.h"
 #include "engine/engine.h"
 #include "graph/graph.h"
 #include "graph/stream.h"
@@ -51,7 +52,7 @@ struct engine {
     struct tier_opts tier_opts; /* as the tier was opened, and its plan: for engine_reopen */
     enum plan_kind plan;
     bool plan_or_nothing;
-    char plan_why[512];
+    char plan_why[CACHE_PATH + 160];
     uint32_t fit_halvings;    /* how often the tier had no memory for the context that engine_fit chose */
     bool faulted;
     struct vocab_index *vocab; /* made by the first engine_vocab, under vocab_lock */

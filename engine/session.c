@@ -285,11 +285,6 @@ int session_eval_next(struct session *s, const int32_t *tok, uint32_t n, const k
     return rc ? rc : engine_read_next(s->eng, next, e);
 }
 
-static bool chooses(const struct stream *s)
-{
-    return s->h.n_cmds && s->cmds[s->h.n_cmds - 1].op == CMD_ARGMAX;
-}
-
 static int one_by_one(struct session *s, int32_t tok, uint32_t n, int32_t *next, struct err *e)
 {
     int rc = 0;
@@ -320,7 +315,7 @@ int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, 
     int rc = session_check(s, &first, 1, e);
     if (!rc && n > s->eng->info.n_ctx - s->pos)
         rc = err_set(e, -E2BIG, "engine: %u tokens after %u do not fit the context of %u", n, s->pos, s->eng->info.n_ctx);
-    if (!rc && !chooses(s->eng->decode.s))
+    if (!rc && !stream_chooses(s->eng->decode.s))
         rc = err_set(e, -ENOTSUP, "engine: the stream has no command that chooses a token");
     if (rc || !n)
         return rc;

@@ -152,6 +152,11 @@ static inline const void *stream_args(const struct stream *s, uint32_t cmd)
 {
     return s->args + s->cmds[cmd].args_off;
 }
+/* Does it end with the choice of next tokens? */
+static inline bool stream_chooses(const struct stream *s)
+{
+    return s->h.n_cmds && s->cmds[s->h.n_cmds - 1].op == CMD_ARGMAX;
+}
 static inline const char *stream_str(const struct stream *s, uint32_t off)
 {
     return s->strs + off;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/cache.h"
 #include "base/ckd.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -38,17 +37,6 @@ static void key_of(const struct way *w, uint32_t n, char key[KEY_BYTES])
         *p = *p == '\n' ? ' ' : *p;
 }
 
-static bool read_file(char text[AUTO_FILE_BYTES], char path[CACHE_PATH])
-{
-    FILE *f = cache_path(NULL, file_name, path) ? fopen(path, "rb") : NULL;
-    if (!f)
-        return false;
-    size_t n = fread(text, 1, AUTO_FILE_BYTES, f);
-    fclose(f);
-    text[n < AUTO_FILE_BYTES ? n : 0] = 0; /* too long: none of ours */
-    return true;
-}
-
 static void times_of(const struct way *w, uint32_t n, struct auto_time t[MAX_WAYS])
 {
     for (uint32_t i = 0; i < n; i++)
@@ -57,16 +45,11 @@ static void times_of(const struct way *w, uint32_t n, struct auto_time t[MAX_WAY
 
 static bool known(const char *key, struct way *w, uint32_t n)
 {
-    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
+    char path[CACHE_PATH];
     struct auto_time t[MAX_WAYS];
-    if (!read_file(text, path))
-        return false;
     times_of(w, n, t);
-    const char *wrong = auto_file_read(text, key, t, n);
-    if (wrong) {
-        log_info(RT, "%s is ignored: %s; it is measured anew", path, wrong);
+    if (!auto_file_load(file_name, key, t, n, path))
         return false;
-    }
     log_info(RT, "the order of the ways to the card is that of %s", path);
     for (uint32_t i = 0; i < n; i++)
         w[i].us = t[i].us;
@@ -75,22 +58,15 @@ static bool known(const char *key, struct way *w, uint32_t n)
 
 static void keep(const char *key, const struct way *w, uint32_t n)
 {
-    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
     struct auto_time t[MAX_WAYS];
     times_of(w, n, t);
-    size_t len = auto_file_write(text, sizeof text, key, t, n);
-    if (!cache_path(NULL, file_name, path))
-        log_info(RT, "the order of the ways to the card is not kept: no HOME and no XDG_CACHE_HOME");
-    else if (!len || !cache_write(path, NULL, 0, text, len))
-        log_info(RT, "%s cannot be written: the next start measures again", path);
+    auto_file_keep(file_name, key, t, n);
 }
 
 void auto_describe(char *out, size_t n)
 {
-    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
-    out[0] = 0;
-    if (read_file(text, path))
-        auto_file_describe(text, out, n);
+    char path[CACHE_PATH];
+    auto_file_tell(file_name, out, n, path);
     size_t len = strlen(out);
     if (len)
         snprintf(out + len, n - len, " us a small step, the least first (%s)", path);

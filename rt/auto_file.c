@@ -1,11 +1,13 @@
-/* rt/auto_file.c: the order of the ways to an AMD card, as text. */
+/* rt/auto_file.c: times that were measured once, as text, and its file. */
 #include "rt/auto_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char head[] = "zinc: ways to an AMD card, microseconds of a small step\n";
+#include "base/log.h"
+
+static const char head[] = "zinc: measured once, microseconds of a step\n";
 
 #define MOST_US 1e9 /* a quarter of an hour */
 
@@ -40,7 +42,7 @@ static const char *read_times(const char *text, struct auto_time *t, uint32_t n)
             return "a line of it makes no sense";
         t[i].us = us;
     }
-    return seen == n ? NULL : "a way is missing";
+    return seen == n ? NULL : "a line is missing";
 }
 
 const char *auto_file_read(const char *text, const char *key, struct auto_time *t, uint32_t n)
@@ -52,7 +54,7 @@ const char *auto_file_read(const char *text, const char *key, struct auto_time *
         return "it is none of zinc's";
     text += n_head;
     if (strncmp(text, key, n_key) != 0 || text[n_key] != '\n')
-        return "it is of another card, kernel, firmware, version or choice of ways";
+        return "it is of another device, kernel, firmware, version or choice";
     const char *wrong = read_times(text + n_key + 1, t, n);
     for (uint32_t i = 0; i < n && wrong; i++)
         t[i].us = 0.0;
@@ -84,4 +86,47 @@ void auto_file_describe(const char *text, char *out, size_t n)
         len += (size_t)(us < 0.0 ? snprintf(out + len, n - len, "%s%s failed", len ? ", " : "", name)
                                  : snprintf(out + len, n - len, "%s%s %.2f", len ? ", " : "", name, us));
     }
+}
+
+/* ---- the file ---- */
+
+static bool read_file(const char *name, char text[AUTO_FILE_BYTES], char path[CACHE_PATH])
+{
+    path[0] = 0;
+    FILE *f = cache_path(NULL, name, path) ? fopen(path, "rb") : NULL;
+    if (!f)
+        return false;
+    size_t n = fread(text, 1, AUTO_FILE_BYTES, f);
+    fclose(f);
+    text[n < AUTO_FILE_BYTES ? n : 0] = 0; /* too long: none of ours */
+    return true;
+}
+
+bool auto_file_load(const char *name, const char *key, struct auto_time *t, uint32_t n, char path[CACHE_PATH])
+{
+    char text[AUTO_FILE_BYTES];
+    if (!read_file(name, text, path))
+        return false;
+    const char *wrong = auto_file_read(text, key, t, n);
+    if (wrong)
+        log_info(RT, "%s is ignored: %s", path, wrong);
+    return !wrong;
+}
+
+void auto_file_keep(const char *name, const char *key, const struct auto_time *t, uint32_t n)
+{
+    char text[AUTO_FILE_BYTES], path[CACHE_PATH];
+    size_t len = auto_file_write(text, sizeof text, key, t, n);
+    if (!cache_path(NULL, name, path))
+        log_info(RT, "what was measured is not kept: no HOME and no XDG_CACHE_HOME");
+    else if (!len || !cache_write(path, NULL, 0, text, len))
+        log_info(RT, "%s cannot be written: the next start measures again", path);
+}
+
+void auto_file_tell(const char *name, char *out, size_t n, char path[CACHE_PATH])
+{
+    char text[AUTO_FILE_BYTES];
+    out[0] = 0;
+    if (read_file(name, text, path))
+        auto_file_describe(text, out, n);
 }

@@ -14,7 +14,7 @@ cd "$work" || exit 1
 # start [SIM-OPTIONS]: in $work/err what it says; prints the tier
 start()
 {
-    ZINC_LOG=info "$amdsim" --gpu gfx1201 "$@" "$zinc" run -m "$work/m.gguf" --tier auto --prompt-tokens 1,2 -n 1 --ctx 64 \
+    ZINC_LOG=info "$amdsim" --gpu gfx1201 "$@" "$zinc" run -m "$work/m.gguf" --tier auto --plan replay --prompt-tokens 1,2 -n 1 --ctx 64 \
         --temp 0 --print-tokens >"$work/out" 2>"$work/err" || miss "start $*: $(tail -n 1 "$work/err")"
     grep -oh ' end=[a-z]* .*tier=[a-z]*' "$work/out" "$work/err" | head -n 1 | sed 's/.*=//'
 }
@@ -48,7 +48,7 @@ grep -q '^auto .*kfd 1.5.*cs 20.*umq 300.25.*the least first' "$work/out" || mis
 # of something else
 sed -i '2s/firmware [0-9]*/firmware 1/' "$file"
 start >/dev/null
-said "another firmware" "is ignored: it is of another card"
+said "another firmware" "is ignored: it is of another device"
 said "another firmware" "trying 3 ways"
 cmp -s <(head -n 2 "$file") <(head -n 2 "$work/good") || miss "another firmware: the key is not written anew"
 start --gpu gfx1100 >/dev/null

@@ -13,4 +13,34 @@ for f in $families; do
 done
 "$zinc" run -m "$work/m.gguf" --tier cpu --plan persistent --prompt-tokens 1,2 -n 2 >/dev/null 2>"$work/err" || miss "cpu: $(cat "$work/err")"
 grep -q 'no persistent plans.*is taken' "$work/err" || miss "cpu does not say that it replays: $(cat "$work/err")"
+
+# --plan auto: measured when it is asked for and kept; what is kept decides. Here a step is too long for launches to matter.
+export XDG_CACHE_HOME=$work/xdg
+make_model qwen3 Q4_0 "$work/m.gguf"
+plan() # [ARG]...: the plan that check names, and why
+{
+    "$zinc" check "$work/m.gguf" --tier lockstep --ctx 32 "$@" 2>&1 | sed -n 's/^runs on .*, plan \(.*\), [0-9]* commands.*/\1/p'
+}
+kept()
+{
+    echo "$work"/xdg/zinc/plan-*
+}
+why=$(plan)
+grep -q '^replay (auto: a step takes [0-9]* ms, of which launches are little)$' <<<"$why" || miss "nothing asked for: $why"
+[ ! -e "$(kept)" ] || miss "nothing asked for, and $(kept)"
+why=$(plan --plan auto)
+grep -q '^[a-z]* (measured: replay [0-9.]* us a step, persistent [0-9.]*; kept in .*/plan-[0-9a-f]*)$' <<<"$why" || miss "--plan auto: $why"
+first=$("$zinc" run "$work/m.gguf" --tier lockstep --plan replay --ctx 32 --prompt-tokens 1,2 -n 4 --temp 0 --print-tokens 2>"$work/err") || miss "$(cat "$work/err")"
+for case in "persistent 1.00:persistent (measured: .*, persistent 1.0;" "persistent failed:replay (the persistent plan failed when it was tried"; do
+    sed -i "s/^persistent .*/${case%%:*}/" "$(kept)"
+    why=$(plan)
+    grep -q "^${case#*:}" <<<"$why" || miss "${case%%:*}: $why"
+    out=$("$zinc" run "$work/m.gguf" --tier lockstep --ctx 32 --prompt-tokens 1,2 -n 4 --temp 0 --print-tokens 2>"$work/err") || miss "$(cat "$work/err")"
+    [ "$out" = "$first" ] || miss "${case%%:*}: $out, not $first"
+done
+why=$(ZINC_AUTO=list plan)
+grep -q '^replay (ZINC_AUTO=list' <<<"$why" || miss "list: $why"
+echo "rubbish" >"$(kept)"
+why=$(plan --plan auto)
+grep -q '^[a-z]* (measured: ' <<<"$why" || miss "a broken file: $why"
 finish
