@@ -58,9 +58,9 @@ static const struct opt several_opts[] = {
 
 static const struct opt request_opts[] = {
     { "slots", 0, OPT_U32, &args.slots, "N",
-      "requests that run at the same time, each with a context of --ctx; auto (default): 4 (16 for embeddings on a GPU), or fewer "
+      "requests that run at the same time, each with a context of --ctx; auto (default): 4, on a GPU 8 (16 for embeddings), or fewer "
       "when memory is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
-    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; beyond that the answer is 429 (default: 4 per slot)"),
+    OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; beyond that the answer is 429 (default: 1024, or 4 per slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for prefixes of earlier prompts (default: 1024, at most an eighth of the machine's memory)"),
     OPT("cache-dir", 0, OPT_STR, &args.cache_dir, "DIR",

@@ -51,7 +51,7 @@ struct engine_opts {
     bool no_fuse;            /* one command per operation where the catalogue has one                        */
     bool ignore_memory;      /* do not compare the plan with the memory that is free                         */
     bool fit;                /* n_ctx 0: all that the model was trained for, as far as memory goes; n_slots 0: up
-                                to 4 (vectors on a card: 16), fewer where that leaves a session a short context: engine_info.fit
+                                to 4 (on a card 8, vectors there 16), fewer where that leaves a session a short context: engine_info.fit
                                 tells what was chosen, and what else it could have been                      */
     uint32_t n_ctx;          /* positions of a session; 0, without `fit`: 4096, or ctx_wanted if that is more, but
                                 not more than the model was trained for                                      */

@@ -6,7 +6,9 @@
 #include "engine/priv.h"
 
 enum {
-    MOST_SLOTS = 4, MOST_VECTOR_SLOTS = 16, /* many texts fill a card's step; processors are busy with few */
+    MOST_SLOTS = 4,                         /* processors are busy with few                                              */
+    MOST_CARD_SLOTS = 8,                    /* steps of up to 8 rows leave a single one as fast (kernels/klaunch.h, "rows") */
+    MOST_VECTOR_SLOTS = 16,                 /* many texts fill a card's step                                             */
     LONG_CTX = 65536, LONG_VECTOR_CTX = 8192, /* for so much context (or what the model was trained for) sessions are given up */
     PROBE_CTX = 256, STEP_CTX = 256,
     LEAST_CTX = 512, SMALL_CTX = 4096,        /* where less than LEAST_CTX fits, SMALL_CTX is taken, and refused with figures */
@@ -103,7 +105,10 @@ int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opt
     if (rc)
         return rc;
     budget_of(eng, &b);
-    go->n_slots = o->n_slots ? o->n_slots : vectors && card ? (uint32_t)MOST_VECTOR_SLOTS : (uint32_t)MOST_SLOTS;
+    uint32_t most = !card ? MOST_SLOTS : vectors ? MOST_VECTOR_SLOTS : MOST_CARD_SLOTS;
+    go->n_slots = o->n_slots ? o->n_slots : most;
+    while (!o->n_slots && !vectors && go->n_slots > MOST_SLOTS && positions(&b, go->n_slots, train) < (o->n_ctx ? wanted : train))
+        go->n_slots--; /* more sessions than these are worth no context */
     while (!o->n_slots && go->n_slots > 1 && positions(&b, go->n_slots, wanted) < wanted)
         go->n_slots--;
     uint32_t fits = positions(&b, go->n_slots, train);

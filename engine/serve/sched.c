@@ -653,7 +653,7 @@ int sched_create(struct engine *eng, const struct sched_opts *o, struct sched **
     s->eng = eng;
     s->o = *o;
     s->rest_ns = (uint64_t)MAX(env_get()->rest, 0) * 1000000000u;
-    s->o.max_queue = o->max_queue ? o->max_queue : MAX(4 * eng->info.n_slots, 16u);
+    s->o.max_queue = o->max_queue ? o->max_queue : MAX(4 * eng->info.n_slots, 1024u);
     s->o.grammar_steps = o->grammar_steps ? o->grammar_steps : GRAMMAR_STEPS;
     s->o.kv.wake = can_go_on;
     s->o.kv.wake_user = s;

@@ -28,7 +28,7 @@ struct sched;
 struct sched_job;
 
 struct sched_opts {
-    uint32_t max_queue;      /* requests at most beside those that slots can run; 0: 4 for each slot, at least 16 */
+    uint32_t max_queue;      /* requests at most beside those that slots can run; 0: 1024, or 4 for each slot */
     uint64_t grammar_steps;  /* for the grammar of one request, all its tokens together; 0: 500 million      */
     uint32_t hold_bytes;     /* a request whose taker leaves more than this unread is paused; 0: 256 KiB     */
     struct kvpool_opts kv;

@@ -27,7 +27,7 @@ static inline void bench_open(struct api_bench *b, const char *path, const char 
     struct err e = { 0 };
     struct engine_opts eo = { .path = path, .tier = tier, .n_slots = n_slots, .n_ctx = 1024, .threads = 1,
                               .pooling = "auto" };
-    struct sched_opts none = { 0 };
+    struct sched_opts none = { .max_queue = 16 };
     struct api_opts ao = { .sampling = sampler_defaults(), .think = -1, .think_budget = -1, .max_tokens = 32 };
     if (o)
         ao = *o;

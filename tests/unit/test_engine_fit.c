@@ -57,7 +57,8 @@ START_TEST(the_trained_length_comes_first_then_sessions)
         uint32_t slots, ctx;
         const char *says;
     } cases[] = {
-        { 100 * TRAINED, 4, TRAINED, "all that the model was trained for" },
+        { 100 * TRAINED, 8, TRAINED, "all that the model was trained for" },
+        { 6 * TRAINED + 600, 6, TRAINED, "all that the model was trained for" },
         { 4 * TRAINED, 4, TRAINED, "all that the model was trained for" },
         { 4 * TRAINED - 600, 3, TRAINED, "all that the model was trained for" },
         { TRAINED + 600, 1, TRAINED, "all that the model was trained for" },
@@ -123,7 +124,7 @@ START_TEST(where_nothing_fits_nothing_is_promised)
     ck_assert_str_eq(eng.fit, "");
     card.info.dry_run = true; /* a tier that holds no memory */
     ck_assert_int_eq(engine_fit(&eng, &(struct engine_opts){ .fit = true }, &go, &e), 0);
-    ck_assert_uint_eq(go.n_slots, 4);
+    ck_assert_uint_eq(go.n_slots, 8);
     ck_assert_uint_eq(go.n_ctx, TRAINED);
     card.info.dry_run = false;
     teardown();
