@@ -12,6 +12,7 @@ static struct {
     int32_t n;
     int think;
     bool hide_thinking, no_history;
+    uint32_t n_draft;
     struct str_list say;
 } args = { .think = -1 };
 
@@ -23,6 +24,7 @@ static const struct opt opts[] = {
       "keep no history of what is typed (default: kept in $XDG_STATE_HOME/zinc or ~/.local/state/zinc)"),
     OPT("say", 0, OPT_LIST, &args.say, "TEXT", "begin with this message; may be given more than once"),
     OPT_RANGE(0, INT32_MAX, "n", 'n', OPT_I32, &args.n, "N", "at most N tokens per answer; 0: no limit (default)"),
+    CLI_DRAFT(&args.n_draft),
     { 0 },
 };
 
@@ -216,6 +218,7 @@ static int chat_all(struct chat *c)
     if ((rc = cli_start(c->eng)) || (rc = cli_sampling_params(c->eng, &c->o.sampling)) != ARGS_RUN)
         return rc;
     c->o.n_max = args.n > 0 ? (uint32_t)args.n : 0;
+    c->o.n_draft = args.n_draft;
     char *history = args.no_history ? NULL : line_state_file("chat_history");
     rc = line_open(&(struct line_opts){ .history = history, .commands = chat_command_names }, &c->in, &e);
     free(history);

@@ -4,6 +4,7 @@
 
 #include "cli/args.h"
 #include "engine/engine.h"
+#include "engine/draft.h"
 #include "engine/generate.h"
 
 /* Exit statuses. */
@@ -25,6 +26,10 @@ struct cli_model {
 };
 extern struct cli_model cli_model;
 extern const struct opt cli_model_opts[];
+#define CLI_DRAFT(at)                                                                                                  \
+    OPT_RANGE(0, DRAFT_MOST, "draft", 0, OPT_U32, at, "N",                                                             \
+              "guess N tokens ahead at most, from what stood before, where that pays: quicker where text repeats itself "  \
+              "or its prompt, and the same answer; 0: no (default)")
 #define CLI_KV                                                                                                         \
     OPT_WORDS("f16|f32|q8_0|fp8|q4_0|rot4", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE",                                 \
               "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4"),                                        \

@@ -14,7 +14,7 @@ enum { DEFAULT_N = 128, ANSWER_ROOM = 1024 };
 static struct {
     const char *prompt, *prompt_file, *prompt_tokens, *system, *dump_logits, *force;
     int32_t n;
-    uint32_t force_rows;
+    uint32_t force_rows, n_draft;
     int think;
     bool chat, print_tokens, json, ignore_eos, special;
     struct str_list stop;
@@ -32,6 +32,7 @@ static const struct opt run_opts[] = {
     OPT("stop", 0, OPT_LIST, &args.stop, "S", "stop before this text; may be given more than once"),
     OPT("ignore-eos", 0, OPT_FLAG, &args.ignore_eos, NULL, "never choose a token that ends the answer"),
     OPT("special", 0, OPT_FLAG, &args.special, NULL, "print control tokens as text"),
+    CLI_DRAFT(&args.n_draft),
     { 0 },
 };
 
@@ -253,6 +254,8 @@ static void print_stats(const struct run *r, const struct gen_result *g, uint32_
     double prompt_s = (double)g->prompt_ns * 1e-9, s = (double)g->decode_ns * 1e-9;
     uint32_t n = g->n_decoded, np = g->n_prompt - g->n_reused;
     fprintf(stderr, "prompt tok=%u tps=%.1f ms=%.1f\n", np, prompt_s > 0 ? np / prompt_s : 0, prompt_s * 1e3);
+    if (args.n_draft)
+        fprintf(stderr, "draft tok=%u right=%u\n", g->n_guessed, g->n_right);
     cli_say("decode tok=%u tps=%.2f ms=%.3f gbs=%.2f logits=%08x end=%s seed=%u tier=%s%s plan=%s model=%s", g->n_tokens,
             s > 0 ? n / s : 0, n ? s * 1e3 / n : 0, s > 0 ? (double)g->decode_bytes / s * 1e-9 : 0, g->fingerprint,
             gen_reason_json(g->reason), seed, in->tier, in->exact ? ":exact" : "", in->plan, in->label);
@@ -288,6 +291,7 @@ static int answer(struct run *r)
                           .show_special = args.special || args.chat, /* its marks may be control tokens */
                           .stop = args.stop.s,
                           .n_stop = args.stop.n,
+                          .n_draft = args.n_draft,
                           .fingerprint = true,
                           .want_logits = args.dump_logits != NULL,
                           .on_text = on_text,

@@ -408,6 +408,7 @@ int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t 
 /* What an evaluation leaves for the choice of the next token. */
 struct outcome {
     const float *logits; /* NULL: nobody wants them                */
+    uint32_t row;        /* of the step's outputs: whose they are  */
     bool chosen;         /* the tier made the choice               */
     int32_t next;
 };
@@ -426,7 +427,7 @@ static int choose_next(struct session *s, struct gen *g, const struct outcome *o
     const float *logits = o->logits;
     if (o->chosen && !gen_refuses(g, o->next))
         return gen_next_chosen(g, o->next, logits, id, e);
-    int rc = logits ? 0 : engine_last_logits(s->eng, 0, &logits, e);
+    int rc = logits ? 0 : engine_last_logits(s->eng, o->row, &logits, e);
     return rc ? rc : gen_next(g, logits, id, e);
 }
 
@@ -453,7 +454,23 @@ struct generation {
     int32_t id;            /* the newest token; not evaluated, unless a step is under way                */
     struct outcome last;   /* of the step's evaluation                                                   */
     struct engine_flight up; /* of the newest token, counted in the session's position; n_out 0: none is */
+    struct draft *draft;   /* NULL: nothing is guessed                                                   */
+    int32_t guess[DRAFT_MOST + 1]; /* the newest token and a guess behind it                             */
+    uint32_t n_guess;      /* tokens of the guess in the newest step                                     */
+    int32_t next[DRAFT_MOST + 1]; /* what the tier chose after each, where it does                       */
+    const float *logits;   /* [n_guess + 1, n_vocab] where it does not                                   */
 };
+
+static int begin_draft(struct generation *x, struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n, struct err *e)
+{
+    if (!o->n_draft || engine_draft_rows(s->eng) < 2)
+        return 0;
+    if (draft_create(s->eng->info.n_ctx + o->n_predicted, &x->draft))
+        return err_set(e, -ENOMEM, "engine: out of memory for guesses");
+    draft_add(x->draft, o->predicted, o->n_predicted);
+    draft_add(x->draft, prompt, n);
+    return 0;
+}
 
 int generation_begin(struct session *s, const struct gen_opts *o, const int32_t *prompt, uint32_t n,
                      struct generation **out, struct err *e)
@@ -462,7 +479,7 @@ int generation_begin(struct session *s, const struct gen_opts *o, const int32_t 
     if (!x)
         return err_set(e, -ENOMEM, "engine: out of memory");
     int rc = gen_create(s->eng, o, &x->g, e);
-    if (rc || (rc = gen_begin(x->g, e))) {
+    if (rc || (rc = gen_begin(x->g, e)) || (rc = begin_draft(x, s, o, prompt, n, e))) {
         generation_destroy(x);
         return rc;
     }
@@ -490,6 +507,7 @@ void generation_destroy(struct generation *x)
 {
     if (x) {
         settle(x);
+        draft_destroy(x->draft);
         gen_destroy(x->g);
     }
     free(x);
@@ -536,7 +554,8 @@ static int evaluate_again(struct generation *x, struct err *e)
     return rc ? rc : session_eval(s, &tok, 1, &x->last.logits, e);
 }
 
-static int evaluate_in_flight(struct generation *x, ka_sample behind_how, struct err *e)
+/* on: also the step behind the newest token's. */
+static int evaluate_in_flight(struct generation *x, ka_sample behind_how, bool on, struct err *e)
 {
     struct session *s = x->s;
     struct engine *eng = s->eng;
@@ -550,7 +569,7 @@ static int evaluate_in_flight(struct generation *x, ka_sample behind_how, struct
         if ((rc = session_submit(s, x->id, s->pos, how, &x->up, e)) == 0)
             s->tok[s->pos++] = x->id;
     }
-    if (!rc && gen_left(x->g) >= 2 && s->pos < eng->info.n_ctx && eng->last.point == x->up.point && !session_cancelled(s))
+    if (!rc && on && gen_left(x->g) >= 2 && s->pos < eng->info.n_ctx && eng->last.point == x->up.point && !session_cancelled(s))
         rc = session_submit(s, -1, s->pos, behind_how, &behind, e);
     if (!rc)
         rc = engine_land(eng, &x->up, &chosen, e);
@@ -567,18 +586,84 @@ static int evaluate_in_flight(struct generation *x, ka_sample behind_how, struct
     return 0;
 }
 
-static int evaluate_token(struct generation *x, struct err *e)
+/* ---- with guesses behind the newest token ---- */
+
+/* What comes after the newest token, in x->guess from 1 on; 0: nothing is worth a try. */
+static uint32_t guess(struct generation *x)
+{
+    const struct engine *eng = x->s->eng;
+    uint32_t pos = x->s->pos + !x->up.n_out, left = gen_left(x->g);
+    if (!x->draft || pos >= eng->info.n_ctx || left < 2)
+        return 0;
+    uint32_t most = MIN(MIN(engine_draft_rows(eng) - 1, x->g->o.n_draft), MIN(eng->info.n_ctx - pos, left - 1));
+    return draft_guess(x->draft, &eng->few, 0, most, x->guess + 1);
+}
+
+/* What the step of the guess leaves for the choice after its row i. */
+static struct outcome outcome_of(const struct generation *x, uint32_t i)
+{
+    return (struct outcome){ .row = i, .chosen = !x->logits, .next = x->logits ? -1 : x->next[i],
+                             .logits = x->logits ? x->logits + (size_t)i * x->s->eng->info.n_vocab : NULL };
+}
+
+static int evaluate_guess(struct generation *x, uint32_t n, struct err *e)
+{
+    ka_sample how[DRAFT_MOST + 1] = { { 0 } };
+    struct session *s = x->s;
+    bool on_device = gen_device(x->g, &how[0]) && !x->g->o.want_logits;
+    for (uint32_t i = 1; i <= n && on_device; i++) {
+        how[i] = how[i - 1];
+        how[i].counter += how[i].temp > 0;
+    }
+    x->guess[0] = x->id;
+    x->logits = NULL;
+    int rc = session_try(s, x->guess, n + 1, how, on_device ? x->next : NULL, &x->logits, e);
+    if (rc)
+        return rc;
+    s->tok[s->pos++] = x->id;
+    x->n_guess = n;
+    x->g->r.n_guessed += n;
+    x->last = outcome_of(x, 0);
+    return 0;
+}
+
+/* The token that was chosen is the one that was guessed, and evaluated: on to what was chosen after it. */
+static bool guess_holds(struct generation *x)
+{
+    uint32_t i = x->last.row;
+    if (i >= x->n_guess || x->id != x->guess[i + 1] || (x->last.chosen && x->id != x->last.next))
+        return false;
+    x->s->tok[x->s->pos++] = x->id;
+    x->g->r.n_decoded++;
+    x->g->r.n_right++;
+    x->last = outcome_of(x, i + 1);
+    return true;
+}
+
+static int evaluate_newest(struct generation *x, struct err *e)
 {
     ka_sample how;
+    uint32_t n = guess(x);
+    x->n_guess = 0;
+    if (n && !x->up.n_out)
+        return evaluate_guess(x, n, e);
+    return may_fly(x, &how) ? evaluate_in_flight(x, how, !n, e) : evaluate(x->s, x->g, &x->id, 1, &x->last, e);
+}
+
+static int evaluate_token(struct generation *x, struct err *e)
+{
     const struct tier_stats *stats = &x->s->eng->tier->stats;
     struct gen_result *r = &x->g->r;
     uint64_t t0 = clock_ns(), bytes = stats->bytes;
     alloc_guard_begin("decode");
-    int rc = may_fly(x, &how) ? evaluate_in_flight(x, how, e) : evaluate(x->s, x->g, &x->id, 1, &x->last, e);
+    int rc = evaluate_newest(x, e);
     alloc_guard_end();
     if (rc)
         return rc;
-    r->decode_ns += clock_ns() - t0;
+    uint64_t ns = clock_ns() - t0;
+    if (x->draft)
+        draft_cost_learn(&x->s->eng->few, 1 + x->n_guess, (double)ns);
+    r->decode_ns += ns;
     r->decode_bytes += stats->bytes - bytes;
     r->n_decoded++;
     return 0;
@@ -597,7 +682,7 @@ static int finish(struct generation *x, int rc, struct err *e)
         x->s->pos--;
         rc = evaluate_again(x, e);
     } else if (!x->last.logits) {
-        rc = engine_last_logits(x->s->eng, 0, &x->last.logits, e);
+        rc = engine_last_logits(x->s->eng, x->last.row, &x->last.logits, e);
     }
     if (rc >= 0)
         r->fingerprint = engine_fingerprint(x->s->eng, x->last.logits);
@@ -612,11 +697,17 @@ int generation_step(struct generation *x, struct err *e)
     int rc = prompt ? evaluate_prompt(x, e) : evaluate_token(x, e);
     if (rc)
         return prompt ? rc : finish(x, rc, e);
-    rc = prepare_and_choose(x->s, x->g, &x->last, &x->id, e);
-    if (rc == 1 && x->s->pos - (x->up.n_out > 0) >= x->s->eng->info.n_ctx)
-        rc = gen_end(x->g, GEN_CONTEXT, e);
-    else if (rc == 1 && session_cancelled(x->s))
-        rc = gen_end(x->g, GEN_CANCELLED, e);
+    do {
+        rc = prepare_and_choose(x->s, x->g, &x->last, &x->id, e);
+        if (rc == 1 && x->s->pos - (x->up.n_out > 0) >= x->s->eng->info.n_ctx)
+            rc = gen_end(x->g, GEN_CONTEXT, e);
+        else if (rc == 1 && session_cancelled(x->s))
+            rc = gen_end(x->g, GEN_CANCELLED, e);
+        if (rc == 1 && x->draft)
+            draft_add(x->draft, &x->id, 1);
+    } while (rc == 1 && guess_holds(x));
+    if (x->n_guess)
+        draft_tell(x->draft, x->n_guess, x->last.row);
     return rc == 1 ? 1 : finish(x, rc, e);
 }
 

@@ -42,6 +42,11 @@ struct gen_opts {
     uint32_t n_stop;
     bool fingerprint;        /* generate: the result's is wanted                                      */
     bool want_logits;        /* on_token gets them always, else only where the host chose the token   */
+    /* generate: tokens guessed ahead at most (engine/draft.h), DRAFT_MOST of them; 0: none. predicted [n_predicted]: what the answer may
+     * be like, beside its prompt; read by generation_begin. */
+    uint32_t n_draft;
+    const int32_t *predicted;
+    uint32_t n_predicted;
     struct grammar *grammar; /* what the whole answer must be, reasoning included; NULL: free. Takes a reference */
     /* Whose answer it is (engine_chat_template), and whether it was asked to think, as in the prompt; with show_special,
      * since marks may be control tokens. Reasoning is then counted, and what is longer than think_budget tokens is ended
@@ -61,9 +66,10 @@ struct gen_result {
     enum gen_reason reason;
     uint32_t n_prompt, n_tokens; /* n_tokens: chosen, the ending one included                             */
     uint32_t n_reused;           /* generate: prompt tokens that the session already held                 */
-    uint64_t prompt_ns, decode_ns; /* generate: decode_ns is the time of n_tokens - 1 evaluations         */
+    uint64_t prompt_ns, decode_ns; /* generate: decode_ns is the time of evaluating n_tokens - 1 of them  */
     uint64_t decode_bytes;       /* generate: moved in decode_ns, by the streams' cost                    */
-    uint32_t n_decoded;          /* evaluations in decode_ns                                              */
+    uint32_t n_decoded;          /* tokens evaluated in decode_ns, but for wrong guesses                  */
+    uint32_t n_guessed, n_right; /* guessed tokens that were evaluated, and those of them that were right */
     uint32_t fingerprint;        /* engine_fingerprint of the last logits a token was chosen from, with gen_opts.fingerprint */
     uint32_t stop_index;         /* GEN_STOP_STRING: which                                                */
     uint32_t n_thought;          /* tokens of reasoning, its marks included; with `chat` only             */

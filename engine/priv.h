@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/cache.h"
+#include "engine/draft.h"
 #include "engine/engine.h"
 #include "graph/graph.h"
 #include "graph/stream.h"
@@ -60,6 +61,7 @@ struct engine {
     struct engine_flight *watched; /* see engine_watch; NULL: none */
     struct engine_flight last; /* the newest step */
     uint32_t last_rows, last_kv_len; /* its, for engine_trace */
+    struct draft_cost few;    /* what steps that generate take, by rows        */
 };
 
 struct session {
@@ -108,6 +110,13 @@ bool engine_flies(const struct engine *eng);
 /* One row of a session, at `pos`, as such a step, with its next token by `how`; tok -1: what the newest step chose. The session's
  * position is the caller's to move. */
 int session_submit(struct session *s, int32_t tok, uint32_t pos, ka_sample how, struct engine_flight *f, struct err *e);
+
+/* Tokens after the session's position in one step of n rows, at most engine_draft_rows, with what comes after each: next [n], the
+ * tokens that the tier chose by its `how`; or, where next is NULL, *logits, f32 [n, n_vocab], until the next evaluation. The session's
+ * tokens and position are the caller's to move, as far as they are to stay. */
+int session_try(struct session *s, const int32_t *tok, uint32_t n, ka_sample *how, int32_t *next, const float **logits, struct err *e);
+/* Rows of such a step at most; 1: its tokens cannot be taken back. */
+uint32_t engine_draft_rows(const struct engine *eng);
 
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
  * greedy. *logits: f32 [n_out, n_output]. */

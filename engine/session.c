@@ -341,6 +341,27 @@ int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, 
     return rc;
 }
 
+uint32_t engine_draft_rows(const struct engine *eng)
+{
+    const struct stream_head *h = &eng->decode.s->h;
+    return eng->info.recurrent ? 1 : MIN(MIN(h->row_cap, h->out_cap), DRAFT_MOST + 1u);
+}
+
+int session_try(struct session *s, const int32_t *tok, uint32_t n, ka_sample *how, int32_t *next, const float **logits, struct err *e)
+{
+    struct engine *eng = s->eng;
+    int rc = session_check(s, tok, n, e);
+    if (rc)
+        return rc;
+    engine_fill_rows(eng, s, tok, n);
+    for (uint32_t i = 0; i < n; i++) {
+        eng->out_row[i] = i;
+        how[i].quiet = next != NULL;
+    }
+    rc = engine_step(eng, &eng->decode, n, n, how, next ? NULL : logits, e);
+    return rc || !next ? rc : engine_read_next(eng, next, e);
+}
+
 int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e)
 {
     const struct stream_head *h = &eng->last.plan->s->h;

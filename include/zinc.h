@@ -250,7 +250,7 @@ typedef struct zinc_gen_opts {
     uint32_t flags;          /* ZINC_GEN_*                                                                      */
     uint32_t think;          /* ZINC_GEN_ANSWER: as in zinc_prompt_opts                                         */
     uint32_t think_tokens;   /* ZINC_GEN_ANSWER, zinc_chat_say: reasoning is ended after so many; 0: no limit   */
-    uint32_t reserved;
+    uint32_t draft;          /* tokens guessed ahead at most, 0 to 7, from what stood before: sooner, and the same */
     zinc_progress_fn progress; /* while the prompt is evaluated; NULL: none                                     */
     void *progress_user;
 } zinc_gen_opts;

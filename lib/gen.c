@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "engine/draft.h"
 #include "lib/priv.h"
 
 /* A piece in the making, in gen.text: name and text, each with a NUL. */
@@ -127,8 +128,8 @@ static int check_opts(const zinc_gen_opts *o, struct err *e)
     if (o->flags & ~(uint32_t)KNOWN)
         return err_set(e, -EINVAL, "libzinc: zinc_gen_opts.flags has 0x%x, which this version does not know",
                        o->flags & ~(uint32_t)KNOWN);
-    if (o->reserved)
-        return err_set(e, -EINVAL, "libzinc: zinc_gen_opts.reserved is not 0");
+    if (o->draft > DRAFT_MOST)
+        return err_set(e, -EINVAL, "libzinc: zinc_gen_opts.draft is %u, expected 0 to %d", o->draft, (int)DRAFT_MOST);
     if (o->n_stop && !o->stop)
         return err_set(e, -EINVAL, "libzinc: zinc_gen_opts.stop is NULL");
     for (uint32_t i = 0; i < o->n_stop; i++)
@@ -227,6 +228,7 @@ static int begin(struct zinc_gen *g, const int32_t *tokens, size_t n, const char
                            .show_special = answer || o->flags & ZINC_GEN_SHOW_SPECIAL,
                            .stop = o->stop,
                            .n_stop = o->n_stop,
+                           .n_draft = o->draft,
                            .chat = thinks ? engine_chat_template(eng) : NULL,
                            .on_text = on_text,
                            .on_token = on_token,

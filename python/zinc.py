@@ -176,7 +176,7 @@ class _GenOpts(_Struct):
         ("flags", c_uint32),
         ("think", c_uint32),
         ("think_tokens", c_uint32),
-        ("reserved", c_uint32),
+        ("draft", c_uint32),
         ("progress", _PROGRESS),
         ("progress_user", c_void_p),
     ]
@@ -414,6 +414,7 @@ def _gen_opts(
     show_special=False,
     think=None,
     think_tokens=0,
+    draft=0,
 ):
     if isinstance(sampling, dict):
         sampling = ",".join("%s=%s" % (name.replace("_", "-"), value) for name, value in sampling.items())
@@ -436,6 +437,7 @@ def _gen_opts(
         flags=flags | _IGNORE_END * ignore_end | _SHOW * show_special,
         think=_THINK[think],
         think_tokens=think_tokens,
+        draft=draft,
         progress=progress.c,
     )
 

@@ -697,9 +697,9 @@ START_TEST(options_that_cannot_be_are_refused_by_name)
     o.flags = 1 << 9;
     FAILS(zinc_generate(s, ids, 2, &o, &g, &err), -EINVAL, "flags");
     o.flags = 0;
-    o.reserved = 1;
-    FAILS(zinc_generate(s, ids, 2, &o, &g, &err), -EINVAL, "reserved");
-    o.reserved = 0;
+    o.draft = 8;
+    FAILS(zinc_generate(s, ids, 2, &o, &g, &err), -EINVAL, "zinc_gen_opts.draft is 8, expected 0 to 7");
+    o.draft = 0;
     o.think = 9;
     FAILS(zinc_generate(s, ids, 2, &o, &g, &err), -EINVAL, "think");
     o.think = 0;

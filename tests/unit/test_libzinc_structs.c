@@ -35,7 +35,7 @@
     X(zinc_gen_opts, tools, 56) X(zinc_gen_opts, tool_choice, 64) X(zinc_gen_opts, n_logit_bias, 72)                 \
     X(zinc_gen_opts, n_stop, 76) X(zinc_gen_opts, n_dry_breakers, 80) X(zinc_gen_opts, max_tokens, 84)               \
     X(zinc_gen_opts, flags, 88) X(zinc_gen_opts, think, 92) X(zinc_gen_opts, think_tokens, 96)                       \
-    X(zinc_gen_opts, reserved, 100) X(zinc_gen_opts, progress, 104) X(zinc_gen_opts, progress_user, 112)             \
+    X(zinc_gen_opts, draft, 100) X(zinc_gen_opts, progress, 104) X(zinc_gen_opts, progress_user, 112)             \
     X(zinc_piece, text, 8) X(zinc_piece, n_text, 16) X(zinc_piece, name, 24) X(zinc_piece, kind, 32)                 \
     X(zinc_piece, complete, 36)                                                                                      \
     X(zinc_gen_info, tokens, 8) X(zinc_gen_info, n_tokens, 16) X(zinc_gen_info, n_prompt, 20)                        \
