@@ -215,6 +215,7 @@ static int chat_all(struct chat *c)
         return engine_chat(c->eng, NULL, 0, -1, NULL, NULL, &e), cli_fail(&e);
     cli_model.o.fit = true;
     cli_model.o.n_slots = 1;
+    cli_model.o.go_back = args.n_draft > 0;
     if ((rc = cli_start(c->eng)) || (rc = cli_sampling_params(c->eng, &c->o.sampling)) != ARGS_RUN)
         return rc;
     c->o.n_max = args.n > 0 ? (uint32_t)args.n : 0;

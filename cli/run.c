@@ -407,6 +407,7 @@ static int run_all(struct run *r)
         return usage_error("--force holds no ids");
     cli_model.o.ctx_wanted = r->n_prompt + (args.force ? r->n_force : args.n > 0 ? (uint32_t)args.n : ANSWER_ROOM);
     cli_model.o.score_rows = args.force ? args.force_rows : 0;
+    cli_model.o.go_back = args.n_draft > 0;
     if ((rc = cli_start(r->eng)))
         return rc;
     struct err e = { 0 };

@@ -139,14 +139,14 @@ static double likely(const struct draft *d, uint32_t class)
 
 /* The length with the most tokens in a time: k guessed ones, of which each is right with probability p if those before it are, bring
  * 1 + p + .. + p^k. */
-static uint32_t best_length(const struct draft_cost *c, double p, uint32_t others, uint32_t most)
+static uint32_t best_length(const struct draft_cost *c, double p, const struct draft_step *s)
 {
-    double tokens = 1, term = 1, best = WORTH * (others + 1) / draft_cost_ns(c, others + 1);
-    uint32_t length = 0;
-    for (uint32_t k = 1; k <= most; k++) {
+    uint32_t rows = s->others + s->again + 1, length = 0;
+    double tokens = 1, term = 1, best = WORTH * (s->others + 1) / draft_cost_ns(c, rows);
+    for (uint32_t k = 1; k <= MIN(s->most, (uint32_t)DRAFT_MOST); k++) {
         term *= p;
         tokens += term;
-        double speed = (others + tokens) / draft_cost_ns(c, others + 1 + k);
+        double speed = (s->others + tokens) / draft_cost_ns(c, rows + k);
         if (speed > best) {
             best = speed;
             length = k;
@@ -155,14 +155,14 @@ static uint32_t best_length(const struct draft_cost *c, double p, uint32_t other
     return length;
 }
 
-uint32_t draft_guess(struct draft *d, const struct draft_cost *c, uint32_t others, uint32_t most, int32_t *guess)
+uint32_t draft_guess(struct draft *d, const struct draft_cost *c, const struct draft_step *step, int32_t *guess)
 {
     uint32_t n_equal, place = find_place(d, &n_equal), class = N_CLASSES - 1;
     if (!place || d->n == d->cap) /* full: the end is not the newest token */
         return 0;
     while (class_from[class] > n_equal)
         class--;
-    uint32_t k = best_length(c, likely(d, class), others, MIN(most, (uint32_t)DRAFT_MOST));
+    uint32_t k = best_length(c, likely(d, class), step);
     d->class = class;
     if (!k) {
         d->tried[class] *= FORGET;

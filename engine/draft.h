@@ -30,9 +30,15 @@ void draft_destroy(struct draft *d); /* NULL is fine */
 /* The text goes on. What does not fit any more is left out. */
 void draft_add(struct draft *d, const int32_t *tok, uint32_t n);
 
-/* The tokens after the text: guess [DRAFT_MOST], at most `most`. 0: nothing like it stood before, or a guess would cost more than it
- * brings in a step that has `others` rows beside. Nothing is allocated. */
-uint32_t draft_guess(struct draft *d, const struct draft_cost *c, uint32_t others, uint32_t most, int32_t *guess);
+/* The step that a guess would be part of. */
+struct draft_step {
+    uint32_t others; /* rows beside the newest token's that bring a token each                    */
+    uint32_t again;  /* and such as bring none: of a recurrent state that had to go back          */
+    uint32_t most;   /* tokens that there is room for                                             */
+};
+/* The tokens after the text: guess [DRAFT_MOST]. 0: nothing like it stood before, or a guess would cost more than it brings. Nothing is
+ * allocated. */
+uint32_t draft_guess(struct draft *d, const struct draft_cost *c, const struct draft_step *step, int32_t *guess);
 /* So many of the newest guess's n tokens were right, one after the other. */
 void draft_tell(struct draft *d, uint32_t n, uint32_t right);
 

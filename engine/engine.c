@@ -388,6 +388,7 @@ static int load_tier(struct engine *eng, const struct progress *progress, struct
     uint64_t bytes[ARENA_COUNT];
     for (uint32_t a = 0; a < ARENA_COUNT; a++)
         bytes[a] = MAX(eng->decode.s->h.arena_bytes[a], eng->prefill.s->h.arena_bytes[a]);
+    bytes[ARENA_STATE] *= 1 + eng->go_back;
     struct tier_weights w = { eng->decode.s, eng->weights };
     int rc;
     eng->tier->progress = progress;
@@ -447,6 +448,8 @@ static int start_on_tier(struct engine *eng, const struct engine_opts *o, const 
     if ((rc = open_tier(eng, o, sp, e)) || (rc = compile_streams(eng, o, sp, e)))
         return rc;
     describe_plan(eng);
+    eng->go_back = o->go_back && eng->info.recurrent && eng->info.n_slots == 1;
+    eng->info.state_bytes *= 1 + eng->go_back;
     if ((rc = engine_check_memory(eng, o->ignore_memory, e)) || (rc = prepare_tier(eng, o, e)) || (rc = alloc_host(eng, e)))
         return rc;
     return choose_plan(eng, o, e);

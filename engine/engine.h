@@ -58,6 +58,8 @@ struct engine_opts {
     uint32_t ctx_wanted;     /* what the caller expects to need                                              */
     uint32_t n_slots;        /* sessions at the same time; 0: 1                                              */
     uint32_t chunk;          /* prompt tokens per step; 0: 512                                               */
+    bool go_back;            /* one slot: room for a second state, so that a recurrent model can guess too
+                                (gen_opts.n_draft)                                                           */
     uint32_t score_rows;     /* rows of a step that may return logits, for session_score; 0: 8, or where `fit` chooses
                                 n_slots that many                                                            */
     const char *pooling;     /* NULL: the model continues text. "auto": it does what its file says that it is made for;

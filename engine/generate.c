@@ -457,6 +457,8 @@ struct generation {
     struct draft *draft;   /* NULL: nothing is guessed                                                   */
     int32_t guess[DRAFT_MOST + 1]; /* the newest token and a guess behind it                             */
     uint32_t n_guess;      /* tokens of the guess in the newest step                                     */
+    bool tried;            /* that step was such a one                                                   */
+    uint32_t behind;       /* the session's last tokens that a recurrent state, which was kept before them, does not have */
     int32_t next[DRAFT_MOST + 1]; /* what the tier chose after each, where it does                       */
     const float *logits;   /* [n_guess + 1, n_vocab] where it does not                                   */
 };
@@ -492,10 +494,25 @@ int generation_begin(struct session *s, const struct gen_opts *o, const int32_t 
     return 0;
 }
 
-/* No step of its own is under way any more: an ended generation has nothing to do with the engine, which may be another thread's. */
+/* The state has all of the session's tokens again. */
+static int catch_up(struct generation *x)
+{
+    struct session *s = x->s;
+    const struct session_try t = { .tok = s->tok + s->pos - x->behind, .pos = s->pos - x->behind, .n = x->behind };
+    if (!x->behind)
+        return 0;
+    x->behind = 0;
+    int rc = engine_back_to_state(s->eng, NULL);
+    return rc ? rc : session_try(s, &t, NULL, NULL, NULL);
+}
+
+/* No step of its own is under way any more, and the session is what it says: an ended generation has nothing to do with the engine,
+ * which may be another thread's. */
 static void settle(struct generation *x)
 {
     int32_t unread;
+    if (x->s && catch_up(x))
+        session_reset(x->s); /* the device failed */
     if (!x->up.n_out)
         return;
     engine_unwatch(x->s->eng, &x->up);
@@ -595,8 +612,9 @@ static uint32_t guess(struct generation *x)
     uint32_t pos = x->s->pos + !x->up.n_out, left = gen_left(x->g);
     if (!x->draft || pos >= eng->info.n_ctx || left < 2)
         return 0;
-    uint32_t most = MIN(MIN(engine_draft_rows(eng) - 1, x->g->o.n_draft), MIN(eng->info.n_ctx - pos, left - 1));
-    return draft_guess(x->draft, &eng->few, 0, most, x->guess + 1);
+    uint32_t rows = engine_draft_rows(eng) - 1 - x->behind;
+    const struct draft_step step = { .again = x->behind, .most = MIN(MIN(rows, x->g->o.n_draft), MIN(eng->info.n_ctx - pos, left - 1)) };
+    return draft_guess(x->draft, &eng->few, &step, x->guess + 1);
 }
 
 /* What the step of the guess leaves for the choice after its row i. */
@@ -609,7 +627,10 @@ static struct outcome outcome_of(const struct generation *x, uint32_t i)
 static int evaluate_guess(struct generation *x, uint32_t n, struct err *e)
 {
     ka_sample how[DRAFT_MOST + 1] = { { 0 } };
+    int32_t tok[2 * DRAFT_MOST + 2];
     struct session *s = x->s;
+    uint32_t again = x->behind;
+    const struct session_try t = { .tok = tok, .pos = s->pos - again, .n = again + 1 + n, .n_out = 1 + n, .how = how };
     bool on_device = gen_device(x->g, &how[0]) && !x->g->o.want_logits;
     for (uint32_t i = 1; i <= n && on_device; i++) {
         how[i] = how[i - 1];
@@ -617,10 +638,13 @@ static int evaluate_guess(struct generation *x, uint32_t n, struct err *e)
     }
     x->guess[0] = x->id;
     x->logits = NULL;
-    int rc = session_try(s, x->guess, n + 1, how, on_device ? x->next : NULL, &x->logits, e);
-    if (rc)
+    memcpy(tok, s->tok + t.pos, again * sizeof *tok);
+    memcpy(tok + again, x->guess, (1 + n) * sizeof *tok);
+    int rc = again ? engine_back_to_state(s->eng, e) : engine_keep_state(s->eng, e);
+    if (rc || (rc = session_try(s, &t, on_device ? x->next : NULL, &x->logits, e)))
         return rc;
     s->tok[s->pos++] = x->id;
+    x->tried = true;
     x->n_guess = n;
     x->g->r.n_guessed += n;
     x->last = outcome_of(x, 0);
@@ -640,12 +664,23 @@ static bool guess_holds(struct generation *x)
     return true;
 }
 
+/* A state that has more than what turned out to be right goes back before the next step. */
+static void judge_guess(struct generation *x)
+{
+    uint32_t right = x->last.row;
+    if (x->n_guess)
+        draft_tell(x->draft, x->n_guess, right);
+    if (x->tried && x->s->eng->info.recurrent)
+        x->behind = right == x->n_guess ? 0 : x->behind + 1 + right;
+}
+
 static int evaluate_newest(struct generation *x, struct err *e)
 {
     ka_sample how;
     uint32_t n = guess(x);
     x->n_guess = 0;
-    if (n && !x->up.n_out)
+    x->tried = false;
+    if ((n || x->behind) && !x->up.n_out)
         return evaluate_guess(x, n, e);
     return may_fly(x, &how) ? evaluate_in_flight(x, how, !n, e) : evaluate(x->s, x->g, &x->id, 1, &x->last, e);
 }
@@ -654,7 +689,7 @@ static int evaluate_token(struct generation *x, struct err *e)
 {
     const struct tier_stats *stats = &x->s->eng->tier->stats;
     struct gen_result *r = &x->g->r;
-    uint64_t t0 = clock_ns(), bytes = stats->bytes;
+    uint64_t t0 = clock_ns(), bytes = stats->bytes, rows = stats->rows;
     alloc_guard_begin("decode");
     int rc = evaluate_newest(x, e);
     alloc_guard_end();
@@ -662,7 +697,7 @@ static int evaluate_token(struct generation *x, struct err *e)
         return rc;
     uint64_t ns = clock_ns() - t0;
     if (x->draft)
-        draft_cost_learn(&x->s->eng->few, 1 + x->n_guess, (double)ns);
+        draft_cost_learn(&x->s->eng->few, x->tried ? (uint32_t)(stats->rows - rows) : 1, (double)ns);
     r->decode_ns += ns;
     r->decode_bytes += stats->bytes - bytes;
     r->n_decoded++;
@@ -686,6 +721,7 @@ static int finish(struct generation *x, int rc, struct err *e)
     }
     if (rc >= 0)
         r->fingerprint = engine_fingerprint(x->s->eng, x->last.logits);
+    settle(x);
     return rc;
 }
 
@@ -706,8 +742,7 @@ int generation_step(struct generation *x, struct err *e)
         if (rc == 1 && x->draft)
             draft_add(x->draft, &x->id, 1);
     } while (rc == 1 && guess_holds(x));
-    if (x->n_guess)
-        draft_tell(x->draft, x->n_guess, x->last.row);
+    judge_guess(x);
     return rc == 1 ? 1 : finish(x, rc, e);
 }
 

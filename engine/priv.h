@@ -53,6 +53,7 @@ struct engine {
     struct tier_opts tier_opts; /* as the tier was opened, and its plan: for engine_reopen */
     enum plan_kind plan;
     bool plan_or_nothing;
+    bool go_back;             /* ARENA_STATE has room for a second state behind the first */
     char plan_why[CACHE_PATH + 160];
     uint32_t fit_halvings;    /* how often the tier had no memory for the context that engine_fit chose */
     bool faulted;
@@ -111,12 +112,21 @@ bool engine_flies(const struct engine *eng);
  * position is the caller's to move. */
 int session_submit(struct session *s, int32_t tok, uint32_t pos, ka_sample how, struct engine_flight *f, struct err *e);
 
-/* Tokens after the session's position in one step of n rows, at most engine_draft_rows, with what comes after each: next [n], the
- * tokens that the tier chose by its `how`; or, where next is NULL, *logits, f32 [n, n_vocab], until the next evaluation. The session's
- * tokens and position are the caller's to move, as far as they are to stay. */
-int session_try(struct session *s, const int32_t *tok, uint32_t n, ka_sample *how, int32_t *next, const float **logits, struct err *e);
+/* Tokens from position `pos` of the session on in one step of n rows, at most engine_draft_rows, with what comes after the last n_out of
+ * them: next [n_out], the tokens that the tier chose by its `how`; or, where next is NULL, *logits, f32 [n_out, n_vocab], until the
+ * next evaluation. The session's tokens and position are the caller's to move, as far as they are to stay. */
+struct session_try {
+    const int32_t *tok;
+    uint32_t pos, n, n_out;
+    ka_sample *how;
+};
+int session_try(struct session *s, const struct session_try *t, int32_t *next, const float **logits, struct err *e);
 /* Rows of such a step at most; 1: its tokens cannot be taken back. */
 uint32_t engine_draft_rows(const struct engine *eng);
+/* The state of a recurrent model's only slot, before such a step, and back to it after one that holds only in part. Nothing for other
+ * models. */
+int engine_keep_state(struct engine *eng, struct err *e);
+int engine_back_to_state(struct engine *eng, struct err *e);
 
 /* Runs one step: rows and outputs were written into eng->rows and eng->out_row. how [n_out]: of next tokens, NULL:
  * greedy. *logits: f32 [n_out, n_output]. */

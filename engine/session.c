@@ -344,22 +344,33 @@ int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, 
 uint32_t engine_draft_rows(const struct engine *eng)
 {
     const struct stream_head *h = &eng->decode.s->h;
-    return eng->info.recurrent ? 1 : MIN(MIN(h->row_cap, h->out_cap), DRAFT_MOST + 1u);
+    return eng->info.recurrent && !eng->go_back ? 1 : MIN(MIN(h->row_cap, h->out_cap), DRAFT_MOST + 1u);
 }
 
-int session_try(struct session *s, const int32_t *tok, uint32_t n, ka_sample *how, int32_t *next, const float **logits, struct err *e)
+int session_try(struct session *s, const struct session_try *t, int32_t *next, const float **logits, struct err *e)
 {
     struct engine *eng = s->eng;
-    int rc = session_check(s, tok, n, e);
-    if (rc)
-        return rc;
-    engine_fill_rows(eng, s, tok, n);
-    for (uint32_t i = 0; i < n; i++) {
-        eng->out_row[i] = i;
-        how[i].quiet = next != NULL;
+    CHECK(t->n <= engine_draft_rows(eng) && t->n_out <= t->n && t->pos + t->n <= eng->info.n_ctx);
+    for (uint32_t i = 0; i < t->n; i++)
+        eng->rows[i] = (ka_row){ .token = t->tok[i], .pos = t->pos + i, .slot = s->slot };
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        eng->out_row[i] = t->n - t->n_out + i;
+        t->how[i].quiet = next != NULL;
     }
-    rc = engine_step(eng, &eng->decode, n, n, how, next ? NULL : logits, e);
+    int rc = engine_step(eng, &eng->decode, t->n, t->n_out, t->how, next ? NULL : logits, e);
     return rc || !next ? rc : engine_read_next(eng, next, e);
+}
+
+int engine_keep_state(struct engine *eng, struct err *e)
+{
+    uint64_t n = eng->decode.s->h.arena_bytes[ARENA_STATE];
+    return eng->info.recurrent ? tier_copy(eng->tier, ARENA_STATE, n, 0, n, e) : 0;
+}
+
+int engine_back_to_state(struct engine *eng, struct err *e)
+{
+    uint64_t n = eng->decode.s->h.arena_bytes[ARENA_STATE];
+    return eng->info.recurrent ? tier_copy(eng->tier, ARENA_STATE, 0, n, n, e) : 0;
 }
 
 int engine_last_logits(struct engine *eng, uint32_t i, const float **logits, struct err *e)
