@@ -383,6 +383,12 @@ bool gen_flies(const struct gen *g, bool can_go_back, ka_sample *how)
     return flies;
 }
 
+void gen_tell_guess(struct gen *g, uint32_t n, uint32_t right)
+{
+    g->r.n_guessed += n;
+    g->r.n_right += right;
+}
+
 uint32_t gen_left(const struct gen *g)
 {
     return !g->o.n_max ? UINT32_MAX : g->o.n_max - MIN(g->o.n_max, g->r.n_tokens);
@@ -646,7 +652,7 @@ static int evaluate_guess(struct generation *x, uint32_t n, struct err *e)
     s->tok[s->pos++] = x->id;
     x->tried = true;
     x->n_guess = n;
-    x->g->r.n_guessed += n;
+    gen_tell_guess(x->g, n, 0);
     x->last = outcome_of(x, 0);
     return 0;
 }
@@ -659,7 +665,7 @@ static bool guess_holds(struct generation *x)
         return false;
     x->s->tok[x->s->pos++] = x->id;
     x->g->r.n_decoded++;
-    x->g->r.n_right++;
+    gen_tell_guess(x->g, 0, 1);
     x->last = outcome_of(x, i + 1);
     return true;
 }

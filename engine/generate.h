@@ -104,6 +104,8 @@ bool gen_device(const struct gen *g, ka_sample *how);
  * after it. What the host could still put in its place, a suppressed token's, is evaluated in vain: only where that can be taken
  * back (can_go_back). */
 bool gen_flies(const struct gen *g, bool can_go_back, ka_sample *how);
+/* For the result: n tokens were guessed, or `right` of them were right. */
+void gen_tell_guess(struct gen *g, uint32_t n, uint32_t right);
 uint32_t gen_left(const struct gen *g); /* tokens that it may still choose; UINT32_MAX: any number */
 bool gen_refuses(const struct gen *g, int32_t chosen);
 int gen_next_chosen(struct gen *g, int32_t chosen, const float *logits, int32_t *id, struct err *e);

@@ -28,6 +28,8 @@ static void job_free(struct sched_job *j)
     gen_destroy(j->gen);
     free(j->prompt);
     free(j->boundary);
+    free(j->predicted);
+    draft_destroy(j->draft);
     free(j->made.text);
     free(j->made.tok);
     free(j->taken.text);
@@ -175,6 +177,8 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
     if (j->gen)
         gen_end_grammar(j->gen, j->mask);
     j->mask = NULL;
+    draft_destroy(j->draft);
+    j->draft = NULL;
     j->state = JOB_ENDED;
     uint64_t now = clock_ns();
     double took = (double)(now - j->came_ns);
@@ -387,6 +391,8 @@ static void begin_prompt(struct sched *s, struct sched_job *j)
         sched_end_job(s, j, SCHED_FAILED, &e);
         return;
     }
+    if (j->gen)
+        sched_draft_begin(s, j);
     if (j->tell_start)
         sched_notify(j);
     sched_prepare_mask(s, j); /* which may be its end */
@@ -436,12 +442,12 @@ static void end_for_mask(struct sched *s, struct sched_job *j, int rc, const str
     sched_end_job(s, j, rc == -E2BIG ? SCHED_TOO_COSTLY : SCHED_FAILED, e);
 }
 
-void sched_prepare_mask(struct sched *s, struct sched_job *j)
+bool sched_prepare_mask(struct sched *s, struct sched_job *j)
 {
     struct err e = { 0 };
     sched_check_owner(s);
     if (!j->gen)
-        return;
+        return true;
     struct grammar_limit l = { .steps = s->mask_left };
     int rc = s->mask_left ? gen_prepare(j->gen, &l, false, &e) : gen_grammar_state(j->gen) ? -EAGAIN : 0;
     s->mask_left -= MIN(l.used, s->mask_left);
@@ -449,7 +455,7 @@ void sched_prepare_mask(struct sched *s, struct sched_job *j)
     if (rc != -EAGAIN && rc != -E2BIG) {
         if (rc)
             end_for_mask(s, j, rc, &e);
-        return;
+        return !rc;
     }
     if (j->mask_steps >= s->o.grammar_steps)
         rc = err_set(&e, -E2BIG, "the grammar has taken more than %llu steps for this answer: texts can be read in too "
@@ -459,6 +465,7 @@ void sched_prepare_mask(struct sched *s, struct sched_job *j)
         rc = grammar_pool_submit(s->masks, gen_grammar_state(j->gen), j->client, GRAMMAR_TOKEN_STEPS, &j->mask, &e);
     if (rc)
         end_for_mask(s, j, rc, &e);
+    return !rc;
 }
 
 /* Jobs whose masks have come go on. */
@@ -796,16 +803,21 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     o.want_logits = r->n_logprobs >= 0;
     o.user = j;
     j->pool = r->pool;
+    j->n_draft = MIN(MAX(o.n_draft, s->o.n_draft), (uint32_t)DRAFT_MOST);
+    j->n_predicted = o.n_predicted;
     int rc = r->pool ? sched_pool_create(j, e) : gen_create(s->eng, &o, &j->gen, e);
     j->prompt = malloc(r->n_prompt * sizeof *j->prompt);
     j->boundary = malloc((j->n_boundary + 1u) * sizeof *j->boundary);
-    if (!rc && (!j->prompt || !j->boundary))
+    j->predicted = malloc((j->n_predicted + 1u) * sizeof *j->predicted);
+    if (!rc && (!j->prompt || !j->boundary || !j->predicted))
         rc = err_set(e, -ENOMEM, "scheduler: out of memory for a prompt of %u tokens", r->n_prompt);
     if (rc) {
         job_free(j);
         return rc;
     }
     memcpy(j->prompt, r->prompt, r->n_prompt * sizeof *j->prompt);
+    if (j->n_predicted)
+        memcpy(j->predicted, o.predicted, j->n_predicted * sizeof *j->predicted);
     if (j->n_boundary)
         memcpy(j->boundary, r->boundary, j->n_boundary * sizeof *j->boundary);
     if (j->gen)

@@ -31,6 +31,7 @@ struct sched_opts {
     uint32_t max_queue;      /* requests at most beside those that slots can run; 0: 1024, or 4 for each slot */
     uint64_t grammar_steps;  /* for the grammar of one request, all its tokens together; 0: 500 million      */
     uint32_t hold_bytes;     /* a request whose taker leaves more than this unread is paused; 0: 256 KiB     */
+    uint32_t n_draft;        /* tokens that are guessed ahead for each request; its own gen.n_draft may be more */
     struct kvpool_opts kv;
 };
 
@@ -41,7 +42,7 @@ struct sched_request {
     uint32_t n_prompt;
     const uint32_t *boundary; /* [n_boundary] where messages end, ascending, copied; may be NULL              */
     uint32_t n_boundary;
-    struct gen_opts gen;     /* sampling, n_max, stop, ignore_eos, show_special, budget; callbacks are the scheduler's own */
+    struct gen_opts gen;     /* sampling, n_max, stop, ignore_eos, show_special, budget, guesses; callbacks are the scheduler's own */
     struct grammar *grammar; /* NULL: free. Takes a reference                                                */
     bool pool;               /* nothing is generated: its end brings the vector of the prompt (engines with pooling) */
     int32_t n_logprobs;      /* -1: none; 0..20: of the chosen token and of so many best ones                */

@@ -31,7 +31,7 @@ static bool goes_on(const struct sched *s, const struct sched_job *j)
 bool sched_takes_off(struct sched *s, const struct sched_batch *b)
 {
     ka_sample how;
-    if (!engine_flies(s->eng) || b->n_parts != s->n_run || b->n_rows > s->eng->decode.s->h.row_cap)
+    if (!engine_flies(s->eng) || b->n_parts != s->n_run || b->n_rows != b->n_parts || b->n_rows > s->eng->decode.s->h.row_cap)
         return false;
     for (uint32_t i = 0; i < b->n_parts; i++)
         if (!job_flies(s, b->part[i].job, &how))
@@ -55,7 +55,8 @@ bool sched_flies_on(struct sched *s)
         struct sched_job *j = f->part[i].job;
         if (!j)
             continue;
-        if (!job_flies(s, j, &how) || sched_is_held(j))
+        int32_t guess[DRAFT_MOST];
+        if (!job_flies(s, j, &how) || sched_is_held(j) || sched_guess(s, j, f->n - 1, DRAFT_MOST, guess))
             return false;
         here++;
         on += goes_on(s, j);
@@ -136,6 +137,7 @@ static int land(struct sched *s, struct sched_flight *behind, struct err *e)
     f->n = 0;
     uint64_t t2 = clock_ns(), since = MAX(f->step.since_ns, s->landed_ns);
     s->landed_ns = t1;
+    draft_cost_learn(&s->eng->few, n, (double)(t1 - MIN(since, t1)));
     sched_count_step(s, t1 - MIN(since, t1), t2 - t1, 0, n_chosen, behind != NULL);
     return 0;
 }

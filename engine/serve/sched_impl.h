@@ -37,6 +37,8 @@ struct sched_job {
     int32_t n_logprobs;
     bool tell_prompt;            /* see sched_request                                         */
     uint64_t deadline_ns, client, owner, turn; /* turn: who is next in the queue, see sched.c         */
+    uint32_t n_draft, n_predicted;
+    int32_t *predicted;          /* [n_predicted]                                             */
     bool goes_on;                /* see sched_request                                         */
     bool pushed_out;             /* waits for its end: another client has its place; s->lock  */
     uint32_t retry_s;
@@ -46,6 +48,8 @@ struct sched_job {
     struct sched_token likely;   /* what is known of its next token, id -1: nothing           */
     int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
     bool by_hand;                /* the host makes the next choice, whatever the device could */
+    struct draft *draft;         /* NULL: nothing is guessed                                  */
+    int32_t guess[DRAFT_MOST + 1]; /* of the step in the making: `pending`, and what may follow */
     struct grammar_task *mask;   /* its next mask is being made elsewhere; NULL: it is there  */
     uint64_t mask_steps;         /* of its grammar, so far                                    */
     uint64_t came_ns, began_ns, first_ns;
@@ -81,6 +85,7 @@ struct part {
     const int32_t *tok;
     uint32_t n;
     bool prompt, out;            /* out: its last row gives the next token                    */
+    uint32_t n_guess;            /* with `out`: and so many more rows, guesses, give those after it */
     uint32_t n_pooled;           /* rows that are outputs, of a job with `pool`               */
     uint32_t n_told;             /* rows whose logits tell of the prompt's next token; before `out`'s */
     bool on_device;
@@ -155,7 +160,7 @@ struct sched_batch {
 bool sched_round(struct sched *s);
 /* The next token of a job that got output row i_out, by s->chosen where the device made the choice. logits: of the step's outputs,
  * or NULL. ahead: its evaluation is submitted, and counted in the session's position. */
-void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead);
+bool sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead); /* false: it has ended */
 /* The model's own distribution at a token, and its likeliest n_top ones: log softmax of the logits as they are. */
 void sched_log_probabilities(struct sched_token *t, const float *logits, uint32_t n_vocab, uint32_t n_top);
 /* All that sched_choose will need of the logits, which then takes it: a row each on the crew's threads. logits NULL: nothing. */
@@ -163,6 +168,15 @@ void sched_look_at_rows(const struct sched_batch *b, const float *logits);
 void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead);
 /* Has the taker left so much unread that the job has to wait for it? */
 bool sched_is_held(struct sched_job *j);
+
+/* ---- guesses (sched_draft.c) ---- */
+
+/* A job has a slot, and its grammar, if any, a state. */
+void sched_draft_begin(struct sched *s, struct sched_job *j);
+/* What may come after a running job's newest token: guess [DRAFT_MOST], at most `room`, in a step that has `others` rows beside. */
+uint32_t sched_guess(struct sched *s, struct sched_job *j, uint32_t others, uint32_t room, int32_t *guess);
+/* The next tokens of a part with guesses, whose outputs are from i_out on: as many as hold, and one. Returns how many. */
+uint32_t sched_choose_rows(struct sched *s, const struct part *p, uint32_t i_out, const float *logits);
 
 /* ---- steps in flight (sched_ahead.c) ---- */
 
@@ -189,8 +203,8 @@ static inline void sched_check_owner(const struct sched *s)
 /* The device failed: every job that has a slot ends. */
 void sched_device_failed(struct sched *s, const struct err *e);
 
-/* Has the mask for the job's next token made, now or elsewhere. May end the job. */
-void sched_prepare_mask(struct sched *s, struct sched_job *j);
+/* Has the mask for the job's next token made, now or elsewhere. false: that was the job's end. */
+bool sched_prepare_mask(struct sched *s, struct sched_job *j);
 /* Ends a job that has a slot, or (state JOB_WAITING) one that was taken out of the queue. */
 void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, const struct err *e);
 /* ---- the prompt's own tokens (sched_prompt.c) ---- */

@@ -48,16 +48,18 @@ static void add_part(struct sched_batch *b, struct part p)
         ka_sample how;
         p.on_device = gen_device(p.job->gen, &how) && !p.job->by_hand;
         bool logits = !p.on_device || p.job->n_logprobs >= 0;
-        b->s->how[b->n_out] = p.on_device ? how : (ka_sample){ 0 };
-        b->s->how[b->n_out].quiet = !logits;
         b->wants_logits |= logits;
         b->wants_next |= p.on_device;
-        eng->out_row[b->n_out++] = b->n_rows - 1;
+        for (uint32_t i = 0; i <= p.n_guess; i++, how.counter += how.temp > 0) {
+            b->s->how[b->n_out] = p.on_device ? how : (ka_sample){ 0 };
+            b->s->how[b->n_out].quiet = !logits;
+            eng->out_row[b->n_out++] = b->n_rows - 1 - p.n_guess + i;
+        }
     }
     b->part[b->n_parts++] = p;
 }
 
-void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead)
+bool sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead)
 {
     struct sched_job *j = p->job;
     struct engine *eng = s->eng;
@@ -75,10 +77,13 @@ void sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const f
     j->state = JOB_RUNNING;
     if (rc == 1 && j->session->pos - ahead >= eng->info.n_ctx)
         rc = gen_end(j->gen, GEN_CONTEXT, &e);
-    if (rc != 1)
+    if (rc != 1) {
         sched_end_job(s, j, rc == -ENODATA ? SCHED_TOO_COSTLY : rc < 0 ? SCHED_FAILED : SCHED_OK, rc < 0 ? &e : NULL);
-    else
-        sched_prepare_mask(s, j);
+        return false;
+    }
+    if (j->draft)
+        draft_add(j->draft, &j->pending, 1);
+    return sched_prepare_mask(s, j);
 }
 
 void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead)
@@ -97,6 +102,8 @@ void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uin
 
 static void learn_speed(struct sched_batch *b, uint64_t ns)
 {
+    if (!b->n_prompt_rows)
+        draft_cost_learn(&b->s->eng->few, b->n_rows, (double)ns);
     if (b->n_prompt_rows < LEAST_CHUNK)
         return;
     struct step_cost *c = &b->s->cost;
@@ -111,8 +118,9 @@ static void advance(struct sched_batch *b)
     for (uint32_t i = 0; i < b->n_parts; i++) {
         const struct part *p = &b->part[i];
         struct session *se = p->job->session;
-        memcpy(se->tok + se->pos, p->tok, p->n * sizeof *p->tok);
-        se->pos += p->n;
+        uint32_t n = p->n - p->n_guess;
+        memcpy(se->tok + se->pos, p->tok, n * sizeof *p->tok);
+        se->pos += n;
         if (p->prompt)
             atomic_store(&p->job->n_evaluated, se->pos);
         kvpool_extend(b->s->pool, se, !p->prompt);
@@ -145,7 +153,7 @@ static void run_batch(struct sched_batch *b)
         struct err e = { 0 };
         if (p->n_told && sched_prompt_take(s, p, logits + (size_t)i_out * eng->info.n_vocab, &e)) {
             sched_end_job(s, p->job, SCHED_FAILED, &e);
-            i_out += p->n_told + p->out;
+            i_out += p->n_told + (p->out ? 1 + p->n_guess : 0);
             continue;
         }
         i_out += p->n_told;
@@ -155,8 +163,9 @@ static void run_batch(struct sched_batch *b)
                 sched_end_job(s, p->job, SCHED_OK, NULL);
             i_out += p->n_pooled;
         } else if (p->out) {
-            sched_choose(s, p, i_out++, logits, false);
-            n_chosen++;
+            uint32_t n_out = 1 + p->n_guess;
+            n_chosen += sched_choose_rows(s, p, i_out, logits);
+            i_out += n_out;
         }
     }
     sched_count_step(s, t1 - t0, clock_ns() - t1, b->n_prompt_rows, n_chosen, false);
@@ -186,7 +195,13 @@ static void add_running(struct sched_batch *b)
             run_batch(b);
         if (b->rc)
             return;
-        add_part(b, (struct part){ .job = s->order[i], .tok = &s->order[i]->pending, .n = 1, .out = true });
+        struct sched_job *j = s->order[i];
+        uint32_t behind = MIN(n - i - 1, b->row_cap - b->n_rows - 1), others = b->n_rows + behind;
+        uint32_t cap = MIN(MIN(b->row_cap, b->out_cap), s->eng->decode.s->h.row_cap), taken = MAX(b->n_rows, b->n_out) + behind + 1;
+        uint32_t n_guess = taken < cap ? sched_guess(s, j, others, cap - taken, j->guess + 1) : 0;
+        j->guess[0] = j->pending;
+        gen_tell_guess(j->gen, n_guess, 0);
+        add_part(b, (struct part){ .job = j, .tok = j->guess, .n = 1 + n_guess, .out = true, .n_guess = n_guess });
     }
 }
 

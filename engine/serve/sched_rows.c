@@ -44,7 +44,7 @@ void sched_look_at_rows(const struct sched_batch *b, const float *logits)
         bool host = p->out && !p->job->pool && (!p->on_device || p->job->n_logprobs >= 0);
         if (host)
             s->row[n++] = (struct sched_row){ p, out };
-        out += p->job->pool ? p->n_pooled : p->out;
+        out += p->job->pool ? p->n_pooled : p->out ? 1 + p->n_guess : 0;
     }
     struct rows r = { b, logits };
     row_crew_run(s->crew, n, look_at_row, &r);

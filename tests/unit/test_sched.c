@@ -8,6 +8,7 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "engine/draft.h"
 #include "engine/serve/sched.h"
 #include "tests/lib/run.h"
 #include "tests/unit/tiny_model.h"
@@ -138,13 +139,25 @@ static void generate_alone(struct engine *eng, const struct sched_request *r, st
     session_destroy(s);
 }
 
-/* Returns how many steps were submitted before the tokens of the one before were known. */
-static uint64_t company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed)
+/* Guesses by an answer that differs now and then from what comes. */
+static void guess_like(struct ask *a, const struct alone *x, int32_t *predicted)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        predicted[i] = i % 9 == 8 ? x->tok[i] ^ 1 : x->tok[i];
+    a->r.gen.n_draft = DRAFT_MOST;
+    a->r.gen.predicted = predicted;
+    a->r.gen.n_predicted = x->n;
+}
+
+/* Returns how many steps were submitted before the tokens of the one before were known; *right: how many guesses were right. */
+static uint64_t company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed, uint32_t *right)
 {
     enum { N = 28 };
     char path[] = "/tmp/zinc-sched-XXXXXX";
     static struct ask ask[N];
-    static int32_t prompt[N][N_CTX];
+    static struct alone alone[N];
+    static int32_t prompt[N][N_CTX], predicted[N][MAX_TOK];
+    *right = 0;
     tiny_model(path, preset);
     struct engine *eng = open_engine(path, tier, 5), *one = open_engine(path, tier, 1);
     struct sched *s = start(eng, N, 0);
@@ -161,15 +174,20 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
         ask[i].r.gen.sampling.rng = i % 4 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
         ask[i].r.gen.sampling.repeat_penalty = i % 8 ? 1.0f : 1.3f;
         ask[i].r.gen.ignore_eos = i % 3;
-        submit(s, &ask[i]);
+        generate_alone(one, &ask[i].r, &alone[i]);
+        if (i % 5)
+            guess_like(&ask[i], &alone[i], predicted[i]);
     }
+    for (int i = 0; i < n_asks; i++)
+        submit(s, &ask[i]);
     for (int i = 0; i < n_asks; i++) {
+        const struct alone *a = &alone[i];
         await_end(&ask[i]);
         ck_assert_int_eq(ask[i].last.end, SCHED_OK);
-        static struct alone a;
-        generate_alone(one, &ask[i].r, &a);
-        ck_assert_msg(a.n == ask[i].n_tok && memcmp(a.tok, ask[i].tok, a.n * sizeof *a.tok) == 0,
-                      "%s on %s: request %d: %u tokens beside others, %u alone", preset, tier, i, ask[i].n_tok, a.n);
+        ck_assert_msg(a->n == ask[i].n_tok && memcmp(a->tok, ask[i].tok, a->n * sizeof *a->tok) == 0,
+                      "%s on %s: request %d: %u tokens beside others, %u alone", preset, tier, i, ask[i].n_tok, a->n);
+        ck_assert_uint_le(ask[i].last.result.n_right, ask[i].last.result.n_guessed);
+        *right += ask[i].last.result.n_right;
     }
     uint64_t ahead = sched_stats(s).ahead;
     sched_destroy(s);
@@ -190,7 +208,9 @@ enum { LONGEST = 120 };
 #define COMPANY(name, preset, seed)                                                                                    \
     START_TEST(name)                                                                                                   \
     {                                                                                                                  \
-        company(preset, "cpu", 28, LONGEST, seed);                                                                     \
+        uint32_t right;                                                                                                \
+        company(preset, "cpu", 28, LONGEST, seed, &right);                                                             \
+        ck_assert_int_eq(right > 0, strcmp(preset, "tiny-qwen35moe") != 0); /* its state cannot go back */             \
     }                                                                                                                  \
     END_TEST
 COMPANY(a_request_generates_what_it_generates_alone, "tiny-qwen3", 1)
@@ -201,15 +221,18 @@ COMPANY(so_it_does_with_sinks, "tiny-gpt-oss", 4)
 /* Decode and prompts apart, as on every tier of compiled kernels. */
 START_TEST(so_it_does_where_prompts_have_a_stream_of_their_own)
 {
-    company("tiny-qwen3", "lockstep", 4, 36, 7);
+    uint32_t right;
+    company("tiny-qwen3", "lockstep", 4, 36, 7, &right);
 }
 END_TEST
 
 /* Tokens that the host has not seen are evaluated; on the null tier they follow from the whole sequence (ZINC_NULL_HISTORY). */
 START_TEST(so_it_does_with_steps_in_flight)
 {
-    ck_assert_uint_gt(company("tiny-qwen3", "null", 28, LONGEST, 8), 0);
-    company("tiny-qwen35moe", "null", 28, LONGEST, 9);
+    uint32_t right;
+    ck_assert_uint_gt(company("tiny-qwen3", "null", 28, LONGEST, 8, &right), 0);
+    ck_assert_uint_gt(right, 0);
+    company("tiny-qwen35moe", "null", 28, LONGEST, 9, &right);
 }
 END_TEST
 
