@@ -14,7 +14,7 @@ enum { MOST_SLOTS = 256, DEFAULT_DRAIN_S = 30, DEFAULT_CACHE_MIB = 1024, DEFAULT
 static struct {
     const char *models, *host, *key_file, *cors, *tls_cert, *tls_key, *name, *ready_file, *pooling, *cache_dir;
     int32_t port, think_budget, cache_mib, cache_disk_mib;
-    uint32_t max_loaded, max_loaded_mib, unload_after_s, slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections;
+    uint32_t max_loaded, max_loaded_mib, unload_after_s, slots, queue, max_body_mib, memory_mib, timeout_s, idle_s, drain_s, max_tokens, threads, connections, n_draft;
     int think;
     bool behind_router, no_page, no_metrics, reuse_generated, share_cache, strict_model;
     struct str_list keys, hosts, aliases;
@@ -60,6 +60,7 @@ static const struct opt request_opts[] = {
     { "slots", 0, OPT_U32, &args.slots, "N",
       "requests that run at the same time, each with a context of --ctx; auto (default): 4, on a GPU 8 (16 for embeddings), or fewer "
       "when memory is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
+    CLI_DRAFT(&args.n_draft),
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; beyond that the answer is 429 (default: 1024, or 4 per slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
       "host memory for prefixes of earlier prompts (default: 1024, at most an eighth of the machine's memory)"),
@@ -213,7 +214,7 @@ static void print_address(const struct engine *eng, const struct server *s)
 static int serve_all(struct engine **eng, struct server **s)
 {
     struct err e = { 0 };
-    struct server_model m = { .sched = { .max_queue = args.queue,
+    struct server_model m = { .sched = { .max_queue = args.queue, .n_draft = args.n_draft,
                                          .kv = { .host_bytes = cache_bytes(),
                                                  .reuse_generated = args.reuse_generated,
                                                  .share = args.share_cache,
@@ -234,10 +235,13 @@ static int serve_all(struct engine **eng, struct server **s)
     if ((rc = listen_first(s)))
         return rc;
     cli_model.o.fit = true;
-    cli_model.o.n_slots = cli_model.o.score_rows = args.slots;
+    cli_model.o.n_slots = args.slots;
+    cli_model.o.score_rows = args.slots ? MAX(args.slots, DRAFT_MOST + 1u) : 0;
     cli_model.o.pooling = args.pooling ? args.pooling : "auto";
     if ((rc = cli_start(*eng)) || (rc = cli_sampling_params(*eng, &m.sampling)) != ARGS_RUN)
         return rc;
+    if (args.n_draft && engine_info(*eng)->recurrent)
+        fprintf(stderr, "zinc: warning: --draft: this model has a recurrent state, with which only zinc run and zinc chat guess\n");
     print_address(*eng, *s);
     flag_set(&serving, true);
     return server_run(*s, *eng, &m, &stop, &e) ? cli_fail(&e) : EXIT_OK;

@@ -284,7 +284,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     uint32_t least = most + eng->tier->info.by_capacity; /* never of a class for decoding */
     go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
     go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
-    uint32_t score = o->score_rows ? o->score_rows : o->fit && !o->n_slots ? slots : (uint32_t)DEFAULT_OUT;
+    uint32_t score = o->score_rows ? o->score_rows : o->fit && !o->n_slots ? MAX(slots, DRAFT_MOST + 1u) : (uint32_t)DEFAULT_OUT;
     go.out_cap = MIN(score, go.row_cap);
     if (eng->pooling == POOLING_MEAN)
         go.out_cap = go.row_cap;

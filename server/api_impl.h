@@ -149,6 +149,7 @@ struct api_exchange {
     struct api_usage usage;
     int (*vector)(struct api_choice *c, const float *v, uint32_t n); /* with r.pools: takes what the model made of its prompt */
     uint32_t n_thought;      /* tokens of reasoning, of all choices; when all ended */
+    uint32_t n_guessed, n_right; /* tokens that were guessed, and those that were right; likewise */
     char id[160];            /* of the call, or made                         */
 };
 

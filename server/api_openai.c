@@ -75,6 +75,8 @@ static void write_usage(const struct api_exchange *x, struct out *o)
     int_field(o, ",\"total_tokens\":", (uint64_t)u->prompt_tokens + u->generated_tokens);
     int_field(o, ",\"prompt_tokens_details\":{\"cached_tokens\":", u->reused_tokens);
     int_field(o, "},\"completion_tokens_details\":{\"reasoning_tokens\":", x->n_thought);
+    int_field(o, ",\"accepted_prediction_tokens\":", x->n_right);
+    int_field(o, ",\"rejected_prediction_tokens\":", x->n_guessed - x->n_right);
     out_text(o, "}}");
 }
 

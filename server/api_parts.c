@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ckd.h"
+#include "engine/draft.h"
 #include "server/api_impl.h"
 
 /* ---- parts ---- */
@@ -233,17 +235,42 @@ int api_converse_prompt(struct api_exchange *x, struct api_problem *p)
     return make_prompt(x, p);
 }
 
+/* Its tokens, as far as a context has them. */
+static int make_prediction(struct api_exchange *x, struct gen_opts *gen, struct api_problem *p)
+{
+    const char *text = x->r.predicted;
+    struct err e = { 0 };
+    uint32_t n;
+    if (!text || !*text)
+        return 0;
+    int rc = engine_encode(x->api->o.eng, text, strlen(text), 0, &x->ids, &n, &e);
+    if (rc) {
+        api_problem_of(rc, &e, "prediction", p);
+        return rc;
+    }
+    if (budget_take(x->api->o.budget, n * sizeof *x->ids))
+        return api_refuse(p, 429, "overloaded", "prediction", "no memory for a prediction of this size now (--max-memory)");
+    x->n_ids = n;
+    gen->n_draft = DRAFT_MOST;
+    gen->predicted = x->ids;
+    gen->n_predicted = MIN(n, engine_info(x->api->o.eng)->n_ctx);
+    return 0;
+}
+
 void api_converse_on(struct api_exchange *x, const struct api_call *c, const struct api_form *form)
 {
     struct api_problem p;
     bool chat = !x->r.n_prompts;
-    if (make_prompt(x, &p) || (chat && make_grammar(x, &p))) {
+    struct gen_opts gen = { 0 };
+    if (make_prompt(x, &p) || (chat && make_grammar(x, &p)) || make_prediction(x, &gen, &p)) {
         api_fail(x, &p);
         return;
     }
     bool thinks = chat && !x->r.continue_final; /* else that is over */
-    struct gen_opts gen = { .show_special = chat, .chat = thinks ? engine_chat_template(x->api->o.eng) : NULL,
-                            .think = x->r.think, .think_budget = chat ? x->r.think_budget : -1 };
+    gen.show_special = chat;
+    gen.chat = thinks ? engine_chat_template(x->api->o.eng) : NULL;
+    gen.think = x->r.think;
+    gen.think_budget = chat ? x->r.think_budget : -1;
     api_run(x, c, form, &gen);
 }
 

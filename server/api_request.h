@@ -89,6 +89,7 @@ struct api_request {
     int think;
     int32_t think_budget;
     const char *effort;
+    const char *predicted;  /* what the answer may be like; NULL: nobody says  */
 
     json_t *items;          /* responses: all that went before the answer */
     bool store;

@@ -285,6 +285,25 @@ static int read_logprobs(const struct fields *f, struct api_request *r)
     return 0;
 }
 
+/* "prediction": the text that an answer will be much like, as an edited file is. */
+static int read_prediction(const struct fields *f, struct api_request *r)
+{
+    const json_t *o;
+    const char *type = NULL;
+    int rc = field_object(f, "prediction", &o);
+    if (rc <= 0)
+        return rc;
+    struct fields of = fields_at(o, f->p, "prediction");
+    if ((rc = field_string(&of, "type", &type)) < 0)
+        return rc;
+    if (!type)
+        return api_request_missing(&of, "type");
+    if (strcmp(type, "content") != 0)
+        return field_value(&of, "type", "is '%.64s', expected content", type);
+    rc = read_content(&of, r, &r->predicted);
+    return rc || r->predicted ? rc : api_request_missing(&of, "content");
+}
+
 int api_request_chat(const struct api_defaults *d, const char *body, size_t n, struct api_request *r,
                      struct api_problem *p)
 {
@@ -296,7 +315,7 @@ int api_request_chat(const struct api_defaults *d, const char *body, size_t n, s
     if ((rc = api_request_messages(&f, r)) < 0 || (rc = api_request_common(d, &f, r)) < 0 ||
         (rc = api_request_unsupported(&f, true)) < 0 || (rc = api_request_tools(&f, r)) < 0 ||
         (rc = read_reasoning(&f, r)) < 0 || (rc = read_continuation(&f, r)) < 0 || (rc = read_logprobs(&f, r)) < 0 ||
-        (rc = api_request_verbosity(&f, r)) < 0)
+        (rc = api_request_verbosity(&f, r)) < 0 || (rc = read_prediction(&f, r)) < 0)
         return rc;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Fields that would change the answer and that this server has no part for. They are refused by name: an answer that
  * passes over them would be another one than was asked for. Values that ask for nothing are fine, since clients send
  * whole sets of defaults. Fields that change nothing in an answer (service_tier, store, metadata, user,
- * safety_identifier, prompt_cache_key, prediction, cache_prompt, id_slot, priority ...) are not here. */
+ * safety_identifier, prompt_cache_key, cache_prompt, id_slot, priority ...) are not here. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -22,7 +22,7 @@ enum { DRAIN_RETRY_S = 5, LEAST_AT_A_TIME = 4 };
 static void sum_up(struct api_exchange *x)
 {
     struct api_usage u = { .reason = x->usage.reason };
-    x->n_thought = 0;
+    x->n_thought = x->n_guessed = x->n_right = 0;
     for (uint32_t i = 0; i < x->n_choices; i++) {
         const struct api_choice *c = &x->choices[i];
         if (i % x->r.n == 0) {
@@ -34,6 +34,8 @@ static void sum_up(struct api_exchange *x)
         u.prompt_ns = MAX(u.prompt_ns, c->prompt_ns);
         u.decode_ns = MAX(u.decode_ns, c->decode_ns);
         x->n_thought += c->result.n_thought;
+        x->n_guessed += c->result.n_guessed;
+        x->n_right += c->result.n_right;
     }
     x->usage = u;
 }

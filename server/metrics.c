@@ -212,6 +212,8 @@ static void put_http(FILE *f, struct metrics *m, const struct metrics_now *now)
     X("zinc_rounds_total", "counter", "rounds of the scheduler", s->rounds)                                            \
     X("zinc_steps_total", "counter", "submissions to the tier", s->steps)                                              \
     X("zinc_steps_ahead_total", "counter", "of these, made before the tokens of the one before were known", s->ahead)  \
+    X("zinc_guessed_tokens_total", "counter", "guessed ahead, for requests that have ended", s->guessed)               \
+    X("zinc_guessed_right_total", "counter", "of these, those that were right", s->right)                              \
     X("zinc_step_seconds_total", "counter", "inside the tier", (double)s->step_ns * 1e-9)                              \
     X("zinc_busy_seconds_total", "counter", "in rounds; minus steps: the scheduler's own", (double)s->busy_ns * 1e-9) \
     X("zinc_sample_seconds_total", "counter", "choosing tokens", (double)s->sample_ns * 1e-9)                          \

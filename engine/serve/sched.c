@@ -195,6 +195,8 @@ void sched_end_job(struct sched *s, struct sched_job *j, enum sched_end why, con
     s->st.cancelled += why == SCHED_CANCELLED || why == SCHED_SHUTDOWN;
     s->st.failed += why == SCHED_FAILED || why == SCHED_TOO_COSTLY;
     s->st.expired += why == SCHED_EXPIRED;
+    s->st.guessed += j->gen ? gen_result(j->gen)->n_guessed : 0;
+    s->st.right += j->gen ? gen_result(j->gen)->n_right : 0;
     if (j->first_ns) {
         s->st.queue_ns_sum += j->began_ns - j->came_ns;
         s->st.first_ns_sum += j->first_ns - j->came_ns;

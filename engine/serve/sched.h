@@ -102,6 +102,7 @@ struct sched_stats {
     uint64_t prompt_tokens, reused_tokens, generated_tokens;
     uint64_t rounds, steps;  /* rounds of the scheduler, submissions to the tier                            */
     uint64_t ahead;          /* of these, made before the host had the tokens of the one before             */
+    uint64_t guessed, right; /* tokens that were guessed for requests that have ended, and those that were right */
     uint64_t step_ns, busy_ns; /* inside the tier; in rounds altogether: the difference is the scheduler's own */
     uint64_t sample_ns;      /* of that: choosing tokens                                                    */
     uint32_t running, waiting, slots;

@@ -103,6 +103,15 @@ def openai_chat():
 
 
 @test
+def openai_prediction():
+    ask = {**plain, "max_tokens": 40, "messages": [{"role": "user", "content": "Count from one to fifteen in words."}]}
+    answer = client.chat.completions.create(**ask).choices[0].message.content
+    again = client.chat.completions.create(**ask, prediction={"type": "content", "content": answer})
+    assert again.choices[0].message.content == answer, again.choices[0].message.content
+    assert again.usage.completion_tokens_details.accepted_prediction_tokens > 0, again.usage
+
+
+@test
 def openai_stream():
     text, usage, finish, roles = "", None, None, []
     for chunk in client.chat.completions.create(**plain, stream=True, stream_options={"include_usage": True}):

@@ -185,6 +185,34 @@ START_TEST(a_chat)
 }
 END_TEST
 
+/* The demo model's state cannot go back, so nothing is guessed: the answer is what it is in any case. */
+START_TEST(a_prediction_changes_no_answer)
+{
+    static const char *const good[] = { "{'type':'content','content':'I am a helpful assistant.'}", "null",
+                                        "{'type':'content','content':[{'type':'text','text':'I am '},{'type':'text','text':'Lily.'}]}",
+                                        "{'type':'content','content':''}" };
+    static const char *const bad[] = { "'I am'", "{'type':'text','content':'a'}", "{'type':'content','content':5}", "[]", "{'content':'a'}", "{'type':'content'}",
+                                       "{'type':'content','content':[{'type':'image_url'}]}" };
+    char body[512];
+    json_t *plain = call_json(&b, "POST", "/v1/chat/completions", "{" HELLO ",'temperature':0,'max_tokens':12}", 200);
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        snprintf(body, sizeof body, "{" HELLO ",'temperature':0,'max_tokens':12,'prediction':%s}", good[i]);
+        json_t *v = call_json(&b, "POST", "/v1/chat/completions", body, 200);
+        ck_assert_str_eq(str_at(v, "choices.0.message.content"), str_at(plain, "choices.0.message.content"));
+        ck_assert_int_eq(int_at(v, "usage.completion_tokens_details.accepted_prediction_tokens"), 0);
+        ck_assert_int_eq(int_at(v, "usage.completion_tokens_details.rejected_prediction_tokens"), 0);
+        json_decref(v);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        snprintf(body, sizeof body, "{" HELLO ",'max_tokens':2,'prediction':%s}", bad[i]);
+        json_t *v = call_json(&b, "POST", "/v1/chat/completions", body, 400);
+        ck_assert_msg(strncmp(str_at(v, "error.param"), "prediction", 10) == 0, "%s: %s", bad[i], str_at(v, "error.param"));
+        json_decref(v);
+    }
+    json_decref(plain);
+}
+END_TEST
+
 START_TEST(reasoning_comes_apart)
 {
     json_t *v = call_json(&b, "POST", "/v1/chat/completions",
@@ -672,6 +700,7 @@ int main(void)
     tcase_add_test(t, paths_and_methods);
     tcase_add_test(t, tokens_and_text);
     tcase_add_test(t, a_chat);
+    tcase_add_test(t, a_prediction_changes_no_answer);
     tcase_add_test(t, reasoning_comes_apart);
     tcase_add_test(t, reasoning_has_a_budget);
     tcase_add_loop_test(t, streams_say_what_whole_answers_say, 0, (int)(sizeof same / sizeof *same));

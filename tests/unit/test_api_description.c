@@ -184,6 +184,7 @@ START_TEST(fields_of_a_chat)
         "'response_format':{'type':'json_object'}",
         "'response_format':{'type':'json_schema','schema':{}}",
         "'response_format':{'type':'json_schema','json_schema':{'schema':{}}}",
+        "'prediction':{'type':'content','content':[{'type':'text','text':'a'},{'type':'refusal','refusal':'b'}]}",
     };
     json_t *told = json_object(), *seen = json_object();
     described(json_object_get(schemas, "ChatRequest"), "", told);
