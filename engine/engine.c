@@ -25,7 +25,7 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         const char *word;
         int what;
     } words[] = { { "exact", 0 }, { "check", 1 }, { "nofuse", 2 }, { "replay", 3 }, { "persistent", 4 },
-                  { "auto", 5 } };
+                  { "auto", 5 }, { "sm90", 6 } };
     enum ka_kv kv = stream_kv_find(word, n);
     if (kv != KA_KV_COUNT) {
         sp->kv = kv;
@@ -41,6 +41,7 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
         case 3: sp->plan = PLAN_REPLAY; break;
         case 4: sp->plan = PLAN_PERSISTENT; break;
         case 5: sp->plan = PLAN_AUTO; break;
+        case 6: sp->target = "sm90"; break;
         }
         return 0;
     }
@@ -51,7 +52,7 @@ static int set_word(struct engine_spec *sp, const char *word, size_t n, struct e
     if (n && strspn(word, "0123456789") >= n)
         return err_set(e, -EINVAL, "engine: a tier's device is not a word of it (--device %.*s, or --device-name)", (int)n, word);
     return err_set(e, -EINVAL, "engine: '%.*s' is not a word of a tier (exact, check, nofuse, replay, persistent, "
-                   ENGINE_KV_TYPES ", edgeN)", (int)n, word);
+                   "sm90, " ENGINE_KV_TYPES ", edgeN)", (int)n, word);
 }
 
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e)
@@ -341,6 +342,7 @@ static int open_tier(struct engine *eng, const struct engine_opts *o, const stru
                             .no_pin = o->no_pin,
                             .exact = sp->exact,
                             .check = sp->check,
+                            .target = sp->target,
                             .trace = o->trace || env_get()->debug >= 3,
                             .fresh = o->fresh };
 #ifdef ZINC_DEBUG_CHECKS

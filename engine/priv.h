@@ -83,6 +83,7 @@ struct engine_spec {
     enum plan_kind plan;
     enum ka_kv kv;
     uint32_t kv_edge;
+    const char *target; /* NULL: none */
 };
 int engine_parse_spec(const struct engine_opts *o, struct engine_spec *sp, struct err *e);
 /* engine_opts.rope_scaling; `say` [n] gets engine_info.rope. */

@@ -12,7 +12,11 @@
 #include "kernels/gemm_item.h"
 #include "kernels/hw/tile.h"
 
+#if defined(__NVPTX__)
 #define GEMM_ALL_OF _Pragma("GCC unroll 128") /* loops over accumulators, which are registers */
+#else
+#define GEMM_ALL_OF
+#endif
 
 /* act(gate, up) = g sigmoid(g (c0 + c1 g^2)) (u + c2) for all three, with the hardware's exponential; gpt-oss's also
  * clamps both. tanh x = 2 sigmoid(2 x) - 1 makes the Gaussian one of them. */

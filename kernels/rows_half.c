@@ -119,7 +119,7 @@ KD_FN void feed_stage(uint32_t most, const kl_gemm *a, const struct gemm_item *i
         return;
     }
     bar_arrive_bytes(bar_full(most, at), n * bytes);
-    _Pragma("nounroll")
+    KD_NO_UNROLL
     for (uint32_t i = 0; i < n; i++)
         bulk_copy(stage(most, at) + i * most * 128, KD_PTR(const uint8_t, x + (uint64_t)i * a->xrows * 128), bytes,
                   bar_full(most, at));
@@ -271,7 +271,7 @@ KD_FN bool join(uint32_t most, bool wide, const kl_gemm *a, uint32_t part, uint3
     ROWS_ALL_OF(most, i)
         if (is_there(a, most, wide, i))
             *result(most, d, i) = p[i * threads];
-    _Pragma("nounroll")
+    KD_NO_UNROLL
     for (uint32_t k = 1; k < a->parts; k++)
         ROWS_ALL_OF(most, i)
             if (is_there(a, most, wide, i))
@@ -341,7 +341,7 @@ KD_FN void end_chunk(uint32_t most, struct lane *l, uint32_t c, bool last)
 KD_FN void take_unit(enum qtype type, uint32_t most, uint32_t tiles, bool wide, uint32_t chunks, struct lane *l,
                      float (*d)[32])
 {
-    _Pragma("nounroll")
+    KD_NO_UNROLL
     for (uint32_t c = 0; c < chunks; c++) {
         uint32_t w[2][16];
         open(type, most, tiles, l->at, c, w);
@@ -379,7 +379,7 @@ KD_FN void multiply_type(enum qtype type, uint32_t most, const kl_gemm *a, struc
     l->at = 0;
     l->s = (struct supply){ .w = l->w, .on = true };
     supply_item(type, most, a, &l->s);
-    _Pragma("nounroll")
+    KD_NO_UNROLL
     for (uint32_t i = 0; i < slots_of(type); i++)
         supply_next(type, most, a, &l->s);
     if (!l->begun) { /* weights need not wait for what is before this launch */

@@ -86,15 +86,21 @@ $(filter %.co,$(AMD_WALK)): $(K)/walk_%/walk.co: kernels/walk_amd.S
 # of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
 K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
 K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%),$(NV)))
+# What Hopper alone has, or has otherwise, as for that, for lockstep:sm90: matmul8 once more, with clusters (kernels/hw/cluster.h).
+K_TWICE      := $(filter matmul8_%,$(NV))
+$(foreach m,$(K_TWICE),$(eval source_$(m)_sm90 := $(source_$(m)))$(eval set_$(m)_sm90 := $(set_$(m)) -Dk_$(m)=k_$(m)_sm90))
+K_SM90       := $(sort $(MODULES_SM90)) $(K_TWICE:%=%_sm90)
+K_HOST       := $(NV) $(K_SM90)
+K_OF_SAN     += $(if $(filter sanitize,$(config)),$(K_SM90))
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
 # The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
 K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
-K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(NV)))
+K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(K_HOST)))
 $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
 	@echo "  CC    $(*F)"
 	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
-	   $(K_HOST_FLAGS) $(PIC) $(set_$(*F)) -MMD -MP -c -o $@ $<
+	   $(K_HOST_FLAGS) $(PIC) $(set_$(*F)) $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) -MMD -MP -c -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them: a list for each module, whose time changes
 # when the list does.

@@ -51,6 +51,8 @@ int tier_check_device(const struct tier_driver *d, const struct tier_opts *o, st
     if (one && o->device_name)
         return err_set(e, -ENODEV, "tier %s: it has one device without a name, so none whose name contains '%.32s'", d->name,
                        o->device_name);
+    if (o->target && d != &tier_driver_lockstep)
+        return err_set(e, -EINVAL, "tier %s: it takes no target, '%.32s' here: that is lockstep's, lockstep:sm90", d->name, o->target);
     if (one && o->device > 0)
         return err_set(e, -ENODEV, "tier %s: there is no device %d, it has one: 0", d->name, o->device);
     return 0;

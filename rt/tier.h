@@ -23,6 +23,7 @@ enum plan_kind { PLAN_AUTO, PLAN_REPLAY, PLAN_PERSISTENT };
 struct tier_opts {
     int device;              /* index among the tier's devices, -1: best                            */
     const char *device_name; /* or a part of its name; NULL: by index                               */
+    const char *target;      /* lockstep: the kernels of this one, "sm90"; NULL: those for all      */
     int threads;             /* cpu: worker threads, 0: one per core                                */
     bool no_pin;             /* cpu: they may move between cores                                    */
     bool exact;              /* cpu: dequantise and accumulate in double                            */

@@ -457,9 +457,13 @@ static int open_tier(struct ops *o, const struct ops_how *how, bool check, struc
 {
     struct tier_opts to = { .device = -1, .threads = how->threads, .exact = how->exact, .check = check };
     struct tier_weights tw = { &o->s, ops_weights(o) };
+    const char *target = strchr(how->tier, ':');
+    char name[32];
     int rc;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(how->tier, ":"), how->tier);
+    to.target = target ? target + 1 : NULL;
     *x = (struct open_tier){ 0 };
-    if ((rc = tier_open(how->tier, &to, &x->t, e)) || (rc = tier_load(x->t, &tw, NULL, e)) ||
+    if ((rc = tier_open(name, &to, &x->t, e)) || (rc = tier_load(x->t, &tw, NULL, e)) ||
         (rc = tier_alloc(x->t, o->s.h.arena_bytes, e)) || (rc = tier_prepare(x->t, &o->s, PLAN_AUTO, &x->p, e)))
         return rc;
     for (int a = ARENA_KV; a < ARENA_COUNT; a++)

@@ -1,6 +1,7 @@
 /* kernels/hw/cluster.h
  * Work-groups that run at the same time and store into each other's shared memory. KD_CLUSTER neighbours along x are one
- * cluster where the target has such a thing (sm_90a; tools/ptx_threads.awk says for which kernels), elsewhere each is alone.
+ * cluster where the target has such a thing (sm_90a, and the host where it stands in for that; tools/ptx_threads.awk says for
+ * which kernels), elsewhere each is alone.
  * A launch has a multiple of KD_CLUSTER work-groups along x there.
  *
  *     uint32_t kd_cluster_rank()              this work-group's number in its cluster
@@ -33,6 +34,24 @@ KD_FN void kd_cluster_store8(KD_SHARED kd_u32x2 *p, kd_u32x2 v)
                      :
                      : "r"((uint32_t)(uintptr_t)p), "r"(kd_cluster_rank() ^ 1), "r"(v[0]), "r"(v[1])
                      : "memory");
+}
+
+#elif defined(KD_SM90) /* the host: rt/lockstep/hopper.c */
+
+enum { KD_CLUSTER = 2 };
+
+uint32_t kd_host_cluster_rank(void);
+void kd_host_cluster_arrive(void);
+void kd_host_cluster_wait(void);
+void kd_host_cluster_store8(void *p, kd_u32x2 v); /* to the others */
+
+KD_FN uint32_t kd_cluster_rank(void) { return kd_host_cluster_rank(); }
+KD_FN void kd_cluster_arrive(void) { kd_host_cluster_arrive(); }
+KD_FN void kd_cluster_wait(void) { kd_host_cluster_wait(); }
+KD_FN void kd_cluster_store8(kd_u32x2 *p, kd_u32x2 v)
+{
+    *p = v;
+    kd_host_cluster_store8(p, v);
 }
 
 #else

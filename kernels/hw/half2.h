@@ -1,5 +1,5 @@
 /* kernels/hw/half2.h
- * Two f16 in a word, on Hopper: the lower half first. Source: the PTX ISA manual, "Half Precision Floating-Point
+ * Two f16 in a word, on Hopper, and on the host with the same bits: the lower half first. Source: the PTX ISA manual, "Half Precision Floating-Point
  * Instructions" and prmt.
  *
  *   h2_codes(codes, odd)    1024 + byte of codes: bytes 0 and 2, or 1 and 3
@@ -12,6 +12,8 @@
 #include "kernels/kdev.h"
 
 #define H2(bits) ((uint32_t)(bits) * 0x10001u) /* a half's bits in both */
+
+#if defined(__NVPTX__)
 
 KD_FN uint32_t h2_codes(uint32_t codes, bool odd)
 {
@@ -44,4 +46,47 @@ KD_FN uint32_t h2_from(float lo, float hi)
     return d;
 }
 
+#else
+
+KD_FN uint32_t h2_codes(uint32_t codes, bool odd) { return (codes >> (odd ? 8 : 0) & 0x00ff00ffu) | 0x64006400u; }
+KD_FN uint32_t h2_lo(uint32_t v) { return (v & 0xffff) * 0x10001u; }
+KD_FN uint32_t h2_hi(uint32_t v) { return (v >> 16) * 0x10001u; }
+KD_FN uint32_t h2_from(float lo, float hi) { return f16_from_f32(lo) | (uint32_t)f16_from_f32(hi) << 16; }
+
+/* a b + c of f16, rounded once: the sum in double, and where that is not exact its last bit is set to 1, so that the two
+ * roundings that follow, which keep far fewer bits, see on which side of a tie it lies. */
+KD_FN float h2_sum(float a, float b, float c)
+{
+    double p = (double)a * (double)b, s = p + (double)c, z = s - p, rest = (p - (s - z)) + ((double)c - z);
+    union { double d; uint64_t u; } v = { .d = s };
+    if (rest != 0.0 && s - s == 0.0 && !(v.u & 1))
+        v.u += (rest > 0.0) == (s > 0.0) ? 1 : (uint64_t)-1;
+    float f = (float)v.d; /* towards zero, with the same mark */
+    if (s - s == 0.0 && (double)f != v.d) {
+        uint32_t u = f32_bits(f);
+        u -= (f > 0.0f ? (double)f > v.d : (double)f < v.d) ? 1 : 0;
+        f = f32_from_bits(u | 1);
+    }
+    return f;
+}
+KD_FN uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t r = 0;
+    for (uint32_t i = 0; i < 32; i += 16)
+        r |= (uint32_t)f16_from_f32(h2_sum(f16_to_f32((uint16_t)(a >> i)), f16_to_f32((uint16_t)(b >> i)), f16_to_f32((uint16_t)(c >> i)))) << i;
+    return r;
+}
+KD_FN uint32_t h2_add(uint32_t a, uint32_t b)
+{
+    return h2_fma(a, H2(0x3c00), b);
+}
+KD_FN uint32_t h2_mul(uint32_t a, uint32_t b)
+{
+    uint32_t r = 0;
+    for (uint32_t i = 0; i < 32; i += 16)
+        r |= (uint32_t)f16_from_f32(f16_to_f32((uint16_t)(a >> i)) * f16_to_f32((uint16_t)(b >> i))) << i;
+    return r;
+}
+
+#endif
 #endif

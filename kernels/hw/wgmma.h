@@ -17,11 +17,19 @@
  *                              8 j + lane % 4 * 2 + c
  *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
- *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0 */
+ *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0
+ *   KD_NO_UNROLL               before a loop
+ * On the host kernels/hw/wgmma_host.h has them. */
 #ifndef ZINC_KERNELS_HW_WGMMA_H
 #define ZINC_KERNELS_HW_WGMMA_H
 
 #include "kernels/hw/tile.h"
+
+#if !defined(__NVPTX__)
+#include "kernels/hw/wgmma_host.h"
+#else
+
+#define KD_NO_UNROLL _Pragma("nounroll")
 
 typedef KD_SHARED uint64_t wg_bar;
 
@@ -68,11 +76,6 @@ KD_FN void bulk_prefetch(KD_GLOBAL const void *p, uint32_t n)
 KD_FN void async_fence_global(void) { __asm__ volatile("fence.proxy.async.global;" : : : "memory"); }
 KD_FN void async_fence_shared(void) { __asm__ volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 
-/* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */
-KD_FN uint64_t wg_tile(KD_SHARED const void *p)
-{
-    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (wg_addr(p) & 0x3ffff) >> 4;
-}
 KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory"); }
 
 /* The accumulators of a wait: the compiler may not read them earlier. */
@@ -137,5 +140,13 @@ WG_WAIT_0(96, WG_F32(d, 0), WG_F16(d, 32))
 WG_WAIT_0(128, WG_F64(d, 0))
 WG_WAIT_0(192, WG_F64(d, 0), WG_F32(d, 64))
 WG_WAIT_0(256, WG_F64(d, 0), WG_F64(d, 64))
+
+#endif
+
+/* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */
+KD_FN uint64_t wg_tile(KD_SHARED const void *p)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (wg_addr(p) & 0x3ffff) >> 4;
+}
 
 #endif

@@ -11,7 +11,10 @@
 #include <sys/mman.h>
 
 #include "kernels/kdev.h"
+#include "rt/lockstep/cluster.h"
 #include "rt/lockstep/group.h"
+#include "rt/lockstep/hopper.h"
+#include "rt/lockstep/item.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1
@@ -58,11 +61,14 @@ struct fibre {
     size_t bytes;
 #endif
     bool started;
+    bool (*over)(const void *arg); /* what item_wait was given */
+    const void *arg;
 };
 
 struct warp {
     uint32_t ready; /* lanes that run or can go on */
     uint32_t shfl, sync, barrier, inputs, returned; /* lanes that wait there */
+    uint32_t waits[ITEM_WAITS];
     uint32_t n_shfl; /* shuffles that are complete */
     uint32_t v[2][KD_SHARE_WORDS * KD_WARP]; /* what lanes brought to a shuffle, by turns: some may still read the last one's */
 };
@@ -76,7 +82,13 @@ struct group {
     struct kd_item item;
     uint32_t size, n_returned, n_barrier, n_inputs, shared_bytes;
     uint32_t ready; /* warps with ready lanes */
+    uint32_t n_waits[ITEM_WAITS]; /* items in item_wait */
     bool must_wait, waited; /* for its inputs, and it did */
+    bool models; /* its kernel uses hopper */
+    char fault[256]; /* a broken rule; empty: none */
+    struct hopper *hopper;
+    struct cluster *cluster; /* NULL: alone */
+    uint32_t rank;
     struct warp warps[MAX_WARPS];
     struct fibre fibres[LOCKSTEP_MAX_THREADS];
     uint8_t *stacks, *shared;
@@ -85,7 +97,8 @@ struct group {
 static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     struct group *g;   /* whose fibres run */
-    struct group *one; /* that of launches; kept */
+    struct group *one[CLUSTER_MAX]; /* those of launches; kept */
+    struct cluster *cluster;
     struct fibre main;
     bool reverse;
 } run;
@@ -230,6 +243,41 @@ static uint32_t first_of(uint32_t mask)
     return run.reverse ? 31 - (uint32_t)__builtin_clz(mask) : (uint32_t)__builtin_ctz(mask);
 }
 
+/* Those who wait for this and whose waiting is over, or all of them, become ready. */
+static bool wake_from(struct group *g, enum item_wait kind, bool all)
+{
+    uint32_t before = g->n_waits[kind];
+    for (uint32_t w = 0; w < g->size / KD_WARP && g->n_waits[kind]; w++)
+        for (uint32_t left = g->warps[w].waits[kind]; left; left &= left - 1) {
+            uint32_t lane = (uint32_t)__builtin_ctz(left);
+            const struct fibre *f = &g->fibres[w * KD_WARP + lane];
+            if (!all && !f->over(f->arg))
+                continue;
+            g->warps[w].waits[kind] &= ~(1u << lane);
+            g->warps[w].ready |= 1u << lane;
+            g->ready |= 1u << w;
+            g->n_waits[kind]--;
+        }
+    return g->n_waits[kind] != before;
+}
+
+/* Nobody is ready: whose waiting is over goes on, else what is under way happens, one thing after the other. */
+static bool wake(struct group *g)
+{
+    for (;;) {
+        bool any = false;
+        for (enum item_wait k = 0; k < WAIT_LATE; k++)
+            any |= wake_from(g, k, false);
+        if (any || !g->models)
+            return any;
+        enum hopper_step step = hopper_step(g->hopper, g->n_waits[WAIT_LATE] > 0);
+        if (hopper_fault(g->hopper) || step == HOPPER_NOTHING)
+            return false;
+        if (step == HOPPER_LATE)
+            return wake_from(g, WAIT_LATE, true);
+    }
+}
+
 /* The running item, which is ready no more or lets another one go first, hands over; to the caller of the launch when
  * all have returned or nobody can go on. */
 static void hand_over(uint32_t me)
@@ -237,7 +285,7 @@ static void hand_over(uint32_t me)
     uint32_t w = me / KD_WARP;
     if (!run.g->warps[w].ready) {
         run.g->ready &= ~(1u << w);
-        if (!run.g->ready) {
+        if (!run.g->ready && !wake(run.g)) {
             switch_to_main(me);
             return;
         }
@@ -350,6 +398,49 @@ void kd_host_wait_inputs(void)
     hand_over(me);
 }
 
+void item_wait(enum item_wait kind, bool (*over)(const void *arg), const void *arg)
+{
+    struct group *g = run.g;
+    uint32_t me = kd_item.tid;
+    struct warp *w = &g->warps[me / KD_WARP];
+    g->fibres[me].over = over;
+    g->fibres[me].arg = arg;
+    w->ready &= ~(1u << me % KD_WARP);
+    w->waits[kind] |= 1u << me % KD_WARP;
+    g->n_waits[kind]++;
+    hand_over(me);
+}
+
+void item_fault(const char *fmt, ...)
+{
+    uint32_t me = kd_item.tid;
+    va_list ap;
+    int n = snprintf(run.g->fault, sizeof run.g->fault, "warp %u, lane %u: ", me / KD_WARP, me % KD_WARP);
+    va_start(ap, fmt);
+    vsnprintf(run.g->fault + n, sizeof run.g->fault - (size_t)n, fmt, ap);
+    va_end(ap);
+    switch_to_main(me);
+    abort(); /* the fibre is forgotten */
+}
+
+struct hopper *item_hopper(void)
+{
+    struct group *g = run.g;
+    if (!g->models) {
+        const uint32_t *id = g->item.group, *n = g->item.groups;
+        uint64_t number = id[0] + n[0] * (id[1] + (uint64_t)n[1] * id[2]);
+        hopper_begin(g->hopper, &(struct hopper_group){ g->shared, g->shared_bytes, g->size, 2 * number + run.reverse });
+        g->models = true;
+    }
+    return g->hopper;
+}
+
+struct cluster *item_cluster(uint32_t *rank)
+{
+    *rank = run.g->rank;
+    return run.g->cluster;
+}
+
 static void item_returned(void)
 {
     uint32_t me = kd_item.tid;
@@ -359,6 +450,8 @@ static void item_returned(void)
     run.g->n_returned++;
     if (barrier_complete())
         open_barrier();
+    if (run.g->cluster)
+        cluster_item_returned(run.g->cluster);
     hand_over(me);
 }
 
@@ -413,14 +506,24 @@ static void add_lanes(struct text *t, const char **sep, uint32_t mask, const cha
 
 static bool same_state(const struct warp *a, const struct warp *b)
 {
-    return a->shfl == b->shfl && a->sync == b->sync && a->barrier == b->barrier && a->inputs == b->inputs && a->returned == b->returned;
+    return a->shfl == b->shfl && a->sync == b->sync && a->barrier == b->barrier && a->inputs == b->inputs && a->returned == b->returned &&
+           memcmp(a->waits, b->waits, sizeof a->waits) == 0;
 }
 
 int group_stuck(const struct group *g, struct err *e)
 {
+    static const struct { const char *one, *many; } waits[ITEM_WAITS] = {
+        [WAIT_BAR] = { "waits at a barrier in shared memory", "wait at a barrier in shared memory" },
+        [WAIT_REGISTERS] = { "waits for registers", "wait for registers" },
+        [WAIT_CLUSTER] = { "waits for its cluster", "wait for their cluster" },
+        [WAIT_LATE] = { "waits for a product", "wait for a product" },
+    };
     char cause[400] = "";
     struct text t = { cause, sizeof cause };
     uint32_t n_warps = g->size / KD_WARP;
+    const char *rule = g->fault[0] ? g->fault : g->models ? hopper_fault(g->hopper) : NULL;
+    if (rule)
+        return err_set(e, -EPROTO, "work-group (%u, %u, %u): %s", g->item.group[0], g->item.group[1], g->item.group[2], rule);
     for (uint32_t w = 0, n; w < n_warps; w += n) {
         const struct warp *p = &g->warps[w];
         for (n = 1; w + n < n_warps && same_state(p, p + n); n++) {
@@ -434,6 +537,8 @@ int group_stuck(const struct group *g, struct err *e)
         add_lanes(&t, &sep, p->sync, "waits at a warp sync", "wait at a warp sync");
         add_lanes(&t, &sep, p->barrier, "waits at a barrier", "wait at a barrier");
         add_lanes(&t, &sep, p->inputs, "waits for its inputs", "wait for their inputs");
+        for (uint32_t k = 0; k < ITEM_WAITS; k++)
+            add_lanes(&t, &sep, p->waits[k], waits[k].one, waits[k].many);
         add_lanes(&t, &sep, p->returned, "has returned", "have returned");
     }
     return err_set(e, -EDEADLK, "work-group (%u, %u, %u): nobody can go on: %s", g->item.group[0], g->item.group[1],
@@ -460,13 +565,16 @@ enum { GROUP_BYTES = STRIDE * LOCKSTEP_MAX_THREADS + LOCKSTEP_MAX_SHARED + SLACK
 int group_create(struct group **out, struct err *e)
 {
     struct group *g = calloc(1, sizeof *g);
+    struct hopper *h = hopper_create();
     uint8_t *mem = mmap(NULL, GROUP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mem == MAP_FAILED || !g) {
+    if (mem == MAP_FAILED || !g || !h) {
         free(g);
+        hopper_destroy(h);
         if (mem != MAP_FAILED)
             munmap(mem, GROUP_BYTES);
         return err_set(e, -ENOMEM, "lockstep: %d MiB of stacks", GROUP_BYTES >> 20);
     }
+    g->hopper = h;
     g->stacks = mem;
     g->shared = mem + (size_t)STRIDE * LOCKSTEP_MAX_THREADS;
     for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
@@ -486,6 +594,7 @@ void group_destroy(struct group *g)
     __asan_unpoison_memory_region(g->stacks, GROUP_BYTES);
 #endif
     munmap(g->stacks, GROUP_BYTES);
+    hopper_destroy(g->hopper);
     free(g);
 }
 
@@ -531,22 +640,49 @@ void group_begin(struct group *g, const struct group_work *x)
         g->warps[w] = (struct warp){ .ready = ALL_LANES };
     g->ready = ALL_LANES >> (MAX_WARPS - g->size / KD_WARP);
     g->n_returned = g->n_barrier = g->n_inputs = 0;
+    memset(g->n_waits, 0, sizeof g->n_waits);
+    g->models = false;
+    g->fault[0] = 0;
+    g->cluster = x->cluster;
+    g->rank = x->rank;
+}
+
+void group_forget(struct group *g)
+{
+    for (uint32_t i = 0; i < g->size; i++)
+        g->fibres[i].started = false;
+}
+
+static bool is_faulty(const struct group *g)
+{
+    return g->fault[0] || (g->models && hopper_fault(g->hopper));
+}
+
+/* Where it stands, when none of its items runs. */
+static enum group_state state_of(struct group *g)
+{
+    if (g->n_returned == g->size && g->models)
+        hopper_end(g->hopper);
+    if (g->n_returned == g->size && !is_faulty(g))
+        return GROUP_THROUGH;
+    if (g->n_inputs && !is_faulty(g))
+        return GROUP_WAITS;
+    if (g->n_waits[WAIT_CLUSTER] && !is_faulty(g))
+        return GROUP_APART;
+    group_forget(g);
+    return GROUP_STUCK;
 }
 
 enum group_state group_run(struct group *g)
 {
     run.g = g;
     kd_item = g->item;
+    if (!g->ready && !wake(g))
+        return state_of(g);
     uint32_t w = first_of(g->ready);
     kd_item.tid = w * KD_WARP + first_of(g->warps[w].ready);
     switch_fibres(&run.main, &g->fibres[kd_item.tid]);
-    if (g->n_returned == g->size)
-        return GROUP_THROUGH;
-    if (g->n_inputs)
-        return GROUP_WAITS;
-    for (uint32_t i = 0; i < g->size; i++) /* they stand in the midst of a kernel that nobody will finish */
-        g->fibres[i].started = false;
-    return GROUP_STUCK;
+    return state_of(g);
 }
 
 bool group_has_waited(const struct group *g)
@@ -556,23 +692,75 @@ bool group_has_waited(const struct group *g)
 
 /* ---- launches ---- */
 
-static int run_groups(struct group_work *w, struct err *e)
+/* The work-groups of a cluster, from number `first` on: each goes on as far as it gets, until none does. */
+static int run_cluster(struct group_work *w, uint64_t first, uint32_t n, struct err *e)
 {
-    uint64_t n = (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
-    int rc = 0;
-    for (uint64_t i = 0; i < n && rc == 0; i++) {
-        uint64_t g = run.reverse ? n - 1 - i : i;
+    uint32_t left = n, idle = 0;
+    bool through[CLUSTER_MAX] = { false };
+    uint8_t *shared[CLUSTER_MAX];
+    for (uint32_t i = 0; i < n; i++)
+        shared[i] = run.one[i]->shared;
+    w->cluster = n > 1 ? run.cluster : NULL;
+    if (w->cluster)
+        cluster_begin(w->cluster, n, w->threads, w->shared, shared, 2 * first + run.reverse);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t g = first + i;
         w->id[0] = (uint32_t)(g % w->grid[0]);
         w->id[1] = (uint32_t)(g / w->grid[0] % w->grid[1]);
         w->id[2] = (uint32_t)(g / w->grid[0] / w->grid[1]);
-        group_begin(run.one, w);
-        rc = group_run(run.one) == GROUP_THROUGH ? group_check(run.one, e) : group_stuck(run.one, e);
+        w->rank = i;
+        group_begin(run.one[i], w);
     }
+    int rc = 0;
+    for (uint32_t k = run.reverse ? n - 1 : 0; left && !rc; k = (k + 1) % n) {
+        struct group *g = run.one[k];
+        if (through[k])
+            continue;
+        uint32_t before = g->n_returned;
+        uint64_t arrivals = cluster_arrivals(w->cluster);
+        switch (group_run(g)) {
+        case GROUP_THROUGH:
+            rc = group_check(g, e);
+            through[k] = true;
+            left--;
+            if (w->cluster)
+                cluster_group_ended(w->cluster, k);
+            idle = 0;
+            break;
+        case GROUP_APART:
+            idle = g->n_returned == before && cluster_arrivals(w->cluster) == arrivals ? idle + 1 : 0;
+            rc = idle > left ? group_stuck(g, e) : 0;
+            break;
+        case GROUP_WAITS:
+        case GROUP_STUCK: rc = group_stuck(g, e);
+        }
+    }
+    for (uint32_t i = 0; i < n && rc; i++)
+        group_forget(run.one[i]);
     return rc;
 }
 
-int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
-                    uint32_t shared_bytes, struct err *e)
+static int run_groups(struct group_work *w, uint32_t cluster, struct err *e)
+{
+    uint64_t n = (uint64_t)w->grid[0] * w->grid[1] * w->grid[2] / cluster;
+    int rc = 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        rc = run_cluster(w, (run.reverse ? n - 1 - i : i) * cluster, cluster, e);
+    return rc;
+}
+
+static int make_groups(uint32_t n, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < n && !rc; i++)
+        rc = run.one[i] ? 0 : group_create(&run.one[i], e);
+    if (!rc && n > 1 && !run.cluster && !(run.cluster = cluster_create()))
+        rc = err_set(e, -ENOMEM, "lockstep: a cluster of %u work-groups", n);
+    return rc;
+}
+
+int lockstep_launch_clusters(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
+                             uint32_t shared_bytes, uint32_t cluster, struct err *e)
 {
     if (!threads || threads % KD_WARP || threads > LOCKSTEP_MAX_THREADS || shared_bytes > LOCKSTEP_MAX_SHARED)
         return err_set(e, -EINVAL, "lockstep: %u threads and %u bytes of shared memory; at most %d, in warps of %d, "
@@ -580,18 +768,30 @@ int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_
                        LOCKSTEP_MAX_SHARED);
     if (!grid[0] || !grid[1] || !grid[2])
         return err_set(e, -EINVAL, "lockstep: grid %u x %u x %u has no work-group", grid[0], grid[1], grid[2]);
+    if (!cluster || cluster > CLUSTER_MAX || grid[0] % cluster)
+        return err_set(e, -EINVAL, "lockstep: clusters of %u work-groups in a grid %u wide; a divisor of that is expected, at most %d",
+                       cluster, grid[0], CLUSTER_MAX);
     struct group_work w = { .entry = entry, .args = args, .grid = { grid[0], grid[1], grid[2] }, .threads = threads,
                             .shared = shared_bytes };
     groups_lock();
-    int rc = run.one ? 0 : group_create(&run.one, e);
+    int rc = make_groups(cluster, e);
     if (rc == 0)
-        rc = run_groups(&w, e);
+        rc = run_groups(&w, cluster, e);
     groups_unlock();
     return rc;
 }
 
+int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
+                    uint32_t shared_bytes, struct err *e)
+{
+    return lockstep_launch_clusters(entry, args, grid, threads, shared_bytes, 1, e);
+}
+
 void lockstep_abandon(void)
 {
+    for (uint32_t k = 0; k < CLUSTER_MAX; k++) /* those of its cluster as well */
+        for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS && run.one[k]; i++)
+            run.one[k]->fibres[i].started = false;
     for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS && run.g; i++)
         run.g->fibres[i].started = false;
     pthread_mutex_unlock(&one_launch);

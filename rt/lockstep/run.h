@@ -9,6 +9,8 @@
  * What the launch can find wrong:
  *   -EDEADLK  items wait in different places and nobody can go on; the message says which lanes wait where
  *   -EFAULT   something was written behind the work-group's shared memory (with AddressSanitizer: reads too, at once)
+ *   -EPROTO   a rule of the hardware was broken: barriers in shared memory, copies and products under way (rt/lockstep/hopper.h),
+ *             clusters (rt/lockstep/cluster.h)
  *   -EINVAL   the launch itself: no threads, no groups, too much memory;  -ENOMEM: no memory for the fibres
  * Shared memory is filled with 0xff (NaN) for each work-group. */
 #ifndef ZINC_RT_LOCKSTEP_RUN_H
@@ -24,6 +26,10 @@ enum { LOCKSTEP_MAX_THREADS = 1024, LOCKSTEP_MAX_SHARED = 256 << 10 };
 /* threads: a multiple of 32. One launch at a time in a process; a second one waits. */
 int lockstep_launch(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
                     uint32_t shared_bytes, struct err *e);
+
+/* The same of clusters of so many work-groups along x, which exist side by side. */
+int lockstep_launch_clusters(void (*entry)(const void *), const void *args, const uint32_t grid[3], uint32_t threads,
+                             uint32_t shared_bytes, uint32_t cluster, struct err *e);
 
 /* The thread that launched has left the launch by siglongjmp, out of a signal handler: its fibres are forgotten. */
 void lockstep_abandon(void);

@@ -1,5 +1,6 @@
 /* rt/lockstep/tier.c: the tier that runs the GPU kernels on the host, in lock step (rt/lockstep/run.h). It proves the
- * kernels and rt/dispatch.c without a GPU: launches, weights in planes and private memory are those of the GPU tiers.
+ * kernels and rt/dispatch.c without a GPU: launches, weights in planes and private memory are those of the GPU tiers. As
+ * lockstep:sm90 it takes the kernels and launches that the cuda tier has on Hopper (rt/lockstep/hopper.h).
  * Temporaries start as NaN, and counters that are not 0 after a launch are a fault. */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,32 @@ static lockstep_entry entries[KERNEL_COUNT] = {
 #undef KERNEL_SM90
 };
 
+/* Kernels that sm_90a alone has, or has otherwise, compiled as for that (mk/kernels.mk): matmul8, whose work-groups are in
+ * clusters of two there. */
+#define KERNEL(name, module, args, threads)
+#define KERNEL_SM90(name, module, args, threads) void k_##name(const void *args_);
+#include "kernels/kernels.def"
+#undef KERNEL
+#undef KERNEL_SM90
+#define QTYPE_BLOCK(NAME, name, set, ...) void k_matmul8_##set##_sm90(const void *args_);
+#define QTYPE_PAIR(set, ...)              void k_matmul8_##set##_sm90(const void *args_);
+#include "kernels/qtypes.def"
+static const struct {
+    uint32_t kernel;
+    void (*entry)(const void *args);
+    uint32_t cluster;
+} sm90[] = {
+#define KERNEL(name, module, args, threads)
+#define KERNEL_MMA8(name, module, args, threads)
+#define KERNEL_SM90(name, module, args, threads) { K_##name, k_##name, 1 },
+#include "kernels/kernels.def"
+#undef KERNEL
+#undef KERNEL_SM90
+#define QTYPE_BLOCK(NAME, name, set, ...) { K_matmul8_##set, k_matmul8_##set##_sm90, 2 },
+#define QTYPE_PAIR(set, ...)              { K_matmul8_##set, k_matmul8_##set##_sm90, 2 },
+#include "kernels/qtypes.def"
+};
+
 /* A small machine, so that tests see work-groups that loop; shared memory as on the GPUs of the cuda tier. */
 static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
                                                    .mma8 = true, .ahead = true };
@@ -34,6 +61,8 @@ struct lockstep {
     struct replay r;
     uint8_t *arena[ARENA_COUNT]; /* CONST is the plans' */
     struct lockstep_walker *walker; /* NULL: no plan walks */
+    void (*entry[KERNEL_COUNT])(const void *args);
+    uint32_t cluster[KERNEL_COUNT]; /* work-groups of a cluster */
 };
 
 /* Launches [first, first + n) of the pass for single rows, as a list. */
@@ -136,10 +165,10 @@ static void lockstep_plan_destroy(struct tier_plan *base)
     free(p);
 }
 
-static int check_entries(const struct dispatch_plan *d, struct err *e)
+static int check_entries(const struct lockstep *l, const struct dispatch_plan *d, struct err *e)
 {
     for (uint32_t i = 0; i < d->n; i++)
-        if (!entries[d->d[i].kernel])
+        if (!l->entry[d->d[i].kernel])
             return err_set(e, -ENOTSUP, "lockstep: kernel %s is not for the host", kernel_infos[d->d[i].kernel].name);
     return 0;
 }
@@ -147,7 +176,7 @@ static int check_entries(const struct dispatch_plan *d, struct err *e)
 static int prepare_pass(struct lockstep *l, struct lockstep_plan *p, uint32_t i, struct err *e)
 {
     struct dispatch_plan *d = p->r.pass[i].d;
-    int rc = check_entries(d, e);
+    int rc = check_entries(l, d, e);
     if (rc)
         return rc;
     uint64_t base[ARENA_ALL] = { 0 }; /* no host copy of IO: it is host memory */
@@ -256,7 +285,8 @@ static int run_one(struct lockstep *l, const struct lockstep_plan *p, uint32_t p
     const struct dispatch_plan *plan = p->r.pass[pass].d;
     const struct kernel_info *k = &kernel_infos[d->kernel];
     const struct cmd *cmd = &p->r.base.s->cmds[d->cmd];
-    int rc = lockstep_launch(entries[d->kernel], plan->args + d->args_off, d->grid, d->threads, d->shared, &l->r.fault);
+    int rc = lockstep_launch_clusters(l->entry[d->kernel], plan->args + d->args_off, d->grid, d->threads, d->shared,
+                                      l->cluster[d->kernel], &l->r.fault);
     if (rc == 0)
         rc = check_counters(p->work, plan->counters_bytes, &l->r.fault);
     if (rc == 0)
@@ -282,7 +312,7 @@ static void end_step(struct lockstep *l, const struct replay_plan *p)
 
 static int run_list(struct lockstep *l, const struct lockstep_plan *p, const struct lockstep_list *list, const struct dispatch_plan *d)
 {
-    int rc = lockstep_walk(l->walker, list->bytes, list->n, list->shared, entries, l->r.issued, &l->r.fault);
+    int rc = lockstep_walk(l->walker, list->bytes, list->n, list->shared, l->entry, l->r.issued, &l->r.fault);
     if (rc == 0)
         rc = check_counters(p->work, d->counters_bytes, &l->r.fault);
     if (rc)
@@ -403,7 +433,7 @@ static const struct tier_impl lockstep_impl = {
 
 static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
 {
-    snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step");
+    snprintf(info->device, sizeof info->device, "the kernels on the host, in lock step%s", o->target ? ", as for sm_90a" : "");
     snprintf(info->note, sizeof info->note, "for tests: very slow");
 #ifdef __x86_64__ /* what mk/kernels.mk lets the compiler use */
     if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
@@ -411,8 +441,13 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
         return -ENOTSUP;
     }
 #endif
+    if (o->target && strcmp(o->target, "sm90") != 0) {
+        snprintf(info->note, sizeof info->note, "it has no target '%s', but sm90", o->target);
+        return -EINVAL;
+    }
     info->by_capacity = true;
     info->decode_rows = KL_ROWS_MAX;
+    info->expert_slots = o->target ? 64 : 0; /* as cuda/tier.c */
     info->kv_planes = true;
     info->persistent = true;
     return 0;
@@ -429,6 +464,15 @@ static int lockstep_open(const struct tier_opts *o, struct tier **out, struct er
     l->r.tier.impl = &lockstep_impl;
     l->r.ops = &ops;
     l->r.target = host_target;
+    l->r.target.wgmma = o->target != NULL;
+    for (uint32_t i = 0; i < KERNEL_COUNT; i++) {
+        l->entry[i] = entries[i];
+        l->cluster[i] = 1;
+    }
+    for (uint32_t i = 0; i < ARRAY_LEN(sm90) && o->target; i++) {
+        l->entry[sm90[i].kernel] = sm90[i].entry;
+        l->cluster[sm90[i].kernel] = sm90[i].cluster;
+    }
     l->r.tier.info = info;
     *out = &l->r.tier;
     return 0;

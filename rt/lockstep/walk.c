@@ -99,6 +99,7 @@ static int step(struct walk *x, uint32_t me, struct err *e)
     case GROUP_WAITS:
         a->waits = true;
         return 0;
+    case GROUP_APART:
     case GROUP_STUCK:
         return told(e, group_stuck(a->g, e), x, a, me);
     case GROUP_THROUGH:

@@ -1,0 +1,435 @@
+#include "rt/lockstep/hopper.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kdev.h"
+#include "kernels/hw/wgmma_host.h"
+#include "rt/lockstep/item.h"
+#include "rt/lockstep/run.h"
+
+enum {
+    MAX_BARS = 32, MAX_COPIES = 256, MAX_PRODUCTS = 8,
+    GROUP_WARPS = 4, WARPGROUPS = LOCKSTEP_MAX_THREADS / (GROUP_WARPS * KD_WARP),
+    RECENT = 64,             /* products of a warpgroup that its warps may be apart     */
+    COUNT_MAX = (1 << 20) - 1, /* of arrivals and of bytes, as mbarriers count            */
+    REGISTERS = 65536        /* of a core                                               */
+};
+
+/* phase: how many were complete before this one. word: what lies in shared memory. */
+struct bar {
+    uint32_t at, expected, pending;
+    int32_t tx;
+    uint64_t phase, word;
+};
+
+struct copy {
+    uint32_t to, n;
+    const void *from;
+    struct bar *bar;
+};
+
+/* A product of a lane: its part of the accumulators. */
+struct product {
+    float *d;
+    uint32_t n;
+    uint64_t a, b;
+    bool add, late;
+};
+
+struct item {
+    struct product q[MAX_PRODUCTS];
+    uint32_t n, made;
+    uint32_t registers, changes;
+};
+
+struct asked {
+    uint64_t a, b;
+    uint32_t n;
+    bool late;
+};
+
+struct hopper {
+    struct hopper_group g;
+    struct bar bars[MAX_BARS];
+    struct copy copies[MAX_COPIES];
+    uint32_t n_bars, n_copies, free_registers;
+    bool late;
+    char fault[200];
+    struct asked asked[WARPGROUPS][RECENT];
+    uint32_t n_asked[WARPGROUPS];
+    struct item items[LOCKSTEP_MAX_THREADS];
+};
+
+struct hopper *hopper_create(void)
+{
+    return calloc(1, sizeof(struct hopper));
+}
+
+void hopper_destroy(struct hopper *h)
+{
+    free(h);
+}
+
+void hopper_begin(struct hopper *h, const struct hopper_group *g)
+{
+    h->g = *g;
+    h->n_bars = h->n_copies = h->free_registers = 0;
+    h->late = false;
+    h->fault[0] = 0;
+    memset(h->n_asked, 0, sizeof h->n_asked);
+    uint32_t registers = REGISTERS / g->threads / 8 * 8;
+    for (uint32_t i = 0; i < g->threads; i++) {
+        h->items[i].n = h->items[i].made = h->items[i].changes = 0;
+        h->items[i].registers = registers < 255 ? registers : 255;
+    }
+}
+
+static bool drawn(struct hopper *h, uint32_t one_in)
+{
+    h->g.seed = h->g.seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(h->g.seed >> 33) % one_in == 0;
+}
+
+/* Where no item runs, or whoever runs has nothing to do with it; the first one counts. */
+__attribute__((format(printf, 2, 3))) static void note(struct hopper *h, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!h->fault[0])
+        vsnprintf(h->fault, sizeof h->fault, fmt, ap);
+    va_end(ap);
+}
+
+const char *hopper_fault(const struct hopper *h)
+{
+    return h->fault[0] ? h->fault : NULL;
+}
+
+/* What was noted on behalf of the running item. */
+static void check(const struct hopper *h)
+{
+    if (h->fault[0])
+        item_fault("%s", h->fault);
+}
+
+/* ---- barriers in shared memory ---- */
+
+static void keep(struct hopper *h, struct bar *b)
+{
+    b->word = 0xbaull << 56 | (b->phase & 0xffff) << 40 | (uint64_t)b->pending << 20 | ((uint32_t)b->tx & COUNT_MAX);
+    memcpy(h->g.shared + b->at, &b->word, sizeof b->word);
+}
+
+static bool is_intact(const struct hopper *h, const struct bar *b)
+{
+    return memcmp(h->g.shared + b->at, &b->word, sizeof b->word) == 0;
+}
+
+static struct bar *find(struct hopper *h, uint32_t at)
+{
+    for (uint32_t i = 0; i < h->n_bars; i++)
+        if (h->bars[i].at == at) {
+            if (!is_intact(h, &h->bars[i]))
+                item_fault("barrier at %u: its 8 bytes were written over", at);
+            return &h->bars[i];
+        }
+    item_fault("barrier at %u: it was not initialised", at);
+}
+
+void kd_host_bar_init(uint32_t at, uint32_t n)
+{
+    struct hopper *h = item_hopper();
+    if (at % 8 || at + 8ull > h->g.bytes || !n || n > COUNT_MAX)
+        item_fault("barrier at %u of %u bytes of shared memory for %u arrivals: 8-byte aligned and 1 to %d are expected", at,
+                   h->g.bytes, n, COUNT_MAX);
+    for (uint32_t i = 0; i < h->n_bars; i++)
+        if (h->bars[i].at == at)
+            item_fault("barrier at %u: it is initialised again while it is in use", at);
+    if (h->n_bars == MAX_BARS)
+        item_fault("barrier at %u: more than %d of them", at, MAX_BARS);
+    struct bar *b = &h->bars[h->n_bars++];
+    *b = (struct bar){ .at = at, .expected = n, .pending = n };
+    keep(h, b);
+}
+
+/* The phase is complete when nobody and no byte is awaited. */
+static void settle(struct hopper *h, struct bar *b)
+{
+    if (!b->pending && b->tx < 0)
+        note(h, "barrier at %u: phase %llu: %d bytes more than were announced", b->at, (unsigned long long)b->phase, -b->tx);
+    if (!b->pending && !b->tx) {
+        b->phase++;
+        b->pending = b->expected;
+    }
+    keep(h, b);
+}
+
+void kd_host_bar_arrive(uint32_t at, uint32_t bytes)
+{
+    struct hopper *h = item_hopper();
+    struct bar *b = find(h, at);
+    if (!b->pending)
+        item_fault("barrier at %u: phase %llu: an arrival too many, beyond the %u that it expects", at, (unsigned long long)b->phase,
+                   b->expected);
+    if (bytes > COUNT_MAX || b->tx + (int64_t)bytes > COUNT_MAX)
+        item_fault("barrier at %u: %u bytes more, beyond the %d that it counts", at, bytes, COUNT_MAX);
+    b->tx += (int32_t)bytes;
+    b->pending--;
+    settle(h, b);
+    check(h);
+}
+
+struct waiter {
+    const struct bar *b;
+    uint64_t phase;
+};
+
+static bool is_over(const void *arg)
+{
+    const struct waiter *w = arg;
+    return w->b->phase != w->phase;
+}
+
+/* A parity is that of the present phase, which is waited for, or of the one before. */
+void kd_host_bar_wait(uint32_t at, uint32_t parity)
+{
+    struct hopper *h = item_hopper();
+    const struct bar *b = find(h, at);
+    struct waiter w = { b, b->phase };
+    if (parity > 1)
+        item_fault("barrier at %u: parity %u, 0 or 1 are expected", at, parity);
+    if ((b->phase & 1) != parity)
+        return;
+    item_wait(WAIT_BAR, is_over, &w);
+    if (b->phase > w.phase + 1)
+        item_fault("barrier at %u: it slept from phase %llu to %llu, and would wait on", at, (unsigned long long)w.phase,
+                   (unsigned long long)b->phase);
+}
+
+/* ---- bulk copies ---- */
+
+static void complete(struct hopper *h, const struct copy *c)
+{
+    memcpy(h->g.shared + c->to, c->from, c->n);
+    if (!is_intact(h, c->bar)) {
+        note(h, "barrier at %u: its 8 bytes were written over, by a copy to %u to %u at the latest", c->bar->at, c->to,
+             c->to + c->n - 1);
+        return;
+    }
+    c->bar->tx -= (int32_t)c->n;
+    settle(h, c->bar);
+}
+
+void kd_host_bulk_copy(uint32_t to, const void *from, uint32_t n, uint32_t bar)
+{
+    struct hopper *h = item_hopper();
+    struct copy c = { .to = to, .n = n, .from = from, .bar = find(h, bar) };
+    if (to % 16 || (uintptr_t)from % 16 || n % 16 || !n || n > COUNT_MAX)
+        item_fault("a bulk copy of %u bytes from ...%x to %u: multiples of 16 are expected", n, (unsigned)((uintptr_t)from & 0xfff), to);
+    if ((uint64_t)to + n > h->g.bytes)
+        item_fault("a bulk copy to %u to %llu, behind the %u bytes of shared memory", to, (unsigned long long)to + n - 1, h->g.bytes);
+    if (h->n_copies == MAX_COPIES)
+        item_fault("more than %d bulk copies under way", MAX_COPIES);
+    if (drawn(h, 4))
+        complete(h, &c);
+    else
+        h->copies[h->n_copies++] = c;
+    check(h);
+}
+
+/* ---- registers ---- */
+
+static bool are_free(const void *arg)
+{
+    const struct hopper *h = arg;
+    return h->free_registers > 0;
+}
+
+/* A lane at a time; what the others have not given back yet is waited for. */
+void kd_host_registers(uint32_t n, bool more)
+{
+    struct hopper *h = item_hopper();
+    struct item *it = &h->items[kd_item.tid];
+    if (n < 24 || n > 256 || n % 8)
+        item_fault("%u registers: a multiple of 8 from 24 to 256 is expected", n);
+    if (more ? n < it->registers : n > it->registers)
+        item_fault("%s registers, %u: it has %u", more ? "more" : "fewer", n, it->registers);
+    it->changes++;
+    if (!more)
+        h->free_registers += it->registers - n;
+    while (more && it->registers < n) {
+        if (!h->free_registers)
+            item_wait(WAIT_REGISTERS, are_free, h);
+        uint32_t got = n - it->registers < h->free_registers ? n - it->registers : h->free_registers;
+        it->registers += got;
+        h->free_registers -= got;
+    }
+    it->registers = n;
+    kd_host_warp_sync();
+}
+
+/* ---- products ---- */
+
+enum { STEPS = 4, STEP_K = 16 };
+
+/* Byte of shared memory where 8 elements begin, of row r, from element 8 h of the 16 of a step; K-major, as the descriptor says. */
+static uint32_t place(uint64_t desc, uint32_t r, uint32_t h)
+{
+    uint32_t start = (uint32_t)(desc & 0x3fff) << 4, leading = (uint32_t)(desc >> 16 & 0x3fff) << 4;
+    uint32_t stride = (uint32_t)(desc >> 32 & 0x3fff) << 4, mode = (uint32_t)(desc >> 62);
+    if (mode == 0) /* none: 8 rows of 16 bytes side by side */
+        return start + r / 8 * stride + r % 8 * 16 + h * leading;
+    uint32_t row = 256u >> mode; /* 128, 64 or 32 bytes */
+    uint32_t at = start + r / 8 * stride + r % 8 * row + h * 16;
+    return at ^ (at >> 7 & (row / 16 - 1)) << 4;
+}
+
+/* 8 bf16 of each of n rows. */
+static void load(const struct hopper *h, uint64_t desc, uint32_t r, uint32_t half, float *x, uint32_t step)
+{
+    uint16_t v[8];
+    memcpy(v, h->g.shared + place(desc, r, half), sizeof v);
+    for (uint32_t i = 0; i < 8; i++)
+        x[i * step] = bf16_to_f32(v[i]);
+}
+
+/* The lane's rows of A by 8 columns: those of 4 pieces of 8 columns from the j-th on. */
+#ifdef __x86_64__
+__attribute__((target("fma")))
+#endif
+static void multiply_8(float *d, const float (*x)[STEP_K], const float (*y)[8])
+{
+    float c[2][8];
+    for (uint32_t i = 0; i < 16; i++)
+        c[i / 2 % 2][i / 4 * 2 + i % 2] = d[i];
+    for (uint32_t k = 0; k < STEP_K; k++)
+        for (uint32_t h = 0; h < 2; h++)
+            for (uint32_t i = 0; i < 8; i++)
+                c[h][i] = __builtin_fmaf(x[h][k], y[k][i], c[h][i]);
+    for (uint32_t i = 0; i < 16; i++)
+        d[i] = c[i / 2 % 2][i / 4 * 2 + i % 2];
+}
+
+static void multiply(const struct hopper *h, uint32_t tid, const struct product *p)
+{
+    uint32_t lane = tid % KD_WARP, row = tid / KD_WARP % GROUP_WARPS * 16 + lane / 4;
+    if (!p->add)
+        memset(p->d, 0, p->n / 2 * sizeof *p->d);
+    for (uint32_t s = 0; s < STEPS; s++) {
+        float x[2][STEP_K], y[STEP_K][8];
+        for (uint32_t i = 0; i < 4; i++)
+            load(h, p->a + 2 * s, row + i / 2 * 8, i % 2, &x[i / 2][i % 2 * 8], 1);
+        for (uint32_t j = 0; j < p->n / 8; j += 4) {
+            for (uint32_t i = 0; i < 16; i++)
+                load(h, p->b + 2 * s, 8 * (j + i / 4) + lane % 4 * 2 + i / 2 % 2, i % 2, &y[i % 2 * 8][i / 2], 8);
+            multiply_8(p->d + 4 * j, (const float (*)[STEP_K])x, (const float (*)[8])y);
+        }
+    }
+}
+
+static void check_descriptor(const struct hopper *h, const char *what, uint64_t desc, uint32_t rows)
+{
+    uint32_t last = 0;
+    if (desc & ~0xc0003fff3fff3fffull)
+        item_fault("descriptor of %s, %#llx: a base offset, which is not modelled, or bits that mean nothing", what,
+                   (unsigned long long)desc);
+    for (uint32_t i = 0; i < 2 * rows * STEPS; i++) {
+        uint32_t at = place(desc + 2 * (i % STEPS), i / STEPS / 2, i / STEPS % 2);
+        last = at > last ? at : last;
+    }
+    if (last + 16 > h->g.bytes)
+        item_fault("descriptor of %s, %#llx: %u rows reach to %u of %u bytes of shared memory", what, (unsigned long long)desc, rows,
+                   last + 15, h->g.bytes);
+}
+
+/* The first lane of a warpgroup that makes this product says what it is, the others agree. */
+static const struct asked *agree(struct hopper *h, uint32_t n, uint64_t a, uint64_t b)
+{
+    uint32_t group = kd_item.tid / (GROUP_WARPS * KD_WARP), made = h->items[kd_item.tid].made++;
+    struct asked *q = &h->asked[group][made % RECENT];
+    if (made == h->n_asked[group]) {
+        check_descriptor(h, "A", a, 64);
+        check_descriptor(h, "B", b, n);
+        *q = (struct asked){ a, b, n, drawn(h, 2) };
+        h->n_asked[group]++;
+    }
+    if (q->a != a || q->b != b || q->n != n)
+        item_fault("product %u of its warpgroup: 64 x %u of %#llx and %#llx, of another warp 64 x %u of %#llx and %#llx", made, n,
+                   (unsigned long long)a, (unsigned long long)b, q->n, (unsigned long long)q->a, (unsigned long long)q->b);
+    return q;
+}
+
+void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add)
+{
+    struct hopper *h = item_hopper();
+    uint32_t tid = kd_item.tid;
+    kd_host_warp_sync();
+    struct item *it = &h->items[tid];
+    struct product p = { .d = d, .n = n, .a = a, .b = b, .add = add, .late = agree(h, n, a, b)->late };
+    if (h->g.threads % (GROUP_WARPS * KD_WARP) && tid / (GROUP_WARPS * KD_WARP) == h->g.threads / (GROUP_WARPS * KD_WARP))
+        item_fault("a product of a warpgroup that has not four warps");
+    if (it->n == MAX_PRODUCTS)
+        item_fault("more than %d products under way", MAX_PRODUCTS);
+    it->q[it->n++] = p;
+    while (it->n && !it->q[0].late) {
+        multiply(h, tid, &it->q[0]);
+        memmove(it->q, it->q + 1, --it->n * sizeof *it->q);
+    }
+}
+
+static bool may_be_late(const void *arg)
+{
+    (void)arg;
+    return false; /* hopper_step says when */
+}
+
+/* The warp's lanes read together, so nobody goes on before all have. */
+void kd_host_wg_wait(uint32_t most)
+{
+    struct hopper *h = item_hopper();
+    uint32_t tid = kd_item.tid;
+    struct item *it = &h->items[tid];
+    kd_host_warp_sync();
+    if (it->n > most)
+        item_wait(WAIT_LATE, may_be_late, NULL);
+    for (; it->n > most; memmove(it->q, it->q + 1, --it->n * sizeof *it->q))
+        multiply(h, tid, &it->q[0]);
+    kd_host_warp_sync();
+}
+
+/* ---- what is under way ---- */
+
+enum hopper_step hopper_step(struct hopper *h, bool late)
+{
+    if (late && (!h->n_copies || drawn(h, 2)))
+        return HOPPER_LATE;
+    if (!h->n_copies)
+        return HOPPER_NOTHING;
+    h->g.seed = h->g.seed * 6364136223846793005u + 1442695040888963407u;
+    uint32_t i = (uint32_t)(h->g.seed >> 33) % h->n_copies;
+    struct copy c = h->copies[i];
+    h->copies[i] = h->copies[--h->n_copies];
+    complete(h, &c);
+    return HOPPER_HAPPENED;
+}
+
+const char *hopper_end(struct hopper *h)
+{
+    if (h->n_copies)
+        note(h, "it ended with %u bulk copies under way", h->n_copies);
+    for (uint32_t i = 0; i < h->g.threads; i++) {
+        const struct item *it = &h->items[i], *first = &h->items[i / (GROUP_WARPS * KD_WARP) * GROUP_WARPS * KD_WARP];
+        if (it->n)
+            note(h, "it ended with products under way, of warp %u", i / KD_WARP);
+        if (it->made != first->made)
+            note(h, "warp %u made %u products, another warp of its warpgroup %u", i / KD_WARP, it->made, first->made);
+        if (it->changes != first->changes)
+            note(h, "warp %u changed its registers %u times, another warp of its warpgroup %u times", i / KD_WARP, it->changes,
+                 first->changes);
+    }
+    return hopper_fault(h);
+}
