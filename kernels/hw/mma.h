@@ -375,7 +375,7 @@ KD_FN void kd_copy_wait_1(void) { __asm__ volatile("cp.async.wait_group 1;" : : 
 KD_FN void kd_copy_wait_2(void) { __asm__ volatile("cp.async.wait_group 2;" : : : "memory"); }
 KD_FN void kd_copy_wait_3(void) { __asm__ volatile("cp.async.wait_group 3;" : : : "memory"); }
 KD_FN void kd_copy_wait_0(void) { __asm__ volatile("cp.async.wait_group 0;" : : : "memory"); }
-#else
+#elif defined(KD_MSL) || defined(__AMDGCN__)
 KD_FN void kd_copy16(KD_SHARED void *dst, KD_GLOBAL const void *src, bool on)
 {
     *(KD_SHARED kd_u32x4 *)dst = on ? *(KD_GLOBAL const kd_u32x4 *)src : (kd_u32x4){ 0, 0, 0, 0 };
@@ -393,6 +393,18 @@ KD_FN void kd_copy_wait_3(void) {}
 KD_FN void kd_copy_wait_2(void) {}
 KD_FN void kd_copy_wait_1(void) {}
 KD_FN void kd_copy_wait_0(void) {}
+#else /* the host, where they are under way as well: rt/lockstep/copies.h */
+void kd_host_copy(void *dst, const void *src, uint32_t n); /* src NULL: zeros */
+void kd_host_copy_commit(void);
+void kd_host_copy_wait(uint32_t most);
+KD_FN void kd_copy16(void *dst, const void *src, bool on) { kd_host_copy(dst, on ? src : NULL, 16); }
+KD_FN void kd_copy8(void *dst, const void *src) { kd_host_copy(dst, src, 8); }
+KD_FN void kd_copy4(void *dst, const void *src) { kd_host_copy(dst, src, 4); }
+KD_FN void kd_copy_commit(void) { kd_host_copy_commit(); }
+KD_FN void kd_copy_wait_3(void) { kd_host_copy_wait(3); }
+KD_FN void kd_copy_wait_2(void) { kd_host_copy_wait(2); }
+KD_FN void kd_copy_wait_1(void) { kd_host_copy_wait(1); }
+KD_FN void kd_copy_wait_0(void) { kd_host_copy_wait(0); }
 #endif
 
 #endif

@@ -177,10 +177,13 @@ void kd_host_bar_arrive(uint32_t at, uint32_t bytes)
                    b->expected);
     if (bytes > COUNT_MAX || b->tx + (int64_t)bytes > COUNT_MAX)
         item_fault("barrier at %u: %u bytes more, beyond the %d that it counts", at, bytes, COUNT_MAX);
+    uint64_t phase = b->phase;
     b->tx += (int32_t)bytes;
     b->pending--;
     settle(h, b);
     check(h);
+    if (b->phase != phase && drawn(h, 2))
+        item_let_waiters();
 }
 
 struct waiter {
@@ -372,10 +375,8 @@ void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add)
     struct product p = { .d = d, .n = n, .a = a, .b = b, .add = add, .late = agree(h, n, a, b)->late };
     if (h->g.threads % (GROUP_WARPS * KD_WARP) && tid / (GROUP_WARPS * KD_WARP) == h->g.threads / (GROUP_WARPS * KD_WARP))
         item_fault("a product of a warpgroup that has not four warps");
-    if (it->n == MAX_PRODUCTS)
-        item_fault("more than %d products under way", MAX_PRODUCTS);
     it->q[it->n++] = p;
-    while (it->n && !it->q[0].late) {
+    while (it->n && (!it->q[0].late || it->n == MAX_PRODUCTS)) {
         multiply(h, tid, &it->q[0]);
         memmove(it->q, it->q + 1, --it->n * sizeof *it->q);
     }

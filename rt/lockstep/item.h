@@ -16,8 +16,12 @@ void item_wait(enum item_wait kind, bool (*over)(const void *arg), const void *a
 /* Ends the launch. The work-group, the warp and the lane stand before the message. */
 __attribute__((noreturn, format(printf, 1, 2))) void item_fault(const char *fmt, ...);
 
-/* The model of the running item's work-group. */
+/* Those who wait at a barrier that is complete go on now, before the running item does. */
+void item_let_waiters(void);
+
+/* The models of the running item's work-group. */
 struct hopper *item_hopper(void);
+struct copies *item_copies(void);
 /* Its cluster and its number there; NULL: it was launched without. */
 struct cluster *item_cluster(uint32_t *rank);
 

@@ -12,6 +12,7 @@
 
 #include "kernels/kdev.h"
 #include "rt/lockstep/cluster.h"
+#include "rt/lockstep/copies.h"
 #include "rt/lockstep/group.h"
 #include "rt/lockstep/hopper.h"
 #include "rt/lockstep/item.h"
@@ -83,10 +84,12 @@ struct group {
     uint32_t size, n_returned, n_barrier, n_inputs, shared_bytes;
     uint32_t ready; /* warps with ready lanes */
     uint32_t n_waits[ITEM_WAITS]; /* items in item_wait */
+    uint32_t turn; /* the warp that a late wait ends for next */
     bool must_wait, waited; /* for its inputs, and it did */
-    bool models; /* its kernel uses hopper */
+    bool models, copies_begun; /* its kernel uses hopper, and copies */
     char fault[256]; /* a broken rule; empty: none */
     struct hopper *hopper;
+    struct copies *copies;
     struct cluster *cluster; /* NULL: alone */
     uint32_t rank;
     struct warp warps[MAX_WARPS];
@@ -243,21 +246,23 @@ static uint32_t first_of(uint32_t mask)
     return run.reverse ? 31 - (uint32_t)__builtin_clz(mask) : (uint32_t)__builtin_ctz(mask);
 }
 
-/* Those who wait for this and whose waiting is over, or all of them, become ready. */
-static bool wake_from(struct group *g, enum item_wait kind, bool all)
+/* Those who wait for this and whose waiting is over, or the lanes of a warp, become ready. */
+static bool wake_from(struct group *g, enum item_wait kind, bool one_warp)
 {
-    uint32_t before = g->n_waits[kind];
-    for (uint32_t w = 0; w < g->size / KD_WARP && g->n_waits[kind]; w++)
+    uint32_t before = g->n_waits[kind], n = g->size / KD_WARP, first = one_warp ? g->turn++ : 0;
+    for (uint32_t i = 0; i < n && g->n_waits[kind] && !(one_warp && g->n_waits[kind] != before); i++) {
+        uint32_t w = (first + i) % n;
         for (uint32_t left = g->warps[w].waits[kind]; left; left &= left - 1) {
             uint32_t lane = (uint32_t)__builtin_ctz(left);
             const struct fibre *f = &g->fibres[w * KD_WARP + lane];
-            if (!all && !f->over(f->arg))
+            if (!one_warp && !f->over(f->arg))
                 continue;
             g->warps[w].waits[kind] &= ~(1u << lane);
             g->warps[w].ready |= 1u << lane;
             g->ready |= 1u << w;
             g->n_waits[kind]--;
         }
+    }
     return g->n_waits[kind] != before;
 }
 
@@ -423,16 +428,42 @@ void item_fault(const char *fmt, ...)
     abort(); /* the fibre is forgotten */
 }
 
+void item_let_waiters(void)
+{
+    struct group *g = run.g;
+    uint32_t me = kd_item.tid, warps = 0;
+    if (!wake_from(g, WAIT_BAR, false))
+        return;
+    for (uint32_t w = 0; w < g->size / KD_WARP; w++)
+        warps |= w != me / KD_WARP && g->warps[w].ready ? 1u << w : 0;
+    if (!warps)
+        return;
+    uint32_t w = first_of(warps);
+    switch_to(me, w * KD_WARP + first_of(g->warps[w].ready));
+}
+
+static uint64_t group_seed(const struct group *g)
+{
+    const uint32_t *id = g->item.group, *n = g->item.groups;
+    return 2 * (id[0] + n[0] * (id[1] + (uint64_t)n[1] * id[2])) + run.reverse;
+}
+
 struct hopper *item_hopper(void)
 {
     struct group *g = run.g;
-    if (!g->models) {
-        const uint32_t *id = g->item.group, *n = g->item.groups;
-        uint64_t number = id[0] + n[0] * (id[1] + (uint64_t)n[1] * id[2]);
-        hopper_begin(g->hopper, &(struct hopper_group){ g->shared, g->shared_bytes, g->size, 2 * number + run.reverse });
-        g->models = true;
-    }
+    if (!g->models)
+        hopper_begin(g->hopper, &(struct hopper_group){ g->shared, g->shared_bytes, g->size, group_seed(g) });
+    g->models = true;
     return g->hopper;
+}
+
+struct copies *item_copies(void)
+{
+    struct group *g = run.g;
+    if (!g->copies_begun)
+        copies_begin(g->copies, g->shared, g->shared_bytes, g->size, group_seed(g));
+    g->copies_begun = true;
+    return g->copies;
 }
 
 struct cluster *item_cluster(uint32_t *rank)
@@ -566,15 +597,18 @@ int group_create(struct group **out, struct err *e)
 {
     struct group *g = calloc(1, sizeof *g);
     struct hopper *h = hopper_create();
+    struct copies *c = copies_create();
     uint8_t *mem = mmap(NULL, GROUP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mem == MAP_FAILED || !g || !h) {
+    if (mem == MAP_FAILED || !g || !h || !c) {
         free(g);
         hopper_destroy(h);
+        copies_destroy(c);
         if (mem != MAP_FAILED)
             munmap(mem, GROUP_BYTES);
         return err_set(e, -ENOMEM, "lockstep: %d MiB of stacks", GROUP_BYTES >> 20);
     }
     g->hopper = h;
+    g->copies = c;
     g->stacks = mem;
     g->shared = mem + (size_t)STRIDE * LOCKSTEP_MAX_THREADS;
     for (uint32_t i = 0; i < LOCKSTEP_MAX_THREADS; i++)
@@ -595,6 +629,7 @@ void group_destroy(struct group *g)
 #endif
     munmap(g->stacks, GROUP_BYTES);
     hopper_destroy(g->hopper);
+    copies_destroy(g->copies);
     free(g);
 }
 
@@ -641,7 +676,8 @@ void group_begin(struct group *g, const struct group_work *x)
     g->ready = ALL_LANES >> (MAX_WARPS - g->size / KD_WARP);
     g->n_returned = g->n_barrier = g->n_inputs = 0;
     memset(g->n_waits, 0, sizeof g->n_waits);
-    g->models = false;
+    g->models = g->copies_begun = false;
+    g->turn = 0;
     g->fault[0] = 0;
     g->cluster = x->cluster;
     g->rank = x->rank;
