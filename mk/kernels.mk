@@ -83,7 +83,8 @@ $(filter %.co,$(AMD_WALK)): $(K)/walk_%/walk.co: kernels/walk_amd.S
 	@$(AMD_CC) -mcpu=$* -o $@ $<
 
 # For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own, but for the types
-# of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh); the others take the release build's.
+# of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh), and of most of Hopper's; the others take
+# the release build's.
 K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
 K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%),$(NV)))
 # What Hopper alone has, or has otherwise, as for that, for lockstep:sm90: matmul8 once more, with clusters (kernels/hw/cluster.h).
@@ -91,7 +92,7 @@ K_TWICE      := $(filter matmul8_%,$(NV))
 $(foreach m,$(K_TWICE),$(eval source_$(m)_sm90 := $(source_$(m)))$(eval set_$(m)_sm90 := $(set_$(m)) -Dk_$(m)=k_$(m)_sm90))
 K_SM90       := $(sort $(MODULES_SM90)) $(K_TWICE:%=%_sm90)
 K_HOST       := $(NV) $(K_SM90)
-K_OF_SAN     += $(if $(filter sanitize,$(config)),$(K_SM90))
+K_OF_SAN     += $(if $(filter sanitize,$(config)),gemm_wgmma_q80 gemm_wgmma_f16 gemm_wgmma_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90)
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
 # The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
 K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)

@@ -56,13 +56,9 @@ void cluster_begin(struct cluster *c, uint32_t n, uint32_t threads, uint32_t byt
 
 static void put(struct cluster *c, const struct store *s)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (i == s->from)
-            continue;
-        if (c->ended[i])
-            item_fault("a store to shared memory at %u of work-group %u of the cluster, which has ended", s->at, i);
-        memcpy(c->shared[i] + s->at, &s->v, sizeof s->v);
-    }
+    for (uint32_t i = 0; i < c->n; i++)
+        if (i != s->from)
+            memcpy(c->shared[i] + s->at, &s->v, sizeof s->v);
 }
 
 static void settle(struct cluster *c)
@@ -83,9 +79,13 @@ void cluster_item_returned(struct cluster *c)
     settle(c);
 }
 
-void cluster_group_ended(struct cluster *c, uint32_t rank)
+bool cluster_group_ended(struct cluster *c, uint32_t rank)
 {
     c->ended[rank] = true;
+    for (uint32_t i = 0; i < c->n_stores; i++)
+        if (c->stores[i].from != rank)
+            return false;
+    return true;
 }
 
 static struct cluster *own(uint32_t *rank)
@@ -152,6 +152,9 @@ void kd_host_cluster_store8(void *p, kd_u32x2 v)
         item_fault("a store into the cluster before all of its work-groups have arrived, so perhaps before they began");
     if (s.at % 8 || s.at + 8 > c->bytes)
         item_fault("a store of 8 bytes to shared memory at %u of the cluster, which has %u bytes each", s.at, c->bytes);
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->ended[i])
+            item_fault("a store to shared memory at %u of work-group %u of the cluster, which has ended", s.at, i);
     if (c->at_once || c->n_stores == MAX_STORES)
         put(c, &s);
     else

@@ -237,7 +237,7 @@ void kd_host_bulk_copy(uint32_t to, const void *from, uint32_t n, uint32_t bar)
         item_fault("a bulk copy to %u to %llu, behind the %u bytes of shared memory", to, (unsigned long long)to + n - 1, h->g.bytes);
     if (h->n_copies == MAX_COPIES)
         item_fault("more than %d bulk copies under way", MAX_COPIES);
-    if (drawn(h, 4))
+    if (drawn(h, 2))
         complete(h, &c);
     else
         h->copies[h->n_copies++] = c;

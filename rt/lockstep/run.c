@@ -759,8 +759,9 @@ static int run_cluster(struct group_work *w, uint64_t first, uint32_t n, struct 
             rc = group_check(g, e);
             through[k] = true;
             left--;
-            if (w->cluster)
-                cluster_group_ended(w->cluster, k);
+            if (!rc && w->cluster && !cluster_group_ended(w->cluster, k))
+                rc = err_set(e, -EPROTO, "work-group (%u, %u, %u): it has ended while others of its cluster store to its shared memory",
+                             g->item.group[0], g->item.group[1], g->item.group[2]);
             idle = 0;
             break;
         case GROUP_APART:

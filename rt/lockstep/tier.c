@@ -464,7 +464,10 @@ static int lockstep_open(const struct tier_opts *o, struct tier **out, struct er
     l->r.tier.impl = &lockstep_impl;
     l->r.ops = &ops;
     l->r.target = host_target;
-    l->r.target.wgmma = o->target != NULL;
+    if (o->target) { /* a core fewer, so that rings of stages go round */
+        l->r.target.wgmma = true;
+        l->r.target.n_cores = 1;
+    }
     for (uint32_t i = 0; i < KERNEL_COUNT; i++) {
         l->entry[i] = entries[i];
         l->cluster[i] = 1;
