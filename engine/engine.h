@@ -33,7 +33,7 @@ struct engine_opts {
     const char *path;        /* GGUF file; the first part of a split model                                   */
     const char *stream_path; /* replay this saved stream instead of compiling one; sets the context          */
     const char *tier;        /* NULL: $ZINC_TIER, else auto. NAME or NAME:WORD..., words: exact, check, replay,
-                                persistent, nofuse, a KV type, edgeN: kv_edge                                */
+                                persistent, nofuse, a KV type, edgeN: kv_edge, sm90: lockstep's, as on Hopper */
     const char *plan;        /* auto, replay, persistent                                                     */
     bool plan_or_nothing;    /* -ENOTSUP where there is no such plan, in place of a warning and replay        */
     const char *kv;          /* one of ENGINE_KV_TYPES; NULL: f16                                            */

@@ -52,7 +52,7 @@ int tier_check_device(const struct tier_driver *d, const struct tier_opts *o, st
         return err_set(e, -ENODEV, "tier %s: it has one device without a name, so none whose name contains '%.32s'", d->name,
                        o->device_name);
     if (o->target && d != &tier_driver_lockstep)
-        return err_set(e, -EINVAL, "tier %s: it takes no target, '%.32s' here: that is lockstep's, lockstep:sm90", d->name, o->target);
+        return err_set(e, -EINVAL, "tier %s: a target, '%.32s', is lockstep's alone: lockstep:sm90", d->name, o->target);
     if (one && o->device > 0)
         return err_set(e, -ENODEV, "tier %s: there is no device %d, it has one: 0", d->name, o->device);
     return 0;
@@ -66,6 +66,8 @@ int tier_open(const char *name, const struct tier_opts *o, struct tier **out, st
     if (!name)
         name = env_get()->tier;
     *out = NULL;
+    if ((!name || strcmp(name, "auto") == 0) && o->target)
+        return err_set(e, -EINVAL, "tier auto: a target, '%.32s', is lockstep's alone: lockstep:sm90", o->target);
     if (!name || strcmp(name, "auto") == 0)
         return auto_open(o, out, e);
     const struct tier_driver *named = tier_find(name);

@@ -46,6 +46,7 @@ refused 1 prompt.txt "$zinc" run -m "$work/m.gguf" --prompt-file "$work/prompt.t
 refused 1 999999 "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,999999 -n 2
 refused 1 32 "$zinc" run -m "$work/m.gguf" --ctx 32 --prompt-tokens "$(ids 100 1)" -n 2
 refused 1 nowhere "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,2 -n 2 --print-tokens --dump-logits "$work/nowhere/l.f32"
+refused 1 lockstep:sm90 "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,2 -n 2 --tier cpu:sm90
 refused 2 nosuchtier "$zinc" run -m "$work/m.gguf" --prompt-tokens 1,2 -n 2 --tier nosuchtier
 [ "$(id -u)" -eq 0 ] || { # root reads everything
     cp "$work/m.gguf" "$work/secret.gguf" && chmod 0 "$work/secret.gguf"

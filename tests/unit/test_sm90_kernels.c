@@ -47,20 +47,20 @@ static void check_same(struct ops *o, const struct op_case *c, struct ops_how ho
     ops_result_free(&r);
 }
 
-/* Right, and in reverse, in other steps the same. */
+/* Right, and in reverse, in other steps the same; under the address sanitizer, which is slow, right. */
 static void check_case(const struct op_case *c)
 {
     struct ops *o = make(c);
     struct ops_result exact = run(o, c, (struct ops_how){ .tier = "cpu", .threads = 2, .exact = true }), got = run(o, c, whole);
     char why[160];
     ck_assert_msg(op_is_close(c, &got, &exact, why, sizeof why), "%s: %s", c->name, why);
-    lockstep_reverse(true);
-    check_same(o, c, whole, &got);
-    lockstep_reverse(false);
     struct ops_how steps = whole;
     steps.first = c->rows / 3;
     steps.step = c->rows > 64 ? 33 : 5;
-    check_same(o, c, steps, &got);
+    for (uint32_t i = 0; i < 2 && !QUICK; i++) {
+        lockstep_reverse(i == 0);
+        check_same(o, c, i ? steps : whole, &got);
+    }
     ops_result_free(&exact);
     ops_result_free(&got);
     ops_free(o);
@@ -84,7 +84,7 @@ START_TEST(every_set_of_types_is_right_in_every_class_of_rows)
             struct op_case c = { .name = name, .make = types[i].flags ? make_proj : make_matmul, .type = types[i].type, .rows = rows[k],
                                  .n_in = 256, .n_out = 136, .flags = types[i].flags, .max_nmse = 6e-4 };
             snprintf(name, sizeof name, "%s%s, %u rows", qtype_name(c.type), c.flags ? " and q6_k" : "", c.rows);
-            if (QUICK && c.type != QT_Q8_0 && c.type != QT_Q4_K && c.type != QT_F16)
+            if (QUICK && c.type != QT_Q8_0)
                 continue;
             check_case(&c);
         }
@@ -109,6 +109,8 @@ START_TEST(rings_go_round)
     for (uint32_t i = 0; i < ARRAY_LEN(deep); i++) {
         struct op_case c = deep[i];
         c.max_nmse = 6e-4;
+        if (QUICK && c.n_in > 1280)
+            continue;
         check_case(&c);
     }
 }
