@@ -69,6 +69,17 @@ uint32_t cmd_outputs(const struct stream *s, uint32_t cmd, uint32_t n_rows, uint
         F32(&w, ka_act_mul, y, a->rows, a->n, a->n);
         break;
     }
+    case CMD_MATCH: {
+        const ka_match *a = args;
+        F32(&w, ka_match, y, a->rows, a->n, a->n);
+        break;
+    }
+    case CMD_ALTUP: {
+        const ka_altup *a = args;
+        F32(&w, ka_altup, y0, a->rows, a->n, a->n);
+        F32(&w, ka_altup, y, a->rows, (KA_STREAMS - 1) * a->n, (KA_STREAMS - 1) * a->n);
+        break;
+    }
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:

@@ -17,6 +17,7 @@ static const struct graph_family *const families[FAMILY_COUNT] = {
     [FAMILY_QWEN35MOE] = &family_qwen35,
     [FAMILY_GPT_OSS] = &family_gpt_oss,
     [FAMILY_GEMMA3] = &family_gemma3,
+    [FAMILY_GEMMA3N] = &family_gemma3n,
     [FAMILY_GEMMA4] = &family_gemma4,
 };
 
@@ -49,7 +50,7 @@ void graph_decoder(struct graph *g)
     const struct model *m = g->m;
     const struct graph_family *f = m->family < FAMILY_COUNT ? families[m->family] : NULL;
     if (!f) {
-        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen2, qwen3, qwen3.5, gpt-oss, gemma3 and gemma4 run");
+        graph_fail(g, -ENOTSUP, "no builder for this family; llama, qwen2, qwen3, qwen3.5, gpt-oss, gemma3, gemma3n and gemma4 run");
         return;
     }
     bool first = g->o->first_layer == 0;
@@ -62,6 +63,8 @@ void graph_decoder(struct graph *g)
         x = f->layer(g, &m->layers[il], x);
     }
     g->layer = CMD_NO_LAYER;
+    if (f->end && g->o->end_layer == m->n_layer)
+        x = f->end(g, x);
     if (g->o->end_layer < m->n_layer)
         graph_residual_out(g, x);
     else if (g->o->pooling != POOLING_NONE)

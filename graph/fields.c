@@ -18,6 +18,12 @@ static const struct field fields_ka_add[] = {KA_ADD(FIELD)};
 #define ARGS ka_act_mul
 static const struct field fields_ka_act_mul[] = {KA_ACT_MUL(FIELD)};
 #undef ARGS
+#define ARGS ka_match
+static const struct field fields_ka_match[] = {KA_MATCH(FIELD)};
+#undef ARGS
+#define ARGS ka_altup
+static const struct field fields_ka_altup[] = {KA_ALTUP(FIELD)};
+#undef ARGS
 #define ARGS ka_matmul
 static const struct field fields_ka_matmul[] = {KA_MATMUL(FIELD)};
 #undef ARGS

@@ -65,6 +65,8 @@ static struct gop *sole_source(struct graph *g, const struct links *k, gref v, e
 
 static void fuse_act_mul(struct graph *g, struct gop *op, const struct links *k)
 {
+    if (op->sparse)
+        return; /* ACT_MUL, for which a row must be whole */
     struct gop *gate = sole_source(g, k, op->in[IN_X], G_MATMUL);
     struct gop *up = sole_source(g, k, op->in[IN_A], G_MATMUL);
     if (!gate || !up || gate->in[IN_X] != up->in[IN_X])
@@ -82,7 +84,7 @@ static void fuse_act_mul(struct graph *g, struct gop *op, const struct links *k)
 static void absorb_product(struct graph *g, struct gop *op, const struct links *k)
 {
     struct gop *mm = sole_source(g, k, op->in[IN_X], G_MATMUL);
-    CHECK(mm);
+    CHECK(mm && !mm->n_out);
     op->kind = G_MATMUL;
     op->in[IN_X] = mm->in[IN_X];
     if (mm->in[IN_SCALE])
@@ -125,7 +127,7 @@ static void fuse_always(struct graph *g)
 
 static bool is_plain_product(const struct gop *op)
 {
-    return op->kind == G_MATMUL && !op->dead && !op->in[IN_RESID] && !op->in[IN_SCALE] && op->softcap == 0;
+    return op->kind == G_MATMUL && !op->dead && !op->n_out && !op->in[IN_RESID] && !op->in[IN_SCALE] && op->softcap == 0;
 }
 
 /* Products of one input, in the first one's place: nothing else they read has to exist. */
@@ -186,7 +188,7 @@ static struct gop *resid_taker(struct graph *g, const struct links *k, const str
     if (op->dead || op->in[IN_RESID] || op->softcap != 0)
         return NULL;
     bool product = (op->kind == G_MATMUL && op->n_mats == 1) || op->kind == G_MOE_DOWN;
-    bool takes = op->kind == G_NORM || (product && !add->out_scale);
+    bool takes = op->kind == G_NORM || (product && !add->out_scale && !add->half_power);
     return takes ? op : NULL;
 }
 
@@ -200,6 +202,7 @@ static void fuse_residuals(struct graph *g)
                 continue;
             gref x = add->in[IN_X], y = add->in[IN_A], sum = add->out[OUT_Y];
             const struct gguf_tensor *scale = add->out_scale;
+            bool half_power = add->half_power;
             struct gop *p = resid_taker(g, &k, add, y);
             gref resid = x;
             if (!p) {
@@ -212,6 +215,7 @@ static void fuse_residuals(struct graph *g)
             add->in[IN_RESID] = resid;
             add->out[OUT_Y] = sum;
             add->out_scale = scale;
+            add->half_power = half_power;
             p->dead = true;
             k.maker[sum] = i;
         }

@@ -23,6 +23,9 @@ static int check_opts(const struct graph_opts *o, struct err *e)
 
 int graph_check_cut(const struct model *m, uint32_t at, struct err *e)
 {
+    if (m->family == FAMILY_GEMMA3N && at > 0 && at < m->n_layer)
+        return err_set(e, -ENOTSUP, "graph: %s: gemma3n cannot be cut: what passes between its layers is four residuals, and a "
+                       "stream has one", m->name);
     for (uint32_t il = at; il < m->n_layer; il++)
         if (m->layers[il].kind == LAYER_ATTN && m->layers[il].kv_from < at)
             return err_set(e, -ENOTSUP, "graph: %s: cannot be cut in front of layer %u: layer %u reads the KV cache "

@@ -258,6 +258,14 @@ gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor 
     return y;
 }
 
+gref graph_add_halves(struct graph *g, gref a, gref b, const char *name)
+{
+    gref y = graph_add(g, a, b, name);
+    if (y)
+        g->ops[g->n_ops - 1].half_power = true;
+    return y;
+}
+
 /* The number beside w; NULL: 1. */
 static const struct gguf_tensor *scale_of(const struct graph *g, const struct gguf_tensor *w)
 {
@@ -282,6 +290,109 @@ gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const st
     op->mat[0] = (struct gmat){.w = w, .scale = scale, .b = bias};
     op->n_mats = 1;
     return y;
+}
+
+gref graph_matmul_of(struct graph *g, gref x, const struct gguf_tensor *w, uint32_t first, uint32_t count, const char *name)
+{
+    if (g->rc || !take_matrix(g, w, name, g->vals[x].n, 0, w ? w->ne[2] : 1))
+        return 0;
+    if (first > w->ne[2] || count > w->ne[2] - first) {
+        graph_fail(g, -EINVAL, "%s: matrices %u to %u of the %llu of %.*s", name, first, first + count, (unsigned long long)w->ne[2],
+                   T_NAME(w));
+        return 0;
+    }
+    gref y = new_value(g, name, g->vals[x].rows, w->ne[1] * count);
+    struct gop *op = new_op(g, G_MATMUL);
+    op->in[IN_X] = x;
+    op->out[OUT_Y] = y;
+    op->mat[0] = (struct gmat){.w = w};
+    op->n_mats = 1;
+    op->off = (uint32_t)(w->ne[1] * first);
+    op->n_out = (uint32_t)(w->ne[1] * count);
+    return y;
+}
+
+gref graph_act_mul_sparse(struct graph *g, gref gate, gref up, float cut, const char *name)
+{
+    gref y = graph_act_mul(g, gate, up, name);
+    if (!y)
+        return 0;
+    g->ops[g->n_ops - 1].sparse = true;
+    g->ops[g->n_ops - 1].cut = cut;
+    return y;
+}
+
+gref graph_match(struct graph *g, gref x, gref like, gref resid, float scale, const char *name)
+{
+    if (g->rc || (resid && !check_same_shape(g, x, resid, name)))
+        return 0;
+    if (g->vals[x].n % g->vals[like].n) {
+        graph_fail(g, -EINVAL, "%s: rows of %u elements, expected a multiple of %u", name, g->vals[x].n, g->vals[like].n);
+        return 0;
+    }
+    gref y = new_value(g, name, g->vals[x].rows, g->vals[x].n);
+    struct gop *op = new_op(g, G_MATCH);
+    op->in[IN_X] = x;
+    op->in[IN_A] = like;
+    op->in[IN_RESID] = resid;
+    op->out[OUT_Y] = y;
+    op->scale = scale;
+    return y;
+}
+
+/* The values of an op of G_ALTUP; NULL: an error. */
+static struct gop *altup(struct graph *g, const struct model_layer *l, enum ka_altup_form form, struct gstreams s, gref m, bool rest,
+                         const char *name, const char *rest_name)
+{
+    const struct gguf_tensor *w = form == KA_ALTUP_PREDICT ? l->altup_predict : l->altup_correct;
+    uint32_t n = g->rc ? 0 : g->vals[s.first].n;
+    if (g->rc || !take_f32(g, w, name, KA_STREAMS * (form == KA_ALTUP_PREDICT ? KA_STREAMS * KA_STREAMS : KA_STREAMS), false) ||
+        !take_f32(g, form == KA_ALTUP_FIRST ? l->altup_scale : NULL, name, n, true))
+        return NULL;
+    if (g->vals[m].n != KA_STREAMS || (rest && g->vals[s.rest].n != (KA_STREAMS - 1) * n)) {
+        graph_fail(g, -EINVAL, "%s: %u numbers for streams of %u and %u elements", name, g->vals[m].n, n, g->vals[s.rest].n);
+        return NULL;
+    }
+    gref y = new_value(g, name, g->vals[s.first].rows, n);
+    gref y_rest = rest ? new_value(g, rest_name, g->vals[s.first].rows, (KA_STREAMS - 1) * (uint64_t)n) : 0;
+    struct gop *op = new_op(g, G_ALTUP);
+    op->in[IN_X] = s.first;
+    op->in[IN_A] = s.rest;
+    op->in[IN_B] = m;
+    op->out[OUT_Y] = y;
+    op->out[OUT_REST] = y_rest;
+    op->form = form;
+    op->ml = l;
+    return op;
+}
+
+struct gstreams graph_altup_predict(struct graph *g, const struct model_layer *l, struct gstreams s, gref m)
+{
+    const struct gop *op = altup(g, l, KA_ALTUP_PREDICT, s, m, true, "predicted", "predicted_rest");
+    return op ? (struct gstreams){op->out[OUT_Y], op->out[OUT_REST]} : (struct gstreams){0, 0};
+}
+
+struct gstreams graph_altup_correct(struct graph *g, const struct model_layer *l, struct gstreams s, gref m, gref a, gref add)
+{
+    if (!check_same_shape(g, s.first, a, "x") || !check_same_shape(g, s.first, add, "x"))
+        return (struct gstreams){0, 0};
+    struct gop *op = altup(g, l, KA_ALTUP_CORRECT, s, m, true, "x", "rest");
+    if (!op)
+        return (struct gstreams){0, 0};
+    op->in[IN_C] = a;
+    op->in[IN_D] = add;
+    return (struct gstreams){op->out[OUT_Y], op->out[OUT_REST]};
+}
+
+gref graph_altup_first(struct graph *g, const struct model_layer *l, gref first, gref m, gref a)
+{
+    if (!check_same_shape(g, first, a, "corrected"))
+        return 0;
+    struct gop *op = altup(g, l, KA_ALTUP_FIRST, (struct gstreams){first, 0}, m, false, "corrected", NULL);
+    if (!op)
+        return 0;
+    op->in[IN_C] = a;
+    return op->out[OUT_Y];
 }
 
 gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name)

@@ -17,7 +17,9 @@ enum gop_kind {
     G_NORM,      /* y = (resid + rms(x) * norm) * out_scale, by groups as long as norm                  */
     G_ADD,       /* y = (x + a) * out_scale                                                             */
     G_MATMUL,    /* y_i = w_i x + b_i; with norm, resid, scale and softcap after fusion                 */
-    G_ACT_MUL,   /* y = act(x) * a                                    GATE_UP where both are products   */
+    G_ACT_MUL,   /* y = act(x) * a                                    GATE_UP where both are products, and it is not sparse */
+    G_MATCH,     /* y = (resid + x * rms(a) / rms(x)) * scale, by groups as long as a                   */
+    G_ALTUP,     /* streams x, a by b from each other, or c corrects them, d is added; form; out 1: the others */
     G_GATE_UP,   /* y = act(w_0 x + b_0, w_1 x + b_1)                                                   */
     G_ROW_GATE,  /* y[r] = sigmoid(norm . x)                          fused into ROUTER, always         */
     G_ROW_SCALE, /* y = x * scale[r]                                  fused into MATMUL, always         */
@@ -36,8 +38,8 @@ enum gop_kind {
     G_RESIDUAL_OUT, /* x is the residual for the layers behind                    no command            */
 };
 
-enum { IN_X, IN_RESID, IN_SCALE, IN_A, IN_B, IN_C, IN_COUNT };
-enum { OUT_Y = 0, OUT_IDS = 0, OUT_WEIGHTS = 1, OUT_SHARE = 2, OUT_LOGITS = 3, OUT_C = 1, OUT_COUNT = 4 };
+enum { IN_X, IN_RESID, IN_SCALE, IN_A, IN_B, IN_C, IN_D, IN_COUNT };
+enum { OUT_Y = 0, OUT_IDS = 0, OUT_REST = 1, OUT_WEIGHTS = 1, OUT_SHARE = 2, OUT_LOGITS = 3, OUT_C = 1, OUT_COUNT = 4 };
 
 struct gmat {
     const struct gguf_tensor *w, *scale, *b; /* w [n_in, n_out]; scale [1], the number beside it, b [n_out], or NULL */
@@ -59,9 +61,15 @@ struct gop {
     enum gnorm norm_as;
     float eps;        /* NORM: 0 is the model's           */
     const struct gguf_tensor *out_scale; /* NORM, ADD: f32 [1]; NULL: 1 */
+    bool half_power;  /* NORM, ADD: out_scale is the root of a half */
     struct gmat mat[4];
     uint32_t n_mats;
-    float scale;   /* EMBED                                */
+    uint32_t off;  /* MATMUL: rows of mat[0] in front of those that it takes */
+    uint32_t n_out; /* MATMUL: so many rows; 0: all         */
+    enum ka_altup_form form; /* ALTUP                       */
+    bool sparse;   /* ACT_MUL: of what is `cut` deviations above the mean */
+    float cut;
+    float scale;   /* EMBED, MATCH                         */
     float softcap; /* MATMUL, SOFTCAP; 0: none             */
     const struct model_layer *ml; /* parameters of attention, DeltaNet and expert ops */
 };
@@ -96,7 +104,8 @@ struct graph {
     uint32_t n_vals, cap_vals;
     const struct gguf_tensor **weights; /* in order of first use: the stream's weight table */
     uint32_t n_weights, cap_weights;
-    gref ple;       /* gemma4: the step's per-layer embeddings [n_layer, n_embd_ple]; 0: none */
+    gref ple;       /* gemma3n, gemma4: the step's per-layer embeddings [n_layer, n_embd_ple]; 0: none */
+    gref rest;      /* gemma3n: the streams beside the residual [KA_STREAMS - 1, n_embd] */
     uint32_t layer; /* stamped on ops and values as they are made */
     int rc;         /* the first error */
     struct err err;
@@ -114,9 +123,24 @@ gref graph_ple_norm(struct graph *g, gref x, const char *name);
 gref graph_add(struct graph *g, gref a, gref b, const char *name);
 /* (a + b) * scale, f32 [1]; NULL: 1. */
 gref graph_add_scaled(struct graph *g, gref a, gref b, const struct gguf_tensor *scale, const char *name);
+/* (a + b) / sqrt(2) */
+gref graph_add_halves(struct graph *g, gref a, gref b, const char *name);
 gref graph_matmul(struct graph *g, gref x, const struct gguf_tensor *w, const struct gguf_tensor *bias,
                   const char *name);
+/* Of w [n_in, n, depth] the matrices [first, first + count), one below the other. */
+gref graph_matmul_of(struct graph *g, gref x, const struct gguf_tensor *w, uint32_t first, uint32_t count, const char *name);
 gref graph_act_mul(struct graph *g, gref gate, gref up, const char *name);
+/* The same of what in gate lies `cut` standard deviations above its mean. */
+gref graph_act_mul_sparse(struct graph *g, gref gate, gref up, float cut, const char *name);
+/* (resid + x * rms(like) / rms(x)) * scale, by parts of x as long as like; resid 0: none. */
+gref graph_match(struct graph *g, gref x, gref like, gref resid, float scale, const char *name);
+/* AltUp, as kernels/kargs.h says: m is a product with the layer's altup_router. */
+struct gstreams {
+    gref first, rest;
+};
+struct gstreams graph_altup_predict(struct graph *g, const struct model_layer *l, struct gstreams s, gref m);
+struct gstreams graph_altup_correct(struct graph *g, const struct model_layer *l, struct gstreams s, gref m, gref a, gref add);
+gref graph_altup_first(struct graph *g, const struct model_layer *l, gref first, gref m, gref a);
 gref graph_row_gate(struct graph *g, gref x, const struct gguf_tensor *w, const char *name);
 gref graph_row_scale(struct graph *g, gref x, gref scale, const char *name);
 gref graph_softcap(struct graph *g, gref x, float cap, const char *name);
@@ -169,9 +193,10 @@ gref graph_block_moe(struct graph *g, const struct model_layer *l, gref x, gref 
 struct graph_family {
     void (*begin)(struct graph *g, gref x); /* what layers share; x: the embedding, 0 where it is not the stream's; NULL: nothing */
     gref (*layer)(struct graph *g, const struct model_layer *l, gref x); /* x -> x; g->layer is its index        */
+    gref (*end)(struct graph *g, gref x);  /* x behind the last layer -> what the head reads; NULL: x            */
     void (*head)(struct graph *g, gref x); /* x -> logits, next token; NULL: gather, norm, product, softcap      */
 };
-extern const struct graph_family family_llama, family_qwen35, family_gpt_oss, family_gemma3, family_gemma4;
+extern const struct graph_family family_llama, family_qwen35, family_gpt_oss, family_gemma3, family_gemma3n, family_gemma4;
 
 /* The layers [o->first_layer, o->end_layer), op by op, with the embedding in front of the model's first and the head
  * behind its last. -ENOTSUP, -EINVAL, through g->rc. */
@@ -197,6 +222,7 @@ struct gplan {
     uint64_t arena_bytes[ARENA_COUNT];
     uint32_t buf_step, buf_logits, buf_vectors, buf_weight0 /* weight i is buffer buf_weight0 + i */;
     uint32_t ple_norm; /* constant: GNORM_PLE's; UINT32_MAX: none */
+    uint32_t half_power; /* constant: the root of a half; UINT32_MAX: none */
     uint32_t q_scale;  /* constant: what ROPE_KV multiplies queries by; UINT32_MAX: none */
     uint32_t buf_residual_in, buf_residual_out; /* at one place; these, buf_logits and _vectors UINT32_MAX: not in the stream */
     struct glayer_plan {

@@ -154,7 +154,12 @@ static uint64_t norm_flops(const struct gop *op, uint64_t n)
 
 static uint64_t scale_flops(const struct gop *op, uint64_t n)
 {
-    return op->out_scale ? n : 0;
+    return op->out_scale || op->half_power ? n : 0;
+}
+
+static struct place out_scale(const struct lower *l, const struct gop *op)
+{
+    return op->half_power ? buffer(l, l->p->half_power) : weight(l, op->out_scale);
 }
 
 static void *begin(struct lower *l, const struct gop *op, enum cmd_op code)
@@ -189,7 +194,7 @@ static void emit_norm(struct lower *l, const struct gop *op)
     PUT(l, *a, x, value(l, op->in[IN_X]));
     PUT(l, *a, w, norm_weight(l, op));
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
-    PUT(l, *a, out_scale, weight(l, op->out_scale));
+    PUT(l, *a, out_scale, out_scale(l, op));
     a->n = x->n;
     a->group = op->norm_as == GNORM_PLE ? l->g->m->n_embd_ple : x->n;
     a->rows = x->rows;
@@ -205,7 +210,7 @@ static void emit_add(struct lower *l, const struct gop *op)
     PUT(l, *a, y, value(l, op->out[OUT_Y]));
     PUT(l, *a, a, value(l, op->in[IN_X]));
     PUT(l, *a, b, value(l, op->in[IN_A]));
-    PUT(l, *a, out_scale, weight(l, op->out_scale));
+    PUT(l, *a, out_scale, out_scale(l, op));
     a->n = x->n;
     a->rows = x->rows;
     cost(l, 0, x->n + scale_flops(op, x->n), false);
@@ -232,7 +237,49 @@ static void emit_act_mul(struct lower *l, const struct gop *op)
     a->lda = ld_of(l, op->in[IN_A]);
     a->rows = x->rows;
     a->act = act_of(l->g->m);
-    cost(l, 0, 6ull * x->n, false);
+    a->sparse = op->sparse;
+    a->cut = op->cut;
+    cost(l, 0, (op->sparse ? 12ull : 6ull) * x->n, false);
+}
+
+static void emit_match(struct lower *l, const struct gop *op)
+{
+    ka_match *a = begin(l, op, CMD_MATCH);
+    const struct gvalue *x = &l->g->vals[op->in[IN_X]];
+    PUT(l, *a, step, step_block(l));
+    PUT(l, *a, y, value(l, op->out[OUT_Y]));
+    PUT(l, *a, x, value(l, op->in[IN_X]));
+    PUT(l, *a, like, value(l, op->in[IN_A]));
+    PUT(l, *a, resid, value(l, op->in[IN_RESID]));
+    a->n = x->n;
+    a->group = l->g->vals[op->in[IN_A]].n;
+    a->rows = x->rows;
+    a->scale = op->scale;
+    cost(l, 0, 4ull * x->n + 2ull * a->group + (op->in[IN_RESID] ? x->n : 0), false);
+}
+
+static void emit_altup(struct lower *l, const struct gop *op)
+{
+    ka_altup *a = begin(l, op, CMD_ALTUP);
+    const struct gvalue *x = &l->g->vals[op->in[IN_X]];
+    bool predict = op->form == KA_ALTUP_PREDICT;
+    uint64_t n_c = predict ? KA_STREAMS * KA_STREAMS : KA_STREAMS, streams = op->form == KA_ALTUP_FIRST ? 1 : KA_STREAMS;
+    PUT(l, *a, step, step_block(l));
+    PUT(l, *a, y0, value(l, op->out[OUT_Y]));
+    PUT(l, *a, y, value(l, op->out[OUT_REST]));
+    PUT(l, *a, x0, value(l, op->in[IN_X]));
+    PUT(l, *a, x, value(l, op->in[IN_A]));
+    PUT(l, *a, m, value(l, op->in[IN_B]));
+    PUT(l, *a, w, weight(l, predict ? op->ml->altup_predict : op->ml->altup_correct));
+    PUT(l, *a, a, value(l, op->in[IN_C]));
+    PUT(l, *a, scale, weight(l, op->form == KA_ALTUP_FIRST ? op->ml->altup_scale : NULL));
+    PUT(l, *a, add, value(l, op->in[IN_D]));
+    a->n = x->n;
+    a->form = op->form;
+    a->rows = x->rows;
+    a->m_scale = 1.0f / (float)l->g->m->n_embd; /* m is as large as the router's soft cap */
+    cost(l, f32s(n_c * KA_STREAMS + (op->form == KA_ALTUP_FIRST ? x->n : 0)),
+         (predict ? 2 * n_c : 3 * streams + 1) * x->n + 2 * n_c * KA_STREAMS, false);
 }
 
 static void emit_matmul(struct lower *l, const struct gop *op)
@@ -250,17 +297,18 @@ static void emit_matmul(struct lower *l, const struct gop *op)
     for (uint32_t i = 0; i < op->n_mats; i++)
         PUT(l, *a, y[i], value(l, op->out[i]));
     for (uint32_t i = 0; i < op->n_mats; i++)
-        PUT(l, *a, w[i], weight(l, op->mat[i].w));
+        PUT(l, *a, w[i], weight_rows(l, op->mat[i].w, matrix_bytes(op->mat[i].w, op->off)));
     for (uint32_t i = 0; i < op->n_mats; i++)
         PUT(l, *a, wscale[i], weight(l, op->mat[i].scale));
     for (uint32_t i = 0; i < op->n_mats; i++) {
         const struct gguf_tensor *w = op->mat[i].w;
+        uint64_t n_out = op->n_out ? op->n_out : w->ne[1];
         PUT(l, *a, b[i], weight(l, op->mat[i].b));
-        a->n_out[i] = (uint32_t)w->ne[1];
+        a->n_out[i] = (uint32_t)n_out;
         a->type[i] = w->type;
         a->ld[i] = op->out[i] ? ld_of(l, op->out[i]) : 0;
-        bytes += matrix_bytes(w, w->ne[1]) + (op->mat[i].b ? f32s(w->ne[1]) : 0);
-        flops += (2 * w->ne[0] + (op->mat[i].scale != NULL) + (op->mat[i].b != NULL)) * w->ne[1];
+        bytes += matrix_bytes(w, n_out) + (op->mat[i].b ? f32s(n_out) : 0);
+        flops += (2 * w->ne[0] + (op->mat[i].scale != NULL) + (op->mat[i].b != NULL)) * n_out;
     }
     if (gate_up)
         flops += 6ull * a->n_out[0];
@@ -512,6 +560,8 @@ static void emit(struct lower *l, const struct gop *op)
     case G_STEP_OUT: emit_step_out(l, op); break;
     case G_ARGMAX: emit_argmax(l, op); break;
     case G_ACT_MUL: emit_act_mul(l, op); break;
+    case G_MATCH: emit_match(l, op); break;
+    case G_ALTUP: emit_altup(l, op); break;
     case G_ROW_GATE:
     case G_ROW_SCALE:
     case G_SOFTCAP: CHECK(!"always fused"); break;

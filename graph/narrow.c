@@ -20,6 +20,8 @@ static bool is_rowwise(const struct gop *op)
     case G_ADD:
     case G_MATMUL:
     case G_ACT_MUL:
+    case G_MATCH:
+    case G_ALTUP:
     case G_SOFTCAP: return true;
     case G_ROPE_KV: return !op->in[IN_A];
     case G_ATTN: return op->ml->kv_from != op->layer;

@@ -205,6 +205,16 @@ static uint32_t add_ple_norm(struct graph *g, struct gplan *p)
     return b;
 }
 
+/* The root of a half. */
+static uint32_t add_half_power(struct graph *g, struct gplan *p)
+{
+    float *at;
+    uint32_t b = add_const(g, p, "half_power", CMD_NO_LAYER, 1, &at);
+    if (at)
+        *at = sqrtf(0.5f);
+    return b;
+}
+
 /* 1 + attn_temp ln(1 + i), i = floor(pos / attn_temp_every), for the positions of the context. */
 static uint32_t add_q_scale(struct graph *g, struct gplan *p)
 {
@@ -237,6 +247,7 @@ static void plan_consts(struct graph *g, struct gplan *p)
     const struct model *m = g->m;
     number_tables(m, p);
     p->ple_norm = g->ple ? add_ple_norm(g, p) : UINT32_MAX;
+    p->half_power = m->family == FAMILY_GEMMA3N ? add_half_power(g, p) : UINT32_MAX;
     p->q_scale = m->attn_temp > 0 && g->o->n_ctx > m->attn_temp_every ? add_q_scale(g, p) : UINT32_MAX; /* within it: 1 */
     for (uint32_t il = g->o->first_layer; il < g->o->end_layer && !g->rc; il++) {
         const struct model_layer *l = &m->layers[il];
@@ -404,7 +415,7 @@ static void share_in_place(const struct graph *g, struct lives *s)
     for (uint32_t i = 0; i < g->n_ops; i++) {
         const struct gop *op = &g->ops[i];
         int slot = op->kind == G_ADD ? IN_X : IN_RESID;
-        if (op->kind == G_NORM) /* the launches of a product may make it for themselves, and read both meanwhile */
+        if (op->kind == G_NORM || op->kind == G_MATCH) /* the launches of a product may make it for themselves, and read both meanwhile */
             continue;
         gref r = op->in[slot], y = op->out[OUT_Y];
         if (!r || g->vals[r].base || g->vals[y].place != GP_SCRATCH || g->vals[r].place != GP_SCRATCH)

@@ -208,6 +208,8 @@ static bool on_output_rows(const struct stream *s, uint32_t i)
     case CMD_NORM: return ((const ka_norm *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_ADD: return ((const ka_add *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_ACT_MUL: return ((const ka_act_mul *)stream_args(s, i))->rows == ROWS_OUT;
+    case CMD_MATCH: return ((const ka_match *)stream_args(s, i))->rows == ROWS_OUT;
+    case CMD_ALTUP: return ((const ka_altup *)stream_args(s, i))->rows == ROWS_OUT;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: return ((const ka_matmul *)stream_args(s, i))->rows == ROWS_OUT;

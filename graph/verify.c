@@ -275,6 +275,44 @@ static void check_act_mul(struct check *k, const ka_act_mul *a)
     acts(k, AT(ka_act_mul, y), false, rows, a->n, a->n);
     acts(k, AT(ka_act_mul, x), false, rows, a->n, a->n);
     acts(k, AT(ka_act_mul, a), false, rows, a->lda, a->n);
+    range(k, "sparse", a->sparse, 0, 1);
+    is_number(k, "cut", a->cut);
+}
+
+static void check_match(struct check *k, const ka_match *a)
+{
+    uint64_t rows = rows_of(k, a->rows);
+    count(k, "n", a->n);
+    count(k, "group", a->group);
+    divides(k, "n", a->n, a->group);
+    is_number(k, "scale", a->scale);
+    acts(k, AT(ka_match, y), false, rows, a->n, a->n);
+    acts(k, AT(ka_match, x), false, rows, a->n, a->n);
+    acts(k, AT(ka_match, like), false, rows, a->group, a->group);
+    acts(k, AT(ka_match, resid), true, rows, a->n, a->n);
+}
+
+static void check_altup(struct check *k, const ka_altup *a)
+{
+    uint64_t rows = rows_of(k, a->rows), rest = (KA_STREAMS - 1) * (uint64_t)a->n;
+    bool predict = a->form == KA_ALTUP_PREDICT, first = a->form == KA_ALTUP_FIRST;
+    count(k, "n", a->n);
+    range(k, "form", a->form, KA_ALTUP_PREDICT, KA_ALTUP_FIRST);
+    is_number(k, "m_scale", a->m_scale);
+    acts(k, AT(ka_altup, y0), false, rows, a->n, a->n);
+    acts(k, AT(ka_altup, x0), false, rows, a->n, a->n);
+    acts(k, AT(ka_altup, m), false, rows, KA_STREAMS, KA_STREAMS);
+    vec(k, AT(ka_altup, w), false, KA_STREAMS * (predict ? KA_STREAMS * KA_STREAMS : KA_STREAMS));
+    if (!first) {
+        acts(k, AT(ka_altup, y), false, rows, rest, rest);
+        acts(k, AT(ka_altup, x), false, rows, rest, rest);
+    }
+    if (!predict)
+        acts(k, AT(ka_altup, a), false, rows, a->n, a->n);
+    if (first)
+        vec(k, AT(ka_altup, scale), false, a->n);
+    if (!first && !predict)
+        acts(k, AT(ka_altup, add), false, rows, a->n, a->n);
 }
 
 static void check_matmul(struct check *k, const ka_matmul *a)
@@ -537,6 +575,8 @@ static void check_by_op(struct check *k, const void *args)
     case CMD_NORM: check_norm(k, args); break;
     case CMD_ADD: check_add(k, args); break;
     case CMD_ACT_MUL: check_act_mul(k, args); break;
+    case CMD_MATCH: check_match(k, args); break;
+    case CMD_ALTUP: check_altup(k, args); break;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: check_matmul(k, args); break;
@@ -652,6 +692,7 @@ static bool may_alias(uint32_t op, uint32_t out, uint32_t in)
     case CMD_NORM: return out == AT(ka_norm, y) && (in == AT(ka_norm, x) || in == AT(ka_norm, resid));
     case CMD_ADD: return out == AT(ka_add, y) && (in == AT(ka_add, a) || in == AT(ka_add, b));
     case CMD_ACT_MUL: return out == AT(ka_act_mul, y) && in == AT(ka_act_mul, x);
+    case CMD_MATCH: return out == AT(ka_match, y) && (in == AT(ka_match, x) || in == AT(ka_match, resid));
     case CMD_MATMUL: return out == AT(ka_matmul, y) && in == AT(ka_matmul, resid);
     case CMD_MOE_DOWN: return out == AT(ka_moe_down, y) && in == AT(ka_moe_down, resid);
     default: return false;

@@ -30,7 +30,8 @@
  *     finished element.
  *   RMS norm: 16 partial sums of squares, lane k % 16, fma, k ascending; lanes added as a tree (8, 4, 2, 1 apart);
  *     y = x * (1 / sqrt(sum / n + eps)) * w, left to right.
- *   Gated DeltaNet and L2 norms: sums over head_dim as in the RMS norm (16 lanes, tree); the convolution by fma.
+ *   Gated DeltaNet and L2 norms: sums over head_dim as in the RMS norm (16 lanes, tree); the convolution by fma. The sums of MATCH
+ *     and of a sparse ACT_MUL likewise, the latter's mean first and then the squares of what lies between it and each element.
  *   exp, and what is made of it (silu, sigmoid, softplus, softmax), is kernels/mathf.h.
  *   Attention: s = fma over the head dimension in ascending order, times scale; positions in tiles of 256 aligned to
  *     position 0; in a tile m = max s, p = exp(s - m), l = sum of p (16 lanes by position % 16, then the tree),
@@ -121,11 +122,35 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, a, 1, R) F(gpu_va, b, 1, R) F(gpu_va, out_scale, 1, T)          \
     F(uint32_t, n, 1, N) F(uint32_t, rows, 1, N)
 
-/* y[r, n] = act(x[r, n], a[r, n]): what GATE_UP ends with, where `a` is no product of x; rows of a are lda apart. y may be
- * x */
+/* y[r, n] = act(x'[r, n], a[r, n]): what GATE_UP ends with, where `a` is no product of x; rows of a are lda apart. y may be
+ * x. x' is x, or where sparse is not 0 max(x - (mean + cut * deviation), 0): mean and standard deviation (over n) of the row's
+ * elements, of which few are left */
 #define KA_ACT_MUL(F)                                                                                                  \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, a, 1, R) F(uint32_t, n, 1, N)                \
-    F(uint32_t, lda, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N)
+    F(uint32_t, lda, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, act, 1, N) F(uint32_t, sparse, 1, N) F(float, cut, 1, E)
+
+/* y[r, n] = (resid + x[r, n] * rms(like[r]) / rms(x[r, n])) * scale: x made as large as another value. rms over each run of
+ * `group` elements of x for itself (n is a multiple of it), at least KA_MATCH_LEAST; like f32 [rows, group]; resid f32
+ * [rows, n], optional. y may be x or resid */
+#define KA_MATCH_LEAST 0.0031622776f /* the root of 1e-5 */
+#define KA_MATCH(F)                                                                                                    \
+    F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, like, 1, R) F(gpu_va, resid, 1, R)           \
+    F(uint32_t, n, 1, N) F(uint32_t, group, 1, N) F(uint32_t, rows, 1, N) F(float, scale, 1, E)
+
+/* Alternating updates (AltUp): a row is KA_STREAMS streams s_0 .. s_3 of n elements, s_0 in x0, the others in x [rows, 3, n], of
+ * which a layer computes with the first alone. m f32 [rows, KA_STREAMS] says how they hang together, by c = w m * m_scale, w f32
+ * [KA_STREAMS, 16 or KA_STREAMS]: c_i = (w[4 i] m[0] + ..) * m_scale, by fma in ascending order.
+ *   KA_ALTUP_PREDICT  y_i = s_i + sum_j c_(4 i + j) s_j                         by fma from s_i, j ascending; a, scale, add 0
+ *   KA_ALTUP_CORRECT  y_i = s_i + (1 + c_i) (a - s_0), i > 0: + add             by fma, then the sum
+ *   KA_ALTUP_FIRST    y_0 of the above times scale, f32 [n]                     x, y and add are 0
+ * a: what the layer made of s_0, add: what every other stream gets besides, both f32 [rows, n]. y_0 is y0, the others are y. No
+ * output may be an input. */
+enum { KA_STREAMS = 4 };
+enum ka_altup_form { KA_ALTUP_PREDICT, KA_ALTUP_CORRECT, KA_ALTUP_FIRST };
+#define KA_ALTUP(F)                                                                                                    \
+    F(gpu_va, step, 1, R) F(gpu_va, y0, 1, W) F(gpu_va, y, 1, W) F(gpu_va, x0, 1, R) F(gpu_va, x, 1, R)                \
+    F(gpu_va, m, 1, R) F(gpu_va, w, 1, T) F(gpu_va, a, 1, R) F(gpu_va, scale, 1, T) F(gpu_va, add, 1, R)               \
+    F(uint32_t, n, 1, N) F(uint32_t, form, 1, N) F(uint32_t, rows, 1, N) F(float, m_scale, 1, E)
 
 /* Products that share one input. x' = rms(x) * norm where norm is given (MATMUL, PROJ, GATE_UP alike), else x. p_i is w_i x',
  * or where wscale_i (f32 [1]: the number beside a matrix) is given w_i x' * wscale_i.
@@ -232,6 +257,8 @@ _Static_assert(sizeof(ka_row) == 16 && sizeof(ka_step) == 64 && sizeof(ka_sample
     X(NORM, ka_norm, KA_NORM, "RMS norm, with residual and scale")                                                     \
     X(ADD, ka_add, KA_ADD, "sum of two, with scale")                                                                   \
     X(ACT_MUL, ka_act_mul, KA_ACT_MUL, "activation of one, times another")                                             \
+    X(MATCH, ka_match, KA_MATCH, "one made as large as another")                                                       \
+    X(ALTUP, ka_altup, KA_ALTUP, "alternating updates: streams predicted or corrected")                                \
     X(MATMUL, ka_matmul, KA_MATMUL, "norm, product, bias, scale, residual")                                            \
     X(PROJ, ka_matmul, KA_MATMUL, "norm and several products of one input")                                            \
     X(GATE_UP, ka_matmul, KA_MATMUL, "norm, gate and up products, activation")                                         \
@@ -256,6 +283,8 @@ KA_STRUCT(ka_embed, KA_EMBED)
 KA_STRUCT(ka_norm, KA_NORM)
 KA_STRUCT(ka_add, KA_ADD)
 KA_STRUCT(ka_act_mul, KA_ACT_MUL)
+KA_STRUCT(ka_match, KA_MATCH)
+KA_STRUCT(ka_altup, KA_ALTUP)
 KA_STRUCT(ka_matmul, KA_MATMUL)
 KA_STRUCT(ka_rope_kv, KA_ROPE_KV)
 KA_STRUCT(ka_attn, KA_ATTN)

@@ -183,6 +183,8 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
     X(kl_norm, KA_NORM)                                                                                                \
     X(kl_add, KA_ADD)                                                                                                  \
     X(kl_act_mul, KA_ACT_MUL)                                                                                          \
+    X(kl_match, KA_MATCH)                                                                                              \
+    X(kl_altup, KA_ALTUP)                                                                                              \
     X(kl_step_out, KA_STEP_OUT)                                                                                        \
     X(kl_gather, KA_GATHER)                                                                                            \
     X(kl_rope_kv, KA_ROPE_KV)                                                                                          \

@@ -147,6 +147,7 @@ static void read_layers(struct reading *r)
     case FAMILY_QWEN35:
     case FAMILY_QWEN35MOE: read_hybrid(r); break;
     case FAMILY_GEMMA3: read_gemma3(r); break;
+    case FAMILY_GEMMA3N: read_gemma3n(r); break;
     case FAMILY_GEMMA4: read_gemma4(r); break;
     case FAMILY_GPT_OSS: read_gpt_oss(r); break;
     case FAMILY_COUNT: break;

@@ -19,7 +19,8 @@
 /* X(enum name, general.architecture) */
 #define MODEL_FAMILIES(X)                                                                                              \
     X(LLAMA, "llama") X(QWEN2, "qwen2") X(QWEN3, "qwen3") X(QWEN3MOE, "qwen3moe") X(QWEN3NEXT, "qwen3next") X(QWEN35, "qwen35")          \
-    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss") X(MISTRAL3, "mistral3")
+    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA3N, "gemma3n")   \
+    X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss") X(MISTRAL3, "mistral3")
 
 enum model_family {
 #define X(name, arch) FAMILY_##name,
@@ -69,9 +70,11 @@ struct model_layer {
     float attn_scale;                     /* multiplies q.k before the softmax                  */
     bool q_gate;                          /* wq rows hold query and gate, interleaved per head: [n_embd, 2 n_head hd] */
     bool v_from_k;                        /* gemma4, no wv: v is the raw output of wk, before norm and rope */
-    bool v_norm;                          /* gemma4: weightless RMSNorm of v per head            */
+    bool v_norm;                          /* gemma3n, gemma4: weightless RMSNorm of v per head            */
     uint32_t kv_from;                     /* the layer whose KV cache this one reads; its own index where it has wk.
-                                             gemma4's sharing layers have wq only: no wk, wv, k_norm */
+                                             sharing layers (gemma3n, gemma4) have wq only: no wk, wv, k_norm */
+    bool sparse;                          /* gemma3n: of the FFN's gate only what lies sparse_cut standard deviations above */
+    float sparse_cut;                     /* its mean is left                                   */
 
     /* NULL: this layer has none. */
     const struct gguf_tensor *attn_norm, *post_attn_norm /* gemma: after attention, inside the residual */;
@@ -95,8 +98,12 @@ struct model_layer {
     const struct gguf_tensor *shexp_gate, *shexp_up, *shexp_down, *shexp_router /* [n_embd] */;
     /* gemma4 with experts: router input scale [n_embd], norms [n_embd] */
     const struct gguf_tensor *router_scale, *post_ffn_norm_1, *pre_ffn_norm_2, *post_ffn_norm_2;
-    /* gemma4 per-layer embeddings: gate [n_embd, n_embd_ple], proj [n_embd_ple, n_embd], norm [n_embd] */
+    /* gemma3n and gemma4, per-layer embeddings: gate [n_embd, n_embd_ple], proj [n_embd_ple, n_embd], norm [n_embd] */
     const struct gguf_tensor *ple_gate, *ple_proj, *ple_norm;
+    /* gemma3n. Alternating updates: router [n_embd, 4] and its norm [n_embd], F32 predict [4, 16], correct [4, 4], scale [n_embd].
+     * Learned residual: left [n_embd, rank], right [rank, n_embd], norm [n_embd] */
+    const struct gguf_tensor *altup_router, *altup_router_norm, *altup_predict, *altup_correct, *altup_scale;
+    const struct gguf_tensor *laurel_l, *laurel_r, *laurel_norm;
     const struct gguf_tensor *out_scale; /* gemma4: [1], multiplies the residual stream at the end of the layer */
 };
 
@@ -122,7 +129,7 @@ struct model {
     bool gdn_grouped_heads;    /* qwen3next: v-head h uses k-head h / r; else h % n_k */
     uint64_t n_params;         /* elements of all tensors used          */
 
-    uint32_t n_embd_ple;       /* gemma4: width of the per-layer embeddings; 0: none */
+    uint32_t n_embd_ple;       /* gemma3n, gemma4: width of the per-layer embeddings; 0: none */
 
     enum model_pooling pooling; /* what the file says it is made for */
     const struct gguf_tensor *cls, *cls_b; /* POOLING_RANK: [n_embd, n_labels], [n_labels]; NULL: not in the file */
@@ -131,6 +138,8 @@ struct model {
     const struct gguf_tensor *token_embd, *output_norm, *output /* token_embd when tied */, *rope_freqs;
     /* with n_embd_ple: [n_embd_ple * n_layer, n_vocab], [n_embd, n_embd_ple * n_layer], [n_embd_ple] */
     const struct gguf_tensor *ple_token_embd, *ple_model_proj, *ple_proj_norm;
+    /* gemma3n: what makes the other three streams of the first, and what brings them back, [n_embd, n_embd, 3] */
+    const struct gguf_tensor *altup_proj, *altup_unembd_proj;
     struct model_layer *layers; /* [n_layer] */
 
     /* Matrices whose products are multiplied by a number beside them, "<name>.scale": what NVFP4 leaves out. Others: 1 */

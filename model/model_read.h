@@ -75,6 +75,7 @@ void read_qwen2(struct reading *r);
 void read_qwen3(struct reading *r);  /* and qwen3moe                */
 void read_hybrid(struct reading *r); /* qwen3next, qwen35, qwen35moe */
 void read_gemma3(struct reading *r);
+void read_gemma3n(struct reading *r);
 void read_gemma4(struct reading *r);
 void read_gpt_oss(struct reading *r);
 

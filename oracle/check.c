@@ -128,6 +128,18 @@ static void areas_of_experts(struct areas *l, const struct stream *s, uint16_t o
     }
 }
 
+static void areas_of_altup(struct areas *l, const struct stream *s, const ka_altup *a)
+{
+    uint64_t rows = cap(s, a->rows), rest = (KA_STREAMS - 1) * (uint64_t)a->n;
+    READ(a->x0, a->n, a->n, rows);
+    READ(a->x, rest, rest, rows);
+    READ(a->m, KA_STREAMS, KA_STREAMS, rows);
+    READ(a->a, a->n, a->n, rows);
+    READ(a->add, a->n, a->n, rows);
+    WRITE(a->y0, a->n, a->n, rows);
+    WRITE(a->y, rest, rest, rows);
+}
+
 static void areas_of(struct areas *l, const struct stream *s, uint32_t cmd)
 {
     const void *args = stream_args(s, cmd);
@@ -162,6 +174,15 @@ static void areas_of(struct areas *l, const struct stream *s, uint32_t cmd)
         WRITE(a->y, a->n, a->n, cap(s, a->rows));
         break;
     }
+    case CMD_MATCH: {
+        const ka_match *a = args;
+        READ(a->x, a->n, a->n, cap(s, a->rows));
+        READ(a->like, a->group, a->group, cap(s, a->rows));
+        READ(a->resid, a->n, a->n, cap(s, a->rows));
+        WRITE(a->y, a->n, a->n, cap(s, a->rows));
+        break;
+    }
+    case CMD_ALTUP: areas_of_altup(l, s, args); break;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP: areas_of_matmul(l, s, op, args); break;

@@ -106,14 +106,79 @@ static void exact_add(struct cpu_run *r, const struct cpu_cmd *cmd)
             CPU_F32(a->y)[k] = (float)(((double)CPU_F32(a->a)[k] + CPU_F32(a->b)[k]) * by);
 }
 
+/* mean + cut * standard deviation */
+static double cutoff(const float *x, uint32_t n, double cut)
+{
+    double mean = 0.0, squares = 0.0;
+    for (uint32_t k = 0; k < n; k++)
+        mean += x[k];
+    mean /= n;
+    for (uint32_t k = 0; k < n; k++)
+        squares += (x[k] - mean) * (x[k] - mean);
+    return mean + cut * sqrt(squares / n);
+}
+
 static void exact_act_mul(struct cpu_run *r, const struct cpu_cmd *cmd)
 {
     const ka_act_mul *a = &cmd->a.ACT_MUL;
     uint32_t i;
-    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
+        const float *x = CPU_F32(a->x) + (size_t)i * a->n, *up = CPU_F32(a->a) + (size_t)i * a->lda;
+        double from = a->sparse ? cutoff(x, a->n, a->cut) : 0.0;
         for (size_t k = 0; k < a->n; k++)
-            CPU_F32(a->y)[(size_t)i * a->n + k] =
-                (float)act_mul(CPU_F32(a->x)[(size_t)i * a->n + k], CPU_F32(a->a)[(size_t)i * a->lda + k], a->act);
+            CPU_F32(a->y)[(size_t)i * a->n + k] = (float)act_mul(a->sparse ? fmax(x[k] - from, 0.0) : x[k], up[k], a->act);
+    }
+}
+
+static double root_mean_square(const float *x, uint32_t n)
+{
+    double sum = 0.0;
+    for (uint32_t k = 0; k < n; k++)
+        sum += (double)x[k] * x[k];
+    return sqrt(sum / n);
+}
+
+static void exact_match(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_match *a = &cmd->a.MATCH;
+    uint32_t i;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
+        for (size_t at = (size_t)i * a->n; at < ((size_t)i + 1) * a->n; at += a->group) {
+            const float *x = CPU_F32(a->x) + at, *resid = a->resid ? CPU_F32(a->resid) + at : NULL;
+            double by = root_mean_square(CPU_F32(a->like) + (size_t)i * a->group, a->group) /
+                        fmax(root_mean_square(x, a->group), sqrt(1e-5));
+            for (size_t k = 0; k < a->group; k++)
+                CPU_F32(a->y)[at + k] = (float)(((resid ? resid[k] : 0.0) + x[k] * by) * a->scale);
+        }
+}
+
+static void exact_altup(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_altup *a = &cmd->a.ALTUP;
+    uint32_t row, n_c = a->form == KA_ALTUP_PREDICT ? KA_STREAMS * KA_STREAMS : KA_STREAMS;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &row);) {
+        size_t at = (size_t)row * a->n, rest = at * (KA_STREAMS - 1);
+        double c[KA_STREAMS * KA_STREAMS] = { 0 };
+        for (uint32_t i = 0; i < n_c * KA_STREAMS; i++)
+            c[i / KA_STREAMS] += (double)CPU_F32(a->w)[i] * CPU_F32(a->m)[(size_t)row * KA_STREAMS + i % KA_STREAMS] * a->m_scale;
+        for (size_t k = 0; k < a->n; k++) {
+            double s[KA_STREAMS], y[KA_STREAMS];
+            for (size_t i = 0; i < KA_STREAMS; i++)
+                s[i] = i == 0 ? CPU_F32(a->x0)[at + k] : a->form == KA_ALTUP_FIRST ? 0.0 : CPU_F32(a->x)[rest + (i - 1) * a->n + k];
+            for (size_t i = 0; i < KA_STREAMS; i++) {
+                y[i] = s[i];
+                if (a->form != KA_ALTUP_PREDICT)
+                    y[i] += (1.0 + c[i]) * (CPU_F32(a->a)[at + k] - s[0]);
+                else
+                    for (size_t j = 0; j < KA_STREAMS; j++)
+                        y[i] += c[i * KA_STREAMS + j] * s[j];
+            }
+            CPU_F32(a->y0)[at + k] = (float)(a->form == KA_ALTUP_FIRST ? y[0] * CPU_F32(a->scale)[k] : y[0]);
+            for (size_t i = 1; i < KA_STREAMS && a->form != KA_ALTUP_FIRST; i++)
+                CPU_F32(a->y)[rest + (i - 1) * a->n + k] =
+                    (float)(a->form == KA_ALTUP_CORRECT ? y[i] + CPU_F32(a->add)[at + k] : y[i]);
+        }
+    }
 }
 
 static void exact_gather(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -616,7 +681,8 @@ void cpu_need_exact(const struct cpu *c, const struct stream *s, const struct cp
 
 cpu_cmd_fn *const cpu_exact_cmds[CMD_COUNT] = {
     [CMD_EMBED] = exact_embed,     [CMD_NORM] = exact_norm,        [CMD_ADD] = exact_add,
-    [CMD_ACT_MUL] = exact_act_mul, [CMD_STEP_OUT] = cpu_run_step_out,
+    [CMD_ACT_MUL] = exact_act_mul, [CMD_MATCH] = exact_match,      [CMD_ALTUP] = exact_altup,
+    [CMD_STEP_OUT] = cpu_run_step_out,
     [CMD_MATMUL] = exact_products, [CMD_PROJ] = exact_products,    [CMD_GATE_UP] = exact_products,
     [CMD_ROPE_KV] = exact_rope_kv, [CMD_ATTN] = exact_attn,        [CMD_GDN] = exact_gdn,
     [CMD_ROUTER] = exact_router,   [CMD_MOE_UP] = exact_moe_up,    [CMD_MOE_DOWN] = exact_moe_down,

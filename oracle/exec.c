@@ -54,8 +54,32 @@ static void run_act_mul(struct cpu_run *r, const struct cpu_cmd *cmd)
     uint32_t i;
     for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);) {
         size_t at = (size_t)i * a->n;
-        r->c->ops->act_mul(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->a) + (size_t)i * a->lda, a->n, a->act);
+        float *y = CPU_F32(a->y) + at;
+        const float *x = CPU_F32(a->x) + at;
+        if (a->sparse) {
+            r->c->ops->above(y, x, a->n, r->c->ops->cutoff(x, a->n, a->cut));
+            x = y;
+        }
+        r->c->ops->act_mul(y, x, CPU_F32(a->a) + (size_t)i * a->lda, a->n, a->act);
     }
+}
+
+static void run_match(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_match *a = &cmd->a.MATCH;
+    uint32_t i;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
+        for (size_t at = (size_t)i * a->n; at < ((size_t)i + 1) * a->n; at += a->group)
+            r->c->ops->match(CPU_F32(a->y) + at, CPU_F32(a->x) + at, CPU_F32(a->like) + (size_t)i * a->group,
+                             a->resid ? CPU_F32(a->resid) + at : NULL, a->group, a->scale);
+}
+
+static void run_altup(struct cpu_run *r, const struct cpu_cmd *cmd)
+{
+    const ka_altup *a = &cmd->a.ALTUP;
+    uint32_t i;
+    for (struct pool_loop l = pool_loop(r->w, cpu_rows(r->c, a->rows)); pool_next(r->w, &l, &i);)
+        r->c->ops->altup(a, i);
 }
 
 static void run_rope_kv(struct cpu_run *r, const struct cpu_cmd *cmd)
@@ -269,7 +293,8 @@ void cpu_need_default(const struct cpu *c, const struct stream *s, const struct 
 
 cpu_cmd_fn *const cpu_default_cmds[CMD_COUNT] = {
     [CMD_EMBED] = run_embed,       [CMD_NORM] = run_norm,        [CMD_ADD] = run_add,
-    [CMD_ACT_MUL] = run_act_mul, [CMD_STEP_OUT] = cpu_run_step_out,
+    [CMD_ACT_MUL] = run_act_mul,   [CMD_MATCH] = run_match,      [CMD_ALTUP] = run_altup,
+    [CMD_STEP_OUT] = cpu_run_step_out,
     [CMD_MATMUL] = cpu_run_products, [CMD_PROJ] = cpu_run_products, [CMD_GATE_UP] = cpu_run_products,
     [CMD_ROPE_KV] = run_rope_kv,   [CMD_ATTN] = run_attn,        [CMD_GDN] = run_gdn,
     [CMD_ROUTER] = cpu_run_router, [CMD_MOE_UP] = cpu_run_moe_up, [CMD_MOE_DOWN] = cpu_run_moe_down,

@@ -61,6 +61,10 @@ struct cpu_ops {
     void (*norm)(float *y, const float *x, const float *w, const float *resid, uint32_t n, float eps);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
     void (*act_mul)(float *y, const float *x, const float *a, uint32_t n, enum ka_act act); /* y = act(x, a) */
+    float (*cutoff)(const float *x, uint32_t n, float cut); /* mean + cut * standard deviation */
+    void (*above)(float *y, const float *x, uint32_t n, float from); /* y = max(x - from, 0) */
+    void (*match)(float *y, const float *x, const float *like, const float *resid, uint32_t n, float scale);
+    void (*altup)(const ka_altup *a, uint32_t r); /* one row */
     void (*scale)(float *y, uint32_t n, float s); /* y *= s */
     void (*embed)(enum qtype t, const void *row, float *y, uint32_t n, float scale);
     /* rows of a tile of products, n columns of it */

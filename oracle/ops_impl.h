@@ -188,6 +188,100 @@ static void op_act_mul(float *y, const float *x, const float *a, uint32_t n, enu
         act_mul_row(y, x, a, n, KA_SWIGLU_OAI);
 }
 
+static float op_cutoff(const float *x, uint32_t n, float cut)
+{
+    v16 acc = v16_set(0.0f);
+    FOR16(n, i, acc = v16_add(acc, v16_load(x + i)), acc = v16_add(acc, load_tail(x + i, n - i)));
+    float mean = v16_sum(acc) / (float)n;
+    v16 m = v16_set(mean);
+    acc = v16_set(0.0f);
+    for (uint32_t i = 0; i < n; i += 16) {
+        float d[16] = { 0 };
+        if (i + 16 <= n)
+            v16_store(d, v16_sub(v16_load(x + i), m));
+        else
+            store_tail(d, v16_sub(load_tail(x + i, n - i), m), n - i); /* zeros behind, as they are no elements */
+        acc = v16_fma(v16_load(d), v16_load(d), acc);
+    }
+    return k_fma(cut, sqrtf(v16_sum(acc) / (float)n), mean);
+}
+
+static void op_above(float *y, const float *x, uint32_t n, float from)
+{
+    v16 f = v16_set(from), none = v16_set(0.0f);
+    FOR16(n, i, v16_store(y + i, v16_max(v16_sub(v16_load(x + i), f), none)),
+          store_tail(y + i, v16_max(v16_sub(load_tail(x + i, n - i), f), none), n - i));
+}
+
+static void op_match(float *y, const float *x, const float *like, const float *resid, uint32_t n, float scale)
+{
+    float own = sqrtf(sum_sq(x, n) / (float)n), other = sqrtf(sum_sq(like, n) / (float)n);
+    v16 by = v16_set(other / (own > KA_MATCH_LEAST ? own : KA_MATCH_LEAST)), s = v16_set(scale), none = v16_set(0.0f);
+    FOR16(n, i, {
+        v16 rv = resid ? v16_load(resid + i) : none;
+        v16_store(y + i, v16_mul(norm_lanes(v16_load(x + i), by, none, false, rv, resid), s));
+    }, {
+        v16 rv = resid ? load_tail(resid + i, n - i) : none;
+        store_tail(y + i, v16_mul(norm_lanes(load_tail(x + i, n - i), by, none, false, rv, resid), s), n - i);
+    });
+}
+
+INLINE v16 load_some(const float *p, uint32_t n)
+{
+    return n < 16 ? load_tail(p, n) : v16_load(p);
+}
+INLINE void store_some(float *p, v16 a, uint32_t n)
+{
+    if (n < 16)
+        store_tail(p, a, n);
+    else
+        v16_store(p, a);
+}
+
+#define ALTUP_F32(va) ((float *)(uintptr_t)(va))
+
+/* Elements [k, k + n) of every stream, n up to 16; c: the coefficients. */
+INLINE void altup_lanes(const ka_altup *a, const float *c, size_t r, uint32_t k, uint32_t n)
+{
+    size_t at = r * a->n + k, rest = r * (KA_STREAMS - 1) * a->n + k;
+    v16 s[KA_STREAMS], y[KA_STREAMS];
+    s[0] = load_some(ALTUP_F32(a->x0) + at, n);
+    for (size_t i = 1; i < KA_STREAMS && a->form != KA_ALTUP_FIRST; i++)
+        s[i] = load_some(ALTUP_F32(a->x) + rest + (i - 1) * a->n, n);
+    if (a->form == KA_ALTUP_PREDICT) {
+        for (int i = 0; i < KA_STREAMS; i++) {
+            y[i] = s[i];
+            for (int j = 0; j < KA_STREAMS; j++)
+                y[i] = v16_fma(v16_set(c[i * KA_STREAMS + j]), s[j], y[i]);
+        }
+    } else {
+        v16 d = v16_sub(load_some(ALTUP_F32(a->a) + at, n), s[0]);
+        y[0] = v16_fma(v16_set(1.0f + c[0]), d, s[0]);
+        if (a->form == KA_ALTUP_FIRST)
+            y[0] = v16_mul(y[0], load_some(ALTUP_F32(a->scale) + k, n));
+        for (int i = 1; i < KA_STREAMS && a->form == KA_ALTUP_CORRECT; i++)
+            y[i] = v16_add(v16_fma(v16_set(1.0f + c[i]), d, s[i]), load_some(ALTUP_F32(a->add) + at, n));
+    }
+    store_some(ALTUP_F32(a->y0) + at, y[0], n);
+    for (size_t i = 1; i < KA_STREAMS && a->form != KA_ALTUP_FIRST; i++)
+        store_some(ALTUP_F32(a->y) + rest + (i - 1) * a->n, y[i], n);
+}
+
+static void op_altup(const ka_altup *a, uint32_t r)
+{
+    uint32_t n_c = a->form == KA_ALTUP_PREDICT ? KA_STREAMS * KA_STREAMS : KA_STREAMS;
+    const float *w = ALTUP_F32(a->w), *m = ALTUP_F32(a->m) + (size_t)r * KA_STREAMS;
+    float c[KA_STREAMS * KA_STREAMS];
+    for (uint32_t i = 0; i < n_c; i++, w += KA_STREAMS) {
+        float v = w[0] * m[0];
+        for (int j = 1; j < KA_STREAMS; j++)
+            v = k_fma(w[j], m[j], v);
+        c[i] = v * a->m_scale;
+    }
+    for (uint32_t k = 0; k < a->n; k += 16)
+        altup_lanes(a, c, r, k, a->n - k < 16 ? a->n - k : 16);
+}
+
 static void op_mix(float *y, const float *o, size_t ldo, const uint32_t *idx, const uint32_t *ids, const float *w,
                    uint32_t k, const float *b, size_t ldb, const float *resid, uint32_t n)
 {
@@ -418,6 +512,10 @@ const struct cpu_ops OPS = {
     .norm = op_norm,
     .add = op_add,
     .act_mul = op_act_mul,
+    .cutoff = op_cutoff,
+    .above = op_above,
+    .match = op_match,
+    .altup = op_altup,
     .scale = op_scale,
     .embed = op_embed,
     .finish = op_finish,

@@ -278,9 +278,10 @@ static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t ro
     return one_row(d, a, op == CMD_GATE_UP, matvec_kernels(a, &types), &k, &groups);
 }
 
+enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
+
 static void add_norm(struct dispatcher *d, const ka_norm *a)
 {
-    enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
     if (a->group == a->n && made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->resid, a->w }, 3))
         d->pre = a;
     else
@@ -289,7 +290,9 @@ static void add_norm(struct dispatcher *d, const ka_norm *a)
 
 static void add_act_mul(struct dispatcher *d, const ka_act_mul *a)
 {
-    if (made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->a }, 2))
+    if (a->sparse)
+        dispatch_add(d, K_act_sparse, dispatch_rows(d, a->rows), 1, 1, REDUCE, a);
+    else if (made_by_next(d, a->y, a->n, a->rows, (const gpu_va[]){ a->x, a->a }, 2))
         d->pre_act = a;
     else
         dispatch_add(d, K_act_mul, dispatch_rows(d, a->rows), 1, 1, 0, a);
@@ -520,6 +523,12 @@ static void small_embed(struct dispatcher *d, const ka_embed *a)
     dispatch_add(d, K_embed, dispatch_rows(d, ROWS_STEP), shares, 1, 0, &k);
 }
 
+static void small_altup(struct dispatcher *d, const ka_altup *a)
+{
+    uint32_t shares = d->prompt ? 2 : div_up(a->n, kernel_infos[K_altup].threads);
+    dispatch_add(d, K_altup, dispatch_rows(d, a->rows), shares, 1, REDUCE, a);
+}
+
 static void add_rope_kv(struct dispatcher *d, const ka_rope_kv *a)
 {
     if (dispatch_rope_by_attn(d, a))
@@ -552,6 +561,12 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
         break;
     }
     case CMD_ACT_MUL: add_act_mul(d, args); break;
+    case CMD_MATCH: {
+        const ka_match *a = args;
+        dispatch_add(d, K_match, dispatch_rows(d, a->rows), a->n / a->group, 1, REDUCE, a);
+        break;
+    }
+    case CMD_ALTUP: small_altup(d, args); break;
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:

@@ -83,6 +83,8 @@ void vk_lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_NORM: vk_lower_norm(d, args); break;
     case CMD_ADD: vk_lower_add(d, args); break;
     case CMD_ACT_MUL: vk_lower_act_mul(d, args); break;
+    case CMD_MATCH: vk_lower_match(d, args); break;
+    case CMD_ALTUP: vk_lower_altup(d, args); break;
     case CMD_STEP_OUT: vk_lower_step_out(d, args); break;
     case CMD_GATHER: vk_lower_gather(d, args); break;
     case CMD_ARGMAX: vk_lower_argmax(d, args); break;

@@ -85,6 +85,8 @@ void vk_lower_embed(struct dispatcher *d, const ka_embed *a);    /* vk/lower_bas
 void vk_lower_norm(struct dispatcher *d, const ka_norm *a);
 void vk_lower_add(struct dispatcher *d, const ka_add *a);
 void vk_lower_act_mul(struct dispatcher *d, const ka_act_mul *a);
+void vk_lower_match(struct dispatcher *d, const ka_match *a);
+void vk_lower_altup(struct dispatcher *d, const ka_altup *a);
 void vk_lower_step_out(struct dispatcher *d, const ka_step_out *a);
 void vk_lower_gather(struct dispatcher *d, const ka_gather *a);
 void vk_lower_argmax(struct dispatcher *d, const ka_argmax *a);

@@ -41,7 +41,22 @@ void vk_lower_add(struct dispatcher *d, const ka_add *a)
 void vk_lower_act_mul(struct dispatcher *d, const ka_act_mul *a)
 {
     struct vk_shape s = vk_shape(d, 256);
-    vk_add(d, VK_act_mul, &s, dispatch_rows(d, a->rows), shares(d, &s, a->n), 1, a);
+    if (a->sparse) /* a row's mean is known to one work-group */
+        vk_add(d, VK_act_sparse, &s, dispatch_rows(d, a->rows), 1, 1, a);
+    else
+        vk_add(d, VK_act_mul, &s, dispatch_rows(d, a->rows), shares(d, &s, a->n), 1, a);
+}
+
+void vk_lower_match(struct dispatcher *d, const ka_match *a)
+{
+    struct vk_shape s = vk_shape(d, 256);
+    vk_add(d, VK_match, &s, dispatch_rows(d, a->rows), a->n / a->group, 1, a);
+}
+
+void vk_lower_altup(struct dispatcher *d, const ka_altup *a)
+{
+    struct vk_shape s = vk_shape(d, 256);
+    vk_add(d, VK_altup, &s, dispatch_rows(d, a->rows), shares(d, &s, a->n), 1, a);
 }
 
 void vk_lower_step_out(struct dispatcher *d, const ka_step_out *a)

@@ -115,6 +115,13 @@ const struct op_case op_cases[] = {
     { "act_mul", make_act_mul, .rows = 4, .n_in = 75, .max_nmse = NMSE_MATH },
     { "act_mul/gelu, rows apart", make_act_mul, .rows = 5, .n_in = 256, .flags = OF_GELU, .arg = 300, .max_nmse = NMSE_MATH },
     { "act_mul/oai, output rows", make_act_mul, .rows = 3, .n_in = 40, .flags = OF_OAI | OF_OUT, .max_nmse = NMSE_MATH },
+    { "act_mul/sparse", make_act_mul, .rows = 5, .n_in = 300, .flags = OF_SPARSE | OF_GELU, .max_nmse = NMSE_MATH },
+    { "act_mul/sparse, output rows", make_act_mul, .rows = 3, .n_in = 1024, .flags = OF_SPARSE | OF_OUT, .max_nmse = NMSE_MATH },
+    { "match/groups", make_match, .rows = 5, .n_in = 3 * 96, .arg = 96, .max_nmse = NMSE_FLOAT },
+    { "match/resid, output rows", make_match, .rows = 3, .n_in = 600, .flags = OF_RESID | OF_OUT, .max_nmse = NMSE_FLOAT },
+    { "altup/predict", make_altup, .rows = 5, .n_in = 300, .arg = KA_ALTUP_PREDICT, .max_nmse = NMSE_FLOAT },
+    { "altup/correct", make_altup, .rows = 20, .n_in = 75, .arg = KA_ALTUP_CORRECT, .max_nmse = NMSE_FLOAT },
+    { "altup/first, output rows", make_altup, .rows = 4, .n_in = 520, .flags = OF_OUT, .arg = KA_ALTUP_FIRST, .max_nmse = NMSE_FLOAT },
     { "add", make_add, .rows = 4, .n_in = 75, .max_nmse = NMSE_FLOAT },
     { "add/scale", make_add, .rows = 4, .n_in = 75, .flags = OF_OUT_SCALE, .max_nmse = NMSE_FLOAT },
 

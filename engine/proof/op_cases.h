@@ -49,12 +49,13 @@ enum op_flags {
     OF_ROT4_KV = 1 << 27,
     OF_NUMBER = 1 << 28, /* products: each matrix's own number, or each expert's               */
     OF_TEMP = 1 << 29,   /* q is scaled by the position                                        */
+    OF_SPARSE = 1 << 30, /* ACT_MUL: of what is far above the mean                             */
 };
 
 /* engine/proof/op_make.c */
 #define OP_MAKERS(X)                                                                                                   \
     X(embed) X(norm) X(add) X(act_mul) X(matmul) X(proj) X(made) X(gate_up) X(rope) X(attn) X(gdn) X(router) X(moe_up) X(moe_down)        \
-    X(gather) X(argmax) X(sample)
+    X(gather) X(argmax) X(sample) X(match) X(altup)
 #define X(name) struct ops *make_##name(const struct op_case *c);
 OP_MAKERS(X)
 #undef X

@@ -65,7 +65,43 @@ struct ops *make_act_mul(const struct op_case *c)
     ka_act_mul a = { .step = ops_step(o), .y = ops_at(o, x), .x = ops_at(o, x), .a = ops_at(o, ops_rows(o, "a", OPS_IN, lda)),
                      .n = n, .lda = lda, .rows = rows_of(c), .act = act_of(c) };
     a.a += 4 * c->arg;
+    a.sparse = HAS(c, OF_SPARSE);
+    a.cut = a.sparse ? 0.7f : 0.0f;
     ops_cmd(o, CMD_ACT_MUL, &a, sizeof a);
+    return o;
+}
+
+struct ops *make_match(const struct op_case *c)
+{
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    uint32_t n = c->n_in, group = c->arg ? c->arg : n;
+    ka_match a = { .step = ops_step(o), .y = ops_at(o, ops_rows(o, "y", OPS_OUT, n)), .x = ops_at(o, ops_rows(o, "x", OPS_IN, n)),
+                   .like = ops_at(o, ops_rows(o, "like", OPS_IN, group)), .n = n, .group = group, .rows = rows_of(c), .scale = 0.25f };
+    a.resid = OPT(c, OF_RESID, ops_rows(o, "resid", OPS_IN, n));
+    ops_cmd(o, CMD_MATCH, &a, sizeof a);
+    return o;
+}
+
+/* arg: the form */
+struct ops *make_altup(const struct op_case *c)
+{
+    struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
+    uint32_t n = c->n_in, rest = (KA_STREAMS - 1) * n;
+    bool predict = c->arg == KA_ALTUP_PREDICT, first = c->arg == KA_ALTUP_FIRST;
+    ka_altup a = { .step = ops_step(o), .y0 = ops_at(o, ops_rows(o, "y0", OPS_OUT, n)), .x0 = ops_at(o, ops_rows(o, "x0", OPS_IN, n)),
+                   .m = ops_at(o, ops_rows(o, "m", OPS_IN, KA_STREAMS)), .n = n, .form = c->arg, .rows = rows_of(c), .m_scale = 0.5f,
+                   .w = ops_at(o, ops_vec(o, "w", KA_STREAMS * (predict ? KA_STREAMS * KA_STREAMS : KA_STREAMS), -1.0f, 1.0f)) };
+    if (!first) {
+        a.y = ops_at(o, ops_rows(o, "y", OPS_OUT, rest));
+        a.x = ops_at(o, ops_rows(o, "x", OPS_IN, rest));
+    }
+    if (!predict)
+        a.a = ops_at(o, ops_rows(o, "a", OPS_IN, n));
+    if (first)
+        a.scale = ops_at(o, ops_vec(o, "scale", n, 0.5f, 2.0f));
+    if (!predict && !first)
+        a.add = ops_at(o, ops_rows(o, "add", OPS_IN, n));
+    ops_cmd(o, CMD_ALTUP, &a, sizeof a);
     return o;
 }
 

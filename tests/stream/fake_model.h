@@ -11,7 +11,7 @@
 
 #include "model/model.h"
 
-enum { FAKE_TENSORS = 160, FAKE_LAYERS = 4 };
+enum { FAKE_TENSORS = 200, FAKE_LAYERS = 4 };
 
 #ifndef FAKE_HEAD_DIM
 #define FAKE_HEAD_DIM 32
@@ -30,7 +30,7 @@ struct fake_model {
 /* X(name of the dump, maker): what the tests run over */
 #define FAKE_MODELS(X)                                                                                              \
     X(llama) X(llama_moe) X(qwen3) X(qwen3moe) X(qwen35) X(qwen35moe) X(qwen3next) X(gpt_oss) X(gemma3) \
-    X(gemma4) X(gemma4_moe) X(gemma4_e)
+    X(gemma3n) X(gemma4) X(gemma4_moe) X(gemma4_e)
 
 __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(struct fake_model *f, enum qtype type,
                                                                             uint64_t ne0, uint64_t ne1, uint64_t ne2,
@@ -329,9 +329,9 @@ static void fake_gemma4(struct fake_model *f)
 {
     fake_gemma4_start(f, 2);
 }
-static void fake_gemma4_e(struct fake_model *f)
+/* Embeddings of the layers, as the small ones of gemma4 and gemma3n have them. */
+static void fake_ple(struct fake_model *f)
 {
-    fake_gemma4_start(f, 2);
     f->m.n_embd_ple = FAKE_HEAD;
     f->m.ple_token_embd = fake_tensor(f, QT_Q8_0, 4 * FAKE_HEAD, FAKE_VOCAB, 1, "per_layer_token_embd.weight");
     f->m.ple_model_proj = fake_tensor(f, QT_BF16, FAKE_EMBD, 4 * FAKE_HEAD, 1, "per_layer_model_proj.weight");
@@ -345,6 +345,47 @@ static void fake_gemma4_e(struct fake_model *f)
         l->ple_gate = fake_tensor(f, QT_Q4_0, FAKE_EMBD, FAKE_HEAD, 1, "blk.%u.inp_gate.weight", il);
         l->ple_proj = fake_tensor(f, QT_Q4_0, FAKE_HEAD, FAKE_EMBD, 1, "blk.%u.proj.weight", il);
         l->ple_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_norm.weight", il);
+    }
+}
+static void fake_gemma4_e(struct fake_model *f)
+{
+    fake_gemma4_start(f, 2);
+    fake_ple(f);
+}
+/* Layers 0 and 2 slide, 1 and 3 are full; the last two read the caches of the first two, whose gates are sparse. */
+static void fake_gemma3n(struct fake_model *f)
+{
+    fake_start(f, FAMILY_GEMMA3N, 4);
+    f->m.act = ACT_GELU_TANH;
+    f->m.embed_scale = 8;
+    f->m.logit_softcap = 30;
+    f->m.altup_proj = fake_tensor(f, QT_F16, FAKE_EMBD, FAKE_EMBD, 3, "altup_proj.weight");
+    f->m.altup_unembd_proj = fake_tensor(f, QT_F16, FAKE_EMBD, FAKE_EMBD, 3, "altup_unembd_proj.weight");
+    fake_ple(f);
+    for (uint32_t il = 0; il < 4; il++) {
+        struct model_layer *l = &f->layers[il];
+        l->window = il % 2 == 0 ? 64 : 0;
+        l->rope.base = il % 2 == 0 ? 1e4f : 1e6f;
+        l->attn_scale = 1;
+        l->v_norm = true;
+        l->sparse = il < 2;
+        l->sparse_cut = l->sparse ? 1.5f : 0;
+        l->post_attn_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_attention_norm.weight", il);
+        l->post_ffn_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.post_ffw_norm.weight", il);
+        fake_attn(f, il, false, true, false);
+        fake_ffn(f, il);
+        if (il >= 2) {
+            l->kv_from = il % 2;
+            l->wk = l->wv = l->k_norm = NULL;
+        }
+        l->altup_router = fake_tensor(f, QT_F32, FAKE_EMBD, 4, 1, "blk.%u.altup_router.weight", il);
+        l->altup_router_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.altup_router_norm.weight", il);
+        l->altup_predict = fake_tensor(f, QT_F32, 4, 16, 1, "blk.%u.altup_predict_coef.weight", il);
+        l->altup_correct = fake_tensor(f, QT_F32, 4, 4, 1, "blk.%u.altup_correct_coef.weight", il);
+        l->altup_scale = FAKE_VEC(FAKE_EMBD, "blk.%u.altup_correct_scale.weight", il);
+        l->laurel_l = fake_tensor(f, QT_F16, FAKE_EMBD, 16, 1, "blk.%u.laurel_l.weight", il);
+        l->laurel_r = fake_tensor(f, QT_F16, 16, FAKE_EMBD, 1, "blk.%u.laurel_r.weight", il);
+        l->laurel_norm = FAKE_VEC(FAKE_EMBD, "blk.%u.laurel_post_norm.weight", il);
     }
 }
 static void fake_gemma4_moe(struct fake_model *f)

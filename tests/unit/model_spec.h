@@ -25,6 +25,7 @@ struct skey {
     double v;
     char s[40];
     uint32_t arr[ARR_MAX], n;
+    bool floats; /* ARR: of f32, arr has their bits */
     bool optional;
 };
 
@@ -83,6 +84,15 @@ static inline struct skey *arr(struct spec *s, const char *name, const uint32_t 
     return k;
 }
 
+static inline struct skey *f32_arr(struct spec *s, const char *name, const float *v, uint32_t n)
+{
+    struct skey *k = add_key(s, name, GGUF_ARR);
+    memcpy(k->arr, v, n * sizeof *v);
+    k->n = n;
+    k->floats = true;
+    return k;
+}
+
 /* il -1: a global tensor. */
 static inline struct stensor *add_tensor(struct spec *s, int il, const char *name, uint64_t ne0, uint64_t ne1, uint64_t ne2)
 {
@@ -122,7 +132,7 @@ static inline void put_key(struct gguf_writer *w, const struct skey *k)
     case GGUF_F32: gguf_put_f32(w, k->name, (float)k->v); break;
     case GGUF_BOOL: gguf_put_bool(w, k->name, k->v != 0); break;
     case GGUF_STR: gguf_put_str(w, k->name, k->s); break;
-    case GGUF_ARR: gguf_put_arr(w, k->name, GGUF_U32, k->arr, k->n); break;
+    case GGUF_ARR: gguf_put_arr(w, k->name, k->floats ? GGUF_F32 : GGUF_U32, k->arr, k->n); break;
     default: ck_abort();
     }
 }
@@ -460,6 +470,48 @@ static inline void gemma4_spec(struct spec *s)
     }
 }
 
+/* Blocks: sliding, full, sliding; the last reads the keys of the first. */
+static inline void gemma3n_spec(struct spec *s)
+{
+    base_spec(s, "gemma3n", 3, true);
+    u32(s, "feed_forward_length", FF);
+    u32(s, "attention.sliding_window", 64);
+    arr(s, "attention.sliding_window_pattern", (uint32_t[]){ 1, 0, 1 }, 3)->optional = true; /* every fifth is full, without */
+    f32(s, "attention.shared_kv_layers", 1);
+    u32(s, "embedding_length_per_layer_input", 4);
+    u32(s, "altup.num_inputs", 4);
+    u32(s, "altup.active_idx", 0)->optional = true;
+    f32_arr(s, "activation_sparsity_scale", (float[]){ 1.5f, 0, -INFINITY }, 3);
+    add_tensor(s, -1, "per_layer_token_embd.weight", 12, VOCAB, 1);
+    add_tensor(s, -1, "per_layer_model_proj.weight", EMBD, 12, 1);
+    add_tensor(s, -1, "per_layer_proj_norm.weight", 4, 1, 1);
+    add_tensor(s, -1, "altup_proj.weight", EMBD, EMBD, 3);
+    add_tensor(s, -1, "altup_unembd_proj.weight", EMBD, EMBD, 3);
+    for (int il = 0; il < 3; il++) {
+        sandwich_norms(s, il);
+        add_tensor(s, il, "attn_q.weight", EMBD, HEADS * HD, 1);
+        add_tensor(s, il, "attn_output.weight", HEADS * HD, EMBD, 1);
+        add_tensor(s, il, "attn_q_norm.weight", HD, 1, 1);
+        if (il < 2) {
+            add_tensor(s, il, "attn_k.weight", EMBD, KV * HD, 1);
+            add_tensor(s, il, "attn_v.weight", EMBD, KV * HD, 1);
+            add_tensor(s, il, "attn_k_norm.weight", HD, 1, 1);
+        }
+        dense_ffn(s, il);
+        add_tensor(s, il, "inp_gate.weight", EMBD, 4, 1);
+        add_tensor(s, il, "proj.weight", 4, EMBD, 1);
+        norm(s, il, "post_norm.weight");
+        add_tensor(s, il, "altup_router.weight", EMBD, 4, 1);
+        norm(s, il, "altup_router_norm.weight");
+        add_tensor(s, il, "altup_predict_coef.weight", 4, 16, 1);
+        add_tensor(s, il, "altup_correct_coef.weight", 4, 4, 1);
+        norm(s, il, "altup_correct_scale.weight");
+        add_tensor(s, il, "laurel_l.weight", EMBD, 5, 1);
+        add_tensor(s, il, "laurel_r.weight", 5, EMBD, 1);
+        norm(s, il, "laurel_post_norm.weight");
+    }
+}
+
 static inline void gpt_oss_spec(struct spec *s)
 {
     base_spec(s, "gpt-oss", 2, false);
@@ -490,7 +542,7 @@ static void (*const family_spec[FAMILY_COUNT])(struct spec *) = {
     [FAMILY_LLAMA] = llama_spec,         [FAMILY_QWEN2] = qwen2_spec,         [FAMILY_QWEN3] = qwen3_spec,
     [FAMILY_QWEN3MOE] = qwen3moe_spec,   [FAMILY_QWEN3NEXT] = qwen3next_spec, [FAMILY_QWEN35] = qwen35_spec,
     [FAMILY_QWEN35MOE] = qwen35moe_spec, [FAMILY_GEMMA3] = gemma3_spec,       [FAMILY_GEMMA4] = gemma4_spec,
-    [FAMILY_GPT_OSS] = gpt_oss_spec,     [FAMILY_MISTRAL3] = mistral3_spec,
+    [FAMILY_GEMMA3N] = gemma3n_spec,     [FAMILY_GPT_OSS] = gpt_oss_spec,     [FAMILY_MISTRAL3] = mistral3_spec,
 };
 
 static struct spec spec; /* large */

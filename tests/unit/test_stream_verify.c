@@ -60,7 +60,7 @@ static bool in_list(const char *name, const char *const *list)
 static const char *const free_numbers[] = {
     "act",   "rope", "v_norm",   "gating", "window", "heads", "pad", "n_rot", "k",   "conv_kernel", "n_head", "n_kv",
     "n_k",   "n_v",  "q_hs",     "head_dim", "n",    "rows",  "n_out", "ld",  "ldx", "ldr",         "ldq",    "ldk",
-    "ldv",   "lda",  "group",    "ab_ld", "n_mats",  "n_ff",   "n_expert", "type", NULL};
+    "ldv",   "lda",  "group",    "sparse", "ab_ld", "n_mats",  "n_ff",   "n_expert", "type", NULL};
 /* Of these even larger values can be right, where buffers have room or only the meaning changes. */
 static const char *const loose_numbers[] = {"act",    "rope",  "v_norm", "gating",
                                             "window", "heads", "pad",    "rows", NULL};

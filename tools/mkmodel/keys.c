@@ -93,6 +93,27 @@ static void put_gemma4(struct keys *k, const struct mk_model *m)
     f32(k, "final_logit_softcapping", 30);
 }
 
+/* As released files have them: the number of sharing layers is a float, the quantile of 0 is -inf. */
+static void put_gemma3n(struct keys *k, const struct mk_model *m)
+{
+    const struct preset *p = m->p;
+    float sparse[MODEL_MAX_LAYERS];
+    uint8_t sliding[MODEL_MAX_LAYERS];
+    uint32_t shared = 0;
+    for (uint32_t il = 0; il < m->n_layer; il++) {
+        sliding[il] = (il + 1) % p->full_every != 0;
+        sparse[il] = il < p->sparse ? 1.6448535f : -INFINITY; /* of 0.95 */
+        shared += mk_shares_kv(m, il);
+    }
+    gguf_put_arr(k->w, key(k, "attention.sliding_window_pattern"), GGUF_BOOL, sliding, m->n_layer);
+    gguf_put_arr(k->w, key(k, "activation_sparsity_scale"), GGUF_F32, sparse, m->n_layer);
+    u32(k, "attention.sliding_window", p->window);
+    f32(k, "attention.shared_kv_layers", (float)shared);
+    u32(k, "embedding_length_per_layer_input", p->n_ple);
+    u32(k, "altup.active_idx", 0);
+    u32(k, "altup.num_inputs", MK_STREAMS);
+}
+
 static void put_gpt_oss(struct keys *k, const struct preset *p)
 {
     u32(k, "attention.sliding_window", p->window);
@@ -163,6 +184,8 @@ int mk_write_keys(const struct mk_model *m, struct gguf_writer *w, struct err *e
         put_hybrid(&k, p);
     if (f == FAMILY_GEMMA3)
         put_gemma3(&k, p);
+    if (f == FAMILY_GEMMA3N)
+        put_gemma3n(&k, m);
     if (f == FAMILY_GEMMA4)
         put_gemma4(&k, m);
     if (f == FAMILY_GPT_OSS)

@@ -54,6 +54,16 @@ static void matrix(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out
     va_end(ap);
 }
 
+/* Several of them. */
+__attribute__((format(printf, 6, 7)))
+static void stack(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out, uint64_t n, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(m, FILL_GAUSS, 0, gain / sqrtf((float)n_in), (uint64_t[3]){ n_in, n_out, n }, fmt, ap);
+    va_end(ap);
+}
+
 __attribute__((format(printf, 5, 6)))
 static void experts(struct mk_model *m, float gain, uint64_t n_in, uint64_t n_out, const char *fmt, ...)
 {
@@ -78,6 +88,11 @@ static void drawn(struct mk_model *m, enum fill f, float a, float b, uint64_t n0
 static bool is_hybrid(enum model_family f)
 {
     return f == FAMILY_QWEN3NEXT || f == FAMILY_QWEN35 || f == FAMILY_QWEN35MOE;
+}
+
+static bool is_gemma3n(const struct mk_model *m)
+{
+    return m->p->family == FAMILY_GEMMA3N;
 }
 
 static bool gemma4_full(const struct preset *p, uint32_t il)
@@ -125,7 +140,7 @@ static void add_attention(struct mk_model *m, uint32_t il)
         drawn(m, FILL_GAUSS, 0, 1, p->n_head, 1, "blk.%u.attn_sinks.weight", il);
     }
     if (q_norm) { /* gemma4's attention has scale 1: the norm carries the 1/sqrt(head_dim) */
-        float s = g4 ? QUERY_GAIN / sqrtf((float)hd) : QUERY_GAIN;
+        float s = g4 || is_gemma3n(m) ? QUERY_GAIN / sqrtf((float)hd) : QUERY_GAIN;
         drawn(m, FILL_GAUSS, s, 0.1f * s, hd, 1, "blk.%u.attn_q_norm.weight", il);
         if (own)
             NORM(m, hd, "blk.%u.attn_k_norm.weight", il);
@@ -149,6 +164,20 @@ static void add_deltanet(struct mk_model *m, uint32_t il)
     drawn(m, FILL_SSM_A, 0, 0, p->gdn_v, 1, "blk.%u.ssm_a", il);
     NORM(m, GDN_HEAD, "blk.%u.ssm_norm.weight", il);
     matrix(m, BRANCH_GAIN, value, d, "blk.%u.ssm_out.weight", il);
+}
+
+/* The router's input is divided by the width: its tanh gets numbers near 1, and the streams are mixed by some tenths. */
+static void add_altup(struct mk_model *m, uint32_t il)
+{
+    uint64_t d = m->p->n_embd;
+    matrix(m, (float)d, d, MK_STREAMS, "blk.%u.altup_router.weight", il);
+    NORM(m, d, "blk.%u.altup_router_norm.weight", il);
+    drawn(m, FILL_GAUSS, 0, 0.1f, MK_STREAMS, MK_STREAMS * MK_STREAMS, "blk.%u.altup_predict_coef.weight", il);
+    drawn(m, FILL_GAUSS, 0, 0.2f, MK_STREAMS, MK_STREAMS, "blk.%u.altup_correct_coef.weight", il);
+    NORM(m, d, "blk.%u.altup_correct_scale.weight", il);
+    matrix(m, 1, d, m->p->laurel, "blk.%u.laurel_l.weight", il);
+    matrix(m, 1, m->p->laurel, d, "blk.%u.laurel_r.weight", il);
+    NORM(m, d, "blk.%u.laurel_post_norm.weight", il);
 }
 
 static void add_dense_ffn(struct mk_model *m, uint32_t il)
@@ -195,7 +224,7 @@ static void add_layer(struct mk_model *m, uint32_t il)
     const struct preset *p = m->p;
     enum model_family f = p->family;
     uint64_t d = p->n_embd;
-    bool gemma = f == FAMILY_GEMMA3 || f == FAMILY_GEMMA4;
+    bool gemma = f == FAMILY_GEMMA3 || f == FAMILY_GEMMA3N || f == FAMILY_GEMMA4;
     float post = LOGIT_STD * BRANCH_GAIN; /* gemma's embeddings enter with the size of its logits */
     NORM(m, d, "blk.%u.attn_norm.weight", il);
     if (is_hybrid(f) && (il + 1) % 4 != 0)
@@ -218,13 +247,16 @@ static void add_layer(struct mk_model *m, uint32_t il)
             NORM(m, d, "blk.%u.pre_ffw_norm_2.weight", il);
             NORM(m, d, "blk.%u.post_ffw_norm_2.weight", il);
         }
-        if (p->n_ple) {
-            matrix(m, 1, d, p->n_ple, "blk.%u.inp_gate.weight", il);
-            matrix(m, 1, p->n_ple, d, "blk.%u.proj.weight", il);
-            drawn(m, FILL_GAUSS, post, 0.1f, d, 1, "blk.%u.post_norm.weight", il);
-        }
-        NORM(m, 1, "blk.%u.layer_output_scale.weight", il);
     }
+    if (p->n_ple) {
+        matrix(m, 1, d, p->n_ple, "blk.%u.inp_gate.weight", il);
+        matrix(m, 1, p->n_ple, d, "blk.%u.proj.weight", il);
+        drawn(m, FILL_GAUSS, post, 0.1f, d, 1, "blk.%u.post_norm.weight", il);
+    }
+    if (f == FAMILY_GEMMA4)
+        NORM(m, 1, "blk.%u.layer_output_scale.weight", il);
+    if (f == FAMILY_GEMMA3N)
+        add_altup(m, il);
 }
 
 static void add_tensors(struct mk_model *m)
@@ -249,6 +281,10 @@ static void add_tensors(struct mk_model *m)
         drawn(m, FILL_GAUSS, 0, 1 / sqrtf((float)p->n_ple), n, p->n_vocab, "per_layer_token_embd.weight");
         matrix(m, 1, d, n, "per_layer_model_proj.weight");
         NORM(m, p->n_ple, "per_layer_proj_norm.weight");
+    }
+    if (is_gemma3n(m)) {
+        stack(m, 1, d, d, MK_STREAMS - 1, "altup_proj.weight");
+        stack(m, 1, d, d, MK_STREAMS - 1, "altup_unembd_proj.weight");
     }
     for (uint32_t il = 0; il < m->n_layer; il++)
         add_layer(m, il);

@@ -27,8 +27,9 @@ struct preset {
     uint32_t n_vocab, n_ctx;
     uint32_t window;       /* gemma, gpt-oss: sliding window                                                */
     uint32_t gdn_k, gdn_v; /* gated DeltaNet: key heads, value heads (of 128)                               */
-    uint32_t swa_head_dim, full_kv, full_every; /* gemma4: sliding layers' head; full layers' kv heads; period */
-    uint32_t n_ple, shared_kv; /* gemma4: width of the per-layer embeddings; last layers that read another's cache   */
+    uint32_t swa_head_dim, full_kv, full_every; /* gemma4: sliding layers' head; full layers' kv heads; period (gemma3n) */
+    uint32_t laurel, sparse; /* gemma3n: rank of the learned residual; first layers of whose gates few are left */
+    uint32_t n_ple, shared_kv; /* gemma3n, gemma4: width of the per-layer embeddings; last layers that read another's cache   */
     bool wide_shared;      /* gemma4: these have twice the feed-forward width                               */
     float rope_base;
     float rope_factor;     /* gemma3: linear scaling of full layers; 0: none                                */
@@ -75,6 +76,7 @@ int mk_model_init(struct mk_model *m, const struct preset *p, uint32_t n_layer, 
 void mk_model_expert_scales(struct mk_model *m);
 void mk_model_finish(struct mk_model *m);
 /* gemma4: does layer il read an earlier one's cache, and the width of its feed-forward block. */
+enum { MK_STREAMS = 4 }; /* gemma3n */
 bool mk_shares_kv(const struct mk_model *m, uint32_t il);
 uint32_t mk_n_ff(const struct mk_model *m, uint32_t il);
 uint64_t mk_tensor_bytes(const struct mk_tensor *t);

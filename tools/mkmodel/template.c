@@ -70,7 +70,8 @@ const char *chat_template(enum model_family f)
     case FAMILY_MISTRAL3: return llama3;
     case FAMILY_QWEN35:
     case FAMILY_QWEN35MOE: return chatml_thinking;
-    case FAMILY_GEMMA3: return gemma3;
+    case FAMILY_GEMMA3:
+    case FAMILY_GEMMA3N: return gemma3;
     case FAMILY_GEMMA4: return gemma4;
     case FAMILY_GPT_OSS: return harmony;
     default: return chatml;

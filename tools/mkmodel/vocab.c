@@ -202,6 +202,7 @@ static struct family_vocab family_vocab(enum model_family f)
         return (struct family_vocab){ "gpt2", "gpt-4o", harmony_specials, "<|startoftext|>", "<|return|>", NULL, NULL,
                                       "<|endoftext|>", false };
     case FAMILY_GEMMA3:
+    case FAMILY_GEMMA3N:
         return (struct family_vocab){ "llama", NULL, gemma3_specials, "<bos>", "<eos>", "<end_of_turn>", "<unk>",
                                       "<pad>", true };
     case FAMILY_GEMMA4:

@@ -26,8 +26,8 @@ STEPS = 32                      # greedy tokens per prompt
 LENGTHS = (3, 20, 45, 90, 200)  # prompts of the tiny models
 MARGIN = 2e-3                   # least distance of the best two logits, over the rms of the row
 STORY_MARGIN = 1e-4             # the demo: how a story begins is a choice among equals
-TINY = ["llama", "llama3", "llama-moe", "mistral3", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3", "gemma4",
-        "gemma4-moe", "gemma4-e", "gpt-oss"]
+TINY = ["llama", "llama3", "llama-moe", "mistral3", "qwen2", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma3",
+        "gemma3n", "gemma4", "gemma4-moe", "gemma4-e", "gpt-oss"]
 OPTIONS = "--type Q8_0 --no-vocab"
 
 
@@ -163,6 +163,14 @@ def gemma_layer(t, b, p, out):
         out[p + "experts.down_proj"] = t(b + "ffn_down_exps.weight")
 
 
+def gemma3n_layer(t, b, p, out):
+    gemma_layer(t, b, p, out)
+    norms(t, b, p + "altup.", out, (("altup_router", "modality_router"), ("altup_router_norm", "router_norm"),
+                                    ("altup_predict_coef", "prediction_coefs"), ("altup_correct_coef", "correction_coefs")))
+    out[p + "altup.correct_output_scale"] = t(b + "altup_correct_scale.weight")
+    norms(t, b, p + "laurel.", out, (("laurel_l", "linear_left"), ("laurel_r", "linear_right"), ("laurel_post_norm", "post_laurel_norm")))
+
+
 def gpt_oss_layer(t, b, p, out):
     """The experts' matrices are transposed there, gate and up rows alternate."""
     norms(t, b, p, out, (("attn_norm", "input_layernorm"), ("post_attention_norm", "post_attention_layernorm")))
@@ -241,6 +249,17 @@ def family(t, n_vocab, tied):
         c.update(sliding_window=t.key("attention.sliding_window"), query_pre_attn_scalar=t.head_dim,
                  rope_parameters={"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})
         return "Gemma3ForCausalLM", c, gemma_layer, True
+    if t.arch == "gemma3n":
+        sliding = t.key("attention.sliding_window_pattern")
+        cdf = torch.distributions.normal.Normal(0, 1).cdf  # the file has the quantiles; -inf is 0's
+        c.update(sliding_window=t.key("attention.sliding_window"), vocab_size_per_layer_input=n_vocab, altup_correct_scale=True,
+                 hidden_size_per_layer_input=t.key("embedding_length_per_layer_input"), final_logit_softcapping=30.0,
+                 altup_active_idx=t.key("altup.active_idx"), altup_num_inputs=t.key("altup.num_inputs"),
+                 num_kv_shared_layers=int(t.key("attention.shared_kv_layers")), laurel_rank=len(t("blk.0.laurel_l.weight")),
+                 activation_sparsity_pattern=[float(cdf(torch.tensor(float(s)))) for s in t.key("activation_sparsity_scale")],
+                 layer_types=["sliding_attention" if s else "full_attention" for s in sliding],
+                 rope_parameters={"full_attention": rope, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})
+        return "Gemma3nForCausalLM", c, gemma3n_layer, False
     if t.arch == "gemma4":
         sliding = t.key("attention.sliding_window_pattern")
         kv = t.key("attention.head_count_kv")
@@ -296,6 +315,9 @@ def load(path, device):
                      ("proj_norm", "per_layer_projection_norm")):
         if t.has(f"per_layer_{gguf}.weight"):
             out[f"model.{hf}.weight"] = t(f"per_layer_{gguf}.weight")
+    for gguf, hf in (("altup_proj", "altup_projections"), ("altup_unembd_proj", "altup_unembed_projections")):
+        if t.has(f"{gguf}.weight"):
+            out.update({f"model.{hf}.{i}.weight": w for i, w in enumerate(t(f"{gguf}.weight"))})
     for i in range(t.key("block_count")):
         layer(t, f"blk.{i}.", f"model.layers.{i}.", out)
     if less_one:
