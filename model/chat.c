@@ -139,7 +139,8 @@ void chat_template_detect(const struct gguf *g, struct chat_template *out)
     } by_arch[] = {
         {"qwen2", CHAT_CHATML, false},    {"qwen3", CHAT_QWEN3, true},      {"qwen3moe", CHAT_QWEN3, true},
         {"qwen35", CHAT_QWEN35, true},    {"qwen35moe", CHAT_QWEN35, true}, {"qwen3next", CHAT_CHATML, true},
-        {"gpt-oss", CHAT_GPT_OSS, true},  {"gemma3", CHAT_GEMMA3, true},    {"gemma4", CHAT_GEMMA4, false},
+        {"gpt-oss", CHAT_GPT_OSS, true},  {"gemma3", CHAT_GEMMA3, true},    {"gemma3n", CHAT_GEMMA3, true},
+        {"gemma4", CHAT_GEMMA4, false},
     };
     struct gguf_str s = {"", 0};
 

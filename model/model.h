@@ -19,8 +19,8 @@
 /* X(enum name, general.architecture) */
 #define MODEL_FAMILIES(X)                                                                                              \
     X(LLAMA, "llama") X(QWEN2, "qwen2") X(QWEN3, "qwen3") X(QWEN3MOE, "qwen3moe") X(QWEN3NEXT, "qwen3next") X(QWEN35, "qwen35")          \
-    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA3N, "gemma3n")   \
-    X(GEMMA4, "gemma4") X(GPT_OSS, "gpt-oss") X(MISTRAL3, "mistral3")
+    X(QWEN35MOE, "qwen35moe") X(GEMMA3, "gemma3") X(GEMMA3N, "gemma3n") X(GEMMA4, "gemma4")                               \
+    X(GPT_OSS, "gpt-oss") X(MISTRAL3, "mistral3")
 
 enum model_family {
 #define X(name, arch) FAMILY_##name,

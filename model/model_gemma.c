@@ -181,8 +181,8 @@ static uint32_t read_shared_layers(struct reading *r)
         return key_u32(r, "attention.shared_kv_layers", KEY_REQUIRED, 0, r->m->n_layer - 1);
     if (v >= 0 && v < r->m->n_layer && v == floor(v))
         return (uint32_t)v;
-    read_fail(r, -EINVAL, "key 'gemma3n.attention.shared_kv_layers': expected a whole number, finite and from 0 to %u, found %g (the file is damaged)",
-              r->m->n_layer - 1, v);
+    read_fail(r, -EINVAL, "key 'gemma3n.attention.shared_kv_layers': expected a whole number, finite and from 0 to %u, found %g (the "
+              "file is damaged)", r->m->n_layer - 1, v);
     return 0;
 }
 

@@ -14,7 +14,7 @@ export ZINC_MODELS=$work/no-models # whoever runs this may have a default model
 export -n ZINC_BUILD ZINC_SHARED ZINC_PEER_DIR 2>/dev/null # the scripts' own: zinc warns about names it does not know
 
 # The families that this release runs (FAMILIES: others); `types FAMILY` are weight types beside F32 that fit it.
-families="llama llama-moe llama3 qwen2 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gemma4-e gemma4-moe gpt-oss"
+families="llama llama-moe llama3 qwen2 qwen3 qwen3-ragged qwen3moe qwen3next qwen35 qwen35moe gemma3 gemma3n gemma4-e gemma4-moe gpt-oss"
 case $build in */sanitize) families="llama-moe llama3 qwen3-ragged qwen35moe gemma4-moe gpt-oss" ;; esac # slow, so fewer
 families=${FAMILIES:-$families}
 types()

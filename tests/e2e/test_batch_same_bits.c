@@ -86,6 +86,7 @@ static const char *const models[] = {
     "tiny-qwen3 --layers 1 --type Q3_K", "tiny-qwen3-ragged --layers 1 --type Q8_0", "tiny-qwen3-ragged --type Q4_0",
     "tiny-qwen3-ragged --layers 1 --type Q5_1", "tiny-qwen3-ragged --type MXFP4", "tiny-qwen3 --layers 1 --type IQ4_XS",
     "tiny-qwen35moe --type Q4_K_M", "tiny-qwen3 --layers 1 --type NVFP4",
+    "tiny-gemma3n --layers 3 --type Q4_K_M", /* four streams, a sparse gate */
     "tiny-gemma4-e --type Q4_K_M", /* layers that read another's cache, on output rows; windows */
 };
 

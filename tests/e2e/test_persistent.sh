@@ -2,7 +2,7 @@
 # A persistent plan gives the bits of replay: on the host, where its work-groups take turns in any order, with families that between
 # them have every kernel of a row's step. A plan that a tier does not have is told, and replay runs.
 . tests/e2e/lib.sh
-families="qwen3-ragged qwen35moe gemma4-e gpt-oss"
+families="qwen3-ragged qwen35moe gemma3n gemma4-e gpt-oss"
 case $build in */sanitize) families="qwen35moe gpt-oss" ;; esac
 for f in $families; do
     t=$(types "$f")

@@ -17,7 +17,7 @@ same()
     grep -q '^equal: .*; nmse: median 0, worst 0 ' <<<"$out" || miss "$what: $out"
     printf '%-28s %s\n' "$what" "$(tail -n 1 <<<"$out")"
 }
-families="qwen3-ragged qwen35moe gemma4-e gpt-oss"
+families="qwen3-ragged qwen35moe gemma3n gemma4-e gpt-oss"
 strict=qwen35moe # expert numbers are read by scalar loads, rows by vector loads: a cache that was not emptied is seen
 case $build in */sanitize) families=gpt-oss strict= ;; esac # the model of the card is slow there
 gpu=gfx1201

@@ -64,6 +64,7 @@ START_TEST(boundaries_are_where_messages_begin)
                   { "tiny-llama3", "<|start_header_id|>", 4 },
                   { "tiny-gpt-oss", "<|start|>", 4 },
                   { "tiny-gemma3", "<start_of_turn>", 4 },
+                  { "tiny-gemma3n", "<start_of_turn>", 4 },
                   { "tiny-gemma4", "<|turn>", 4 } };
     struct engine *eng = opened(cases[_i].preset);
     uint32_t n_boundary, n;
@@ -236,7 +237,7 @@ int main(void)
     Suite *s = suite_create("engine_chat");
     TCase *t = tcase_create("engine_chat");
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, boundaries_are_where_messages_begin, 0, 5);
+    tcase_add_loop_test(t, boundaries_are_where_messages_begin, 0, 6);
     tcase_add_loop_test(t, a_template_that_no_format_has_is_interpreted, 0, 5);
     tcase_add_loop_test(t, calls_and_results_are_in_the_prompt, 0, 3);
     tcase_add_loop_test(t, marks_in_what_is_said_stay_text, 0, 7);

@@ -348,6 +348,43 @@ START_TEST(vectors_take_the_place_of_logits)
 }
 END_TEST
 
+/* Attention reads a normed stream beside the learned residual, which is a product of its own; a sparse gate stays apart from the
+ * activation. The last layers store nothing, so of a prompt they run on output rows, streams and all. */
+START_TEST(gemma3n_carries_four_streams)
+{
+    expect(fake_gemma3n, false, 0, "MATMUL ALTUP NORM MATMUL MATMUL NORM PROJ ROPE_KV ATTN MATMUL NORM ADD PROJ ACT_MUL MATMUL NORM "
+                                   "MATMUL ALTUP MATMUL ACT_MUL MATMUL NORM ALTUP");
+    expect(fake_gemma3n, false, 3, "MATMUL ALTUP NORM MATMUL MATMUL NORM MATMUL ROPE_KV ATTN MATMUL NORM ADD GATE_UP MATMUL NORM "
+                                   "MATMUL ALTUP MATMUL ACT_MUL MATMUL NORM ALTUP");
+    expect(fake_gemma3n, false, CMD_NO_LAYER, "EMBED MATMUL EMBED NORM MATMUL MATCH MATMUL MATCH MATMUL MATCH MATMUL MATCH GATHER MATMUL "
+                                              "ARGMAX");
+    expect_prefill(fake_gemma3n, false, CMD_NO_LAYER, "EMBED MATMUL EMBED NORM MATMUL MATCH MATMUL MATCH MATMUL MATCH MATMUL MATCH MATMUL "
+                                                      "ARGMAX");
+    expect_prefill(fake_gemma3n, false, 3, "MATMUL ALTUP NORM MATMUL MATMUL NORM MATMUL ROPE_KV ATTN MATMUL NORM ADD GATE_UP MATMUL NORM "
+                                           "MATMUL ALTUP MATMUL ACT_MUL MATMUL NORM ALTUP");
+    struct stream *s = compile(fake_gemma3n, false);
+    uint32_t third = 0, sparse = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        const ka_matmul *a = stream_args(s, i);
+        const ka_act_mul *act = stream_args(s, i);
+        const ka_match *m = stream_args(s, i);
+        const ka_add *add = stream_args(s, i);
+        sparse += s->cmds[i].op == CMD_ACT_MUL && act->sparse && act->cut == 1.5f;
+        if (s->cmds[i].op == CMD_MATCH) /* the mean of four comes last */
+            ck_assert(m->scale == (third == 2 ? 0.25f : 1.0f) && (m->resid != 0) == (m->n == FAKE_EMBD));
+        if (s->cmds[i].op == CMD_ADD)
+            ck_assert_float_eq_tol(*(const float *)(s->consts + SADDR_OFF(add->out_scale)), sqrtf(0.5f), 1e-7f);
+        if (s->cmds[i].op == CMD_MATMUL && s->cmds[i].layer == CMD_NO_LAYER && a->n_in == FAKE_EMBD && a->ldx == 3 * FAKE_EMBD) {
+            const ka_match *next = stream_args(s, i + 1);
+            ck_assert_uint_eq(a->n_out[0], FAKE_EMBD); /* one of three matrices in a tensor, for one of the streams */
+            third = next->scale == 0.25f ? 2 : 0;
+        }
+    }
+    ck_assert_uint_eq(sparse, 2);
+    stream_free(s);
+}
+END_TEST
+
 START_TEST(per_layer_embeddings_feed_every_layer)
 {
     expect(fake_gemma4_e, false, 0, "PROJ ROPE_KV ATTN MATMUL NORM GATE_UP MATMUL NORM MATMUL ACT_MUL MATMUL NORM");
@@ -412,6 +449,7 @@ int main(void)
     tcase_add_test(t, gemma4_scales_its_layers_and_shares_caches);
     tcase_add_test(t, gemma4_routes_by_a_norm_of_its_own);
     tcase_add_test(t, vectors_take_the_place_of_logits);
+    tcase_add_test(t, gemma3n_carries_four_streams);
     tcase_add_test(t, per_layer_embeddings_feed_every_layer);
     tcase_add_test(t, misfits_name_layer_and_tensor);
     suite_add_tcase(suite, t);

@@ -195,6 +195,19 @@ START_TEST(ranges_that_are_none_are_refused)
 }
 END_TEST
 
+START_TEST(four_streams_are_not_cut)
+{
+    static struct fake_model fake;
+    struct stream *s = NULL;
+    struct err e = {0};
+    struct graph_opts o = FAKE_DECODE;
+    fake_gemma3n(&fake);
+    o.end_layer = 1;
+    ck_assert_int_eq(graph_compile(&fake.m, &o, &s, &e), -ENOTSUP);
+    ck_assert_msg(strstr(e.msg, "gemma3n cannot be cut") != NULL, "%s", e.msg);
+}
+END_TEST
+
 START_TEST(per_layer_embeddings_are_made_in_every_part)
 {
     static struct fake_model fake;
@@ -283,6 +296,6 @@ int main(void)
     return RUN_TESTS("streams of some layers", all_layers_are_the_whole_model, parts_are_the_commands_of_the_whole,
                      the_residual_is_one_place_with_the_name_of_its_layer, tables_keep_their_names,
                      a_layer_stays_with_the_cache_that_it_reads, ranges_that_are_none_are_refused,
-                     per_layer_embeddings_are_made_in_every_part, a_wrong_range_in_a_head_is_refused,
+                     four_streams_are_not_cut, per_layer_embeddings_are_made_in_every_part, a_wrong_range_in_a_head_is_refused,
                      json_says_which_layers);
 }

@@ -11,9 +11,9 @@
 
 enum { N = 43, N_CTX = 64 }; /* 43, and the cuts below: neither ends a group of 16 nor begins one */
 
-enum preset { QWEN3, QWEN35, GEMMA3, GEMMA4, GPT_OSS, N_PRESETS };
-static const char *const presets[N_PRESETS] = { "tiny-qwen3", "tiny-qwen35", "tiny-gemma3", "tiny-gemma4",
-                                                "tiny-gpt-oss" };
+enum preset { QWEN3, QWEN35, GEMMA3, GEMMA3N, GEMMA4, GPT_OSS, N_PRESETS };
+static const char *const presets[N_PRESETS] = { "tiny-qwen3", "tiny-qwen35", "tiny-gemma3", "tiny-gemma3n",
+                                                "tiny-gemma4", "tiny-gpt-oss" };
 static char paths[N_PRESETS][32];
 static const struct {
     enum preset preset;
@@ -26,7 +26,7 @@ static const struct {
     { QWEN35, "lockstep:f16" },   { QWEN35, "cuda:f16" },       { GEMMA3, "cuda:q8_0" },
     { QWEN3, "cpu:fp8" },         { QWEN3, "cpu:rot4" },        { GEMMA3, "cpu:q4_0" },  { QWEN3, "cpu:exact:rot4" },
     { QWEN3, "cpu:exact:fp8" },   { QWEN3, "lockstep:rot4" },   { QWEN3, "lockstep:fp8" }, { QWEN3, "cuda:rot4" },
-    { QWEN3, "cpu:rot4:edge1" },  { QWEN3, "lockstep:q8_0:edge1" },
+    { QWEN3, "cpu:rot4:edge1" },  { QWEN3, "lockstep:q8_0:edge1" }, { GEMMA3N, "cpu:q8_0" },
 };
 
 static bool here(const char *tier)
