@@ -114,6 +114,17 @@ def main():
         block(1, SANDWICH, [attn()[0], attn()[3], QK[0]], DENSE, ple) +
         [("rope_freqs.weight", [1]), ("per_layer_token_embd.weight", [4, V]),
          ("per_layer_model_proj.weight", [E, 4]), ("per_layer_proj_norm.weight", [2])], 2)
+    streams = [("altup_router.weight", [E, 4]), ("altup_predict_coef.weight", [4, 16]), ("altup_correct_coef.weight", [4, 4]),
+               ("laurel_l.weight", [E, 2]), ("laurel_r.weight", [2, E])] + norms("altup_router_norm", "altup_correct_scale",
+                                                                                 "laurel_post_norm")
+    family("gemma3n", {
+        "attention.sliding_window": 8, "attention.sliding_window_pattern": [False, False], "attention.shared_kv_layers": 1.0,
+        "embedding_length_per_layer_input": 2, "altup.num_inputs": 4, "altup.active_idx": 0,
+        "activation_sparsity_scale": [1.5, float("-inf")]},
+        block(0, SANDWICH, attn(), QK, DENSE, ple[:3], streams) +
+        block(1, SANDWICH, [attn()[0], attn()[3], QK[0]], DENSE, ple[:3], streams) +
+        [("altup_proj.weight", [E, E, 3]), ("altup_unembd_proj.weight", [E, E, 3]), ("per_layer_token_embd.weight", [4, V]),
+         ("per_layer_model_proj.weight", [E, 4]), ("per_layer_proj_norm.weight", [2])], 2)
     bias = [("attn_q.bias", [H * HD]), ("attn_k.bias", [KV * HD]), ("attn_v.bias", [KV * HD]),
             ("attn_output.bias", [E]), ("attn_sinks.weight", [H]), ("ffn_gate_inp.bias", [X]),
             ("ffn_gate_exps.bias", [FX, X]), ("ffn_up_exps.bias", [FX, X]), ("ffn_down_exps.bias", [E, X])]
