@@ -141,7 +141,7 @@ static void rules(void)
         right(&good);
         expect("a submission", submit(&good), 0);
         expect("its number", (int)good.seq, (int)i);
-        expect("sleeping for it", sleep_on(good.done.point, 5000), 0);
+        expect("sleeping for it", sleep_on(good.done.point, 60000), 0);
         expect("the user fence, 64 bits", (int)user_fence(), (int)i);
     }
     expect("the user fence's upper half", (int)cpu[AT_FENCE / 4 + 1], 0);
@@ -190,7 +190,7 @@ static void timeout(void)
     right(&stuck);
     expect("submitting", submit(&stuck), 0);
     expect("before the time limit", sleep_on(stuck.done.point, 20), ETIME);
-    expect("after it", sleep_on(stuck.done.point, 20000), 0);
+    expect("after it", sleep_on(stuck.done.point, 60000), 0);
     expect("the user fence stays", (int)user_fence(), 0);
     BROKEN("the next submission", ECANCELED, (void)c);
     union drm_amdgpu_ctx q = { .in = { .op = AMDGPU_CTX_OP_QUERY_STATE2, .ctx_id = ctx } };
@@ -217,7 +217,7 @@ static void preamble(void)
     right(&c);
     c.ib.ib_bytes = sizeof dw;
     expect("submitting", submit(&c), 0);
-    expect("sleeping for it", sleep_on(c.done.point, 20000), 0);
+    expect("sleeping for it", sleep_on(c.done.point, 60000), 0);
     expect("it did not end well", user_fence() == c.seq, 0);
 }
 

@@ -133,7 +133,7 @@ static void release_mem(struct ring *r, uint64_t va, uint32_t data_sel, uint64_t
 static void wait_cell(const volatile uint32_t *cell, uint32_t value, const char *what)
 {
     struct timespec nap = { 0, 100000 };
-    for (int i = 0; i < 50000 && __atomic_load_n(cell, __ATOMIC_ACQUIRE) != value; i++)
+    for (int i = 0; i < 600000 && __atomic_load_n(cell, __ATOMIC_ACQUIRE) != value; i++)
         nanosleep(&nap, NULL);
     SAME(what, *cell, value);
 }
@@ -163,7 +163,7 @@ static void packets(HSAuint32 node)
     release_mem(&r, (uintptr_t)&host[2], 3, 0, false);
     release_mem(&r, done->EventData.HWData2, 2, done->EventData.HWData3, true);
     kick(&r);
-    OK(hsaKmtWaitOnEvent(done, 5000));
+    OK(hsaKmtWaitOnEvent(done, 60000));
     uint64_t first = *(const volatile uint64_t *)&host[2];
     release_mem(&r, (uintptr_t)&host[2], 3, 0, false);
     release_mem(&r, (uintptr_t)&host[0], 1, 99, false);
@@ -186,7 +186,7 @@ static void fault(HSAuint32 node)
     OK(hsaKmtCreateQueue(node, HSA_QUEUE_COMPUTE, 100, HSA_QUEUE_PRIORITY_NORMAL, r.dw, 4096, NULL, &r.q));
     write_data(&r, (void *)0x123456789000, 1);
     kick(&r);
-    OK(hsaKmtWaitOnEvent(memory, 5000));
+    OK(hsaKmtWaitOnEvent(memory, 60000));
     SAME("fault address", memory->EventData.EventData.MemoryAccessFault.VirtualAddress, 0x123456789000);
     OK(hsaKmtDestroyQueue(r.q.QueueId));
     OK(hsaKmtDestroyEvent(memory));

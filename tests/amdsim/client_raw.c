@@ -391,7 +391,7 @@ static void forked(void)
     waitpid(child, &status, 0);
     expect("the child's calls", status, 0);
     struct kfd_ioctl_create_queue_args a = push(&p, out.va, 7);
-    expect("the parent's queue after a fork", comes((uint32_t *)out.cpu, 7, 5000), 1);
+    expect("the parent's queue after a fork", comes((uint32_t *)out.cpu, 7, 60000), 1);
     must("destroy", destroy(a.queue_id));
 }
 
@@ -405,13 +405,13 @@ static void unmapped(void)
     must("alloc of a user pointer", call(AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &u));
     must("map", map(&(struct mem){ .handle = u.handle }, true));
     struct kfd_ioctl_create_queue_args a = push(&p, u.va_addr + 16, 9);
-    expect("a write through a user pointer", comes((uint32_t *)(host + 16), 9, 5000), 1);
+    expect("a write through a user pointer", comes((uint32_t *)(host + 16), 9, 60000), 1);
     must("destroy", destroy(a.queue_id));
     uint32_t id = event_of_type(KFD_IOC_EVENT_MEMORY);
     munmap(host, PAGE);
     a = push(&p, u.va_addr + 16, 9);
     struct kfd_event_data d;
-    expect("the memory event", wait_event(&d, id, 5000), KFD_IOC_WAIT_RESULT_COMPLETE);
+    expect("the memory event", wait_event(&d, id, 60000), KFD_IOC_WAIT_RESULT_COMPLETE);
     expect("its address", d.memory_exception_data.va == u.va_addr, 1);
     must("destroy", destroy(a.queue_id));
 }
@@ -422,7 +422,7 @@ static void vital(void)
     struct parts p;
     struct mem out = mapped(PAGE, GTT);
     struct kfd_ioctl_create_queue_args a = push(&p, out.va, 3);
-    expect("the first write", comes((uint32_t *)out.cpu, 3, 5000), 1);
+    expect("the first write", comes((uint32_t *)out.cpu, 3, 60000), 1);
     expect("UNMAP of the end-of-pipe buffer", map(&p.eop, false), 0);
     must("destroy", destroy(a.queue_id));
 }
@@ -461,7 +461,7 @@ static void moved(void)
     for (uint32_t i = 0; i < LOG; i++)
         w[i] = i * 2654435761u;
     struct kfd_ioctl_create_queue_args a = push(&p, out.va + 4 * GPU_BEFORE, 7);
-    expect("a write by the GPU before", comes((uint32_t *)out.cpu + GPU_BEFORE, 7, 5000), 1);
+    expect("a write by the GPU before", comes((uint32_t *)out.cpu + GPU_BEFORE, 7, 60000), 1);
     pid_t child = fork();
     if (child == 0)
         fill_vram();
@@ -484,7 +484,7 @@ static void moved(void)
     expect("words written meanwhile that got lost", bad, 0);
     must("destroy", destroy(a.queue_id));
     a = push(&later, out.va + 4 * GPU_AFTER, 8);
-    expect("a write by the GPU after", comes((uint32_t *)out.cpu + GPU_AFTER, 8, 5000), 1);
+    expect("a write by the GPU after", comes((uint32_t *)out.cpu + GPU_AFTER, 8, 60000), 1);
     must("destroy", destroy(a.queue_id));
 }
 

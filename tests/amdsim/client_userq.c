@@ -126,7 +126,7 @@ static int va_op(uint32_t op, const struct mem *m)
 
 static void wait_maps(void)
 {
-    struct timeline_wait w = { (uintptr_t)&map_syncobj, (uintptr_t)&map_point, in_ms(5000), 1, 0, 0, 0 };
+    struct timeline_wait w = { (uintptr_t)&map_syncobj, (uintptr_t)&map_point, in_ms(60000), 1, 0, 0, 0 };
     must("waiting for the page tables", call(TIMELINE_WAIT, &w));
 }
 
@@ -223,7 +223,7 @@ static int signal_syncobj(const struct queue *q, uint32_t handle)
 static bool reaches(const struct queue *q, uint64_t value)
 {
     const volatile uint64_t *cell = q->cells.cpu;
-    for (int64_t end = in_ms(5000); *cell < value && in_ms(0) < end;)
+    for (int64_t end = in_ms(60000); *cell < value && in_ms(0) < end;)
         usleep(50);
     return *cell >= value;
 }
@@ -322,7 +322,7 @@ static void fence_values(struct queue *q)
     fences(q, q->cells.va, 1, true);
     ring(q);
     must("USERQ_SIGNAL", signal_syncobj(q, so));
-    must("the syncobj", wait_syncobj(so, 5000));
+    must("the syncobj", wait_syncobj(so, 60000));
     expect("our cell once the driver's fence is done", *(uint64_t *)q->cells.cpu, 1);
     expect("what the packet wrote", ((uint32_t *)q->cells.cpu)[16], 0x600d);
     uint64_t out[2] = { 0 };
@@ -341,7 +341,7 @@ static void fence_values(struct queue *q)
     put(q, 0xc000d000);
     put(q, 0);
     ring(q);
-    expect("and with it", (uint64_t)wait_syncobj(so, 5000), 0);
+    expect("and with it", (uint64_t)wait_syncobj(so, 60000), 0);
     expect("dwords", q->n - before, 10);
 }
 
@@ -355,7 +355,7 @@ static void wrap(struct queue *q)
         ring(q);
         if (!reaches(q, i))
             must("a fence after the ring wrapped", ETIME);
-        for (int64_t end = in_ms(5000); *rptr != q->n % (RING / 4) && in_ms(0) < end;)
+        for (int64_t end = in_ms(60000); *rptr != q->n % (RING / 4) && in_ms(0) < end;)
             usleep(50);
         expect("the read pointer, wrapped", *rptr, q->n % (RING / 4));
         expect("its upper half", rptr[1], 0);
@@ -392,7 +392,7 @@ static int hang(void)
     must("USERQ_SIGNAL", signal_syncobj(&q, so));
     expect("a fence of a queue that stands still", (uint64_t)wait_syncobj(so, 100), ETIME);
     must("free", release(q.id));
-    expect("its fence once it is gone", (uint64_t)wait_syncobj(so, 1000), 0);
+    expect("its fence once it is gone", (uint64_t)wait_syncobj(so, 60000), 0);
     expect("its cell", *(uint64_t *)q.cells.cpu, 0);
     return n_bad != 0;
 }
@@ -415,7 +415,7 @@ static int fault(void)
     fences(&q, q.cells.va, 1, true);
     ring(&q);
     must("USERQ_SIGNAL", signal_syncobj(&q, so));
-    expect("the fence after a reset of the queue", (uint64_t)wait_syncobj(so, 5000), 0);
+    expect("the fence after a reset of the queue", (uint64_t)wait_syncobj(so, 60000), 0);
     expect("the cell, which nothing wrote", *(uint64_t *)q.cells.cpu, 0);
     expect("the last fault's page", fault_va(), 0x6000001000);
     must("free", release(q.id));
@@ -434,7 +434,7 @@ static int fault(void)
     fences(&r, r.cells.va, 2, true);
     ring(&r);
     must("USERQ_SIGNAL", signal_syncobj(&r, so));
-    expect("the fence after a bad packet", (uint64_t)wait_syncobj(so, 5000), 0);
+    expect("the fence after a bad packet", (uint64_t)wait_syncobj(so, 60000), 0);
     expect("a buffer that does not", *(uint64_t *)r.cells.cpu, 1);
     must("free", release(r.id));
     return n_bad != 0;
@@ -454,8 +454,17 @@ static int unmap(void)
     return n_bad != 0;
 }
 
+/* Did the queue run within so many milliseconds? */
+static const char *ran(const struct queue *q, int ms)
+{
+    const uint64_t *cell = q->cells.cpu;
+    for (int64_t end = in_ms(ms); !__atomic_load_n(cell, __ATOMIC_ACQUIRE) && in_ms(0) < end;)
+        usleep(50);
+    return __atomic_load_n(cell, __ATOMIC_ACQUIRE) ? "ran" : "stopped";
+}
+
 /* Memory that comes while the queue is idle, and packets that the bell announces too early. */
-static int early(void)
+static int early(int ms)
 {
     struct queue q;
     parts(&q);
@@ -464,13 +473,12 @@ static int early(void)
     write_data(&q, late.va, 1);
     fences(&q, q.cells.va, 1, true);
     ring(&q);
-    usleep(100000);
-    printf("%s\n", *(uint64_t *)q.cells.cpu ? "ran" : "stopped");
+    printf("%s\n", ran(&q, ms));
     return 0;
 }
 
-/* A packet that waits for the host, and the driver's fence behind it. */
-static int slow(void)
+/* A packet that waits for the host, and the driver's fence behind it, which is waited for for so long. */
+static int slow(int fence_ms, int ms)
 {
     struct queue q;
     uint32_t so = syncobj();
@@ -483,10 +491,9 @@ static int slow(void)
     fences(&q, q.cells.va, 1, true);
     ring(&q);
     must("USERQ_SIGNAL", signal_syncobj(&q, so));
-    const char *fence = wait_syncobj(so, 1500) == 0 ? "signalled" : "pending";
+    const char *fence = wait_syncobj(so, fence_ms) == 0 ? "signalled" : "pending";
     *((uint32_t *)q.cells.cpu + 128) = 1;
-    usleep(100000);
-    printf("%s, %s\n", fence, *(uint64_t *)q.cells.cpu ? "ran" : "stopped");
+    printf("%s, %s\n", fence, ran(&q, ms));
     return 0;
 }
 
@@ -508,12 +515,14 @@ static int what(void)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    int ms[2] = { argc > 2 ? atoi(argv[2]) : 100, argc > 3 ? atoi(argv[3]) : 100 };
     fd = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
     must("opening the render node", fd < 0 ? errno : 0);
     map_syncobj = syncobj();
     int rc = strcmp(mode, "rules") == 0 ? rules() : strcmp(mode, "run") == 0 ? run() : strcmp(mode, "hang") == 0 ? hang()
            : strcmp(mode, "fault") == 0 ? fault() : strcmp(mode, "unmap") == 0 ? unmap()
-           : strcmp(mode, "early") == 0 ? early() : strcmp(mode, "slow") == 0 ? slow() : strcmp(mode, "what") == 0 ? what() : 2;
+           : strcmp(mode, "early") == 0 ? early(ms[0]) : strcmp(mode, "slow") == 0 ? slow(ms[0], ms[1])
+           : strcmp(mode, "what") == 0 ? what() : 2;
     if (rc == 0 && strcmp(mode, "what") != 0 && strcmp(mode, "early") != 0 && strcmp(mode, "slow") != 0)
         printf("ok\n");
     return rc;

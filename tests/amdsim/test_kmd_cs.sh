@@ -8,7 +8,7 @@ for gpu in gfx1201 gfx1100; do
     passes "rules on $gpu" "$amdsim" --gpu $gpu "$c" rules
 done
 passes "what the hardware asks for besides" "$amdsim" --strict "$c" strict
-passes "a submission that does not end" "$amdsim" --inject hang --lockup-ms 200 "$c" timeout
+passes "a submission that does not end" "$amdsim" --inject hang --lockup-ms 2000 "$c" timeout
 line=$("$amdsim" --inject hang --lockup-ms 200 "$c" timeout 2>&1 | grep -c 'ring comp_1.0.0 timeout after 200 ms')
 check "the kernel's line about it" "$line" 1
 passes "a launch without a preamble" "$amdsim" "$c" preamble

@@ -12,11 +12,11 @@ passes "a queue that never fetches" "$amdsim" --inject hang "$c" hang
 passes "faults" "$amdsim" "$c" fault
 passes "a buffer that a queue needs" "$amdsim" "$c" unmap
 check "the kernel's line about it" "$("$amdsim" "$c" unmap 2>&1 | grep -c 'is unmapped, the queue stops')" 1
-check "page tables that nobody waited for" "$("$amdsim" "$c" early 2>/dev/null)" ran
+check "page tables that nobody waited for" "$("$amdsim" "$c" early 60000 2>/dev/null)" ran
 check "the same with --strict" "$("$amdsim" --strict "$c" early 2>/dev/null)" stopped
-check "a fence that is pending for long" "$("$amdsim" --kernel-version 7.0 --lockup-ms 300 "$c" slow 2>/dev/null)" "signalled, stopped"
-check "before Linux 7.0" "$("$amdsim" --lockup-ms 300 "$c" slow 2>/dev/null)" "pending, ran"
-check "with enough time" "$("$amdsim" --kernel-version 7.0 --lockup-ms 60000 "$c" slow 2>/dev/null)" "pending, ran"
+check "a fence that is pending for long" "$("$amdsim" --kernel-version 7.0 --lockup-ms 300 "$c" slow 60000 2>/dev/null)" "signalled, stopped"
+check "before Linux 7.0" "$("$amdsim" --lockup-ms 300 "$c" slow 1500 60000 2>/dev/null)" "pending, ran"
+check "with enough time" "$("$amdsim" --kernel-version 7.0 --lockup-ms 60000 "$c" slow 1500 60000 2>/dev/null)" "pending, ran"
 
 says() { "$amdsim" "$@" "$c" what 2>/dev/null; }
 check "offered" "$(says)" "mask 2 slots 8 rings 15: EINVAL"
