@@ -11,6 +11,7 @@
 #include "engine/draft.h"
 #include "engine/serve/sched.h"
 #include "tests/lib/run.h"
+#include "tests/lib/skip.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_CTX = 256, CHUNK = 32, MAX_TOK = N_CTX };
@@ -197,20 +198,23 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
     return ahead;
 }
 
-#if defined(__SANITIZE_THREAD__)
-enum { LONGEST = 30 }; /* very slow */
+#if defined(__SANITIZE_THREAD__) /* very slow; and what a layer is made of, or a work-group on the host, is nothing to threads */
+enum { LONGEST = 30, REQUESTS = 10, KINDS_OF_LAYERS = 2, WITH_LOCKSTEP = 0 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { LONGEST = 60 };
+enum { LONGEST = 60, REQUESTS = 28, KINDS_OF_LAYERS = 4, WITH_LOCKSTEP = 1 };
 #else
-enum { LONGEST = 120 };
+enum { LONGEST = 120, REQUESTS = 28, KINDS_OF_LAYERS = 4, WITH_LOCKSTEP = 1 };
 #endif
 
 #define COMPANY(name, preset, seed)                                                                                    \
     START_TEST(name)                                                                                                   \
     {                                                                                                                  \
-        uint32_t right;                                                                                                \
-        company(preset, "cpu", 28, LONGEST, seed, &right);                                                             \
-        ck_assert_int_eq(right > 0, strcmp(preset, "tiny-qwen35moe") != 0); /* its state cannot go back */             \
+        uint32_t right = 0;                                                                                            \
+        if (seed > KINDS_OF_LAYERS)                                                                                    \
+            cases_skipped(1, "%s: the other builds'", preset);                                                         \
+        else                                                                                                           \
+            company(preset, "cpu", REQUESTS, LONGEST, seed, &right);                                                   \
+        ck_assert_int_eq(right > 0, seed <= KINDS_OF_LAYERS && strcmp(preset, "tiny-qwen35moe") != 0); /* whose state cannot go back */ \
     }                                                                                                                  \
     END_TEST
 COMPANY(a_request_generates_what_it_generates_alone, "tiny-qwen3", 1)
@@ -222,7 +226,7 @@ COMPANY(so_it_does_with_sinks, "tiny-gpt-oss", 4)
 START_TEST(so_it_does_where_prompts_have_a_stream_of_their_own)
 {
     uint32_t right;
-    company("tiny-qwen3", "lockstep", 4, 36, 7, &right);
+    company("tiny-qwen3", "lockstep", WITH_LOCKSTEP ? 4 : 2, WITH_LOCKSTEP ? 36 : 18, 7, &right);
 }
 END_TEST
 
@@ -300,7 +304,8 @@ static void suppress(const char *tier)
 START_TEST(suppressed_tokens_are_never_chosen)
 {
     suppress("cpu");
-    suppress("lockstep");
+    if (WITH_LOCKSTEP)
+        suppress("lockstep");
     suppress("null"); /* with steps in flight: what was evaluated in vain is taken back */
 }
 END_TEST
