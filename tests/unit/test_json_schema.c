@@ -742,6 +742,9 @@ int main(void)
     tcase_add_test(tc, white_space_cannot_run_away);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
+#if defined(__SANITIZE_ADDRESS__) /* a process for each of so many cases is mostly the leak checker's at its end */
+    srunner_set_fork_status(sr, CK_NOFORK);
+#endif
     srunner_run_all(sr, CK_NORMAL);
     int failed = srunner_ntests_failed(sr);
     srunner_free(sr);
