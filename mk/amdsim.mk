@@ -2,7 +2,11 @@
 SIM_SRC   := $(wildcard tools/amdsim/*.c tools/amdsim/isa/*.c tools/amdsim/cp/*.c tools/amdsim/kmd/*.c)
 SIM_OBJ   := $(patsubst %.c,$(B)/pic/%.o,$(filter-out tools/amdsim/main.c,$(SIM_SRC)))
 SIM_CORE  := $(filter-out $(B)/pic/tools/amdsim/kmd/%,$(SIM_OBJ))
-SIM_FLAGS  = $(subst -O1,-O2,$(CFLAGS)) -fPIC -fvisibility=hidden
+SIM_FLAGS  = $(if $(filter sanitize,$(config)),$(CFLAGS),$(subst -O1,-O2,$(CFLAGS))) -fPIC -fvisibility=hidden
+# Whole models run on the release build's (tests/e2e/lib.sh): it is to be compiled quickly, the long tables of instructions as in Makefile.
+ifeq ($(config),sanitize)
+$(B)/pic/tools/amdsim/isa/%.o: CFLAGS += -fno-sanitize=$(SEEN_TWICE) $(if $(findstring clang,$(CC)),,-fira-region=one)
+endif
 $(B)/pic/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"

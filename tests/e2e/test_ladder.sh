@@ -2,7 +2,7 @@
 # `zinc ladder --tier=kfd` on the model of an AMD card: every rung holds on RDNA4 and RDNA3, and a machine that lacks
 # something is told where it stops and why.
 . tests/e2e/lib.sh
-need_amdsim
+need_amdsim own
 
 # On a machine without a card the first rung says so.
 if [ ! -e /dev/kfd ]; then
