@@ -17,7 +17,7 @@ checks=$checks,negative_data_rejection,unsupported_method,server_takes_what_is_d
 export OPENAPI_FILE=$work/openapi.json OPENAPI_SEEN=$work/seen PYTHONPATH=$root/tests/real PYTHONDONTWRITEBYTECODE=1
 export SCHEMATHESIS_HOOKS=openapi_hooks
 (cd "$work" && timeout 1500 "$root/$real_python" -m schemathesis.cli run openapi.json --url "$url" --phases coverage,fuzzing \
-    --checks $checks --generation-deterministic -n 10 --request-timeout 600 --no-color --continue-on-failure \
+    --checks $checks --generation-deterministic -n 5 --request-timeout 600 --no-color --continue-on-failure \
     --include-path-regex '^/(v1/|api/|health|metrics|openapi|infill|props|slots|apply-template|$)') >"$work/out" 2>&1 # the other paths are the same ones
 rc=$?
 if [ $rc -ne 0 ]; then
