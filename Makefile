@@ -135,7 +135,8 @@ TEST_LIB := $(B)/libzinc.a $(K)/libblobs.so
 ifneq ($(findstring x86_64,$(MACHINE)),)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-ISA_amx    := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
+ISA_vbmi   := $(ISA_avx512) -mavx512vbmi -mgfni
+ISA_amx    := $(ISA_vbmi) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 # What the address sanitizer sees as well, and sooner, is not also asked of each access in the long products and their kin, and
 # registers are given out simply: they compile in a fifth of the time. Codes, shifts, sums and indices of arrays are checked.
@@ -145,13 +146,13 @@ $(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS += -fno-sanitize=alignmen
 # Loops are unrolled before accesses are instrumented, and no marks say where the scope of a local array begins and ends, so that
 # sums stay in registers: prompts in a quarter of the time. All is inlined here, so that the compiler itself sees a pointer out of
 # a scope (-Wdangling-pointer); mm_plain, mm_avx2 and the other makes of ops_impl.h have the marks.
-$(B)/obj/oracle/mm_avx512.o: CFLAGS += -O2 -fno-sanitize-address-use-after-scope
+$(B)/obj/oracle/mm_avx512.o $(B)/obj/oracle/mm_vbmi.o: CFLAGS += -O2 -fno-sanitize-address-use-after-scope
 $(B)/obj/oracle/ops_avx512.o: CFLAGS += -O3 -fno-sanitize-address-use-after-scope
 endif
 ifneq ($(filter aarch64% arm64%,$(MACHINE)),)
 ISA_dotprod := -march=armv8.2-a+dotprod
 endif
-isa_flags = $(if $(filter %_dotprod.c,$<),$(ISA_dotprod))$(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_amx.c,$<),$(ISA_amx))
+isa_flags = $(if $(filter %_dotprod.c,$<),$(ISA_dotprod))$(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_vbmi.c,$<),$(ISA_vbmi))$(if $(filter %_amx.c,$<),$(ISA_amx))
 
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))

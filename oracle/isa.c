@@ -43,9 +43,10 @@ static void detect(struct isa *s)
     s->avx2 = (os & YMM) == YMM && (b7 & bit_AVX2) && fma && f16c;
     uint32_t want = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     s->avx512 = s->avx2 && (os & ZMM) == ZMM && (b7 & want) == want && (c7 & bit_AVX512VNNI);
+    s->vbmi = s->avx512 && (c7 & bit_AVX512VBMI) && (c7 & bit_GFNI);
     enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25 }; /* leaf 7, EDX */
     uint32_t tiles = AMX_BF16 | AMX_TILE | AMX_INT8;
-    s->amx = s->avx512 && (os & TILES) == TILES && (d7 & tiles) == tiles && amx_permission();
+    s->amx = s->vbmi && (os & TILES) == TILES && (d7 & tiles) == tiles && amx_permission();
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <stddef.h>

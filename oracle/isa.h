@@ -8,6 +8,7 @@ struct isa {
     bool avx2;   /* with FMA and F16C                             */
     bool avx512; /* F, BW, DQ, VL and VNNI                        */
     bool dotprod; /* ARM's SDOT on signed bytes; NEON itself is part of any ARM of 64 bits */
+    bool vbmi;   /* AVX-512 VBMI and GFNI beside these            */
     bool amx;    /* tiles, INT8 and BF16; this process may use it */
 };
 

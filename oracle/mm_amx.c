@@ -1,6 +1,6 @@
 /* oracle/mm_amx.c: AMX for several rows at once. A tile of 16 rows of x by 32, a tile of 32 by 16 weight rows: the
  * product is the exact sums of one run, 16 x 16, which AVX-512 scales onto accumulators in registers. Fewer rows take
- * the AVX-512 kernels.
+ * the kernels of mm_vbmi.c.
  *
  * Types with one scale per run use INT8 tiles. Runs of 16 have their integer scales multiplied into the weights,
  * which then need up to 13 bits: bfloat16 tiles, split for Q6_K, IQ2_XS and IQ2_S into a multiple of 64 and a rest, both onto the
@@ -273,7 +273,7 @@ static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 #include "kernels/qtypes.def"
         default: break;
         }
-    return mm_avx512->dot(t, n_rows);
+    return mm_vbmi->dot(t, n_rows);
 }
 
 static const struct mm_kernels kernels = { "amx", quant, dot };

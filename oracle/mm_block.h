@@ -18,36 +18,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 #include "kernels/blocks.h"
-#include "kernels/codebooks.h"
 #include "kernels/fp.h"
 #include "kernels/qtypes.h"
 #include "oracle/mm.h"
+#include "oracle/mm_books.h"
+#include "oracle/mm_vec.h"
 
 #define TABLE(type, name, n, ...) static const type name[n] __attribute__((unused)) = { __VA_ARGS__ };
 #include "kernels/q_tables.inc"
-
-#define MM_INLINE static inline __attribute__((always_inline))
-
-/* Vectors as wide as the target's registers: MM_LANES rows of a panel, MM_PARTS vectors for its 16. */
-#if defined(__AVX512BW__)
-enum { MM_LANES = 16 };
-#elif defined(__AVX2__)
-enum { MM_LANES = 8 };
-#else
-enum { MM_LANES = 4 };
-#endif
-enum { MM_PARTS = MM_ROWS / MM_LANES };
-typedef uint32_t mm_vu __attribute__((vector_size(4 * MM_LANES)));
-typedef int32_t mm_vi __attribute__((vector_size(4 * MM_LANES)));
-typedef float mm_vf __attribute__((vector_size(4 * MM_LANES)));
-typedef uint8_t mm_vb __attribute__((vector_size(4 * MM_LANES)));
 
 struct mm_xblk {
     float dw[16], mw[16];    /* canonical dw and mw per row; Q2_K: mw is f32(dmin)                    */
@@ -107,236 +87,12 @@ MM_INLINE struct mm_where mm_where(enum qtype t, uint32_t nb, uint32_t ib)
                               at + (size_t)16 * hb * in_group + (size_t)(ib - first) * mm_words(t) * 64 };
 }
 
-/* ---- vectors ---- */
-
-/* Word i of a part's rows. */
-MM_INLINE mm_vu mm_word(const uint8_t *words, uint32_t i)
-{
-    mm_vu v;
-    memcpy(&v, words + 64 * (size_t)i, sizeof v);
-    return v;
-}
-
-MM_INLINE mm_vf mm_f32_of(mm_vu integers)
-{
-    return __builtin_convertvector((mm_vi)integers, mm_vf);
-}
-
-/* Halves, each in the low bits of a word. */
-MM_INLINE mm_vf mm_f32_of_halves(mm_vu h)
-{
-#if defined(__AVX512BW__)
-    return (mm_vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
-#elif defined(__AVX2__)
-    __m256i lo = (__m256i)(h & 0xffff), both = _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, lo), 0x08);
-    return (mm_vf)_mm256_cvtph_ps(_mm256_castsi256_si128(both));
-#else
-    /* exponent rebased by an exact product; 31 becomes 255 */
-    mm_vf v = (mm_vf)((h & 0x7fff) << 13) * 0x1p112f;
-    mm_vu top = (mm_vu)((mm_vi)((h & 0x7c00) == 0x7c00)) & 0x7f800000u;
-    return (mm_vf)((mm_vu)v | top | (h & 0x8000) << 16);
-#endif
-}
-
-MM_INLINE mm_vu mm_load_u16(const void *p)
-{
-#if defined(__AVX512BW__)
-    return (mm_vu)_mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
-#elif defined(__AVX2__)
-    return (mm_vu)_mm256_cvtepu16_epi32(_mm_loadu_si128(p));
-#else
-    uint16_t h[MM_LANES];
-    memcpy(h, p, sizeof h);
-    mm_vu v = { h[0], h[1], h[2], h[3] };
-    return v;
-#endif
-}
-
-MM_INLINE mm_vu mm_load_u8(const uint8_t *p)
-{
-#if defined(__AVX512BW__)
-    return (mm_vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
-#elif defined(__AVX2__)
-    return (mm_vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
-#else
-    mm_vu v = { p[0], p[1], p[2], p[3] };
-    return v;
-#endif
-}
-
-/* Each byte of v, 0..15, through a table of bytes. */
-MM_INLINE mm_vu mm_lookup(const uint8_t table[16], mm_vu v)
-{
-#if defined(__AVX512BW__)
-    __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return (mm_vu)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), (__m512i)v);
-#elif defined(__AVX2__)
-    __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return (mm_vu)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(t), (__m256i)v);
-#elif defined(__aarch64__)
-    return (mm_vu)vqtbl1q_u8(vld1q_u8(table), (uint8x16_t)v);
-#else
-    uint8_t b[sizeof v];
-    memcpy(b, &v, sizeof b);
-    for (size_t i = 0; i < sizeof b; i++)
-        b[i] = table[b[i]];
-    memcpy(&v, b, sizeof b);
-    return v;
-#endif
-}
-
-/* Words of a table. */
-MM_INLINE mm_vu mm_gather(const uint32_t *table, mm_vu at)
-{
-#if defined(__AVX512BW__)
-    return (mm_vu)_mm512_i32gather_epi32((__m512i)at, table, 4);
-#elif defined(__AVX2__)
-    return (mm_vu)_mm256_i32gather_epi32((const int *)table, (__m256i)at, 4);
-#else
-    mm_vu v = { table[at[0]], table[at[1]], table[at[2]], table[at[3]] };
-    return v;
-#endif
-}
-
-#if defined(__AVX2__)
-/* Four entries of two words. */
-MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], const uint32_t *at)
-{
-    __m128i a = _mm_loadl_epi64((const __m128i *)table[at[0]]), b = _mm_loadl_epi64((const __m128i *)table[at[2]]);
-    a = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(a), (const __m64 *)table[at[1]]));
-    b = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(b), (const __m64 *)table[at[3]]));
-    return _mm256_set_m128i(b, a);
-}
-#endif
-
-/* Entries of two words: first words in w[0], second ones in w[1]. One by one: that is quicker than gather instructions. */
-MM_INLINE void mm_gather2(const uint32_t (*table)[2], mm_vu at, mm_vu w[2])
-{
-#if defined(__AVX512BW__) || defined(__AVX2__)
-    uint32_t i[MM_LANES] __attribute__((aligned(64)));
-    memcpy(i, &at, sizeof i);
-#endif
-#if defined(__AVX512BW__)
-    __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i)), mm_entries4(table, i + 4), 1);
-    __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i + 8)), mm_entries4(table, i + 12), 1);
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    w[0] = (mm_vu)_mm512_permutex2var_epi32(a, even, b);
-    w[1] = (mm_vu)_mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
-#elif defined(__AVX2__)
-    __m256 a = _mm256_castsi256_ps(mm_entries4(table, i)), b = _mm256_castsi256_ps(mm_entries4(table, i + 4));
-    __m256i lo = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), hi = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
-    w[0] = (mm_vu)_mm256_permute4x64_epi64(lo, 0xd8);
-    w[1] = (mm_vu)_mm256_permute4x64_epi64(hi, 0xd8);
-#else
-    for (uint32_t k = 0; k < 2; k++)
-        w[k] = (mm_vu){ table[at[0]][k], table[at[1]][k], table[at[2]][k], table[at[3]][k] };
-#endif
-}
-
 /* ---- opening ---- */
 
 static const uint8_t mm_iq4_codes[16] __attribute__((unused)) = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166,
                                                                   181, 197, 217, 241 }; /* iq4_values + 128 */
 static const uint8_t mm_fp4_codes[16] __attribute__((unused)) = { 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9,
                                                                   8, 6, 4, 0 };         /* e2m1_x2 + 12    */
-
-#define MM_B(x) (0x01010101u * (uint32_t)(x)) /* a byte in all four */
-
-/* Nibble `hi` of each byte. */
-MM_INLINE mm_vu mm_nibble(mm_vu w, int hi)
-{
-    return (hi ? w >> 4 : w) & MM_B(15);
-}
-
-/* Bits `from` and up of each byte moved to bits `to` and up, and `mask` of them kept there. */
-MM_INLINE mm_vu mm_bits(mm_vu w, uint32_t from, uint32_t to, uint32_t mask)
-{
-    return (from < to ? w << (to - from) : w >> (from - to)) & MM_B(mask);
-}
-
-/* The eighth of four times seven signs makes the number of those set even: signs 8 j and up of `word`, in the low bits. */
-MM_INLINE mm_vu mm_signs(mm_vu word, uint32_t j)
-{
-    mm_vu s = word >> 7 * j & 127, p = s ^ s >> 4;
-    p ^= p >> 2;
-    return s | ((p ^ p >> 1) & 1) << 7;
-}
-
-/* Magnitudes below 64 of elements 4 half and up of eight, whose signs are bits of the low byte: as u of offset 64. */
-MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
-{
-#if defined(__AVX512BW__) || defined(__AVX2__)
-    const __m128i each = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
-    const int32_t bits = half ? (int32_t)0x80402010 : 0x08040201;
-#endif
-#if defined(__AVX512BW__)
-    __m512i s = _mm512_shuffle_epi8((__m512i)signs, _mm512_broadcast_i32x4(each)), base = _mm512_set1_epi8(64);
-    __mmask64 minus = _mm512_test_epi8_mask(s, _mm512_set1_epi32(bits));
-    __m512i u = _mm512_add_epi8(base, (__m512i)v);
-    return (mm_vu)_mm512_mask_sub_epi8(u, minus, base, (__m512i)v);
-#elif defined(__AVX2__)
-    __m256i b = _mm256_set1_epi32(bits);
-    __m256i s = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)signs, _mm256_broadcastsi128_si256(each)), b);
-    __m256i minus = _mm256_cmpeq_epi8(s, b), x = _mm256_sub_epi8(_mm256_xor_si256((__m256i)v, minus), minus);
-    return (mm_vu)_mm256_add_epi8(x, _mm256_set1_epi8(64));
-#else
-    mm_vu minus = (signs >> 4 * half & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
-    return (v ^ all) + MM_B(64) - all; /* 127 - v + 64 - 127 */
-#endif
-}
-
-/* Digit n of four bytes of them (kernels/dequant_books.h). */
-MM_INLINE mm_vu mm_trits(mm_vu w, uint32_t n)
-{
-    static const uint32_t power[5] = { 1, 3, 9, 27, 81 };
-    mm_vu even = ((w & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 >> 8 & 0x00ff00ff;
-    mm_vu odd = ((w >> 8 & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 & 0xff00ff00;
-    return even | odd;
-}
-
-/* Elements 8 j and up of run b of the types of codebooks. */
-MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t j, mm_vu w[2])
-{
-    mm_vu low = mm_word(words, b) >> 8 * j & 255, at, high, signs;
-    switch (t) {
-    case QT_IQ2_XXS:
-        mm_gather2(codebook_iq2_xxs, mm_word(words, 2 * b) >> 8 * j & 255, w);
-        signs = mm_signs(mm_word(words, 2 * b + 1), j);
-        break;
-    case QT_IQ2_XS:
-        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
-        mm_gather2(codebook_iq2_xs, at & 511, w);
-        signs = mm_signs(at >> 9, 0);
-        break;
-    case QT_IQ2_S:
-        high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j) & 3;
-        mm_gather2(codebook_iq2_s, low | high << 8, w);
-        signs = mm_word(words, 8 + b) >> 8 * j;
-        break;
-    case QT_IQ3_XXS:
-    case QT_IQ3_S:
-        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
-        for (uint32_t k = 0; k < 2; k++)
-            if (t == QT_IQ3_XXS) {
-                w[k] = mm_gather(codebook_iq3_xxs, at >> 8 * k & 255);
-            } else {
-                high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j + k) & 1;
-                w[k] = mm_gather(codebook_iq3_s, (at >> 8 * k & 255) | high << 8);
-            }
-        signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b), j) : mm_word(words, 18 + b) >> 8 * j;
-        break;
-    default: /* IQ1: moved up or down, no signs */
-        high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
-        at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
-        mm_gather2(codebook_iq1, low | at << 8, w);
-        high = ~high >> (t == QT_IQ1_S ? 15 : 4 * j + 3) & 1;
-        w[0] += high * MM_B(2);
-        w[1] += high * MM_B(2);
-        return;
-    }
-    w[0] = mm_signed(w[0], signs, 0);
-    w[1] = mm_signed(w[1], signs, 1);
-}
 
 /* The quants of run b (of 32 elements) of a block, as u. */
 MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
@@ -379,9 +135,9 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
                    : b < 7 || g < 4 ? mm_trits(mm_word(words, 8 + g4), 2 * (b - 5) + hi)
                                      : mm_trits(mm_word(words, 12), g4);
             break;
-        default: /* a codebook */
-            if (g % 2 == 0)
-                mm_open_entry(t, words, b, g / 2, w + g);
+        default:
+            if (g == 0)
+                mm_open_book(t, words, b, w);
             break;
         }
     }
@@ -694,6 +450,6 @@ MM_INLINE void mm_quant_row_512(const float *x, uint32_t n_in, const struct mm_a
 
 /* The sets, NULL in a build for another machine. */
 extern const struct mm_kernels mm_plain;
-extern const struct mm_kernels *const mm_avx2, *const mm_avx512, *const mm_amx, *const mm_neon, *const mm_dotprod;
+extern const struct mm_kernels *const mm_avx2, *const mm_avx512, *const mm_vbmi, *const mm_amx, *const mm_neon, *const mm_dotprod;
 
 #endif

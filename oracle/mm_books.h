@@ -1,0 +1,333 @@
+/* oracle/mm_books.h
+ * Opens what looks its codes up in kernels/codebooks.h, a run of 32 elements of a panel at a time. For oracle/mm*.c only.
+ *
+ * Two ways. Where a byte permutation takes its table from two registers (AVX-512 VBMI) the codebooks lie packed: a code of 2
+ * or 3 bits an element, and 64 indices are looked up at once; windows of bits (VPMULTISHIFTQB) bring an element's code, and its
+ * sign beside it, to the bottom of a byte, which one more permutation turns into a weight. Elsewhere entries are fetched one
+ * by one. */
+#ifndef ZINC_ORACLE_MM_BOOKS_H
+#define ZINC_ORACLE_MM_BOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/codebooks.h"
+#include "kernels/qtypes.h"
+#include "oracle/mm_vec.h"
+
+/* Codes in place of values. Of entries of eight: elements 4 h and up in half h, two bits each. Of four: elements 2 h and
+ * 2 h + 1 in half h, a nibble each. iq1: all eight in nibbles. tq1: digits 0 to 3 in half 0, two bits each, 4 in half 1. */
+struct mm_packed {
+    uint8_t iq2_xxs[2][256], iq2_xs[2][512], iq2_s[2][1024];
+    uint8_t iq3_xxs[2][256], iq3_s[2][512];
+    uint8_t tq1[2][256];
+    uint32_t iq1[2048];
+} __attribute__((aligned(64)));
+extern struct mm_packed mm_packed;
+
+/* Fills it, on the first call: mm_select does, for sets that read it. */
+void mm_packed_init(void);
+
+/* Words of a table. */
+MM_INLINE mm_vu mm_gather(const uint32_t *table, mm_vu at)
+{
+#if defined(__AVX512BW__)
+    return (mm_vu)_mm512_i32gather_epi32((__m512i)at, table, 4);
+#elif defined(__AVX2__)
+    return (mm_vu)_mm256_i32gather_epi32((const int *)table, (__m256i)at, 4);
+#else
+    mm_vu v = { table[at[0]], table[at[1]], table[at[2]], table[at[3]] };
+    return v;
+#endif
+}
+
+#if defined(__AVX512VBMI__) && defined(__GFNI__)
+
+/* Bytes i of a table of n = 128, 256, 512 or 1024; above[k]: their bits 7 + k. */
+MM_INLINE __m512i mm_look(const uint8_t *table, uint32_t n, __m512i i, const __mmask64 *above)
+{
+    __m512i v[8];
+#pragma GCC unroll 8
+    for (uint32_t k = 0; k < n / 128; k++)
+        v[k] = _mm512_permutex2var_epi8(_mm512_load_si512(table + 128 * k), i, _mm512_load_si512(table + 128 * k + 64));
+#pragma GCC unroll 3
+    for (uint32_t left = n / 128; left > 1; left /= 2, above++)
+#pragma GCC unroll 4
+        for (uint32_t k = 0; k < left / 2; k++)
+            v[k] = _mm512_mask_blend_epi8(*above, v[2 * k], v[2 * k + 1]);
+    return v[0];
+}
+
+/* For _mm512_multishift_epi64_epi8: byte k of each word becomes the eight bits from bit at + k * step of the word on. */
+MM_INLINE __m512i mm_window(int at, int step)
+{
+    uint64_t c = 0;
+    for (int k = 0; k < 8; k++)
+        c |= (uint64_t)((at + k % 4 * step + 32 * (k / 4)) & 63) << 8 * k;
+    return _mm512_set1_epi64((long long)c);
+}
+
+/* Bytes of bits, of which bit i comes from bit from[i], or from none (-1); bit 7 is made even with the others (8). */
+MM_INLINE __m512i mm_rewire(__m512i v, int8_t b0, int8_t b1, int8_t b2, int8_t b3, int8_t b4, int8_t b5, int8_t b6, int8_t b7)
+{
+    const int8_t from[8] = { b0, b1, b2, b3, b4, b5, b6, b7 };
+    uint64_t m = 0, all = 0;
+    for (int i = 0; i < 8; i++)
+        if (from[i] >= 0 && from[i] < 8) {
+            m |= (uint64_t)1 << (8 * (7 - i) + from[i]);
+            all |= (uint64_t)1 << from[i];
+        }
+    if (b7 == 8)
+        m |= all;
+    return _mm512_gf2p8affine_epi64_epi8(v, _mm512_set1_epi64((long long)m), 0);
+}
+
+/* Seven signs and the eighth, from bit `first` of each byte on. */
+MM_INLINE __m512i mm_eight_signs(__m512i v, int8_t first)
+{
+    return first ? mm_rewire(v, 1, 2, 3, 4, 5, 6, 7, 8) : mm_rewire(v, 0, 1, 2, 3, 4, 5, 6, 8);
+}
+
+/* Which bytes have bit (at + k * step) of byte `byte` of their word set, k their place in the word. */
+MM_INLINE __mmask64 mm_bits_set(mm_vu word, int byte, int at, int step)
+{
+    uint32_t bits = 0;
+    for (int k = 0; k < 4; k++)
+        bits |= 1u << (8 * k + at + k * step);
+    __m512i all = _mm512_multishift_epi64_epi8(mm_window(8 * byte, 0), (__m512i)word);
+    return _mm512_test_epi8_mask(all, _mm512_set1_epi32((int32_t)bits));
+}
+
+/* Codes of two bits of eight elements an entry, halves[0] and [1], and bytes of signs. Byte p of a word is entry j of the run:
+ * in order, or (even_first) 0, 2, 1, 3. */
+MM_INLINE void mm_open_eights(const __m512i halves[2], __m512i signs, bool even_first, mm_vu w[8])
+{
+    /* 64 + and 64 - 8, 25, 43; bit 2 of the index is the sign */
+    const __m512i values = _mm512_set1_epi64(0x00152738006b5948), sign = _mm512_set1_epi8(4);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            int p = even_first ? (j & 1) * 2 | j >> 1 : j;
+            __m512i c = _mm512_multishift_epi64_epi8(mm_window(8 * p, 2), halves[h]);
+            __m512i s = _mm512_multishift_epi64_epi8(mm_window(8 * p + 4 * h - 2, 1), signs);
+            c = _mm512_ternarylogic_epi64(c, s, sign, 0xd8); /* sign ? s : c */
+            w[2 * j + h] = (mm_vu)_mm512_permutexvar_epi8(c, values);
+        }
+}
+
+MM_INLINE void mm_open_iq2(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
+{
+    __m512i i, signs, halves[2];
+    __mmask64 above[3];
+    uint32_t n = t == QT_IQ2_XXS ? 256 : t == QT_IQ2_XS ? 512 : 1024;
+    const uint8_t *table = t == QT_IQ2_XXS ? *mm_packed.iq2_xxs : t == QT_IQ2_XS ? *mm_packed.iq2_xs : *mm_packed.iq2_s;
+    if (t == QT_IQ2_XXS) {
+        i = (__m512i)mm_word(words, 2 * b);
+        signs = _mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 2 * b + 1));
+        signs = mm_eight_signs(signs, 0);
+    } else if (t == QT_IQ2_XS) { /* 9 bits of index, 7 of signs */
+        mm_vu even = mm_word(words, 2 * b), odd = mm_word(words, 2 * b + 1), low = even * 0 + 0x00ff00ff;
+        i = (__m512i)((even & low) | (odd << 8 & ~low));
+        signs = (__m512i)((even >> 8 & low) | (odd & ~low));
+        above[1] = _mm512_test_epi8_mask(signs, _mm512_set1_epi8(1));
+        signs = mm_eight_signs(signs, 1);
+    } else {
+        mm_vu high = mm_word(words, 16 + b / 4);
+        i = (__m512i)mm_word(words, b);
+        signs = (__m512i)mm_word(words, 8 + b);
+        above[1] = mm_bits_set(high, (int)b % 4, 0, 2);
+        above[2] = mm_bits_set(high, (int)b % 4, 1, 2);
+    }
+    above[0] = _mm512_movepi8_mask(i);
+    for (int h = 0; h < 2; h++)
+        halves[h] = mm_look(table + (uint32_t)h * n, n, i, above);
+    mm_open_eights(halves, signs, t == QT_IQ2_XS, w);
+}
+
+MM_INLINE void mm_open_iq3(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
+{
+    static const int8_t xxs[16] = { 68, 76, 84, 92, 100, 108, 116, 126, 60, 52, 44, 36, 28, 20, 12, 2 };
+    static const int8_t s[16] = { 65, 67, 69, 71, 73, 75, 77, 79, 63, 61, 59, 57, 55, 53, 51, 49 };
+    const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(t == QT_IQ3_XXS ? xxs : s)));
+    uint32_t n = t == QT_IQ3_XXS ? 256 : 512;
+    const uint8_t *table = t == QT_IQ3_XXS ? *mm_packed.iq3_xxs : *mm_packed.iq3_s;
+    __m512i signs;
+    if (t == QT_IQ3_XXS)
+        signs = mm_eight_signs(_mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 16 + b)), 0);
+    else
+        signs = (__m512i)mm_word(words, 18 + b);
+#pragma GCC unroll 2
+    for (int a = 0; a < 2; a++) { /* sixteen elements, whose indices are a word */
+        __m512i i = (__m512i)mm_word(words, 2 * b + (uint32_t)a), pairs[2];
+        __mmask64 above[2] = { _mm512_movepi8_mask(i) };
+        if (t == QT_IQ3_S)
+            above[1] = mm_bits_set(mm_word(words, 16 + b / 4), (int)b % 4, 4 * a, 1);
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            __m512i minus = _mm512_multishift_epi64_epi8(mm_window(16 * a + 2 * h, 4), signs);
+            pairs[h] = mm_look(table + (uint32_t)h * n, n, i, above);
+            pairs[h] = _mm512_or_si512(pairs[h], mm_rewire(minus, -1, -1, -1, 0, -1, -1, -1, 1));
+        }
+#pragma GCC unroll 4
+        for (int g = 0; g < 4; g++) {
+            const __m512i nibbles = _mm512_set1_epi64((0x0400040004000400ll | 0x2020202000000000ll) + 0x0808080808080808ll * g);
+            __m512i c = _mm512_multishift_epi64_epi8(nibbles, pairs[0]);
+            c = _mm512_mask_multishift_epi64_epi8(c, 0xcccccccccccccccc, nibbles, pairs[1]);
+            w[4 * a + g] = (mm_vu)_mm512_permutexvar_epi8(c, values);
+        }
+    }
+}
+
+/* Entries of 32 bits are gathered: 2048 are too many for permutations. */
+MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
+{
+    /* 0, 8, 16, moved up by 2 but where bit 2 of the index says down */
+    const __m512i values = _mm512_set1_epi64(0x0010080000120a02), mark = _mm512_set1_epi32(0x44444444);
+    mm_vu low = mm_word(words, b), high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < 4; j++) {
+        mm_vu at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
+        uint32_t down = t == QT_IQ1_S ? 15 : 4 * j + 3;
+        __m512i entry = (__m512i)mm_gather(mm_packed.iq1, (low >> 8 * j & 255) | at << 8);
+        __mmask16 moved = _mm512_test_epi32_mask((__m512i)high, _mm512_set1_epi32(1 << down));
+        entry = _mm512_mask_or_epi32(entry, moved, entry, mark);
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            w[2 * j + (uint32_t)h] = (mm_vu)_mm512_permutexvar_epi8(_mm512_multishift_epi64_epi8(mm_window(16 * h, 4), entry), values);
+    }
+}
+
+/* The quants of run b of a block of a type of codebooks, as u. */
+MM_INLINE void mm_open_book(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
+{
+    switch (t) {
+    case QT_IQ2_XXS: case QT_IQ2_XS: case QT_IQ2_S: mm_open_iq2(t, words, b, w); break;
+    case QT_IQ3_XXS: case QT_IQ3_S: mm_open_iq3(t, words, b, w); break;
+    default: mm_open_iq1(t, words, b, w); break;
+    }
+}
+
+#else
+
+#if defined(__AVX2__)
+/* Four entries of two words. */
+MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], const uint32_t *at)
+{
+    __m128i a = _mm_loadl_epi64((const __m128i *)table[at[0]]), b = _mm_loadl_epi64((const __m128i *)table[at[2]]);
+    a = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(a), (const __m64 *)table[at[1]]));
+    b = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(b), (const __m64 *)table[at[3]]));
+    return _mm256_set_m128i(b, a);
+}
+#endif
+
+/* Entries of two words: first words in w[0], second ones in w[1]. One by one: that is quicker than gather instructions. */
+MM_INLINE void mm_gather2(const uint32_t (*table)[2], mm_vu at, mm_vu w[2])
+{
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    uint32_t i[MM_LANES] __attribute__((aligned(64)));
+    memcpy(i, &at, sizeof i);
+#endif
+#if defined(__AVX512BW__)
+    __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i)), mm_entries4(table, i + 4), 1);
+    __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i + 8)), mm_entries4(table, i + 12), 1);
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    w[0] = (mm_vu)_mm512_permutex2var_epi32(a, even, b);
+    w[1] = (mm_vu)_mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
+#elif defined(__AVX2__)
+    __m256 a = _mm256_castsi256_ps(mm_entries4(table, i)), b = _mm256_castsi256_ps(mm_entries4(table, i + 4));
+    __m256i lo = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), hi = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
+    w[0] = (mm_vu)_mm256_permute4x64_epi64(lo, 0xd8);
+    w[1] = (mm_vu)_mm256_permute4x64_epi64(hi, 0xd8);
+#else
+    for (uint32_t k = 0; k < 2; k++)
+        w[k] = (mm_vu){ table[at[0]][k], table[at[1]][k], table[at[2]][k], table[at[3]][k] };
+#endif
+}
+
+/* The eighth of four times seven signs makes the number of those set even: signs 8 j and up of `word`, in the low bits. */
+MM_INLINE mm_vu mm_signs(mm_vu word, uint32_t j)
+{
+    mm_vu s = word >> 7 * j & 127, p = s ^ s >> 4;
+    p ^= p >> 2;
+    return s | ((p ^ p >> 1) & 1) << 7;
+}
+
+/* Magnitudes below 64 of elements 4 half and up of eight, whose signs are bits of the low byte: as u of offset 64. */
+MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
+{
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    const __m128i each = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const int32_t bits = half ? (int32_t)0x80402010 : 0x08040201;
+#endif
+#if defined(__AVX512BW__)
+    __m512i s = _mm512_shuffle_epi8((__m512i)signs, _mm512_broadcast_i32x4(each)), base = _mm512_set1_epi8(64);
+    __mmask64 minus = _mm512_test_epi8_mask(s, _mm512_set1_epi32(bits));
+    __m512i u = _mm512_add_epi8(base, (__m512i)v);
+    return (mm_vu)_mm512_mask_sub_epi8(u, minus, base, (__m512i)v);
+#elif defined(__AVX2__)
+    __m256i b = _mm256_set1_epi32(bits);
+    __m256i s = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)signs, _mm256_broadcastsi128_si256(each)), b);
+    __m256i minus = _mm256_cmpeq_epi8(s, b), x = _mm256_sub_epi8(_mm256_xor_si256((__m256i)v, minus), minus);
+    return (mm_vu)_mm256_add_epi8(x, _mm256_set1_epi8(64));
+#else
+    mm_vu minus = (signs >> 4 * half & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
+    return (v ^ all) + MM_B(64) - all; /* 127 - v + 64 - 127 */
+#endif
+}
+
+/* Elements 8 j and up of run b of the types of codebooks. */
+MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t j, mm_vu w[2])
+{
+    mm_vu low = mm_word(words, b) >> 8 * j & 255, at, high, signs;
+    switch (t) {
+    case QT_IQ2_XXS:
+        mm_gather2(codebook_iq2_xxs, mm_word(words, 2 * b) >> 8 * j & 255, w);
+        signs = mm_signs(mm_word(words, 2 * b + 1), j);
+        break;
+    case QT_IQ2_XS:
+        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
+        mm_gather2(codebook_iq2_xs, at & 511, w);
+        signs = mm_signs(at >> 9, 0);
+        break;
+    case QT_IQ2_S:
+        high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j) & 3;
+        mm_gather2(codebook_iq2_s, low | high << 8, w);
+        signs = mm_word(words, 8 + b) >> 8 * j;
+        break;
+    case QT_IQ3_XXS:
+    case QT_IQ3_S:
+        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
+        for (uint32_t k = 0; k < 2; k++)
+            if (t == QT_IQ3_XXS) {
+                w[k] = mm_gather(codebook_iq3_xxs, at >> 8 * k & 255);
+            } else {
+                high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j + k) & 1;
+                w[k] = mm_gather(codebook_iq3_s, (at >> 8 * k & 255) | high << 8);
+            }
+        signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b), j) : mm_word(words, 18 + b) >> 8 * j;
+        break;
+    default: /* IQ1: moved up or down, no signs */
+        high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
+        at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
+        mm_gather2(codebook_iq1, low | at << 8, w);
+        high = ~high >> (t == QT_IQ1_S ? 15 : 4 * j + 3) & 1;
+        w[0] += high * MM_B(2);
+        w[1] += high * MM_B(2);
+        return;
+    }
+    w[0] = mm_signed(w[0], signs, 0);
+    w[1] = mm_signed(w[1], signs, 1);
+}
+
+/* The quants of run b of a block of a type of codebooks, as u. */
+MM_INLINE void mm_open_book(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
+{
+    for (uint32_t j = 0; j < 4; j++)
+        mm_open_entry(t, words, b, j, w + 2 * j);
+}
+
+#endif
+
+#endif
