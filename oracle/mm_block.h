@@ -97,6 +97,11 @@ static const uint8_t mm_fp4_codes[16] __attribute__((unused)) = { 12, 13, 14, 15
 /* The quants of run b (of 32 elements) of a block, as u. */
 MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
 {
+    if (mm_is_book(t)) {
+        mm_open_book(t, words, b, w);
+        return;
+    }
+#pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         uint32_t g4 = g % 4, hi = g / 4;
         switch (t) {
@@ -135,10 +140,7 @@ MM_INLINE void mm_open_quants(enum qtype t, const uint8_t *words, uint32_t b, mm
                    : b < 7 || g < 4 ? mm_trits(mm_word(words, 8 + g4), 2 * (b - 5) + hi)
                                      : mm_trits(mm_word(words, 12), g4);
             break;
-        default:
-            if (g == 0)
-                mm_open_book(t, words, b, w);
-            break;
+        default: break;
         }
     }
 }

@@ -16,6 +16,11 @@
 #include "kernels/qtypes.h"
 #include "oracle/mm_vec.h"
 
+MM_INLINE bool mm_is_book(enum qtype t)
+{
+    return t == QT_IQ2_XXS || t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_IQ3_XXS || t == QT_IQ3_S || t == QT_IQ1_S || t == QT_IQ1_M;
+}
+
 /* Codes in place of values. Of entries of eight: elements 4 h and up in half h, two bits each. Of four: elements 2 h and
  * 2 h + 1 in half h, a nibble each. iq1: all eight in nibbles. tq1: digits 0 to 3 in half 0, two bits each, 4 in half 1. */
 struct mm_packed {
