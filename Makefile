@@ -133,10 +133,11 @@ TEST_LIB := $(B)/libzinc.a $(K)/libblobs.so
 
 # Instruction sets are chosen per file by its suffix and at run time by oracle/isa.c.
 ifneq ($(findstring x86_64,$(MACHINE)),)
-ISA_avx2   := -mavx2 -mfma -mf16c
-ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-ISA_vbmi   := $(ISA_avx512) -mavx512vbmi -mgfni
-ISA_amx    := $(ISA_vbmi) -mamx-tile -mamx-int8 -mamx-bf16
+ISA_avx2    := -mavx2 -mfma -mf16c
+ISA_avxvnni := $(ISA_avx2) -mavxvnni
+ISA_avx512  := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+ISA_vbmi    := $(ISA_avx512) -mavx512vbmi -mgfni
+ISA_amx     := $(ISA_vbmi) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 # What the address sanitizer sees as well, and sooner, is not also asked of each access in the long products and their kin, and
 # registers are given out simply: they compile in a fifth of the time. Codes, shifts, sums and indices of arrays are checked.
@@ -152,7 +153,7 @@ endif
 ifneq ($(filter aarch64% arm64%,$(MACHINE)),)
 ISA_dotprod := -march=armv8.2-a+dotprod
 endif
-isa_flags = $(if $(filter %_dotprod.c,$<),$(ISA_dotprod))$(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_vbmi.c,$<),$(ISA_vbmi))$(if $(filter %_amx.c,$<),$(ISA_amx))
+isa_flags = $(if $(filter %_dotprod.c,$<),$(ISA_dotprod))$(if $(filter %_avx2.c,$<),$(ISA_avx2))$(if $(filter %_avxvnni.c,$<),$(ISA_avxvnni))$(if $(filter %_avx512.c,$<),$(ISA_avx512))$(if $(filter %_vbmi.c,$<),$(ISA_vbmi))$(if $(filter %_amx.c,$<),$(ISA_amx))
 
 # tools/NAME.c is a program of one file; tools/NAME/*.c is a program of several.
 TOOLS     := $(patsubst tools/%.c,%,$(wildcard tools/*.c)) $(patsubst tools/%/main.c,%,$(wildcard tools/*/main.c))

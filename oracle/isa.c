@@ -41,6 +41,9 @@ static void detect(struct isa *s)
         return;
     uint32_t os = xcr0();
     s->avx2 = (os & YMM) == YMM && (b7 & bit_AVX2) && fma && f16c;
+    enum { AVX_VNNI = 1 << 4 }; /* leaf 7, subleaf 1, EAX */
+    uint32_t a1, b1, c1, d1;
+    s->avxvnni = s->avx2 && a >= 1 && __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) && (a1 & AVX_VNNI);
     uint32_t want = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     s->avx512 = s->avx2 && (os & ZMM) == ZMM && (b7 & want) == want && (c7 & bit_AVX512VNNI);
     s->vbmi = s->avx512 && (c7 & bit_AVX512VBMI) && (c7 & bit_GFNI);

@@ -6,6 +6,7 @@
 
 struct isa {
     bool avx2;   /* with FMA and F16C                             */
+    bool avxvnni; /* AVX-VNNI beside these                        */
     bool avx512; /* F, BW, DQ, VL and VNNI                        */
     bool dotprod; /* ARM's SDOT on signed bytes; NEON itself is part of any ARM of 64 bits */
     bool vbmi;   /* AVX-512 VBMI and GFNI beside these            */

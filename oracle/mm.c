@@ -182,11 +182,11 @@ void mm_unpack(enum qtype t, uint32_t n_in, const uint8_t *panel, uint32_t n_row
 
 const struct mm_kernels *mm_select(const char *at_most)
 {
-    static const char *const names[] = { "plain", "neon", "dotprod", "avx2", "avx512", "vbmi", "amx" };
+    static const char *const names[] = { "plain", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vbmi", "amx" };
     const struct isa *isa = isa_get();
     const struct mm_kernels *const sets[] = { &mm_plain, mm_neon, isa->dotprod ? mm_dotprod : NULL, isa->avx2 ? mm_avx2 : NULL,
-                                              isa->avx512 ? mm_avx512 : NULL, isa->vbmi ? mm_vbmi : NULL, isa->amx ? mm_amx : NULL };
-    int top = 6;
+                                              isa->avxvnni ? mm_avxvnni : NULL, isa->avx512 ? mm_avx512 : NULL, isa->vbmi ? mm_vbmi : NULL, isa->amx ? mm_amx : NULL };
+    int top = 7;
     if (at_most)
         for (; top >= 0 && strcmp(at_most, names[top]); top--)
             ;

@@ -55,7 +55,7 @@ size_t mm_scratch_bytes(uint32_t n_in);
 
 /* The kernels of one instruction set. */
 struct mm_kernels {
-    const char *isa; /* "plain", "avx2", "avx512", "vbmi", "amx"; "neon", "dotprod" */
+    const char *isa; /* "plain", "avx2", "avxvnni", "avx512", "vbmi", "amx"; "neon", "dotprod" */
     void (*quant)(const float *x, uint32_t n_in, const struct mm_act *a, uint32_t row); /* n_in % 32 == 0 */
     mm_dot_fn *(*dot)(enum qtype t, uint32_t n_rows); /* never NULL for a type of qtypes.def; may differ by n_rows */
 };

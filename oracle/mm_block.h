@@ -452,6 +452,6 @@ MM_INLINE void mm_quant_row_512(const float *x, uint32_t n_in, const struct mm_a
 
 /* The sets, NULL in a build for another machine. */
 extern const struct mm_kernels mm_plain;
-extern const struct mm_kernels *const mm_avx2, *const mm_avx512, *const mm_vbmi, *const mm_amx, *const mm_neon, *const mm_dotprod;
+extern const struct mm_kernels *const mm_avx2, *const mm_avxvnni, *const mm_avx512, *const mm_vbmi, *const mm_amx, *const mm_neon, *const mm_dotprod;
 
 #endif

@@ -217,13 +217,30 @@ MM_INLINE void mm_open_book(enum qtype t, const uint8_t *words, uint32_t b, mm_v
 #else
 
 #if defined(__AVX2__)
-/* Four entries of two words. */
-MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], const uint32_t *at)
+MM_INLINE __m256i mm_entry(const uint32_t entry[2])
 {
-    __m128i a = _mm_loadl_epi64((const __m128i *)table[at[0]]), b = _mm_loadl_epi64((const __m128i *)table[at[2]]);
-    a = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(a), (const __m64 *)table[at[1]]));
-    b = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(b), (const __m64 *)table[at[3]]));
-    return _mm256_set_m128i(b, a);
+    long long v;
+    memcpy(&v, entry, sizeof v);
+    return _mm256_set1_epi64x(v);
+}
+
+enum { MM_PAIRS = MM_LANES / 2 };
+
+/* Lanes 2 k and 2 k + 1. */
+MM_INLINE long long mm_pair(mm_vu v, uint32_t k)
+{
+    __m128i q;
+    memcpy(&q, (const char *)&v + 16 * (k / 2), sizeof q);
+    return k % 2 ? _mm_extract_epi64(q, 1) : _mm_cvtsi128_si64(q);
+}
+
+/* Four entries of two words, by pairs of indices. A load spreads each over the register and blends pick: nothing of it is a shuffle, of which there
+ * may be one a cycle. */
+MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], uint64_t a, uint64_t b)
+{
+    __m256i lo = _mm256_blend_epi32(mm_entry(table[(uint32_t)a]), mm_entry(table[a >> 32]), 0x0c);
+    __m256i hi = _mm256_blend_epi32(mm_entry(table[(uint32_t)b]), mm_entry(table[b >> 32]), 0xc0);
+    return _mm256_blend_epi32(lo, hi, 0xf0);
 }
 #endif
 
@@ -231,39 +248,48 @@ MM_INLINE __m256i mm_entries4(const uint32_t (*table)[2], const uint32_t *at)
 MM_INLINE void mm_gather2(const uint32_t (*table)[2], mm_vu at, mm_vu w[2])
 {
 #if defined(__AVX512BW__) || defined(__AVX2__)
-    uint32_t i[MM_LANES] __attribute__((aligned(64)));
-    memcpy(i, &at, sizeof i);
+    uint64_t pairs[MM_PAIRS];
+#pragma GCC unroll 8
+    for (uint32_t k = 0; k < MM_PAIRS; k++)
+        pairs[k] = (uint64_t)mm_pair(at, k);
 #endif
 #if defined(__AVX512BW__)
-    __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i)), mm_entries4(table, i + 4), 1);
-    __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, i + 8)), mm_entries4(table, i + 12), 1);
+    __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, pairs[0], pairs[1])), mm_entries4(table, pairs[2], pairs[3]), 1);
+    __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(mm_entries4(table, pairs[4], pairs[5])), mm_entries4(table, pairs[6], pairs[7]), 1);
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     w[0] = (mm_vu)_mm512_permutex2var_epi32(a, even, b);
     w[1] = (mm_vu)_mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
 #elif defined(__AVX2__)
-    __m256 a = _mm256_castsi256_ps(mm_entries4(table, i)), b = _mm256_castsi256_ps(mm_entries4(table, i + 4));
-    __m256i lo = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), hi = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
-    w[0] = (mm_vu)_mm256_permute4x64_epi64(lo, 0xd8);
-    w[1] = (mm_vu)_mm256_permute4x64_epi64(hi, 0xd8);
+    __m256 a = _mm256_castsi256_ps(mm_entries4(table, pairs[0], pairs[2]));
+    __m256 b = _mm256_castsi256_ps(mm_entries4(table, pairs[1], pairs[3]));
+    w[0] = (mm_vu)_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
+    w[1] = (mm_vu)_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
 #else
     for (uint32_t k = 0; k < 2; k++)
         w[k] = (mm_vu){ table[at[0]][k], table[at[1]][k], table[at[2]][k], table[at[3]][k] };
 #endif
 }
 
-/* The eighth of four times seven signs makes the number of those set even: signs 8 j and up of `word`, in the low bits. */
-MM_INLINE mm_vu mm_signs(mm_vu word, uint32_t j)
+/* Seven signs in the low bits of each byte, and the eighth that makes the number of those set even. */
+MM_INLINE mm_vu mm_even(mm_vu s)
 {
-    mm_vu s = word >> 7 * j & 127, p = s ^ s >> 4;
+    mm_vu p = s ^ s >> 4;
     p ^= p >> 2;
-    return s | ((p ^ p >> 1) & 1) << 7;
+    return s | ((p ^ p >> 1) & MM_B(1)) << 7;
 }
 
-/* Magnitudes below 64 of elements 4 half and up of eight, whose signs are bits of the low byte: as u of offset 64. */
-MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
+/* Seven signs from bits 0, 7, 14 and 21 on: eight a byte. */
+MM_INLINE mm_vu mm_signs(mm_vu s)
+{
+    return mm_even((s & 0x7f) | (s << 1 & 0x7f00) | (s << 2 & 0x7f0000) | (s << 3 & 0x7f000000));
+}
+
+/* Magnitudes below 64 of elements 4 half and up of eight, whose signs are bits of byte `byte`: as u of offset 64. */
+MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t byte, uint32_t half)
 {
 #if defined(__AVX512BW__) || defined(__AVX2__)
-    const __m128i each = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const __m128i low = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const __m128i each = _mm_add_epi8(low, _mm_set1_epi8((int8_t)byte));
     const int32_t bits = half ? (int32_t)0x80402010 : 0x08040201;
 #endif
 #if defined(__AVX512BW__)
@@ -277,7 +303,7 @@ MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
     __m256i minus = _mm256_cmpeq_epi8(s, b), x = _mm256_sub_epi8(_mm256_xor_si256((__m256i)v, minus), minus);
     return (mm_vu)_mm256_add_epi8(x, _mm256_set1_epi8(64));
 #else
-    mm_vu minus = (signs >> 4 * half & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
+    mm_vu minus = (signs >> (8 * byte + 4 * half) & 15) * 0x00204081u & MM_B(1), all = (minus << 7) - minus;
     return (v ^ all) + MM_B(64) - all; /* 127 - v + 64 - 127 */
 #endif
 }
@@ -286,20 +312,22 @@ MM_INLINE mm_vu mm_signed(mm_vu v, mm_vu signs, uint32_t half)
 MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uint32_t j, mm_vu w[2])
 {
     mm_vu low = mm_word(words, b) >> 8 * j & 255, at, high, signs;
+    uint32_t byte = j;
     switch (t) {
     case QT_IQ2_XXS:
         mm_gather2(codebook_iq2_xxs, mm_word(words, 2 * b) >> 8 * j & 255, w);
-        signs = mm_signs(mm_word(words, 2 * b + 1), j);
+        signs = mm_signs(mm_word(words, 2 * b + 1));
         break;
-    case QT_IQ2_XS:
-        at = mm_word(words, 2 * b + j / 2) >> 16 * (j % 2);
-        mm_gather2(codebook_iq2_xs, at & 511, w);
-        signs = mm_signs(at >> 9, 0);
+    case QT_IQ2_XS: /* 9 bits of index, 7 of signs */
+        at = mm_word(words, 2 * b + j / 2);
+        mm_gather2(codebook_iq2_xs, at >> 16 * (j % 2) & 511, w);
+        signs = mm_even(at >> 9 & 0x007f007f);
+        byte = 2 * (j % 2);
         break;
     case QT_IQ2_S:
         high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j) & 3;
         mm_gather2(codebook_iq2_s, low | high << 8, w);
-        signs = mm_word(words, 8 + b) >> 8 * j;
+        signs = mm_word(words, 8 + b);
         break;
     case QT_IQ3_XXS:
     case QT_IQ3_S:
@@ -311,7 +339,7 @@ MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uin
                 high = mm_word(words, 16 + b / 4) >> (8 * (b % 4) + 2 * j + k) & 1;
                 w[k] = mm_gather(codebook_iq3_s, (at >> 8 * k & 255) | high << 8);
             }
-        signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b), j) : mm_word(words, 18 + b) >> 8 * j;
+        signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b)) : mm_word(words, 18 + b);
         break;
     default: /* IQ1: moved up or down, no signs */
         high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
@@ -322,13 +350,14 @@ MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uin
         w[1] += high * MM_B(2);
         return;
     }
-    w[0] = mm_signed(w[0], signs, 0);
-    w[1] = mm_signed(w[1], signs, 1);
+    w[0] = mm_signed(w[0], signs, byte, 0);
+    w[1] = mm_signed(w[1], signs, byte, 1);
 }
 
 /* The quants of run b of a block of a type of codebooks, as u. */
 MM_INLINE void mm_open_book(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
 {
+#pragma GCC unroll 4
     for (uint32_t j = 0; j < 4; j++)
         mm_open_entry(t, words, b, j, w + 2 * j);
 }

@@ -42,7 +42,7 @@ static int cpu_probe(const struct tier_opts *o, struct tier_info *info)
     const char *at_most = env_get()->cpu_isa;
     const struct mm_kernels *mm = mm_select(at_most);
     if (!mm) {
-        snprintf(info->note, sizeof info->note, "ZINC_CPU_ISA='%s' is not plain, neon, dotprod, avx2, avx512, vbmi or amx", at_most);
+        snprintf(info->note, sizeof info->note, "ZINC_CPU_ISA='%s' is not plain, neon, dotprod, avx2, avxvnni, avx512, vbmi or amx", at_most);
         return -EINVAL;
     }
     info->mem_free_bytes = mem_available(&info->mem_bytes);
@@ -560,7 +560,7 @@ static int cpu_open(const struct tier_opts *o, struct tier **out, struct err *e)
     int rc = cpu_probe(o, &c->base.info);
     if (rc) {
         free(c);
-        return err_set(e, rc, "cpu: ZINC_CPU_ISA='%s': plain, neon, dotprod, avx2, avx512, vbmi or amx is expected", env->cpu_isa);
+        return err_set(e, rc, "cpu: ZINC_CPU_ISA='%s': plain, neon, dotprod, avx2, avxvnni, avx512, vbmi or amx is expected", env->cpu_isa);
     }
     c->mm = mm_select(env->cpu_isa);
     c->ops = ops_select(env->cpu_isa);

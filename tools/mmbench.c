@@ -124,6 +124,9 @@ static void fill(struct job *j, size_t bytes)
     if (j->type == QT_MXFP4) /* exponents of a usual size: subnormal sums are slow */
         for (size_t i = 0; i < row * MM_ROWS; i += qtype_block_bytes(QT_MXFP4))
             file[i] = (uint8_t)(118 + file[i] % 8);
+    if (j->type == QT_BF16 || j->type == QT_F16) /* likewise */
+        for (size_t i = 1; i < row * MM_ROWS; i += 2)
+            file[i] = (uint8_t)(0x38 + file[i] % 8);
     mm_pack(j->type, j->n_in, file, row, MM_ROWS, first);
     for (size_t at = row * MM_ROWS; at < bytes; at += row * MM_ROWS)
         memcpy(first + at, first, row * MM_ROWS);

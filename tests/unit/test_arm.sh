@@ -57,7 +57,7 @@ compile() # FILE...
     done
 }
 compile oracle/mm_neon.c oracle/mm_dotprod.c oracle/mm.c oracle/isa.c &
-compile oracle/mm_plain.c oracle/mm_avx2.c oracle/mm_avx512.c oracle/mm_vbmi.c oracle/mm_amx.c oracle/mm_books.c kernels/codebooks.c \
+compile oracle/mm_plain.c oracle/mm_avx2.c oracle/mm_avxvnni.c oracle/mm_avx512.c oracle/mm_vbmi.c oracle/mm_amx.c oracle/mm_books.c kernels/codebooks.c \
     model/quant_book.c tests/unit/test_mm_dot.c tests/unit/test_mm_quant.c "$work/chosen.c" "$work/halves.c"
 wait
 [ ! -e "$work/failed" ] || { cat "$work/err"; exit 1; }

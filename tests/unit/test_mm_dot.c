@@ -16,7 +16,7 @@ static const enum qtype types[] = {
 #include "kernels/qtypes.def"
 };
 enum { N_TYPES = sizeof types / sizeof *types, MAX_ROWS = 64, PANELS = 3 };
-static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avx512", "vbmi", "amx" };
+static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vbmi", "amx" };
 
 #ifndef N_LENGTHS /* tests/unit/test_arm.sh has less time */
 #define N_LENGTHS 5

@@ -9,7 +9,7 @@
 #include "oracle/mm.h"
 
 enum { ROWS = 40, N_IN = 32 * 9 };
-static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avx512", "vbmi", "amx" };
+static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vbmi", "amx" };
 static uint64_t seed = 7;
 
 static uint32_t random_u32(void)
