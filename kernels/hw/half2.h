@@ -1,6 +1,6 @@
 /* kernels/hw/half2.h
- * Two f16 in a word, on Hopper, and on the host with the same bits: the lower half first. Source: the PTX ISA manual, "Half Precision Floating-Point
- * Instructions" and prmt.
+ * Two f16 in a word, on Hopper, and on the host with the same bits: the lower half first. Source: the PTX ISA manual,
+ * "Half Precision Floating-Point Instructions" and prmt.
  *
  *   h2_codes(codes, odd)    1024 + byte of codes: bytes 0 and 2, or 1 and 3
  *   h2_add, h2_mul, h2_fma  lane by lane, rounded once
@@ -72,8 +72,10 @@ KD_FN float h2_sum(float a, float b, float c)
 KD_FN uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t r = 0;
-    for (uint32_t i = 0; i < 32; i += 16)
-        r |= (uint32_t)f16_from_f32(h2_sum(f16_to_f32((uint16_t)(a >> i)), f16_to_f32((uint16_t)(b >> i)), f16_to_f32((uint16_t)(c >> i)))) << i;
+    for (uint32_t i = 0; i < 32; i += 16) {
+        float x = f16_to_f32((uint16_t)(a >> i)), y = f16_to_f32((uint16_t)(b >> i)), z = f16_to_f32((uint16_t)(c >> i));
+        r |= (uint32_t)f16_from_f32(h2_sum(x, y, z)) << i;
+    }
     return r;
 }
 KD_FN uint32_t h2_add(uint32_t a, uint32_t b)

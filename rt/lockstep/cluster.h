@@ -1,7 +1,8 @@
 /* rt/lockstep/cluster.h
  * Work-groups of a cluster on the host (kernels/hw/cluster.h): their barrier, and stores into each other's shared memory, which are
  * seen at once or when the barrier's phase is complete, as drawn. Reported: a store before all have arrived for the first time, or
- * to a work-group that has ended, or ends with it under way; arriving twice, or waiting without having arrived. Items that have returned are not awaited.
+ * to a work-group that has ended, or ends with it under way; arriving twice, or waiting without having arrived. Items that have
+ * returned are not awaited.
  * Source: the PTX ISA manual, "barrier.cluster"; CUDA C++ Programming Guide, "Distributed Shared Memory". */
 #ifndef ZINC_RT_LOCKSTEP_CLUSTER_H
 #define ZINC_RT_LOCKSTEP_CLUSTER_H

@@ -1,6 +1,7 @@
 /* rt/lockstep/group.h
  * Work-groups of the lock-step runner, for what runs several at a time: each has fibres and shared memory of its own, and runs
- * until it is through, waits for its inputs (of a walk) or for others of its cluster, or nobody in it can go on. One thread at a time, under the lock. */
+ * until it is through, waits for its inputs (of a walk) or for others of its cluster, or nobody in it can go on. One thread at a
+ * time, under the lock. */
 #ifndef ZINC_RT_LOCKSTEP_GROUP_H
 #define ZINC_RT_LOCKSTEP_GROUP_H
 
