@@ -15,6 +15,9 @@ all_right() # OUTPUT
 books=/iq1_,/iq2_,/iq3_,/tq,/nvfp4,opened
 of_books=(/opened embed/iq embed/tq embed/nvfp4 matmul/iq2_xs/r matmul/iq3_s/o gate_up/nvfp4 moe_up/iq1_m moe_down/tq1 router/iq2_xs
     "opened nvfp4" "iq2_xxs and q6_k")
+# Types whose numbers matmul and embed show: in the other commands they are the same lines (vk/shaders/wdot.glsl, gemm_wtile.glsl)
+# behind another ending, which the types that are left show, and each has kernels of its own to compile.
+elsewhere=/q4_0,/q4_1,/q5_0,/q5_1,/q2_k,/q3_k,/q5_k,/iq4_nl,/iq4_xs
 # Two at a time: lavapipe compiles its kernels for minutes when its own cache is cold.
 some()
 {
@@ -61,7 +64,8 @@ case $build in
 *)
     without=$books
     { some matmul/ add embed; first=$?; others && [ $first -eq 0 ]; } &
-    some proj gate_up rope attn/ gdn moe_ router norm/ gather argmax sample || rc=1
+    without=$books,$elsewhere some proj gate_up moe_ router || rc=1
+    some rope attn/ gdn norm/ gather argmax sample || rc=1
     without= some "${of_books[@]}" || rc=1
     ;;
 esac
