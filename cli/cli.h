@@ -4,7 +4,6 @@
 
 #include "cli/args.h"
 #include "engine/engine.h"
-#include "engine/draft.h"
 #include "engine/generate.h"
 
 /* Exit statuses. */

@@ -11,7 +11,9 @@
 
 #include <stdint.h>
 
-enum { DRAFT_MOST = 7, DRAFT_ROWS = 64 }; /* tokens of a guess; rows of a step whose time is known apart */
+#include "engine/engine.h"
+
+enum { DRAFT_ROWS = 64 }; /* rows of a step whose time is known apart */
 
 /* What steps of few rows take, as they have been measured. All zero at first: a row more is then taken to cost a twentieth. One
  * thread at a time. */

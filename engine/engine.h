@@ -26,6 +26,7 @@
 #include "base/progress.h"
 #include "engine/sample/sampler.h"
 
+enum { DRAFT_MOST = 7 }; /* tokens of a guess (engine/draft.h) */
 #define ENGINE_KV_TYPES "f16, f32, q8_0, fp8, q4_0, rot4" /* doc/kv-cache.md */
 
 /* Zero is the default everywhere but in `device`. */

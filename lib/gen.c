@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/draft.h"
 #include "lib/priv.h"
 
 /* A piece in the making, in gen.text: name and text, each with a NUL. */

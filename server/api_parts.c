@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/ckd.h"
-#include "engine/draft.h"
 #include "server/api_impl.h"
 
 /* ---- parts ---- */
