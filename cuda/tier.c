@@ -223,7 +223,7 @@ static int open_device(struct cuda *c, struct err *e)
                                             .wgmma = strcmp(c->target, "sm_90a") == 0, .mma8 = true,
                                             .ahead = strcmp(c->target, "sm_90a") == 0,
                                             .walks = strcmp(c->target, "sm_90a") == 0 };
-    c->r.tier.info.persistent = c->r.tier.info.plan_compiles = c->r.target.walks;
+    c->r.tier.info.persistent = c->r.target.walks;
     int rc = cuda_host_alloc(c, &c->done, sizeof(uint32_t), e);
     return rc ? rc : replay_self_check(&c->r, c->name, "", e);
 }

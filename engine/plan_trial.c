@@ -13,8 +13,7 @@
 
 enum { REPLAY, PERSISTENT, KINDS };
 enum { WARM = 4, ROUNDS = 5, STEPS = 12, MOST_TOKENS = 16 };
-#define LONG_NS    20000000u /* a step of which a launch, some 10 us at worst, is nothing */
-#define WORTH      0.98      /* so much of replay's time, or replay is kept               */
+#define WORTH 0.98 /* so much of replay's time, or replay is kept */
 
 struct trial {
     struct engine *eng;
@@ -88,14 +87,6 @@ static int time_both(struct trial *x, struct session *s, struct err *e)
     return rc;
 }
 
-static bool is_long(struct trial *x, struct session *s, double *ns, int *rc, struct err *e)
-{
-    *rc = time_steps(x, s, REPLAY, 1, ns, e); /* the first one wakes the device up */
-    if (!*rc && *ns > LONG_NS)
-        *rc = time_steps(x, s, REPLAY, 1, ns, e);
-    return !*rc && *ns > LONG_NS;
-}
-
 /* With a persistent plan, or x->why there is none. */
 static int compare(struct trial *x, struct session *s, struct err *e)
 {
@@ -114,21 +105,36 @@ static int compare(struct trial *x, struct session *s, struct err *e)
     return rc ? err_set(e, rc, "%s", no.msg) : 0;
 }
 
-static int measure(struct trial *x, bool asked, struct err *e)
+/* The device failed with the persistent plan: on with replay where the tier can be opened again, else the next start does that. */
+static int recover(struct trial *x, int rc, struct err *e)
+{
+    struct engine *eng = x->eng;
+    struct err why = *e;
+    if (!eng->tier->info.reopens)
+        return err_set(e, rc, "%s; that was a trial of the persistent plan, the next start takes replay", why.msg);
+    log_warn(ENGINE, "%s; that was a trial of the persistent plan, replay is taken", why.msg);
+    tier_plan_destroy(x->plan[PERSISTENT]);
+    x->plan[PERSISTENT] = NULL;
+    eng->plan = PLAN_REPLAY;
+    rc = engine_reopen(eng, e);
+    x->plan[REPLAY] = eng->decode.native;
+    return rc;
+}
+
+static int measure(struct trial *x, struct err *e)
 {
     struct engine *eng = x->eng;
     struct session *s;
-    double ns = 0;
     int rc = session_create(eng, &s, e);
     if (rc)
         return rc;
-    if (!asked && is_long(x, s, &ns, &rc, e))
-        snprintf(x->why, sizeof x->why, "a step takes %.0f ms, of which launches are little", ns * 1e-6);
-    else if (!rc)
-        rc = compare(x, s, e);
+    rc = compare(x, s, e);
     put(eng, x->plan[REPLAY]);
     session_destroy(s);
-    tier_stats_reset(eng->tier);
+    if (rc && x->t[PERSISTENT].us < 0)
+        rc = recover(x, rc, e);
+    if (!rc)
+        tier_stats_reset(eng->tier);
     return rc;
 }
 
@@ -174,12 +180,12 @@ int plan_trial(struct engine *eng, bool asked, struct err *e)
     }
     name_it(&x);
     bool known = !again && auto_file_load(x.name, x.key, x.t, KINDS, x.path);
-    if (!known && !asked && eng->tier->info.plan_compiles)
+    if (!known && !asked)
         snprintf(x.why, sizeof x.why, "not measured here, which --plan auto does once");
-    else if (!known && !(rc = measure(&x, asked, e)))
+    else if (!known && !(rc = measure(&x, e)))
         cache_path(NULL, x.name, x.path);
     if (!rc && x.why[0]) {
-        snprintf(eng->plan_why, sizeof eng->plan_why, "auto: %s", x.why);
+        snprintf(eng->plan_why, sizeof eng->plan_why, "%s", x.why);
         take(&x, PLAN_REPLAY);
     } else if (!rc) {
         choose(&x);

@@ -49,7 +49,6 @@ struct tier_info {
     uint32_t firmware;       /* the version of what runs queues there; 0: unknown                   */
     bool compiles;           /* opening it compiles kernels, which are kept for the next time       */
     bool persistent;         /* has persistent plans                                                */
-    bool plan_compiles;      /* and making one compiles, for seconds                                */
     bool reopens;            /* after a fault it can be closed and opened again in the same process  */
 };
 

@@ -71,7 +71,6 @@ need_amdsim()
     amdsim=$build/amdsim
     case ${1:-}:$build in :*/sanitize) [ ! -x "$build/../amdsim" ] || amdsim=$(realpath "$build/..")/amdsim ;; esac
     export XDG_CACHE_HOME=$work/xdg # what --tier=auto measures of a model is nobody's business
-    export ZINC_AUTO=list           # and takes steps
     [ -x "$amdsim" ] || skip "no $amdsim: make first"
     case $build in */sanitize) export ASAN_OPTIONS=verify_asan_link_order=0 ;; esac # the model is preloaded
     line=$("$amdsim" "$zinc" check 2>/dev/null | grep '^tier *kfd ')

@@ -14,7 +14,7 @@ cd "$work" || exit 1
 # start [SIM-OPTIONS]: in $work/err what it says; prints the tier
 start()
 {
-    ZINC_LOG=info "$amdsim" --gpu gfx1201 "$@" "$zinc" run -m "$work/m.gguf" --tier auto --plan replay --prompt-tokens 1,2 -n 1 --ctx 64 \
+    ZINC_LOG=info "$amdsim" --gpu gfx1201 "$@" "$zinc" run -m "$work/m.gguf" --tier auto --prompt-tokens 1,2 -n 1 --ctx 64 \
         --temp 0 --print-tokens >"$work/out" 2>"$work/err" || miss "start $*: $(tail -n 1 "$work/err")"
     grep -oh ' end=[a-z]* .*tier=[a-z]*' "$work/out" "$work/err" | head -n 1 | sed 's/.*=//'
 }

@@ -40,4 +40,20 @@ $amdsim --gpu gfx1201 --inject second-process "$zinc" validate -m "$work/m.gguf"
 grep -q "$words" "$work/out" || miss "validate beside a second process: $(cat "$work/out")"
 $amdsim --gpu gfx1201 "$zinc" bench "$work/m.gguf" --tier kfd --plan persistent -p 0 -n 2 -r 1 >"$work/out" 2>&1 ||
     miss "bench: $(tail -n 1 "$work/out")"
+
+# --plan auto, and the card is reset while the persistent plan is tried: four steps of replay before it are some 96 dispatches. umq opens
+# the device again and replays; with kfd the next start does. Both know of it from then on.
+make_model qwen3 Q4_K_M "$work/m.gguf"
+cd "$work" || exit 1 # reports of the reset go here
+for tier in umq kfd; do
+    "$amdsim" "$zinc" check 2>/dev/null | grep "^tier *$tier " | grep -q yes || continue
+    "$amdsim" --gpu gfx1201 --reset 102 "$zinc" run m.gguf --tier $tier --plan auto --prompt-tokens 1,2 -n 2 --ctx 64 --temp 0 \
+        --print-tokens >out 2>&1
+    rc=$?
+    case $tier in umq) words="replay is taken" ;; *) words="the next start takes replay" ;; esac
+    grep -q "that was a trial of the persistent plan, $words" out || miss "$tier, reset in the trial: $(cat out)"
+    [ $rc -eq "$([ $tier = umq ] && echo 0 || echo 1)" ] || miss "$tier, reset in the trial: status $rc"
+    "$amdsim" --gpu gfx1201 "$zinc" check m.gguf --tier $tier --ctx 64 >out 2>&1
+    grep -q 'plan replay (the persistent plan failed when it was tried' out || miss "$tier, after the reset: $(grep '^runs' out)"
+done
 finish
