@@ -38,6 +38,15 @@ int loop_watch(struct conn *c, uint32_t events)
     return 0;
 }
 
+/* Before its descriptor is closed. To close it is not enough where a process is being forked, as a router does: epoll(7) goes on
+ * to tell of a file that another process still has open, and would tell of a connection that is freed. */
+static void stop_watching(struct conn *c)
+{
+    if (c->events)
+        sys->epoll_ctl(c->loop->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    c->events = 0;
+}
+
 /* The request may be gone as soon as the lock is, and the loop with it where the server ends: it is poked before. */
 static void queue_up(struct request *r, bool begun)
 {
@@ -239,6 +248,7 @@ void conn_close(struct conn *c)
     if (c->tls)
         tls_session_free(c->tls);
     c->tls = NULL;
+    stop_watching(c);
     sys->close(c->fd);
     pthread_mutex_unlock(&h->conns_lock);
     c->dead = true;

@@ -1,6 +1,8 @@
 /* Who has many connections that wait for their client cannot keep out others. */
 #include "tests/unit/http_client.h"
 
+#include <sys/wait.h>
+
 #include "tests/lib/run.h"
 
 enum { LIMIT = 50, MANY = 150 };
@@ -216,9 +218,45 @@ START_TEST(who_waits_for_an_answer_hears_of_it)
 }
 END_TEST
 
+/* A router forks: until exec closes them the new process has all sockets of the connections too, and what is closed here
+ * is open there. Nothing is heard of such a connection any more, and the next one is served. */
+START_TEST(a_forked_process_keeps_no_connection)
+{
+    for (int over = OVER_TCP; over <= OVER_TLS; over++) {
+        server_start((enum transport)over, (struct server_opts){ .threads = 1 });
+        struct client *c = client_open(1), *other = client_open(2);
+        ask(c, ASK("5\r\n\r\nwhole"), 200);
+        client_send(other, ASK("6\r\n\r\nsilent"), strlen(ASK("6\r\n\r\nsilent")), SIZE_MAX);
+        for (int i = 0; i < 30000 && api_live < 1; i++)
+            usleep(10000);
+        pid_t pid = fork();
+        if (pid == 0)
+            for (;;)
+                pause();
+        ck_assert_int_gt(pid, 0);
+        shutdown(c->fd, SHUT_RDWR); /* closed it would stay open, for the same reason */
+        shutdown(other->fd, SHUT_RDWR);
+        for (int i = 0; i < 30000 && api_live; i++)
+            usleep(10000);
+        for (int i = 0; i < 10; i++) {
+            struct client *next = client_open(3);
+            ask(next, ASK("5\r\n\r\nwhole"), 200);
+            client_close(next);
+            usleep(2000);
+        }
+        kill(pid, SIGKILL);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        client_close(c);
+        client_close(other);
+        server_finish();
+    }
+}
+END_TEST
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     return RUN_TESTS("http_conns", many_that_wait_make_room, the_oldest_goes_first, who_waits_for_an_answer_keeps_it,
-                     a_unix_socket_too, slow_ones_are_ended, who_waits_for_an_answer_hears_of_it, heavy_beginnings_take_turns);
+                     a_unix_socket_too, slow_ones_are_ended, who_waits_for_an_answer_hears_of_it, heavy_beginnings_take_turns,
+                     a_forked_process_keeps_no_connection);
 }
