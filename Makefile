@@ -99,7 +99,7 @@ $(B)/obj/pull/catalogue.o: CFLAGS += -DZINC_CATALOGUE='"share/catalogue.json"'
 ifeq ($(CURL_LIBS),)
 $(call note,no libcurl by pkg-config: zinc pull fetches nothing and zinc serve takes no --models (apt-get install libcurl4-openssl-dev))
 endif
-$(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o $(B)/obj/tests/unit/test_router_memory.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
+$(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o $(B)/obj/tests/unit/test_router_%.o: CFLAGS += $(if $(CURL_LIBS),-DZINC_CURL $(CURL_CFLAGS))
 
 # What is below the programs is position-independent, for libzinc.so, and hidden, which makes that cost nothing: calls and
 # data stay as direct as in a program. One set of objects serves both; those of other flags are made again.

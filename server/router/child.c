@@ -13,7 +13,8 @@
 
 enum { MOST_ARGS = 1024 };
 
-/* In the new process; only what signal-safety(7) allows. */
+/* In the new process; only what signal-safety(7) allows. All signals are blocked, until none has a handler of the router's,
+ * which would take what is meant for the model. */
 static _Noreturn void become(const char *const *argv, int log, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR);
@@ -65,10 +66,14 @@ int child_start(struct child *c, const char *name, const char *const *argv, cons
     unlink(c->ready);
     if (pipe2(log, O_CLOEXEC))
         return err_set(e, -errno, "%s: its process cannot be started: pipe2: %s", name, strerror(errno));
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
     pid_t me = getpid(), pid = fork();
     if (pid == 0)
         become(all, log[1], me);
     int failed = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(log[1]);
     if (pid < 0) {
         close(log[0]);

@@ -36,7 +36,7 @@ bool child_is_ready(const struct child *c);
 bool child_memory(const struct child *c, struct child_memory *out); /* false: it does not say */
 /* Hands on what its log has; after its end all of it. */
 void child_read_log(struct child *c);
-void child_signal(const struct child *c, int sig);
+void child_signal(const struct child *c, int sig); /* also right after its start: none is lost */
 /* Has it ended? *how: the words for it, "exit status 1". Then nothing of it is left. */
 bool child_ended(struct child *c, char how[64]);
 
