@@ -47,11 +47,13 @@ finish()
     exit 1
 }
 
-# await COMMAND...: until it succeeds; false when it did not within $patience. Silent: what it prints is dropped.
+# await COMMAND...: until it succeeds; false when it did not within $patience. Silent: what it prints is dropped. A server of
+# serve.sh that has ended by itself ends the test: what is waited for does not come any more.
 await()
 {
     local end=$((SECONDS + patience))
     until "$@" >/dev/null 2>&1; do
+        [ -z "${serving:-}" ] || all_serve || return 1
         [ $SECONDS -lt $end ] || return 1
         sleep 0.05
     done

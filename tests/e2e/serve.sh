@@ -2,9 +2,15 @@
 loadgen=$build/loadgen
 "$zinc" serve --help >/dev/null 2>&1 || skip "this zinc has no serve"
 serve_pids=
+serving= # NAME:PID of those that answer, and are to go on until serve_end
 case $build in */sanitize | */debug | */thread) slow_build=1 ;; *) slow_build= ;; esac # then fewer requests
 takers= # of take_places
-trap 'for p in $serve_pids $takers; do kill -KILL "$p" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$work"' EXIT
+trap 'for p in $serve_pids $takers; do kill -KILL "$p" 2>/dev/null; done; kill $(jobs -pr) 2>/dev/null; wait 2>/dev/null; rm -rf "$work"' EXIT
+
+# curl gives up too: a server that stands still is a miss here, and not the end of everybody's time.
+mkdir -p "$work/curl"
+echo "max-time = $patience" >"$work/curl/.curlrc"
+export CURL_HOME=$work/curl
 
 # serve NAME [options of zinc serve]: starts one and waits until it answers; sets $url and $pid. Its log is $work/NAME.log.
 serve()
@@ -21,20 +27,49 @@ serve()
         miss "$name: the server did not start: $(tail -n 3 "$work/$name.log" | tr '\n' ' ')"
         return 1
     }
+    serving="$serving $name:$pid"
+}
+
+# how_it_ended NAME STATUS: in one line, with the last words of its log, or what a sanitizer has to say there
+how_it_ended()
+{
+    local how="exit $2" log=$work/$1.log
+    [ "$2" -le 128 ] || how="signal $(kill -l "$2")"
+    if grep -qE 'Sanitizer|runtime error' "$log"; then
+        how="$how: $(grep -m 1 -A 8 -E 'Sanitizer|runtime error' "$log" | tr '\n' ' ')"
+    else
+        how="$how: $(tail -n 3 "$log" | tr '\n' ' ')"
+    fi
+    echo "$how"
+}
+
+# all_serve: one that has ended by itself is a miss, and the end of the test. In a subshell false, and the test's to tell.
+all_serve()
+{
+    local s p
+    for s in $serving; do
+        p=${s##*:}
+        ended "$p" || continue
+        [ "$BASHPID" = $$ ] || return 1
+        serve_pids=$(echo " $serve_pids " | sed "s/ $p / /")
+        wait "$p"
+        miss "${s%:*}: the server has ended by itself: $(how_it_ended "${s%:*}" $?)"
+        finish
+    done
 }
 
 # serve_end NAME PID: SIGTERM, and it must end by itself with 0, without a word from a sanitizer
 serve_end()
 {
     local name=$1 p=$2 i
+    serving=$(echo " $serving " | sed "s/ $name:$p / /")
     kill -TERM "$p" 2>/dev/null || miss "$name: the server is gone"
     await ended "$p" || miss "$name: it goes on after SIGTERM"
     kill -KILL "$p" 2>/dev/null
     wait "$p"
     i=$?
-    [ $i -eq 0 ] || miss "$name: exit $i after SIGTERM: $(tail -n 3 "$work/$name.log" | tr '\n' ' ')"
-    if grep -qE 'Sanitizer|runtime error' "$work/$name.log"; then
-        miss "$name: $(grep -m 1 -A 8 -E 'Sanitizer|runtime error' "$work/$name.log" | tr '\n' ' ')"
+    if [ $i -ne 0 ] || grep -qE 'Sanitizer|runtime error' "$work/$name.log"; then
+        miss "$name: after SIGTERM: $(how_it_ended "$name" $i)"
     fi
     serve_pids=$(echo " $serve_pids " | sed "s/ $p / /")
 }

@@ -19,7 +19,7 @@ ask() # MODEL TOKENS [more of the body]: the answer's text, or its error
 {
     curl -s $auth -H 'Content-Type: application/json' "$url/v1/chat/completions" \
         -d "{\"model\":\"$1\",\"max_tokens\":$2,\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}]${3:-}}" |
-        python3 -c 'import json,sys; a=json.load(sys.stdin); print(a["choices"][0]["message"]["content"] if "choices" in a else a["error"]["code"] + ": " + a["error"]["message"])'
+        python3 -c 'import json,sys; t=sys.stdin.read(); a=json.loads(t or "{}"); print(a["choices"][0]["message"]["content"] if "choices" in a else a["error"]["code"] + ": " + a["error"]["message"] if t else "no answer")'
 }
 auth=
 answers() # NAME WANTED: what stands in $got
@@ -64,7 +64,10 @@ curl -s "$url/api/tags" | grep -q '"name":"gamma"' || miss "no tags"
 [ "$(metric 'zinc_model_loads_total{model="alpha"}' "$url")" = 1 ] || miss "loads of alpha are not counted"
 
 # Four clients of three models at once: all get what they get alone.
-for m in alpha beta gamma; do ask $m 24 >"$work/alone.$m"; done
+for m in alpha beta gamma; do
+    ask $m 24 >"$work/alone.$m"
+    ! grep -q '^no answer$' "$work/alone.$m" || miss "$m gives no answer"
+done
 clients=
 for i in 1 2 3 4; do
     for m in alpha beta gamma; do

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tests/run: what it counts, that tests run side by side, the slow ones first, and that nothing of them stays behind.
+# tests/run: what it counts, that tests run side by side, the slow ones first, and that nothing of them stays behind. And of
+# tests/e2e/serve.sh, that a test ends at once when its server does.
 set -u
-run=$PWD/tests/run
+run=$PWD/tests/run root=$PWD
 unset TESTS_ELSEWHERE TEST_TIMEOUT
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -109,5 +110,35 @@ kill -TERM $runner
 wait $runner
 [ $? = 130 ] || miss "interrupted: exit $?"
 gone hung "left behind when interrupted"
+
+# A server that dies: the first wait that is in vain tells how, and ends the test. Clients that hang do not keep it up.
+fresh
+mkdir fake
+cat >fake/zinc <<'END'
+#!/bin/bash
+[ "$2" != --help ] || exit 0
+echo "a last word" >&2
+echo http://127.0.0.1:1 >"$5" # serve --port 0 --ready-file FILE
+sleep 0.3
+kill -SEGV $$
+END
+cp fake/zinc fake/mkmodel
+chmod +x fake/*
+script a/test_server <<END
+cd "$root" || exit 1
+. tests/e2e/lib.sh
+. tests/e2e/serve.sh
+sleep 290 &
+serve dies || finish
+await test -e "\$work/never" || miss "it never comes"
+miss "and here"
+finish
+END
+begin=$SECONDS
+TEST_TIMEOUT=60 "$run" "$work/fake" a >out 2>&1
+closes "0 passed, 1 failed, 0 skipped" "a server that dies"
+has 'MISS: dies: the server has ended by itself: signal SEGV: a last word' "how it died"
+! grep -qE 'it never comes|and here|stopped after' out || miss "the test went on without its server"
+[ $((SECONDS - begin)) -lt 30 ] || miss "it took $((SECONDS - begin)) s to see that the server is gone"
 
 [ $misses -eq 0 ] || { echo "$misses misses"; exit 1; }
