@@ -76,6 +76,7 @@ for i in 1 2 3 4; do
     done
 done
 wait $clients
+all_serve
 for i in 1 2 3 4; do
     for m in alpha beta gamma; do
         cmp -s "$work/alone.$m" "$work/at_once.$m.$i" || miss "$m among others: $(cat "$work/at_once.$m.$i")"
