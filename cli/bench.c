@@ -228,9 +228,10 @@ int bench_open(struct bench *b, bool trace)
     if ((rc = cli_open_vocab(&b->eng)) || (rc = cli_start(b->eng)))
         return rc;
     const struct engine_info *in = engine_info(b->eng);
-    if (!b->tok && !(b->tok = calloc(in->n_ctx, sizeof *b->tok)))
+    uint32_t n = in->n_ctx + BENCH_STREAMS; /* each stream begins a token later */
+    if (!b->tok && !(b->tok = calloc(n, sizeof *b->tok)))
         return usage_error("out of memory");
-    for (uint32_t i = 0, x = 1; i < in->n_ctx; i++) /* any tokens, the same every time */
+    for (uint32_t i = 0, x = 1; i < n; i++) /* any tokens, the same every time */
         b->tok[i] = (int32_t)((x = x * 1664525u + 1013904223u) >> 8) % (int32_t)in->n_vocab;
     if (session_create(b->eng, &b->s, &e))
         return cli_fail(&e);
