@@ -82,7 +82,7 @@ KD_KERNEL(k_act_bf16, kl_act)
 }
 
 #if !defined(__AMDGCN__) /* as kernels/rows.c */
-enum { ACT_KEPT = 6 }; /* quads of a row that a work-item keeps in registers */
+enum { ACT_KEPT = 6, ACT_STEPS = 2 }; /* quads, and runs of four, of a row that a work-item keeps in registers */
 
 /* Four elements of a row, normed but for the factor 1 / rms, and what they add to the row's squares and its largest
  * magnitude. */
@@ -112,8 +112,19 @@ KD_FN void act_lanes_store(const kl_act *a, uint32_t p, uint32_t i, kd_f32x4 v, 
     }
 }
 
-/* Tiles of f16 in the order of kernels/wlane.h. The row is multiplied by the power of two that brings its largest magnitude
- * to 512 .. 1024, so that nothing overflows; behind the tiles stands the reciprocal, by which products are multiplied. */
+/* A row is multiplied by `up`, the power of two that brings its largest magnitude to 512 .. 1024, so that nothing overflows;
+ * its products by `down`, the reciprocal. */
+struct act_power {
+    float up, down;
+};
+KD_FN struct act_power act_power(float most)
+{
+    uint32_t e = f32_bits(most) >> 23;
+    e = kd_min_u32(e < 36 ? 36 : e, 250); /* a row of zeros, or with an infinity */
+    return (struct act_power){ f32_from_bits((263 - e) << 23), f32_from_bits((e - 9) << 23) };
+}
+
+/* Tiles of f16 in the order of kernels/wlane.h, behind them the factors of the rows' products. */
 KD_KERNEL(k_act_lanes, kl_act)
 {
     kd_wait_inputs();
@@ -131,17 +142,75 @@ KD_KERNEL(k_act_lanes, kl_act)
     for (uint32_t j = i + ACT_KEPT * kd_group_size(); j < quads; j += kd_group_size())
         act_quad(x, w, j, &sum, &most);
     float r = a.norm ? 1.0f / kd_sqrt(kd_group_sum(sum, KD_SHARED_AT(float, 0)) / (float)a.n_in + a.eps) : 1.0f;
-    uint32_t e = f32_bits(kd_group_max(most, KD_SHARED_AT(float, 0)) * r) >> 23;
-    e = kd_min_u32(e < 36 ? 36 : e, 250); /* a row of zeros, or with an infinity */
-    float up = f32_from_bits((263 - e) << 23), down = f32_from_bits((e - 9) << 23);
+    struct act_power f = act_power(kd_group_max(most, KD_SHARED_AT(float, 0)) * r);
     KD_UNROLL
     for (uint32_t k = 0; k < ACT_KEPT; k++)
         if (i + k * kd_group_size() < quads)
-            act_lanes_store(&a, p, i + k * kd_group_size(), v[k], r, up);
+            act_lanes_store(&a, p, i + k * kd_group_size(), v[k], r, f.up);
     for (uint32_t j = i + ACT_KEPT * kd_group_size(); j < quads; j += kd_group_size())
-        act_lanes_store(&a, p, j, act_quad(x, w, j, &unused, &unused), r, up);
+        act_lanes_store(&a, p, j, act_quad(x, w, j, &unused, &unused), r, f.up);
     if (i == 0)
-        KD_PTR(float, a.out + 2ull * a.n_in * a.xrows)[p] = down;
+        KD_PTR(float, a.out + 2ull * a.n_in * a.xrows)[p] = f.down;
+}
+
+/* Of a chunk those elements that wl_x sends to pieces 2 s and 2 s + 1: words 2 j + s % 2 of one of its halves. i: 4 times the
+ * chunk, and s. */
+struct act_step {
+    kd_f32x4 v[4];
+};
+KD_FN struct act_step act_step(KD_GLOBAL const float *x, KD_GLOBAL const float *w, uint32_t i, float *sum, float *most)
+{
+    struct act_step o;
+    KD_UNROLL
+    for (uint32_t j = 0; j < 4; j++)
+        o.v[j] = act_quad(x, w, i / 2 * 8 + i % 2 + 2 * j, sum, most);
+    return o;
+}
+KD_FN void act_step_store(const kl_act *a, uint32_t p, uint32_t i, const struct act_step *v, float r, float up)
+{
+    KD_GLOBAL kd_u32x4 *to = KD_PTR(kd_u32x4, a->out + ((uint64_t)(i / 4) * a->xrows + p) * 128);
+    KD_UNROLL
+    for (uint32_t k = 0; k < 2; k++) {
+        kd_u32x4 q;
+        KD_UNROLL
+        for (uint32_t j = 0; j < 4; j++)
+            q[j] = f16_from_f32(v->v[j][k] * r * up) | (uint32_t)f16_from_f32(v->v[j][k + 2] * r * up) << 16;
+        to[(i % 4 * 2 + k) ^ p % 8] = q;
+    }
+}
+
+/* The same for many positions: a work-group takes one, or of short rows a warp. Their squares are added in another order. */
+KD_KERNEL(k_act_half, kl_act)
+{
+    kd_wait_inputs();
+    kd_let_next_start();
+    bool wide = a.n_in > KL_ACT_SHORT;
+    uint32_t n = wide ? kd_group_size() : KD_WARP, first = wide ? kd_tid() : kd_lane(), steps = a.n_in / 16;
+    uint32_t p = wide ? kd_group_x() : kd_group_x() * (kd_group_size() / KD_WARP) + kd_warp(), row = act_row(&a, p);
+    if (row == ~0u)
+        return;
+    KD_GLOBAL const float *x = KD_PTR(const float, a.x) + (uint64_t)row * a.ldx, *w = KD_PTR(const float, a.norm);
+    float most = 0.0f, sum = 0.0f, unused = 0.0f, r = 1.0f;
+    struct act_step kept[ACT_STEPS];
+    KD_UNROLL
+    for (uint32_t k = 0; k < ACT_STEPS; k++)
+        if (first + k * n < steps)
+            kept[k] = act_step(x, w, first + k * n, &sum, &most);
+    for (uint32_t i = first + ACT_STEPS * n; i < steps; i += n)
+        act_step(x, w, i, &sum, &most);
+    if (a.norm)
+        r = 1.0f / kd_sqrt((wide ? kd_group_sum(sum, KD_SHARED_AT(float, 0)) : kd_warp_sum(sum)) / (float)a.n_in + a.eps);
+    struct act_power f = act_power((wide ? kd_group_max(most, KD_SHARED_AT(float, 0)) : kd_warp_max(most)) * r);
+    KD_UNROLL
+    for (uint32_t k = 0; k < ACT_STEPS; k++)
+        if (first + k * n < steps)
+            act_step_store(&a, p, first + k * n, &kept[k], r, f.up);
+    for (uint32_t i = first + ACT_STEPS * n; i < steps; i += n) {
+        struct act_step again = act_step(x, w, i, &unused, &unused);
+        act_step_store(&a, p, i, &again, r, f.up);
+    }
+    if (first == 0)
+        KD_PTR(float, a.out + 2ull * a.n_in * a.xrows)[p] = f.down;
 }
 
 /* Four neighbouring lanes own a block of 32, eight elements each. */

@@ -2,9 +2,10 @@
  * How products leave a warpgroup's accumulators (kernels/hw/wgmma.h) on Hopper: number, bias, activation of a pair, scale,
  * residual, soft cap, and the stores.
  *
- *     gemm_write_out(a, &it, width, d);     d: width / 2 accumulators of this thread, as wg_multiply_* leaves them
+ *     gemm_write_out(a, &it, width, batch, d);     d: width / 2 accumulators of this thread, as wg_multiply_* leaves them
  *
- * width: of the tile, a constant; positions behind it->n and columns behind n_out are not written. The warps of the
+ * width: of the tile, a constant; positions behind it->n and columns behind n_out are not written. batch: positions of a
+ * thread, of width / 4, whose residuals are loaded together, up to GEMM_BATCH, a constant: two registers each. The warps of the
  * work-group are 16 rows of the tile each, from warp 0 on. */
 #ifndef ZINC_KERNELS_GEMM_OUT_H
 #define ZINC_KERNELS_GEMM_OUT_H
@@ -53,15 +54,15 @@ KD_FN struct gemm_place gemm_place(const kl_gemm *a, const struct gemm_item *it)
     return s;
 }
 
-enum { GEMM_BATCH = 4 }; /* positions of a thread whose residuals are loaded together */
+enum { GEMM_BATCH = 16 };
 
-/* Scale and residual of positions i .. i + GEMM_BATCH - 1 of this thread, all loads at once. */
+/* Scale and residual of the batch from position i of this thread on, all loads at once. */
 KD_FN void gemm_finish_batch(const kl_gemm *a, const struct gemm_item *it, const struct gemm_place *s, float *d,
-                             uint32_t i)
+                             uint32_t i, uint32_t batch)
 {
     float r[2 * GEMM_BATCH];
     KD_UNROLL
-    for (uint32_t k = 0; k < GEMM_BATCH; k++) {
+    for (uint32_t k = 0; k < batch; k++) {
         uint32_t n = (i + k) / 2 * 8 + s->n + k % 2, at = (i + k) / 2 * 4 + k % 2;
         KD_GLOBAL const float *p = KD_PTR(const float, a->resid) + (uint64_t)(it->n0 + n) * a->ldr + s->col;
         bool in = n < it->n && a->resid;
@@ -74,22 +75,35 @@ KD_FN void gemm_finish_batch(const kl_gemm *a, const struct gemm_item *it, const
         d[at + 2] *= f;
     }
     KD_UNROLL
-    for (uint32_t k = 0; k < GEMM_BATCH; k++) {
+    for (uint32_t k = 0; k < batch; k++) {
         uint32_t at = (i + k) / 2 * 4 + k % 2;
         d[at] += r[2 * k];
         d[at + 2] += r[2 * k + 1];
     }
 }
 
-KD_FN void gemm_store(const kl_gemm *a, const struct gemm_item *it, const struct gemm_place *s, const float *d,
-                      uint32_t i)
+/* The rows of y that the batch goes to, all loads at once; of positions that are not there, the first one's. */
+KD_FN void gemm_rows(const kl_gemm *a, const struct gemm_item *it, const struct gemm_place *s, uint32_t i, uint32_t batch,
+                     uint32_t *row)
 {
     KD_UNROLL
-    for (uint32_t k = 0; k < GEMM_BATCH; k++) {
+    for (uint32_t k = 0; k < batch; k++) {
+        uint32_t n = (i + k) / 2 * 8 + s->n + k % 2;
+        row[k] = gemm_row(a, it->n0 + (n < it->n ? n : 0));
+    }
+}
+
+KD_FN void gemm_store(const kl_gemm *a, const struct gemm_item *it, const struct gemm_place *s, const float *d,
+                      uint32_t i, uint32_t batch)
+{
+    uint32_t row[GEMM_BATCH];
+    gemm_rows(a, it, s, i, batch, row);
+    KD_UNROLL
+    for (uint32_t k = 0; k < batch; k++) {
         uint32_t n = (i + k) / 2 * 8 + s->n + k % 2, at = (i + k) / 2 * 4 + k % 2;
         if (n >= it->n)
             continue;
-        KD_GLOBAL float *y = s->y + (uint64_t)gemm_row(a, it->n0 + n) * s->ld;
+        KD_GLOBAL float *y = s->y + (uint64_t)row[k] * s->ld;
         if (s->col < s->n_out)
             y[0] = d[at];
         if (s->col + 8 < s->n_out)
@@ -111,19 +125,21 @@ KD_FN void gemm_cap(const kl_gemm *a, const struct gemm_item *it, const struct g
 }
 
 KD_FN void gemm_store_pair(const struct gemm_act_form *f, const kl_gemm *a, const struct gemm_item *it,
-                           const struct gemm_place *s, const float *d, uint32_t i)
+                           const struct gemm_place *s, const float *d, uint32_t i, uint32_t batch)
 {
+    uint32_t row[GEMM_BATCH];
+    gemm_rows(a, it, s, i, batch, row);
     KD_UNROLL
-    for (uint32_t k = 0; k < GEMM_BATCH; k++) {
+    for (uint32_t k = 0; k < batch; k++) {
         uint32_t n = (i + k) / 2 * 8 + s->n + k % 2, at = (i + k) / 2 * 4 + k % 2;
         if (n < it->n && s->col < s->n_out)
-            s->y[(uint64_t)gemm_row(a, it->n0 + n) * s->ld] = gemm_fast_act(f, d[at], d[at + 2]);
+            s->y[(uint64_t)row[k] * s->ld] = gemm_fast_act(f, d[at], d[at + 2]);
     }
 }
 
 /* The accumulators, batch by batch as far as there are positions: y may be the residual, so a batch of loads stands
  * before a batch of stores. */
-KD_FN void gemm_write_out(const kl_gemm *a, const struct gemm_item *it, uint32_t width, float *d)
+KD_FN void gemm_write_out(const kl_gemm *a, const struct gemm_item *it, uint32_t width, uint32_t batch, float *d)
 {
     struct gemm_place s = gemm_place(a, it);
     struct gemm_act_form f = gemm_act_form(a->act);
@@ -136,19 +152,19 @@ KD_FN void gemm_write_out(const kl_gemm *a, const struct gemm_item *it, uint32_t
             d[i] *= i & 2 ? own1 : own0;
     }
     GEMM_ALL_OF
-    for (uint32_t i = 0; i < width / 4; i += GEMM_BATCH) {
+    for (uint32_t i = 0; i < width / 4; i += batch) {
         if (i / 2 * 8 >= it->n)
             break;
         KD_UNROLL
-        for (uint32_t k = 0; k < 2 * GEMM_BATCH; k++)
+        for (uint32_t k = 0; k < 2 * batch; k++)
             d[2 * i + k] += k & 2 ? b1 : b0;
         if (a->pair) {
-            gemm_store_pair(&f, a, it, &s, d, i);
+            gemm_store_pair(&f, a, it, &s, d, i, batch);
             continue;
         }
         if (a->scale || a->resid)
-            gemm_finish_batch(a, it, &s, d, i);
-        gemm_store(a, it, &s, d, i);
+            gemm_finish_batch(a, it, &s, d, i, batch);
+        gemm_store(a, it, &s, d, i, batch);
     }
     if (a->softcap > 0.0f)
         gemm_cap(a, it, &s);

@@ -253,7 +253,7 @@ KD_FN void consume_all(const kl_gemm *a, const struct plan *plan)
         case 192: consume(a, plan, &r, 192, d); break;
         default: consume(a, plan, &r, 256, d);
         }
-        gemm_write_out(a, &it, 256, d);
+        gemm_write_out(a, &it, 256, 4, d);
         i += kd_groups_x();
     }
 }

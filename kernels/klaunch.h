@@ -106,14 +106,16 @@ enum { KL_RING = 8 };
 enum { LADDER_IDS_THREADS = 64, LADDER_SHARED_THREADS = 256 };
 
 /* ---- products of prompts ----
- * Activations for matrix units: bf16 tiles [n_in / 64][xrows][64]: for each chunk of 64 along k all rows, 128 bytes
+ * Activations for matrix units: bf16 tiles, or f16 as below, [n_in / 64][xrows][64]: for each chunk of 64 along k all rows, 128 bytes
  * each, the 16-byte piece p of row r at p ^ (r % 8), so that a tile of 8 n rows is one run of bytes. Rows are positions:
  * the step's rows, or for experts the (row, choice) pairs in the order of their experts.
  * Here: weight rows of a tile; rows behind xrows that tiles may read; shared memory of the stages of gemm_wgmma. */
 enum { KL_TILE_ROWS = 128, KL_TILE_PAD = 256, KL_GEMM_RING = 192 << 10 };
 
-/* out = x', normed where norm is given; act_bf16 and act_lanes make tiles, act_f32 rows of n_in, act_q8 codes. Grid x: positions. map (optional):
- * position p takes row map[p] / div, none where map[p] is ~0; without map p is the row. */
+/* out = x', normed where norm is given; act_bf16, act_lanes and act_half make tiles, act_f32 rows of n_in, act_q8 codes. Grid x:
+ * positions, of act_half KL_ACT_WARPS of them together up to n_in = KL_ACT_SHORT. map (optional): position p takes row map[p] / div,
+ * none where map[p] is ~0; without map p is the row. */
+enum { KL_ACT_SHORT = 2048, KL_ACT_WARPS = 8 };
 #define KL_ACT(F)                                                                                                      \
     F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, norm, 1, T) F(gpu_va, map, 1, R) F(gpu_va, out, 1, W)           \
     F(uint32_t, n_in, 1, N) F(uint32_t, ldx, 1, N) F(uint32_t, rows, 1, N) F(uint32_t, xrows, 1, N)                    \
@@ -164,6 +166,12 @@ enum { KL_ROWS_HALF_WARPS = 8, KL_ROWS_K = 256, KL_ROWS_STAGES = 4, KL_ROWS_RING
 #define KL_ROWS_STAGE_K(n)     ((n) > KL_ROWS_FEW ? 128u : 256u)
 #define KL_ROWS_HALF_SHARED(n)                                                                                         \
     (KL_ROWS_HALF_WARPS * KL_ROWS_HALF_TILES(n) * KL_ROWS_RING + KL_ROWS_STAGES * (2 * KL_ROWS_STAGE_K(n) * (n) + 16))
+
+/* gemm_half takes prompts with the same x and the same rings of weights. Here: stages of x at most, and their bytes, in a kernel for n
+ * positions at most, 256 or KL_GEMM_HALF_FEW. */
+enum { KL_GEMM_HALF_STAGES = 8, KL_GEMM_HALF_FEW = 32 };
+#define KL_GEMM_HALF_X(n)      ((n) > KL_GEMM_HALF_FEW ? 128u << 10 : 24u << 10)
+#define KL_GEMM_HALF_SHARED(n) (KL_ROWS_HALF_WARPS * KL_ROWS_RING + KL_GEMM_HALF_X(n) + (4 * (n) + 16) * KL_GEMM_HALF_STAGES)
 
 /* Pairs by expert: order[p] = row * k + choice, ~0 in gaps; positions of an expert start at a multiple of 8. tiles as
  * in KL_GEMM, of up to `slot` positions, unused ones with 0 positions. Grid x: experts. */

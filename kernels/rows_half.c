@@ -11,12 +11,11 @@
 #include "kernels/hw/mma.h"
 #include "kernels/hw/wgmma.h"
 #include "kernels/qset.h"
-#include "kernels/wlane.h"
+#include "kernels/wsupply.h"
 
 enum {
     WARPS = KL_ROWS_HALF_WARPS,
-    STAGES = KL_ROWS_STAGES,
-    UNITS = 4                      /* of a warp's ring, at most */
+    STAGES = KL_ROWS_STAGES
 };
 
 /* Tiles of an item at most, of a kernel for so many positions at most; chunks of a stage. */
@@ -36,10 +35,6 @@ KD_FN void ring_next(struct ring *r)
 
 /* ---- shared memory: the warps' rings, the stages, their barriers ---- */
 
-KD_FN KD_SHARED uint8_t *warp_ring(uint32_t most)
-{
-    return KD_SHARED_AT(uint8_t, kd_warp() * tiles_of(most) * KL_ROWS_RING);
-}
 KD_FN uint32_t stages_at(uint32_t most) { return WARPS * tiles_of(most) * KL_ROWS_RING; }
 KD_FN KD_SHARED uint8_t *stage(uint32_t most, uint32_t at)
 {
@@ -53,30 +48,9 @@ KD_FN wg_bar *bar_empty(uint32_t most, uint32_t at) { return bar_full(most, at) 
 
 /* ---- items ---- */
 
-struct work {
-    uint32_t i, items, tiles; /* this item, of how many; items of a part, or of a slot */
-    uint32_t rows;            /* positions; of a list: unused            */
-    uint32_t part;
-    struct gemm_item it;
-};
-
-/* The next item of this work-group from i on; i is `items` where there is none. Parts of a tile are neighbours, or with a
- * list the tiles of its positions. */
-KD_FN void next_item(const kl_gemm *a, struct work *w, uint32_t i)
-{
-    for (; i < w->items; i += kd_groups_x()) {
-        w->it.n = w->rows;
-        gemm_find_tiles(a, a->by, a->tiles ? i % w->tiles : i / a->parts, &w->it);
-        w->part = a->tiles ? 0 : i % a->parts;
-        if (!a->tiles || gemm_find_slot(a, i / w->tiles, &w->it))
-            break;
-    }
-    w->i = kd_min_u32(i, w->items);
-}
-
 KD_FN struct work first_item(const kl_gemm *a)
 {
-    struct work w = { .tiles = gemm_tiles_by(a, a->by) };
+    struct work w = { .tiles = gemm_tiles_by(a, a->by), .n_tiles = 1, .width = KL_ROWS_MAX };
     w.items = w.tiles * (a->tiles ? a->n_slots : a->parts);
     next_item(a, &w, kd_group_x());
     return w;
@@ -89,22 +63,8 @@ KD_FN void find_rows(const kl_gemm *a, struct work *w)
         w->rows = w->it.n = kd_step_rows(a->step, a->rows);
 }
 
-/* Has an item a k-th tile? */
-KD_FN bool has_tile(const kl_gemm *a, uint32_t k) { return k == 0 || a->by > 1; }
-
 /* Positions that are multiplied: the kernel's most, or half of them where that is enough. */
 KD_FN uint32_t width_of(uint32_t most, uint32_t n) { return n <= most / 2 ? most / 2 : most; }
-
-/* The first unit of a part, and the chunks of a unit. */
-KD_FN uint32_t part_first(const kl_gemm *a, uint32_t part)
-{
-    uint32_t units = kd_div_up(a->n_in, WL_UNIT);
-    return kd_min_u32(part * kd_div_up(units, a->parts), units);
-}
-KD_FN uint32_t unit_chunks(const kl_gemm *a, uint32_t u)
-{
-    return kd_min_u32(WL_CHUNKS, a->n_in / WT_K - u * WL_CHUNKS);
-}
 
 /* ---- positions ---- */
 
@@ -138,83 +98,6 @@ KD_FN void feed(uint32_t most, const kl_gemm *a, struct work w)
             ring_next(&r);
         }
     }
-}
-
-/* ---- weights ---- */
-
-/* A warp's ring: units are copied `at` a slot each, as far ahead as it has slots; the scales of the newest one are still in
- * registers. */
-struct supply {
-    struct work w;
-    uint32_t u, end, at;
-    bool on, held;        /* there is more of this type; head is of a unit that was copied */
-    struct wt_src src[2]; /* of row lane / 2 of the item's tiles */
-    struct wl_head head[2];
-};
-
-KD_FN uint32_t slot_bytes(enum qtype t) { return wl_stage_bytes(t) + wl_scale_bytes(t); }
-KD_FN uint32_t slots_of(enum qtype t) { return kd_min_u32(UNITS, KL_ROWS_RING / slot_bytes(t)); }
-KD_FN KD_SHARED uint8_t *slot(enum qtype t, uint32_t most, uint32_t at, uint32_t tile)
-{
-    return warp_ring(most) + (at * tiles_of(most) + tile) * slot_bytes(t);
-}
-KD_FN KD_SHARED uint32_t *slot_scales(enum qtype t, uint32_t most, uint32_t at, uint32_t tile)
-{
-    return (KD_SHARED uint32_t *)(slot(t, most, at, tile) + wl_stage_bytes(t));
-}
-
-KD_FN void supply_item(enum qtype t, uint32_t most, const kl_gemm *a, struct supply *s)
-{
-    KD_UNROLL
-    for (uint32_t k = 0; k < tiles_of(most); k++) {
-        if (!has_tile(a, k))
-            break;
-        uint32_t r = kd_warp() * 16 + kd_lane() / 2, mat = gemm_row_mat(a, &s->w.it, r), n = a->n_out[mat];
-        uint32_t row = gemm_row_col(a, &s->w.it, r) + k * gemm_tile_cols(a);
-        s->src[k] = wt_src(t, a->w[mat] + s->w.it.expert * a->stride[mat], n, a->n_in, kd_min_u32(row, n - 1));
-    }
-    s->u = part_first(a, s->w.part);
-    s->end = part_first(a, s->w.part + 1);
-}
-
-/* The next unit of the ring on its way, into the slot of the one that was used up; the one before it gets its scales. */
-KD_FN void supply_next(enum qtype t, uint32_t most, const kl_gemm *a, struct supply *s)
-{
-    uint32_t chunks = a->n_in / WT_K, before = s->at ? s->at - 1 : slots_of(t) - 1;
-    if (s->held)
-        KD_UNROLL
-        for (uint32_t k = 0; k < tiles_of(most); k++)
-            if (has_tile(a, k))
-                wl_store_scales(t, slot_scales(t, most, before, k), &s->head[k]);
-    s->held = s->on;
-    if (s->on) {
-        KD_UNROLL
-        for (uint32_t k = 0; k < tiles_of(most); k++) {
-            if (!has_tile(a, k))
-                break;
-            wl_copy(t, slot(t, most, s->at, k), &s->src[k], s->u, chunks);
-            wl_load_head(t, &s->head[k], &s->src[k], s->u, chunks);
-        }
-        s->at = s->at + 1 == slots_of(t) ? 0 : s->at + 1;
-        if (++s->u == s->end) {
-            next_item(a, &s->w, s->w.i + kd_groups_x());
-            s->on = s->w.i < s->w.items && a->type[s->w.it.mat] == t;
-            if (s->on)
-                supply_item(t, most, a, s);
-        }
-    }
-    kd_copy_commit();
-}
-
-/* Until the oldest unit of those that are under way is there, for all lanes of the warp. */
-KD_FN void supply_wait(enum qtype t)
-{
-    switch (slots_of(t)) {
-    case 2: kd_copy_wait_1(); break;
-    case 3: kd_copy_wait_2(); break;
-    default: kd_copy_wait_3(); break;
-    }
-    kd_warp_sync();
 }
 
 /* ---- products ---- */
@@ -287,21 +170,6 @@ struct lane {
     bool begun;  /* positions are under way */
 };
 
-/* Weights of a chunk as the instruction takes them. */
-KD_FN void open(enum qtype type, uint32_t most, uint32_t tiles, uint32_t at, uint32_t c, uint32_t (*w)[16])
-{
-    KD_UNROLL
-    for (uint32_t k = 0; k < tiles; k++)
-        KD_UNROLL
-        for (uint32_t h = 0; h < 2; h++) {
-            uint32_t o[8];
-            wl_open(type, slot(type, most, at, k), slot_scales(type, most, at, k), kd_lane() / 4 + 8 * h, c, o);
-            KD_UNROLL
-            for (uint32_t s = 0; s < 4; s++)
-                w[k][4 * s + h] = o[2 * s], w[k][4 * s + 2 + h] = o[2 * s + 1];
-        }
-}
-
 KD_FN void write_out(uint32_t most, const kl_gemm *a, const struct gemm_item *it, float (*d)[32])
 {
     KD_UNROLL
@@ -317,7 +185,7 @@ KD_FN void write_out(uint32_t most, const kl_gemm *a, const struct gemm_item *it
             d[k][i / 2 * 4 + i % 2] *= f;
             d[k][i / 2 * 4 + i % 2 + 2] *= f;
         }
-        gemm_write_out(a, &tile, most, d[k]);
+        gemm_write_out(a, &tile, most, 4, d[k]);
     }
 }
 
@@ -344,7 +212,7 @@ KD_FN void take_unit(enum qtype type, uint32_t most, uint32_t tiles, bool wide, 
     KD_NO_UNROLL
     for (uint32_t c = 0; c < chunks; c++) {
         uint32_t w[2][16];
-        open(type, most, tiles, l->at, c, w);
+        supply_open(type, tiles_of(most), tiles, l->at, c, w);
         begin_chunk(most, l, c);
         KD_SHARED const uint8_t *x = stage(most, l->r.at) + c % depth_of(most) * most * 128;
         if (wide)
@@ -367,8 +235,8 @@ KD_FN void take_item(enum qtype type, uint32_t most, const kl_gemm *a, struct la
             take_unit(type, most, 1, wide, unit_chunks(a, u), l, d);
         else
             take_unit(type, most, 2, wide, unit_chunks(a, u), l, d);
-        l->at = l->at + 1 == slots_of(type) ? 0 : l->at + 1;
-        supply_next(type, most, a, &l->s);
+        l->at = next_slot(type, l->at);
+        supply_next(type, tiles_of(most), a, &l->s);
     }
     if (a->parts == 1 || join(most, wide, a, l->w.part, l->w.i / a->parts, d))
         write_out(most, a, &l->w.it, d);
@@ -378,10 +246,7 @@ KD_FN void multiply_type(enum qtype type, uint32_t most, const kl_gemm *a, struc
 {
     l->at = 0;
     l->s = (struct supply){ .w = l->w, .on = true };
-    supply_item(type, most, a, &l->s);
-    KD_NO_UNROLL
-    for (uint32_t i = 0; i < slots_of(type); i++)
-        supply_next(type, most, a, &l->s);
+    supply_begin(type, tiles_of(most), a, &l->s);
     if (!l->begun) { /* weights need not wait for what is before this launch */
         l->begun = true;
         kd_wait_inputs();

@@ -92,7 +92,7 @@ K_TWICE      := $(filter matmul8_%,$(NV))
 $(foreach m,$(K_TWICE),$(eval source_$(m)_sm90 := $(source_$(m)))$(eval set_$(m)_sm90 := $(set_$(m)) -Dk_$(m)=k_$(m)_sm90))
 K_SM90       := $(sort $(MODULES_SM90)) $(K_TWICE:%=%_sm90)
 K_HOST       := $(NV) $(K_SM90)
-K_OF_SAN     += $(if $(filter sanitize,$(config)),gemm_wgmma_q80 gemm_wgmma_f16 gemm_wgmma_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90)
+K_OF_SAN     += $(if $(filter sanitize,$(config)),gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90)
 K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
 # The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
 K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)

@@ -41,7 +41,7 @@ kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uin
 {
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * k;
     kl_moe_sort s = { .step = g->step, .ids = ids, .n_expert = n_expert, .k = k,
-                      .slot = d->rows ? KL_ROWS_FEW : KL_TILE_ROWS }; /* most experts have few rows */
+                      .slot = d->rows ? KL_ROWS_FEW : d->t->wgmma && pairs <= KL_GEMM_HALF_FEW / 2 * n_expert ? KL_GEMM_HALF_FEW : KL_TILE_ROWS };
     s.n_pos = (pairs + 7 * n_expert + 7) / 8 * 8;
     s.n_slots = g->n_slots = pairs / s.slot + n_expert;
     s.order = g->map = dispatch_temp(d, 4ull * s.n_pos);

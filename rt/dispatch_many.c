@@ -1,6 +1,7 @@
 /* rt/dispatch_many.c: products of many rows as launches. Of prompts, inputs become bf16 tiles (act_bf16) and weights of
  * block types are dequantised by the matrix kernels (gemm_*); of the class "rows", inputs become codes (act_q8), which
- * multiply with weights as they are (rows_*). F16 and BF16 take the prompts' kernels in both; F32, and halves whose rows do
+ * multiply with weights as they are (rows_*). On wgmma both take f16 tiles (act_lanes) and weights opened to f16 (gemm_half_*,
+ * rows_half_*). F16 and BF16 take the prompts' kernels by bf16 (gemm_wgmma_*) in both; F32, and halves whose rows do
  * not fit those, multiply in f32 (gemm_f32). Types with kernels for few rows alone are opened first (open), a part of a matrix
  * at a time. Experts: pairs are sorted by expert first, and the weighted sum comes last. */
 #include <string.h>
@@ -31,16 +32,16 @@ static uint32_t div_up(uint32_t a, uint32_t b)
 #define BIT(t) (1ull << QT_##t)
 static const struct {
     uint64_t types;
-    uint16_t prompt[2], few[2], rows[2]; /* portable, or of mma8; on wgmma */
+    uint16_t prompt[2][2], rows[2][2]; /* many, few; portable, or of mma8, and on wgmma */
 } sets[] = {
 #define SET(types, set)                                                                                                \
-    { types, { K_gemm_##set, K_gemm_wgmma_##set }, { K_rows_##set##_n16, K_rows_half_##set##_n16 },                   \
-      { K_rows_##set##_n64, K_rows_half_##set##_n64 } },
+    { types, { { K_gemm_##set, K_gemm_half_##set##_n256 }, { K_gemm_##set, K_gemm_half_##set##_n32 } },                \
+      { { K_rows_##set##_n64, K_rows_half_##set##_n64 }, { K_rows_##set##_n16, K_rows_half_##set##_n16 } } },
 #define QTYPE_BLOCK(NAME, name, set, ...) SET(BIT(NAME), set)
 #define QTYPE_PAIR(set, A, B)             SET(BIT(A) | BIT(B), set)
 #include "kernels/qtypes.def"
     SET(BIT(OPENED), opened)
-#define HALF(NAME, set) { BIT(NAME), HALF_IDS(set), HALF_IDS(set), HALF_IDS(set) },
+#define HALF(NAME, set) { BIT(NAME), { HALF_IDS(set), HALF_IDS(set) }, { HALF_IDS(set), HALF_IDS(set) } },
 #define HALF_IDS(set)   { K_gemm_##set, K_gemm_wgmma_##set }
     HALF(F16, f16) HALF(BF16, bf16)
 };
@@ -58,10 +59,16 @@ static const uint64_t opened_types = 0
 #include "kernels/qtypes.def"
     ;
 
-/* Do weights of these types meet bf16, in kernels for prompts? */
+/* Do weights of these types take kernels for prompts? */
 static bool as_prompt(const struct dispatcher *d, uint64_t types)
 {
     return !d->rows || types & halves;
+}
+
+/* Do they meet f16 there? */
+static bool as_half(const struct dispatcher *d, uint64_t types)
+{
+    return d->t->wgmma && as_prompt(d, types) && !(types & halves);
 }
 
 /* Does x become codes, and not tiles? */
@@ -75,7 +82,7 @@ static enum kernel_id set_kernel(const struct dispatcher *d, uint64_t types, boo
 {
     for (uint32_t i = 0; i < N_SETS; i++)
         if (!(types & ~sets[i].types))
-            return (d->rows ? few ? sets[i].few : sets[i].rows : sets[i].prompt)[d->t->wgmma];
+            return (d->rows ? sets[i].rows : sets[i].prompt)[few][d->t->wgmma];
     return KERNEL_COUNT;
 }
 
@@ -95,6 +102,12 @@ static bool aligned(gpu_va x, uint32_t ldx, gpu_va norm)
 /* The input as tiles of positions, or codes, as weights of these types want it: in a->x, a->xrows. */
 static void add_tiles(struct dispatcher *d, kl_gemm *g, uint64_t types, kl_act act, uint32_t positions)
 {
+    if (as_half(d, types)) {
+        g->xrows = act.xrows = div_up(positions, 8) * 8;
+        g->x = act.out = dispatch_temp(d, (2ull * act.n_in + 4) * act.xrows + 128ull * KL_TILE_PAD);
+        dispatch_add(d, K_act_half, act.n_in > KL_ACT_SHORT ? positions : div_up(positions, KL_ACT_WARPS), 1, 1, SMALL_SHARED, &act);
+        return;
+    }
     if (!as_prompt(d, types)) { /* tiles read whole groups of rows */
         bool coded = codes(d, types);
         uint32_t few = KL_ROWS_FEW, dense = positions <= few ? few : KL_ROWS_MAX;
@@ -147,17 +160,26 @@ static void add_rows_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bo
     dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_ROWS_HALF_SHARED(n), g);
 }
 
-/* positions: of a step; with a list of tiles its slots count. */
-static void add_gemm(struct dispatcher *d, kl_gemm *g, uint32_t positions)
+static void add_gemm_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bool few, uint32_t positions)
+{
+    uint32_t items = gemm_tiles(g, KL_TILE_ROWS) * (g->tiles ? g->n_slots : div_up(positions, 32));
+    g->parts = g->by = 1;
+    dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_GEMM_HALF_SHARED(few ? KL_GEMM_HALF_FEW : 256), g);
+}
+
+/* positions: of a step, or of a list of tiles, which have up to `slot` of them. */
+static void add_gemm(struct dispatcher *d, kl_gemm *g, uint32_t positions, uint32_t slot)
 {
     uint64_t types = 0;
     for (uint32_t m = 0; m < g->n_mats; m++)
         types |= 1ull << g->type[m];
-    bool few = g->tiles || positions <= KL_ROWS_FEW; /* most experts have few rows */
+    bool few = (g->tiles ? slot : positions) <= (d->rows ? KL_ROWS_FEW : KL_GEMM_HALF_FEW);
     enum kernel_id k = set_kernel(d, types, few);
     uint32_t tiles = gemm_tiles(g, as_prompt(d, types) ? KL_TILE_ROWS : KL_ROWS_M);
     CHECK(k != KERNEL_COUNT);
-    if (!as_prompt(d, types) && d->t->wgmma)
+    if (as_half(d, types))
+        add_gemm_half(d, k, g, few, positions);
+    else if (!as_prompt(d, types) && d->t->wgmma)
         add_rows_half(d, k, g, few);
     else if (!as_prompt(d, types))
         dispatch_add(d, k, tiles, g->tiles ? g->n_slots : 1, 1, ROWS_SHARED * (few ? KL_ROWS_FEW : KL_ROWS_MAX), g);
@@ -195,7 +217,7 @@ static void add_open(struct dispatcher *d, const kl_open *o, uint32_t items, uin
 
 static void add_gemm_part(struct dispatcher *d, kl_gemm *g, void *positions)
 {
-    add_gemm(d, g, *(uint32_t *)positions);
+    add_gemm(d, g, *(uint32_t *)positions, 0);
 }
 
 /* ---- MATMUL, PROJ, GATE_UP ---- */
@@ -234,7 +256,7 @@ static void add_products(struct dispatcher *d, kl_gemm *g, const ka_matmul *a, u
         if (types & opened_types)
             dispatch_gemm_opened(d, g, add_open, add_gemm_part, &rows);
         else
-            add_gemm(d, g, rows);
+            add_gemm(d, g, rows, 0);
         left &= ~types;
     }
 }
@@ -252,7 +274,7 @@ bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmu
         f32_input(d, &g, act, rows);
         add_gemm_f32(d, &g, rows);
     }
-    if (half && (!blocks || !as_prompt(d, blocks))) {
+    if (half && (!blocks || !as_prompt(d, blocks) || d->t->wgmma)) {
         add_tiles(d, &g, half, act, rows);
         add_products(d, &g, a, half, rows);
         half = 0;
@@ -292,13 +314,13 @@ bool dispatch_many_router(struct dispatcher *d, const ka_router *a)
 
 /* ---- experts ---- */
 
-/* The pairs by expert: the list into g->tiles, g->n_slots and g->map; returns the positions. */
-static uint32_t add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
+/* The pairs by expert: the list into g->tiles, g->n_slots and g->map; returns the positions and what a tile has at most. */
+static kl_moe_sort add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
 {
     enum { THREADS = 256 };
     kl_moe_sort s = dispatch_gemm_sort(d, g, ids, n_expert, k);
     dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s);
-    return s.n_pos;
+    return s;
 }
 
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
@@ -311,12 +333,12 @@ bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
                   .stride = { a->gate_stride, a->up_stride }, .n_out = { a->n_ff, a->n_ff },
                   .type = { a->type_gate, a->type_up }, .ld = { a->n_ff }, .n_mats = 2, .n_in = a->n_in,
                   .act = a->act, .pair = 1 };
-    uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
+    kl_moe_sort sort = add_sort(d, &g, a->ids, a->n_expert, a->k);
     kl_act act = { .step = a->step, .x = a->x, .norm = a->norm, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = a->k,
                    .eps = a->eps };
-    add_tiles(d, &g, 1ull << a->type_up, act, positions);
+    add_tiles(d, &g, 1ull << a->type_up, act, sort.n_pos);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
-    add_gemm(d, &g, positions);
+    add_gemm(d, &g, sort.n_pos, sort.slot);
     return true;
 }
 
@@ -330,11 +352,11 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
     mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
     kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
-    uint32_t positions = add_sort(d, &g, a->ids, a->n_expert, a->k);
+    kl_moe_sort sort = add_sort(d, &g, a->ids, a->n_expert, a->k);
     kl_act act = { .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 };
-    add_tiles(d, &g, 1ull << a->type, act, positions);
+    add_tiles(d, &g, 1ull << a->type, act, sort.n_pos);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
-    add_gemm(d, &g, positions);
+    add_gemm(d, &g, sort.n_pos, sort.slot);
     dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix);
     return true;
 }

@@ -53,8 +53,10 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
                 rows[n++] = few;
     } else if (t->mma8 && cap > KL_ROWS_FEW && cap <= KL_ROWS_MAX) {
         rows[n++] = KL_ROWS_FEW;
-    } else if (cap >= 4 * REPLAY_PROMPT_FEW && !t->lower) {
-        rows[n++] = REPLAY_PROMPT_FEW; /* or a short prompt starts work-groups for rows that are not there */
+    } else if (!t->lower) { /* or a short prompt starts work-groups for rows that are not there */
+        for (uint32_t few = REPLAY_PROMPT_MANY; few >= REPLAY_PROMPT_FEW; few /= REPLAY_PROMPT_MANY / REPLAY_PROMPT_FEW)
+            if (cap >= 4 * few)
+                rows[n++] = few;
     }
     for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
         struct replay_pass *x = &p->pass[i];

@@ -21,7 +21,8 @@
 #include "rt/pieces.h"
 #include "rt/tier.h"
 
-enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64, REPLAY_PROMPT_FEW = 64 }; /* the last: rows of a prompt's second pass */
+/* The last two: rows of a prompt's further passes. */
+enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64, REPLAY_PROMPT_MANY = 512, REPLAY_PROMPT_FEW = 64 };
 
 struct replay;
 struct replay_plan;

@@ -15,6 +15,8 @@
  *   wg_multiply_N(d, a, b, add) D[64, N] (+)= A[64, 64] B[N, 64]^T and a commit; d: N / 2 floats a thread, add = 0
  *                              starts from zero. d[4 j + 2 h + c] is row 16 warp + lane / 4 + 8 h, column
  *                              8 j + lane % 4 * 2 + c
+ *   wg_multiply_regs_N(d, a, b, add) the same of f16 with A in registers: a[4 s .. 4 s + 3] is step s of 16 along k, as mma.h's
+ *                              fragments are, of the warp's 16 rows. a stays as it is until the product is complete
  *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
  *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0
@@ -127,6 +129,43 @@ WG_MULTIPLY(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R
             "%96", "%97", "%98", WG_F64(d, 0), WG_F32(d, 64))
 WG_MULTIPLY(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
             "%128", "%129", "%130", WG_F64(d, 0), WG_F64(d, 64))
+
+#define WG_STEP_REGS(n, list, s, b, p)                                                                                 \
+    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" list "}, {%[a" #s "0], %[a" #s "1], %[a" #s "2], %[a" #s   \
+    "3]}, " b ", " p ", 1, 1, 0;\n\t"
+#define WG_A(a, s)                                                                                                     \
+    [a##s##0] "r"(a[4 * s]), [a##s##1] "r"(a[4 * s + 1]), [a##s##2] "r"(a[4 * s + 2]), [a##s##3] "r"(a[4 * s + 3])
+#define WG_MULTIPLY_REGS(n, list, ...)                                                                                 \
+    KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
+    {                                                                                                                  \
+        __asm__ volatile("{\n\t"                                                                                       \
+                         ".reg .pred p, q;\n\t"                                                                        \
+                         ".reg .b64 b1, b2, b3;\n\t"                                                                   \
+                         ".reg .b32 lo, hi, at;\n\t"                                                                   \
+                         "setp.ne.b32 p, %[add], 0;\n\t"                                                               \
+                         "setp.eq.b32 q, %[add], %[add];\n\t"                                                          \
+                         "mov.b64 {lo, hi}, %[b];\n\t"                                                                 \
+                         "add.u32 at, lo, 2;\n\tmov.b64 b1, {at, hi};\n\t"                                            \
+                         "add.u32 at, lo, 4;\n\tmov.b64 b2, {at, hi};\n\t"                                            \
+                         "add.u32 at, lo, 6;\n\tmov.b64 b3, {at, hi};\n\t"                                            \
+                         "wgmma.fence.sync.aligned;\n\t"                                                               \
+                         WG_STEP_REGS(n, list, 0, "%[b]", "p")                                                         \
+                         WG_STEP_REGS(n, list, 1, "b1", "q")                                                           \
+                         WG_STEP_REGS(n, list, 2, "b2", "q")                                                           \
+                         WG_STEP_REGS(n, list, 3, "b3", "q")                                                           \
+                         "wgmma.commit_group.sync.aligned;\n\t"                                                        \
+                         "}"                                                                                           \
+                         : __VA_ARGS__                                                                                 \
+                         : WG_A(a, 0), WG_A(a, 1), WG_A(a, 2), WG_A(a, 3), [b] "l"(b), [add] "r"(add)                  \
+                         : "memory");                                                                                  \
+    }
+WG_MULTIPLY_REGS(32, WG_R0, WG_F16(d, 0))
+WG_MULTIPLY_REGS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
+WG_MULTIPLY_REGS(96, WG_R0 ", " WG_R16 ", " WG_R32, WG_F32(d, 0), WG_F16(d, 32))
+WG_MULTIPLY_REGS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
+WG_MULTIPLY_REGS(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80, WG_F64(d, 0), WG_F32(d, 64))
+WG_MULTIPLY_REGS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
+                 WG_F64(d, 0), WG_F64(d, 64))
 
 /* Until all products are complete; d passes through, so that nothing reads it earlier. */
 #define WG_WAIT_0(n, ...)                                                                                              \

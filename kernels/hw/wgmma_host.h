@@ -14,6 +14,8 @@ void kd_host_bulk_copy(uint32_t to, const void *from, uint32_t n, uint32_t bar);
 void kd_host_registers(uint32_t n, bool more);
 /* Four steps of 16 along k, each two units of 16 bytes further than the last; committed. */
 void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add);
+/* The same of f16, with the lane's fragments of A: a[4 s .. 4 s + 3] of step s. They may not change before it is complete. */
+void kd_host_wg_multiply_regs(float *d, uint32_t n, const uint32_t *a, uint64_t b, bool add);
 void kd_host_wg_wait(uint32_t most);
 
 #define KD_NO_UNROLL
@@ -41,6 +43,10 @@ KD_FN void wg_wait_1(void) { kd_host_wg_wait(1); }
 
 #define WG_HOST(n)                                                                                                     \
     KD_FN void wg_multiply_##n(float *d, uint64_t a, uint64_t b, uint32_t add) { kd_host_wg_multiply(d, n, a, b, add != 0); } \
+    KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
+    {                                                                                                                  \
+        kd_host_wg_multiply_regs(d, n, a, b, add != 0);                                                                \
+    }                                                                                                                  \
     KD_FN void wg_wait_0_##n(float *d)                                                                                 \
     {                                                                                                                  \
         (void)d;                                                                                                       \

@@ -32,12 +32,18 @@ struct copy {
     struct bar *bar;
 };
 
-/* A product of a lane: its part of the accumulators. */
+enum { STEPS = 4, STEP_K = 16, A_WORDS = 16 };
+
+/* A product of a lane: its part of the accumulators. regs: of f16 with A in registers, the lane's words, what they were, and
+ * the lane's two rows of A. */
 struct product {
     float *d;
     uint32_t n;
     uint64_t a, b;
     bool add, late;
+    const uint32_t *regs;
+    uint32_t were[A_WORDS];
+    float rows[2][STEPS * STEP_K];
 };
 
 struct item {
@@ -277,8 +283,6 @@ void kd_host_registers(uint32_t n, bool more)
 
 /* ---- products ---- */
 
-enum { STEPS = 4, STEP_K = 16 };
-
 /* Byte of shared memory where 8 elements begin, of row r, from element 8 h of the 16 of a step; K-major, as the descriptor says. */
 static uint32_t place(uint64_t desc, uint32_t r, uint32_t h)
 {
@@ -291,13 +295,13 @@ static uint32_t place(uint64_t desc, uint32_t r, uint32_t h)
     return at ^ (at >> 7 & (row / 16 - 1)) << 4;
 }
 
-/* 8 bf16 of each of n rows. */
-static void load(const struct hopper *h, uint64_t desc, uint32_t r, uint32_t half, float *x, uint32_t step)
+/* 8 elements of row r of what the descriptor names, the step's first or second ones: bf16, or f16. */
+static void load(const struct hopper *h, bool f16, uint64_t desc, uint32_t r, uint32_t second, float *x, uint32_t step)
 {
     uint16_t v[8];
-    memcpy(v, h->g.shared + place(desc, r, half), sizeof v);
+    memcpy(v, h->g.shared + place(desc, r, second), sizeof v);
     for (uint32_t i = 0; i < 8; i++)
-        x[i * step] = bf16_to_f32(v[i]);
+        x[i * step] = f16 ? f16_to_f32(v[i]) : bf16_to_f32(v[i]);
 }
 
 /* The lane's rows of A by 8 columns: those of 4 pieces of 8 columns from the j-th on. */
@@ -322,13 +326,18 @@ static void multiply(const struct hopper *h, uint32_t tid, const struct product 
     uint32_t lane = tid % KD_WARP, row = tid / KD_WARP % GROUP_WARPS * 16 + lane / 4;
     if (!p->add)
         memset(p->d, 0, p->n / 2 * sizeof *p->d);
+    if (p->regs && memcmp(p->regs, p->were, sizeof p->were) != 0)
+        item_fault("registers of A changed while their product was under way");
     for (uint32_t s = 0; s < STEPS; s++) {
         float x[2][STEP_K], y[STEP_K][8];
         for (uint32_t i = 0; i < 4; i++)
-            load(h, p->a + 2 * s, row + i / 2 * 8, i % 2, &x[i / 2][i % 2 * 8], 1);
+            if (p->regs)
+                memcpy(&x[i / 2][i % 2 * 8], &p->rows[i / 2][STEP_K * s + i % 2 * 8], 8 * sizeof **x);
+            else
+                load(h, false, p->a + 2 * s, row + i / 2 * 8, i % 2, &x[i / 2][i % 2 * 8], 1);
         for (uint32_t j = 0; j < p->n / 8; j += 4) {
             for (uint32_t i = 0; i < 16; i++)
-                load(h, p->b + 2 * s, 8 * (j + i / 4) + lane % 4 * 2 + i / 2 % 2, i % 2, &y[i % 2 * 8][i / 2], 8);
+                load(h, p->regs, p->b + 2 * s, 8 * (j + i / 4) + lane % 4 * 2 + i / 2 % 2, i % 2, &y[i % 2 * 8][i / 2], 8);
             multiply_8(p->d + 4 * j, (const float (*)[STEP_K])x, (const float (*)[8])y);
         }
     }
@@ -350,12 +359,13 @@ static void check_descriptor(const struct hopper *h, const char *what, uint64_t 
 }
 
 /* The first lane of a warpgroup that makes this product says what it is, the others agree. */
-static const struct asked *agree(struct hopper *h, uint32_t n, uint64_t a, uint64_t b)
+static const struct asked *agree(struct hopper *h, uint32_t n, uint64_t a, uint64_t b, bool regs)
 {
     uint32_t group = kd_item.tid / (GROUP_WARPS * KD_WARP), made = h->items[kd_item.tid].made++;
     struct asked *q = &h->asked[group][made % RECENT];
     if (made == h->n_asked[group]) {
-        check_descriptor(h, "A", a, 64);
+        if (!regs)
+            check_descriptor(h, "A", a, 64);
         check_descriptor(h, "B", b, n);
         *q = (struct asked){ a, b, n, drawn(h, 2) };
         h->n_asked[group]++;
@@ -366,20 +376,41 @@ static const struct asked *agree(struct hopper *h, uint32_t n, uint64_t a, uint6
     return q;
 }
 
-void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add)
+static void begin_product(const struct product *p)
 {
     struct hopper *h = item_hopper();
     uint32_t tid = kd_item.tid;
-    kd_host_warp_sync();
     struct item *it = &h->items[tid];
-    struct product p = { .d = d, .n = n, .a = a, .b = b, .add = add, .late = agree(h, n, a, b)->late };
     if (h->g.threads % (GROUP_WARPS * KD_WARP) && tid / (GROUP_WARPS * KD_WARP) == h->g.threads / (GROUP_WARPS * KD_WARP))
         item_fault("a product of a warpgroup that has not four warps");
-    it->q[it->n++] = p;
+    it->q[it->n++] = *p;
     while (it->n && (!it->q[0].late || it->n == MAX_PRODUCTS)) {
         multiply(h, tid, &it->q[0]);
         memmove(it->q, it->q + 1, --it->n * sizeof *it->q);
     }
+}
+
+void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add)
+{
+    kd_host_warp_sync();
+    struct product p = { .d = d, .n = n, .a = a, .b = b, .add = add, .late = agree(item_hopper(), n, a, b, false)->late };
+    begin_product(&p);
+}
+
+/* Word 4 s + i of lane t of a quad is of row lane / 4 + i % 2 * 8, elements 2 t and 2 t + 1 of the step's first or, i / 2,
+ * second eight. */
+void kd_host_wg_multiply_regs(float *d, uint32_t n, const uint32_t *a, uint64_t b, bool add)
+{
+    const uint32_t *all = kd_host_share_words(a, A_WORDS);
+    struct product p = { .d = d, .n = n, .b = b, .add = add, .regs = a, .late = agree(item_hopper(), n, 0, b, true)->late };
+    memcpy(p.were, a, sizeof p.were);
+    for (uint32_t i = 0; i < A_WORDS; i++)
+        for (uint32_t t = 0; t < 4; t++) {
+            uint32_t v = all[i * KD_WARP + kd_lane() / 4 * 4 + t];
+            float *to = &p.rows[i % 2][i / 4 * STEP_K + i / 2 % 2 * 8 + 2 * t];
+            to[0] = f16_to_f32((uint16_t)v), to[1] = f16_to_f32((uint16_t)(v >> 16));
+        }
+    begin_product(&p);
 }
 
 static bool may_be_late(const void *arg)

@@ -98,10 +98,10 @@ static bool in_text(uint32_t kernel)
     return b && strstr(kernel_blob_bytes(b, &n), entry);
 }
 
-/* Which prepare the inputs of products of few rows elsewhere. */
+/* Which prepare the inputs of products of few rows elsewhere, and on Hopper of prompts. */
 static bool not_for_apple(uint32_t kernel)
 {
-    return kernel == K_act_q8 || kernel == K_act_lanes;
+    return kernel == K_act_q8 || kernel == K_act_lanes || kernel == K_act_half;
 }
 
 /* As metal/tier.c has them: the largest of the chips and one that is smaller than any. */

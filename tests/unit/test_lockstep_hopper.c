@@ -255,6 +255,9 @@ static uint32_t element(uint32_t swizzle, uint32_t rows, uint32_t r, uint32_t k)
     return at + ((p % per) ^ mask) * 16 + k % 8 * 2;
 }
 
+/* What a number is rounded to: f16 in modes with 16. */
+static uint16_t rounded(float v, uint32_t mode) { return mode & 16 ? f16_from_f32(v) : bf16_from_f32(v); }
+
 /* A number of the element; of B's none behind the k that A's layout goes on to by steps of 32 bytes. */
 static float value(uint32_t which, uint32_t r, uint32_t k, uint32_t mode)
 {
@@ -262,37 +265,52 @@ static float value(uint32_t which, uint32_t r, uint32_t k, uint32_t mode)
     uint32_t x = (which * 977 + r * 131 + k * 29 + 7) * 2654435761u;
     if (which && k >= last[mode % 8])
         return 0.0f;
-    return bf16_to_f32(bf16_from_f32(mode & 8 ? (float)(int32_t)x * 0x1p-31f : (float)((int32_t)(x >> 24) % 9 - 4)));
+    uint16_t v = rounded(mode & 8 ? (float)(int32_t)x * 0x1p-31f : (float)((int32_t)(x >> 24) % 9 - 4), mode);
+    return mode & 16 ? f16_to_f32(v) : bf16_to_f32(v);
 }
 
-static void multiply(float *d, uint32_t n, uint64_t a, uint64_t b, uint32_t add)
+/* regs: A in registers, or NULL. */
+#define MULTIPLY(n)                                                                                                    \
+    if (regs)                                                                                                          \
+        wg_multiply_regs_##n(d, regs, b, add);                                                                         \
+    else                                                                                                               \
+        wg_multiply_##n(d, a, b, add);                                                                                 \
+    wg_wait_0_##n(d)
+static void multiply(float *d, const uint32_t *regs, uint32_t n, uint64_t a, uint64_t b, uint32_t add)
 {
     switch (n) {
-    case 32: wg_multiply_32(d, a, b, add); wg_wait_0_32(d); break;
-    case 64: wg_multiply_64(d, a, b, add); wg_wait_0_64(d); break;
-    case 96: wg_multiply_96(d, a, b, add); wg_wait_0_96(d); break;
-    case 128: wg_multiply_128(d, a, b, add); wg_wait_0_128(d); break;
-    case 192: wg_multiply_192(d, a, b, add); wg_wait_0_192(d); break;
-    default: wg_multiply_256(d, a, b, add); wg_wait_0_256(d);
+    case 32: MULTIPLY(32); break;
+    case 64: MULTIPLY(64); break;
+    case 96: MULTIPLY(96); break;
+    case 128: MULTIPLY(128); break;
+    case 192: MULTIPLY(192); break;
+    default: MULTIPLY(256);
     }
 }
 
-/* Twice A B^T of n columns. mode: A's swizzle, and 8 for random numbers in place of small integers. */
+/* Twice A B^T of n columns. mode: A's swizzle, 8 for random numbers in place of small integers, 16 for
+ * f16 with A in registers. */
 KD_KERNEL(toy_product, toy_args)
 {
     uint32_t swizzle = a.mode % 8, row = swizzle ? 256u >> swizzle : 16;
     for (uint32_t i = kd_tid(); i < 64 * 64; i += kd_group_size())
-        *KD_SHARED_AT(uint16_t, A_AT + element(swizzle, 64, i / 64, i % 64)) = bf16_from_f32(value(0, i / 64, i % 64, a.mode));
+        *KD_SHARED_AT(uint16_t, A_AT + element(swizzle, 64, i / 64, i % 64)) = rounded(value(0, i / 64, i % 64, a.mode), a.mode);
     for (uint32_t i = kd_tid(); i < a.n * 64; i += kd_group_size())
-        *KD_SHARED_AT(uint16_t, B_AT + element(1, a.n, i / 64, i % 64)) = bf16_from_f32(value(1, i / 64, i % 64, a.mode));
+        *KD_SHARED_AT(uint16_t, B_AT + element(1, a.n, i / 64, i % 64)) = rounded(value(1, i / 64, i % 64, a.mode), a.mode);
     async_fence_shared();
     kd_barrier();
     uint64_t of_a = (uint64_t)swizzle << 62 | (uint64_t)(8 * row / 16) << 32 | (swizzle ? 1 : 64) << 16 | A_AT / 16;
     float d[128];
     for (uint32_t i = 0; i < 128; i++)
         d[i] = 1e9f;
-    multiply(d, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 0);
-    multiply(d, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 1);
+    uint32_t w[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t r = 16 * kd_warp() + kd_lane() / 4 + i % 2 * 8, k = i / 4 * 16 + i / 2 % 2 * 8 + kd_lane() % 4 * 2;
+        w[i] = rounded(value(0, r, k, a.mode), a.mode) | (uint32_t)rounded(value(0, r, k + 1, a.mode), a.mode) << 16;
+    }
+    const uint32_t *regs = a.mode & 16 ? w : NULL;
+    multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 0);
+    multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 1);
     for (uint32_t i = 0; i < a.n / 2; i++) {
         uint32_t r = 16 * kd_warp() + kd_lane() / 4 + i / 2 % 2 * 8, c = i / 4 * 8 + kd_lane() % 4 * 2 + i % 2;
         KD_PTR(uint32_t, a.out)[r * 256 + c] = f32_bits(d[i]);
@@ -319,6 +337,8 @@ START_TEST(products_are_what_the_layouts_say)
         check_product(1, widths[i]);
     for (uint32_t swizzle = 0; swizzle < 4; swizzle++)
         check_product(swizzle, 32);
+    for (uint32_t i = 0; i < ARRAY_LEN(widths); i++)
+        check_product(16 + 1, widths[i]);
 }
 END_TEST
 
@@ -326,6 +346,7 @@ START_TEST(sums_go_along_k_in_ascending_order_whatever_the_width)
 {
     check_product(9, 32);
     check_product(9, 256);
+    check_product(16 + 9, 96);
 }
 END_TEST
 
@@ -345,6 +366,18 @@ KD_KERNEL(toy_early, toy_args)
     KD_PTR(uint32_t, a.out)[kd_group_x() * 128 + kd_tid()] = f32_bits(a.mode == 1 ? early : d[3]) == f32_bits(64.0f);
 }
 
+/* Registers of A are written over, in mode 0 before the product is waited for. */
+KD_KERNEL(toy_changed, toy_args)
+{
+    float d[16] = { 0 };
+    uint32_t w[16] = { 0 };
+    wg_multiply_regs_32(d, w, wg_tile(KD_SHARED_AT(uint8_t, 0)), 0);
+    if (a.mode == 0)
+        w[5] = kd_tid();
+    wg_wait_0_32(d);
+    w[5] = 1;
+}
+
 static uint32_t how_many(uint32_t n)
 {
     uint32_t sum = 0;
@@ -360,6 +393,9 @@ START_TEST(products_that_are_not_waited_for_are_seen)
         ck_assert_msg(launch(toy_early, mode, 0, 16, 128, B_AT + 32 * 128, 1, &e) == 0, "%s", e.msg);
         ck_assert_msg((how_many(16 * 128) == 16 * 128) == (mode == 2), "mode %u: %u", mode, how_many(16 * 128));
     }
+    ck_assert_int_ne(launch(toy_changed, 0, 0, 16, 128, 32 * 128, 1, &e), 0);
+    ck_assert_msg(strstr(e.msg, "registers of A changed"), "%s", e.msg);
+    ck_assert_msg(launch(toy_changed, 1, 0, 16, 128, 32 * 128, 1, &e) == 0, "%s", e.msg);
 }
 END_TEST
 

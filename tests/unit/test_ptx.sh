@@ -18,5 +18,5 @@ missing=$(waits $dir/*.ptx | grep -vx k_roof) # which is launched alone, to meas
 [ "$(waits $dir/roof.ptx)" = k_roof ] || miss "a kernel that does not wait is not seen"
 fences=$(grep -l 'fence\.proxy\.async;' $dir/*.ptx)
 [ -z "$fences" ] || miss "fence.proxy.async for all memory:" $fences
-grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_q80.ptx || miss "gemm_wgmma_q80 has no fence for its stages"
+grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_bf16.ptx || miss "gemm_wgmma_bf16 has no fence for its stages"
 exit $bad
