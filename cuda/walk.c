@@ -138,13 +138,10 @@ int cuda_walks_make(struct cuda *c, const struct dispatch_plan *d, struct cuda_p
     struct bodies b = { 0 };
     char *ptx = NULL;
     int rc = 0;
-    for (uint32_t i = 0; i < d->n && !rc;) { /* a run of one is better launched */
-        uint32_t n = walk_length(&walk_form_const, d, i, has_body, NULL);
+    for (uint32_t i = 0, n; !rc && (n = walk_next(&walk_form_const, d, &i, has_body, NULL)); i += n) {
         for (uint32_t k = 0; k < n; k++)
             body_index(&b, d->d[i + k].kernel);
-        if (n > 1)
-            rc = add_walk(x, i, n, e);
-        i += MAX(n, 1u);
+        rc = add_walk(x, i, n, e);
     }
     if (rc)
         return rc;

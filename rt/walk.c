@@ -35,6 +35,15 @@ uint32_t walk_length(const struct walk_form *f, const struct dispatch_plan *d, u
     return i - first;
 }
 
+uint32_t walk_next(const struct walk_form *f, const struct dispatch_plan *d, uint32_t *first, bool (*has)(void *user, uint32_t kernel),
+                   void *user)
+{
+    uint32_t n = 0;
+    while (*first < d->n && (n = walk_length(f, d, *first, has, user)) <= 1)
+        *first += 1;
+    return *first < d->n ? n : 0;
+}
+
 uint32_t walk_list_bytes(const struct walk_list *w)
 {
     uint32_t bytes = w->n * (uint32_t)sizeof(struct walk_item);

@@ -30,6 +30,9 @@ bool walk_takes(uint32_t kernel);
 /* How many launches from `first` on have a body (has) and fit one list. */
 uint32_t walk_length(const struct walk_form *f, const struct dispatch_plan *d, uint32_t first, bool (*has)(void *user, uint32_t kernel),
                      void *user);
+/* The next run of launches from *first on that becomes a walk, and how many they are; 0: there is none. A run of one is better launched. */
+uint32_t walk_next(const struct walk_form *f, const struct dispatch_plan *d, uint32_t *first, bool (*has)(void *user, uint32_t kernel),
+                   void *user);
 uint32_t walk_list_bytes(const struct walk_list *w);
 /* Items, then arguments. number: of a kernel among the walk's. Launches that need not wait for the one before wait for what
  * that one waited for. */

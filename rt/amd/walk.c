@@ -9,7 +9,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "rt/blob.h"
-#include "rt/walk.h"
 
 /* What kernels/walk_amd.S reads. */
 _Static_assert(offsetof(struct walk_amd, list) == 16 && offsetof(struct walk_amd, bodies) == 24 &&
@@ -29,7 +28,7 @@ enum {
     GROUP_LDS = 64 << 10,
 };
 
-static const struct walk_form form = { .bytes = LIST_BYTES, .room = amd_kernarg_bytes };
+const struct walk_form amd_walk_form = { .bytes = LIST_BYTES, .room = amd_kernarg_bytes };
 
 /* ---- bodies ---- */
 
@@ -264,7 +263,7 @@ static int make_walk(struct amd_tier *c, const struct dispatch_plan *d, struct a
     int rc = size_walk(c, d, w, e);
     if (rc)
         return rc;
-    struct walk_list l = { .form = &form, .d = d, .first = w->first, .n = w->n, .groups = w->groups };
+    struct walk_list l = { .form = &amd_walk_form, .d = d, .first = w->first, .n = w->n, .groups = w->groups };
     uint64_t counters = align_up(walk_list_bytes(&l), COUNTERS_BYTES), bodies = counters + COUNTERS_BYTES;
     uint64_t own = bodies + KERNEL_COUNT * sizeof(struct walk_amd_body), bytes = own + amd_kernarg_bytes(sizeof(struct walk_amd));
     uint8_t *block = calloc(1, bytes);
@@ -311,17 +310,13 @@ int amd_walks_make(struct amd_tier *c, const struct amd_plan *p, struct amd_pass
     int rc = check_alone(c, e);
     if (!rc)
         rc = load_bodies(c, d, e);
-    for (uint32_t i = 0; i < d->n && !rc;) { /* a run of one is better launched */
-        uint32_t n = walk_length(&form, d, i, has_body, c);
-        if (n > 1) {
-            struct amd_walk *w = realloc(x->walks, (x->n_walks + 1) * sizeof *w);
-            if (!w)
-                return err_set(e, -ENOMEM, "%s: table of walks", c->w->name);
-            x->walks = w;
-            w[x->n_walks] = (struct amd_walk){ .first = i, .n = n };
-            rc = make_walk(c, d, &w[x->n_walks++], e);
-        }
-        i += MAX(n, 1u);
+    for (uint32_t i = 0, n; !rc && (n = walk_next(&amd_walk_form, d, &i, has_body, c)); i += n) {
+        struct amd_walk *w = realloc(x->walks, (x->n_walks + 1) * sizeof *w);
+        if (!w)
+            return err_set(e, -ENOMEM, "%s: table of walks", c->w->name);
+        x->walks = w;
+        w[x->n_walks] = (struct amd_walk){ .first = i, .n = n };
+        rc = make_walk(c, d, &w[x->n_walks++], e);
     }
     if (!rc && !x->n_walks)
         rc = err_set(e, -ENOTSUP, "%s: %s has no persistent form of this model's kernels; --plan=replay", c->w->name, c->w->card.name);
@@ -339,7 +334,7 @@ const struct amd_walk *amd_walk_at(const struct amd_pass *x, uint32_t i)
 uint32_t amd_walk_stands_at(const struct amd_pass *x, uint32_t first, uint32_t counter)
 {
     const struct amd_walk *w = amd_walk_at(x, first);
-    struct walk_list l = { .form = &form, .d = x->d };
+    struct walk_list l = { .form = &amd_walk_form, .d = x->d };
     if (!w)
         return first;
     l.first = w->first, l.n = w->n, l.groups = w->groups;

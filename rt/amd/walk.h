@@ -5,6 +5,9 @@
 #define ZINC_RT_AMD_WALK_H
 
 #include "rt/amd/plan.h"
+#include "rt/walk.h"
+
+extern const struct walk_form amd_walk_form; /* memory of the card; each launch's block of arguments in full */
 
 struct amd_walk {
     uint32_t first, n;   /* dispatches of the pass                                   */

@@ -52,10 +52,8 @@ static const struct {
 };
 
 /* A small machine, so that tests see work-groups that loop; shared memory as on the GPUs of the cuda tier. */
-static const struct dispatch_target host_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
+const struct dispatch_target lockstep_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
                                                    .mma8 = true, .ahead = true };
-
-enum { WALKERS = 5 }; /* work-groups of a walk: some items have more groups, some fewer */
 
 struct lockstep {
     struct replay r;
@@ -201,7 +199,7 @@ static uint32_t body_number(void *user, uint32_t kernel)
 
 static int add_list(struct lockstep_plan *p, const struct dispatch_plan *d, uint32_t first, uint32_t n, struct err *e)
 {
-    struct walk_list w = { .form = &walk_form_const, .d = d, .first = first, .n = n, .groups = WALKERS };
+    struct walk_list w = { .form = &walk_form_const, .d = d, .first = first, .n = n, .groups = LOCKSTEP_WALKERS };
     struct lockstep_list *more = realloc(p->list, (p->n_lists + 1) * sizeof *more), *l;
     if (!more)
         return err_set(e, -ENOMEM, "lockstep: lists of a persistent plan");
@@ -224,13 +222,10 @@ static int make_lists(struct lockstep *l, struct lockstep_plan *p, struct err *e
     int rc = 0;
     if (p->r.base.kind != PLAN_PERSISTENT || p->r.pass[p->r.n_passes - 1].max_rows != 1)
         return 0;
-    if (!l->walker && (rc = lockstep_walker_create(WALKERS, &l->walker, e)))
+    if (!l->walker && (rc = lockstep_walker_create(LOCKSTEP_WALKERS, &l->walker, e)))
         return rc;
-    for (uint32_t i = 0; i < d->n && !rc;) {
-        uint32_t n = walk_length(&walk_form_const, d, i, has_body, NULL);
-        rc = n > 1 ? add_list(p, d, i, n, e) : 0;
-        i += MAX(n, 1u);
-    }
+    for (uint32_t i = 0, n; !rc && (n = walk_next(&walk_form_const, d, &i, has_body, NULL)); i += n)
+        rc = add_list(p, d, i, n, e);
     return rc;
 }
 
@@ -463,7 +458,7 @@ static int lockstep_open(const struct tier_opts *o, struct tier **out, struct er
         return err_set(e, -ENOMEM, "lockstep: tier object");
     l->r.tier.impl = &lockstep_impl;
     l->r.ops = &ops;
-    l->r.target = host_target;
+    l->r.target = lockstep_target;
     if (o->target) { /* a core fewer, so that rings of stages go round */
         l->r.target.wgmma = true;
         l->r.target.n_cores = 1;

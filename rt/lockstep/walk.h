@@ -11,6 +11,9 @@
 /* Entries of kernels by the numbers that the list's items have, addresses being the host's. */
 typedef void (*const lockstep_entry)(const void *args);
 
+extern const struct dispatch_target lockstep_target; /* the tier's; cores and all are made up        */
+enum { LOCKSTEP_WALKERS = 5 };                       /* of its walks: some items have more groups, some fewer */
+
 struct lockstep_walker; /* work-groups that walks share */
 
 int lockstep_walker_create(uint32_t groups, struct lockstep_walker **out, struct err *e);
