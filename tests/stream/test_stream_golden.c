@@ -2,12 +2,15 @@
  * UPDATE_GOLDEN=1 rewrites the files, and the seeds of the stream fuzzer; review the diff. */
 #include <unistd.h>
 
+#include "rt/lockstep/walk.h"
+#include "rt/walk_plan.h"
 #include "tests/stream/compile.h"
 
-static void compare(const char *file, const struct stream *s)
+/* Frees got. */
+static void compare_text(const char *file, char *got)
 {
     char path[256];
-    char *got = fake_dump(s), *want = NULL;
+    char *want = NULL;
     size_t n = 0, got_n = strlen(got);
     snprintf(path, sizeof path, "tests/stream/golden/%s.txt", file);
     if (getenv("UPDATE_GOLDEN")) {
@@ -33,6 +36,11 @@ static void compare(const char *file, const struct stream *s)
     }
     free(got);
     free(want);
+}
+
+static void compare(const char *file, const struct stream *s)
+{
+    compare_text(file, fake_dump(s));
 }
 
 START_TEST(every_family_lowers_to_its_golden_dump)
@@ -75,6 +83,32 @@ START_TEST(a_part_of_a_model_lowers_to_its_golden_dump)
 }
 END_TEST
 
+static bool has_any(void *user, uint32_t kernel) { return true; }
+
+/* As streamdump --walk has them. */
+START_TEST(the_lists_of_a_persistent_plan_are_the_golden_ones)
+{
+    const struct walk_card card = { .name = "host", .target = lockstep_target, .form = &walk_form_const, .groups = LOCKSTEP_WALKERS,
+                                    .has = has_any };
+    static const char *const models[] = {"llama", "qwen35moe"};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        struct stream *s = fake_compile(fake_index(models[i]), FAKE_DECODE);
+        struct walk_plan *p = NULL;
+        struct err e = {0};
+        char *text = NULL, file[64];
+        size_t n = 0;
+        ck_assert_msg(walk_plan_make(s, &card, &p, &e) == 0, "%s", e.msg);
+        FILE *f = open_memstream(&text, &n);
+        walk_plan_dump(f, p, s);
+        fclose(f);
+        snprintf(file, sizeof file, "%s_walk", models[i]);
+        compare_text(file, text);
+        walk_plan_free(p);
+        stream_free(s);
+    }
+}
+END_TEST
+
 /* A saved stream without the hash that closes it: tests/fuzz/fuzz_stream.c puts it there. Frees s. */
 static void write_seed(const char *name, struct stream *s)
 {
@@ -102,5 +136,6 @@ int main(void)
 {
     return RUN_TESTS("golden dumps", every_family_lowers_to_its_golden_dump,
                      prefill_and_unfused_lower_to_their_golden_dumps,
-                     a_part_of_a_model_lowers_to_its_golden_dump, seeds_of_the_fuzzer_are_rewritten_on_demand);
+                     a_part_of_a_model_lowers_to_its_golden_dump,
+                     the_lists_of_a_persistent_plan_are_the_golden_ones, seeds_of_the_fuzzer_are_rewritten_on_demand);
 }

@@ -6,8 +6,9 @@
 
 #include "base/stdout.h"
 #include "graph/graph.h"
+#include "tools/streamdump/walk.h"
 
-static const char usage[] =
+static const char usage_head[] =
     "usage: streamdump [OPTION]... FILE.zstream\n"
     "Prints a saved command stream: arenas, patches, buffers, and every command with its arguments by name.\n"
     "\n"
@@ -19,10 +20,16 @@ static const char usage[] =
     "  --rows=N         rows of the step that is costed (1)\n"
     "  --kv=N           positions that each row looks at (1)\n"
     "  --gbs=X          memory bandwidth in GB/s for the bottleneck (a desktop CPU's)\n"
-    "  --gflops=X       arithmetic in Gflop/s for the bottleneck (a desktop CPU's)\n"
+    "  --gflops=X       arithmetic in Gflop/s for the bottleneck (a desktop CPU's)\n";
+static const char usage_tail[] =
     "  -h, --help       this text\n"
     "\n"
     "Exit status: 0, or 1 when the file cannot be read or does not verify, 2 for wrong usage.\n";
+
+static int usage(FILE *f)
+{
+    return fputs(usage_head, f) < 0 || fputs(walk_help, f) < 0 || fputs(usage_tail, f) < 0;
+}
 
 enum mode { DUMP, PLAN, PATCHES, COST, JSON, DOT };
 
@@ -88,13 +95,19 @@ static int print(const struct stream *s, enum mode mode, const struct graph_view
 
 static int run_program(int argc, char **argv)
 {
-    enum { OPT_ROWS = 256, OPT_KV, OPT_GBS, OPT_GFLOPS };
+    enum { OPT_ROWS = 256, OPT_KV, OPT_GBS, OPT_GFLOPS, OPT_WALK, OPT_CARD, OPT_CORES, OPT_GROUPS, OPT_GROUP, OPT_SAVE, OPT_LISTS };
     static const struct option options[] = {
         {"plan", no_argument, NULL, PLAN},       {"patches", no_argument, NULL, PATCHES},
         {"cost", no_argument, NULL, COST},       {"json", no_argument, NULL, JSON},
         {"dot", no_argument, NULL, DOT},         {"rows", required_argument, NULL, OPT_ROWS},
         {"kv", required_argument, NULL, OPT_KV}, {"gbs", required_argument, NULL, OPT_GBS},
-        {"gflops", required_argument, NULL, OPT_GFLOPS}, {"help", no_argument, NULL, 'h'}, {0}};
+        {"gflops", required_argument, NULL, OPT_GFLOPS}, {"walk", no_argument, NULL, OPT_WALK},
+        {"card", required_argument, NULL, OPT_CARD}, {"cores", required_argument, NULL, OPT_CORES},
+        {"groups", required_argument, NULL, OPT_GROUPS}, {"group", required_argument, NULL, OPT_GROUP},
+        {"save", required_argument, NULL, OPT_SAVE}, {"lists", required_argument, NULL, OPT_LISTS},
+        {"help", no_argument, NULL, 'h'}, {0}};
+    struct walk_options w = {.group = -1};
+    bool walk = false, of_walk = false;
     struct graph_view v = {.n_rows = 1, .kv_len = 1};
     enum mode mode = DUMP;
     struct stream *s = NULL;
@@ -111,17 +124,37 @@ static int run_program(int argc, char **argv)
         case OPT_KV: v.kv_len = (uint32_t)number("kv", optarg, 1, STREAM_MAX_CTX); break;
         case OPT_GBS: v.gbs = number("gbs", optarg, 1e-3, 1e9); break;
         case OPT_GFLOPS: v.gflops = number("gflops", optarg, 1e-3, 1e9); break;
-        case 'h': return fputs(usage, stdout) < 0;
+        case OPT_WALK: walk = true; break;
+        case OPT_CARD:
+            if (!walk_knows_card(w.card = optarg))
+                return fprintf(stderr, "streamdump: --card=%s: no card is known by this name (streamdump --help)\n", optarg), 2;
+            break;
+        case OPT_CORES: w.cores = (uint32_t)number("cores", optarg, 1, 1 << 16); break;
+        case OPT_GROUPS: w.groups = (uint32_t)number("groups", optarg, 1, 1 << 16); break;
+        case OPT_GROUP: w.group = (int64_t)number("group", optarg, 0, 1 << 16); break;
+        case OPT_SAVE: w.save = optarg; break;
+        case OPT_LISTS: w.lists = optarg; break;
+        case 'h': return usage(stdout);
         default: return fputs("try streamdump --help\n", stderr), 2;
         }
     if (optind + 1 != argc)
-        return fputs(usage, stderr), 2;
+        return usage(stderr), 2;
+    of_walk = w.card || w.cores || w.groups || w.group >= 0 || w.save || w.lists;
+    if (walk ? mode != DUMP && mode != JSON : of_walk)
+        return fputs(walk ? "streamdump: --walk goes with --json alone, not with other views\n"
+                          : "streamdump: --card, --cores, --groups, --group, --save and --lists need --walk\n", stderr), 2;
+    if ((w.lists && (w.card || w.cores || w.groups)) || (w.group >= 0 && mode == JSON))
+        return fputs(w.lists ? "streamdump: --lists: a file says itself what its lists are for, not --card, --cores or --groups\n"
+                             : "streamdump: --group is text alone, not --json\n", stderr), 2;
     if (stream_load(argv[optind], &s, &e)) {
         fprintf(stderr, "streamdump: %s\n", e.msg);
         return 1;
     }
-    int rc = print(s, mode, &v);
+    w.json = mode == JSON;
+    int rc = walk ? 0 : print(s, mode, &v), status = walk ? walk_print(s, &w) : 0;
     stream_free(s);
+    if (status)
+        return status;
     if (rc || fflush(stdout) != 0)
         return fprintf(stderr, "streamdump: cannot write: %s\n", strerror(rc ? -rc : errno)), 1;
     return 0;
