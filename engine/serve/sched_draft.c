@@ -34,16 +34,18 @@ static bool holds(const struct sched *s, const struct part *p, uint32_t i, uint3
 
 uint32_t sched_choose_rows(struct sched *s, const struct part *p, uint32_t i_out, const float *logits)
 {
-    struct sched_job *j = p->job;
+    struct sched_job *j = p->job; /* it may be gone when it has ended */
     uint32_t i = 0;
-    for (bool on = sched_choose(s, p, i_out, logits, false); on && holds(s, p, i, i_out + i); i++) {
+    bool on = sched_choose(s, p, i_out, logits, false);
+    while (on && holds(s, p, i, i_out + i)) {
         struct session *se = j->session;
         se->tok[se->pos++] = j->pending;
         kvpool_extend(s->pool, se, true);
         gen_tell_guess(j->gen, 0, 1);
-        on = sched_choose(s, p, i_out + i + 1, logits, false);
-        if (!on)
-            return i + 2; /* the job may be gone */
+        i++;
+        on = sched_choose(s, p, i_out + i, logits, false);
     }
+    if (on && p->n_guess)
+        draft_tell(j->draft, p->n_guess, i);
     return i + 1;
 }

@@ -9,6 +9,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "engine/draft.h"
+#include "engine/priv.h"
 #include "engine/serve/sched.h"
 #include "tests/lib/run.h"
 #include "tests/lib/skip.h"
@@ -240,8 +241,6 @@ START_TEST(so_it_does_with_steps_in_flight)
 }
 END_TEST
 
-/* ---- ends ---- */
-
 struct rig {
     char path[32];
     struct engine *eng;
@@ -265,6 +264,54 @@ static void rig_end(struct rig *r)
 }
 
 static const int32_t words[] = { 5, 6, 7, 8, 9, 10, 11, 12 };
+
+/* Whatever the machine is busy with: what steps take, by rows. The scheduler's thread calls it between two steps. */
+static struct engine *costs_of;
+static double cost_ns, cost_of_a_row;
+
+static void wake_and_set_costs(void *user)
+{
+    for (uint32_t i = 1; i <= DRAFT_ROWS; i++)
+        costs_of->few.ns[i] = cost_ns * (1 + cost_of_a_row * (i - 1));
+    wake(user);
+}
+
+/* A text to guess from in which four tokens are the answer's and the next one is not, over and over. */
+START_TEST(guesses_that_never_hold_are_given_up)
+{
+    enum { N = 200 };
+    setenv("ZINC_NULL_GBS", "10", 1); /* some ms for a step, in which the taker takes */
+    struct rig r = rig("null", 1, 1, 0);
+    struct engine *one = open_engine(r.path, "null", 1);
+    static struct alone x;
+    static int32_t predicted[MAX_TOK];
+    static struct ask a;
+    ask_init(&a, words, 5, N);
+    uint64_t t0 = clock_ns();
+    generate_alone(one, &a.r, &x);
+    ck_assert_uint_eq(x.n, N);
+    costs_of = r.eng;
+    cost_ns = (double)(clock_ns() - t0) / N;
+    cost_of_a_row = 0.2;
+    a.r.wake = wake_and_set_costs;
+    a.r.tell_start = true;
+    guess_like(&a, &x, predicted);
+    for (uint32_t i = 0; i < x.n; i++)
+        predicted[i] = i % 5 == 4 ? x.tok[i] ^ 1 : x.tok[i];
+    submit(r.s, &a);
+    await_end(&a);
+    ck_assert_uint_eq(a.n_tok, N);
+    ck_assert_mem_eq(a.tok, x.tok, sizeof *x.tok * N);
+    ck_assert_uint_gt(a.last.result.n_guessed, 0);
+    ck_assert_uint_lt(a.last.result.n_guessed, 30); /* of some eighty that were worth it if nothing were learned */
+    ck_assert_uint_eq(a.last.result.n_right, 0);
+    engine_close(one);
+    rig_end(&r);
+    unsetenv("ZINC_NULL_GBS");
+}
+END_TEST
+
+/* ---- ends ---- */
 
 /* Suppressed tokens: a device does not know of them, so what it chose may have to be chosen again, from its logits. A bias
  * of 0 changes nothing, but makes the host choose every token. */
@@ -887,7 +934,7 @@ int main(void)
 {
     tiny_model_or_skip();
     setenv("ZINC_NULL_HISTORY", "1", 1);
-    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, an_answer_is_there_for_what_goes_on_from_it,
+    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, guesses_that_never_hold_are_given_up, an_answer_is_there_for_what_goes_on_from_it,
                      a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
