@@ -74,12 +74,12 @@ static int on_text(void *user, const char *text, size_t n)
 static int on_token(void *user, int32_t id, const float *logits)
 {
     struct sched_job *j = user;
-    struct sched_token t = { .id = id };
-    if (j->n_logprobs >= 0 && j->likely.id == id)
-        t = j->likely;
+    struct sched_token t = { .id = id }, *likely = &j->likely[j->at_row];
+    if (j->n_logprobs >= 0 && likely->id == id)
+        t = *likely;
     else if (j->n_logprobs >= 0 && logits)
         sched_log_probabilities(&t, logits, j->s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
-    j->likely.id = -1;
+    likely->id = -1;
     return sched_tell(j, t);
 }
 
@@ -640,7 +640,7 @@ static int alloc(struct sched *s)
     s->flight.part = calloc(slots, sizeof *s->flight.part);
     s->behind.part = calloc(slots, sizeof *s->behind.part);
     s->ahead_of = calloc(slots, sizeof *s->ahead_of);
-    s->row = calloc(MAX(slots, eng->prefill.s->h.row_cap), sizeof *s->row);
+    s->row = calloc(MAX(out, slots), sizeof *s->row);
     s->how = calloc(out, sizeof *s->how);
     s->chosen = calloc(out, sizeof *s->chosen);
     return s->run && s->order && s->part && s->flight.part && s->behind.part && s->ahead_of && s->row && s->how && s->chosen ? 0 : -ENOMEM;
@@ -789,7 +789,8 @@ static int job_create(struct sched *s, const struct sched_request *r, struct sch
     j->n_boundary = r->boundary ? r->n_boundary : 0;
     j->n_logprobs = r->n_logprobs;
     j->tell_prompt = r->tell_prompt;
-    j->likely.id = -1;
+    for (uint32_t i = 0; i <= DRAFT_MOST; i++)
+        j->likely[i].id = -1;
     j->deadline_ns = r->deadline_ns;
     j->client = r->client;
     j->owner = r->owner;

@@ -6,10 +6,10 @@
 #include "engine/serve/kvpool.h"
 #include "engine/serve/sched_impl.h"
 
-/* Grammars make their masks from token to token, and probabilities are told of tokens that were chosen one by one. */
+/* Grammars make their masks from token to token. */
 void sched_draft_begin(struct sched *s, struct sched_job *j)
 {
-    if (!j->n_draft || j->n_logprobs >= 0 || gen_grammar_state(j->gen) || engine_draft_rows(s->eng) < 2 ||
+    if (!j->n_draft || gen_grammar_state(j->gen) || engine_draft_rows(s->eng) < 2 ||
         draft_create(s->eng->info.n_ctx + j->n_predicted, &j->draft)) /* without memory for it it takes longer */
         return;
     draft_add(j->draft, j->predicted, j->n_predicted);
@@ -36,13 +36,14 @@ uint32_t sched_choose_rows(struct sched *s, const struct part *p, uint32_t i_out
 {
     struct sched_job *j = p->job; /* it may be gone when it has ended */
     uint32_t i = 0;
+    j->at_row = 0;
     bool on = sched_choose(s, p, i_out, logits, false);
     while (on && holds(s, p, i, i_out + i)) {
         struct session *se = j->session;
         se->tok[se->pos++] = j->pending;
         kvpool_extend(s->pool, se, true);
         gen_tell_guess(j->gen, 0, 1);
-        i++;
+        j->at_row = ++i;
         on = sched_choose(s, p, i_out + i, logits, false);
     }
     if (on && p->n_guess)

@@ -45,7 +45,8 @@ struct sched_job {
     /* The scheduler's thread only. */
     enum job_state state;
     struct session *session;
-    struct sched_token likely;   /* what is known of its next token, id -1: nothing           */
+    struct sched_token likely[DRAFT_MOST + 1]; /* by row of its part: what is known of the token chosen there, id -1: nothing */
+    uint32_t at_row;             /* of these, that the next token is chosen from              */
     int32_t pending;             /* JOB_RUNNING: chosen, not yet evaluated                    */
     bool by_hand;                /* the host makes the next choice, whatever the device could */
     struct draft *draft;         /* NULL: nothing is guessed                                  */
@@ -98,10 +99,10 @@ struct sched_flight {
     uint32_t n;                  /* 0: there is none                                          */
 };
 
-/* An output that the host looks at. */
+/* An output that the host looks at: that of the part's row i, counted from the one of its newest token. */
 struct sched_row {
     const struct part *part;
-    uint32_t out;
+    uint32_t out, i;
 };
 
 struct sched {
@@ -123,7 +124,7 @@ struct sched {
     uint64_t landed_ns;          /* when the newest step of those landed                      */
     struct sched_job **order;    /* [n_slots] for sorting                                     */
     struct row_crew *crew;
-    struct sched_row *row;       /* [n_slots] of the step                                     */
+    struct sched_row *row;       /* [out capacity] of the step                                */
     struct step_cost cost;       /* of steps with prompts                                     */
     double pace_ns;              /* of steps without them, lately; 0: there were none         */
     uint64_t global_turn;
@@ -163,7 +164,8 @@ bool sched_round(struct sched *s);
 bool sched_choose(struct sched *s, const struct part *p, uint32_t i_out, const float *logits, bool ahead); /* false: it has ended */
 /* The model's own distribution at a token, and its likeliest n_top ones: log softmax of the logits as they are. */
 void sched_log_probabilities(struct sched_token *t, const float *logits, uint32_t n_vocab, uint32_t n_top);
-/* All that sched_choose will need of the logits, which then takes it: a row each on the crew's threads. logits NULL: nothing. */
+/* All that sched_choose will need of the logits, which then takes it, a row each on the crew's threads: the choice of a part's first
+ * row, and probabilities of all rows whose tokens are known or guessed. logits NULL: nothing. */
 void sched_look_at_rows(const struct sched_batch *b, const float *logits);
 void sched_count_step(struct sched *s, uint64_t step_ns, uint64_t sample_ns, uint32_t n_prompt, uint32_t n_chosen, bool ahead);
 /* Has the taker left so much unread that the job has to wait for it? */

@@ -16,19 +16,27 @@ struct rows {
     const float *logits;
 };
 
+/* The token that will be chosen from a row, or may be; -1: nobody knows before those in front of it are chosen. */
+static int32_t token_of(const struct sched *s, const struct sched_row *r, const float *logits)
+{
+    const struct part *p = r->part;
+    int32_t id = p->on_device ? s->chosen[r->out] : -1;
+    if (r->i)
+        return p->on_device ? id : r->i < p->n_guess ? p->tok[r->i + 1] : -1;
+    return !p->on_device || gen_refuses(p->job->gen, id) ? gen_choose(p->job->gen, logits) : id;
+}
+
 static void look_at_row(void *user, uint32_t i)
 {
     const struct rows *r = user;
     struct sched *s = r->b->s;
-    const struct part *p = s->row[i].part;
-    struct sched_job *j = p->job;
-    const float *logits = r->logits + (size_t)s->row[i].out * s->eng->info.n_vocab;
-    int32_t id = s->chosen[s->row[i].out];
-    if (!p->on_device || gen_refuses(j->gen, id))
-        id = gen_choose(j->gen, logits);
+    const struct sched_row *row = &s->row[i];
+    struct sched_job *j = row->part->job;
+    const float *logits = r->logits + (size_t)row->out * s->eng->info.n_vocab;
+    int32_t id = token_of(s, row, logits);
     if (j->n_logprobs >= 0 && id >= 0) {
-        j->likely = (struct sched_token){ .id = id };
-        sched_log_probabilities(&j->likely, logits, s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
+        j->likely[row->i] = (struct sched_token){ .id = id };
+        sched_log_probabilities(&j->likely[row->i], logits, s->eng->info.n_vocab, (uint32_t)j->n_logprobs);
     }
 }
 
@@ -41,9 +49,12 @@ void sched_look_at_rows(const struct sched_batch *b, const float *logits)
     for (uint32_t i = 0; i < b->n_parts; i++) {
         const struct part *p = &b->part[i];
         out += p->n_told;
-        bool host = p->out && !p->job->pool && (!p->on_device || p->job->n_logprobs >= 0);
-        if (host)
-            s->row[n++] = (struct sched_row){ p, out };
+        bool told = p->job->n_logprobs >= 0, host = p->out && !p->job->pool && (!p->on_device || told);
+        for (uint32_t k = 0; k <= p->n_guess && host; k++) {
+            p->job->likely[k].id = -1;
+            if (k == 0 || told)
+                s->row[n++] = (struct sched_row){ p, out + k, k };
+        }
         out += p->job->pool ? p->n_pooled : p->out ? 1 + p->n_guess : 0;
     }
     struct rows r = { b, logits };

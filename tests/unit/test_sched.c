@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "engine/draft.h"
 #include "engine/priv.h"
-#include "engine/serve/sched.h"
+#include "engine/serve/sched_impl.h"
 #include "tests/lib/run.h"
 #include "tests/lib/skip.h"
 #include "tests/unit/tiny_model.h"
@@ -45,6 +45,7 @@ struct ask {
     bool awake;
     int32_t tok[MAX_TOK];
     uint32_t n_tok;
+    uint64_t told; /* a sum over what was told of each token's probability */
     struct sched_out last;
     uint32_t turn; /* who was woken first, second, ... */
 };
@@ -76,11 +77,26 @@ static void submit(struct sched *s, struct ask *a)
     ck_assert_msg(sched_submit(s, &a->r, &a->job, &retry, &e) == 0, "%s", e.msg);
 }
 
+/* One that no bit of it can change unseen. */
+static uint64_t add_told(uint64_t sum, const struct sched_token *t)
+{
+    uint32_t bits;
+    memcpy(&bits, &t->logprob, sizeof bits);
+    sum = (sum ^ bits) * 0x100000001b3 + t->n_top;
+    for (uint32_t i = 0; i < t->n_top; i++) {
+        memcpy(&bits, &t->top[i].logprob, sizeof bits);
+        sum = ((sum ^ bits) * 0x100000001b3 ^ (uint32_t)t->top[i].id) * 0x100000001b3;
+    }
+    return sum;
+}
+
 static void take(struct ask *a)
 {
     sched_take(a->job, &a->last);
-    for (uint32_t i = 0; i < a->last.n_tokens && a->n_tok < MAX_TOK; i++)
+    for (uint32_t i = 0; i < a->last.n_tokens && a->n_tok < MAX_TOK; i++) {
         a->tok[a->n_tok++] = a->last.tokens[i].id;
+        a->told = a->r.n_logprobs >= 0 ? add_told(a->told, &a->last.tokens[i]) : 0;
+    }
 }
 
 static void sleep_until_woken(struct ask *a)
@@ -116,14 +132,21 @@ static void random_prompt(int32_t *tok, uint32_t n, unsigned *seed, uint32_t n_v
 
 struct alone {
     int32_t tok[MAX_TOK];
-    uint32_t n;
+    uint32_t n, n_vocab;
+    int32_t n_logprobs;
+    uint64_t told;
 };
 
 static int note_token(void *user, int32_t id, const float *logits)
 {
     struct alone *a = user;
+    struct sched_token t = { .id = id };
     if (a->n < MAX_TOK)
         a->tok[a->n++] = id;
+    if (a->n_logprobs >= 0) {
+        sched_log_probabilities(&t, logits, a->n_vocab, (uint32_t)a->n_logprobs);
+        a->told = add_told(a->told, &t);
+    }
     return 0;
 }
 
@@ -133,9 +156,10 @@ static void generate_alone(struct engine *eng, const struct sched_request *r, st
     struct gen_result res;
     struct err e = { 0 };
     struct gen_opts o = r->gen;
+    *a = (struct alone){ .n_logprobs = r->n_logprobs, .n_vocab = engine_info(eng)->n_vocab };
+    o.want_logits = r->n_logprobs >= 0;
     o.on_token = note_token;
     o.user = a;
-    a->n = 0;
     ck_assert_int_eq(session_create(eng, &s, &e), 0);
     ck_assert_msg(generate(s, &o, r->prompt, r->n_prompt, &res, &e) == 0, "%s", e.msg);
     session_destroy(s);
@@ -176,6 +200,7 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
         ask[i].r.gen.sampling.rng = i % 4 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
         ask[i].r.gen.sampling.repeat_penalty = i % 8 ? 1.0f : 1.3f;
         ask[i].r.gen.ignore_eos = i % 3;
+        ask[i].r.n_logprobs = i % 7 < 2 ? i % 5 : -1;
         generate_alone(one, &ask[i].r, &alone[i]);
         if (i % 5)
             guess_like(&ask[i], &alone[i], predicted[i]);
@@ -189,6 +214,7 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
         ck_assert_msg(a->n == ask[i].n_tok && memcmp(a->tok, ask[i].tok, a->n * sizeof *a->tok) == 0,
                       "%s on %s: request %d: %u tokens beside others, %u alone", preset, tier, i, ask[i].n_tok, a->n);
         ck_assert_uint_le(ask[i].last.result.n_right, ask[i].last.result.n_guessed);
+        ck_assert_msg(a->told == ask[i].told, "%s on %s: request %d: other probabilities than alone", preset, tier, i);
         *right += ask[i].last.result.n_right;
     }
     uint64_t ahead = sched_stats(s).ahead;
@@ -276,6 +302,15 @@ static void wake_and_set_costs(void *user)
     wake(user);
 }
 
+static void set_costs(struct ask *a, struct engine *eng, double ns, double of_a_row)
+{
+    costs_of = eng;
+    cost_ns = ns;
+    cost_of_a_row = of_a_row;
+    a->r.wake = wake_and_set_costs;
+    a->r.tell_start = true;
+}
+
 /* A text to guess from in which four tokens are the answer's and the next one is not, over and over. */
 START_TEST(guesses_that_never_hold_are_given_up)
 {
@@ -290,11 +325,7 @@ START_TEST(guesses_that_never_hold_are_given_up)
     uint64_t t0 = clock_ns();
     generate_alone(one, &a.r, &x);
     ck_assert_uint_eq(x.n, N);
-    costs_of = r.eng;
-    cost_ns = (double)(clock_ns() - t0) / N;
-    cost_of_a_row = 0.2;
-    a.r.wake = wake_and_set_costs;
-    a.r.tell_start = true;
+    set_costs(&a, r.eng, (double)(clock_ns() - t0) / N, 0.2);
     guess_like(&a, &x, predicted);
     for (uint32_t i = 0; i < x.n; i++)
         predicted[i] = i % 5 == 4 ? x.tok[i] ^ 1 : x.tok[i];
@@ -308,6 +339,45 @@ START_TEST(guesses_that_never_hold_are_given_up)
     engine_close(one);
     rig_end(&r);
     unsetenv("ZINC_NULL_GBS");
+}
+END_TEST
+
+/* What is told of tokens that were guessed: chosen by the device, by its draws, by the host's draws, and in spite of a penalty. */
+static void guess_and_tell(const char *tier, uint32_t n, int first, int end)
+{
+    struct rig r = rig(tier, 1, 1, 0);
+    struct engine *one = open_engine(r.path, tier, 1);
+    static int32_t predicted[MAX_TOK];
+    static struct alone x;
+    static struct ask a;
+    for (int k = first; k < end; k++) {
+        ask_init(&a, words, 5, n);
+        a.r.n_logprobs = 2 * k;
+        a.r.gen.sampling.temp = k % 3 ? 0.3f : 0.0f;
+        a.r.gen.sampling.seed = 4;
+        a.r.gen.sampling.rng = k == 1 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
+        a.r.gen.sampling.repeat_penalty = k == 3 ? 1.01f : 1.0f;
+        uint64_t t0 = clock_ns();
+        generate_alone(one, &a.r, &x);
+        set_costs(&a, r.eng, (double)(clock_ns() - t0) / n, 0.02);
+        guess_like(&a, &x, predicted);
+        submit(r.s, &a);
+        await_end(&a);
+        ck_assert_uint_eq(a.n_tok, x.n);
+        ck_assert_mem_eq(a.tok, x.tok, x.n * sizeof *x.tok);
+        ck_assert_msg(a.told == x.told, "%s, kind %d: other probabilities than without guesses", tier, k);
+        ck_assert_uint_gt(a.last.result.n_right, 0);
+        ck_assert_uint_lt(a.last.result.n_right, a.last.result.n_guessed);
+    }
+    engine_close(one);
+    rig_end(&r);
+}
+
+START_TEST(probabilities_of_guessed_tokens_are_those_of_others)
+{
+    guess_and_tell("cpu", 60, 0, 4);
+    if (WITH_LOCKSTEP)
+        guess_and_tell("lockstep", 12, 1, 2);
 }
 END_TEST
 
@@ -934,7 +1004,8 @@ int main(void)
 {
     tiny_model_or_skip();
     setenv("ZINC_NULL_HISTORY", "1", 1);
-    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, guesses_that_never_hold_are_given_up, an_answer_is_there_for_what_goes_on_from_it,
+    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, guesses_that_never_hold_are_given_up,
+                     probabilities_of_guessed_tokens_are_those_of_others, an_answer_is_there_for_what_goes_on_from_it,
                      a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
