@@ -176,6 +176,11 @@ struct grammar_state *gen_grammar_state(const struct gen *g)
     return g->grammar;
 }
 
+uint32_t gen_allows(const struct gen *g, const int32_t *tok, uint32_t n, struct grammar_limit *l)
+{
+    return g->grammar ? grammar_state_allows(g->grammar, tok, n, l) : n;
+}
+
 void gen_end_grammar(struct gen *g, bool lent)
 {
     if (!lent)
@@ -620,7 +625,8 @@ static uint32_t guess(struct generation *x)
         return 0;
     uint32_t rows = engine_draft_rows(eng) - 1 - x->behind;
     const struct draft_step step = { .again = x->behind, .most = MIN(MIN(rows, x->g->o.n_draft), MIN(eng->info.n_ctx - pos, left - 1)) };
-    return draft_guess(x->draft, &eng->few, &step, x->guess + 1);
+    struct grammar_limit l = { .steps = GRAMMAR_GUESS_STEPS };
+    return gen_allows(x->g, x->guess + 1, draft_guess(x->draft, &eng->few, &step, x->guess + 1), &l);
 }
 
 /* What the step of the guess leaves for the choice after its row i. */
@@ -680,10 +686,10 @@ static void judge_guess(struct generation *x)
         x->behind = right == x->n_guess ? 0 : x->behind + 1 + right;
 }
 
-static int evaluate_newest(struct generation *x, struct err *e)
+/* With n guesses behind it. */
+static int evaluate_newest(struct generation *x, uint32_t n, struct err *e)
 {
     ka_sample how;
-    uint32_t n = guess(x);
     x->n_guess = 0;
     x->tried = false;
     if ((n || x->behind) && !x->up.n_out)
@@ -696,8 +702,9 @@ static int evaluate_token(struct generation *x, struct err *e)
     const struct tier_stats *stats = &x->s->eng->tier->stats;
     struct gen_result *r = &x->g->r;
     uint64_t t0 = clock_ns(), bytes = stats->bytes, rows = stats->rows;
+    uint32_t n = guess(x); /* a grammar may have to look further than before */
     alloc_guard_begin("decode");
-    int rc = evaluate_newest(x, e);
+    int rc = evaluate_newest(x, n, e);
     alloc_guard_end();
     if (rc)
         return rc;

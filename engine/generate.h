@@ -87,6 +87,8 @@ void gen_destroy(struct gen *g); /* NULL is fine */
 int gen_begin(struct gen *g, struct err *e);
 int gen_prepare(struct gen *g, struct grammar_limit *l, bool wait, struct err *e);
 struct grammar_state *gen_grammar_state(const struct gen *g);
+/* How many of the tokens that are guessed to come next the grammar lets come (grammar_state_allows); without one all. */
+uint32_t gen_allows(const struct gen *g, const int32_t *tok, uint32_t n, struct grammar_limit *l);
 void gen_end_grammar(struct gen *g, bool lent);
 void gen_prompt(struct gen *g, const int32_t *tok, uint32_t n);
 

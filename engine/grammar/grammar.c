@@ -225,17 +225,24 @@ static int make_room(struct grammar *g)
     return charge(g, cache_bytes(g) / 32) ? cache_renew(g) : g->rc; /* too long for a round of the scheduler */
 }
 
+/* Where a token leads from a configuration. */
+static uint32_t step_from(struct grammar *g, uint32_t config, int32_t id)
+{
+    uint32_t to = config_accept(g, config, id);
+    if (to != CONFIG_FAILED && g->v->kind[id] == VOCAB_END && !(g->c.config[to].flags & CONFIG_ACCEPT))
+        to = g->c.config[config].flags & CONFIG_ACCEPT ? config : CONFIG_DEAD; /* not by its text: because the text so far may end */
+    return to;
+}
+
 static int step(struct grammar_state *st, int32_t id)
 {
     struct grammar *g = st->g;
     bool end = g->v->kind[id] == VOCAB_END;
     if (st->ended)
         return end ? 0 : -EINVAL;
-    uint32_t to = config_accept(g, st->config, id);
+    uint32_t to = step_from(g, st->config, id);
     if (to == CONFIG_FAILED)
         return g->rc;
-    if (end && !(g->c.config[to].flags & CONFIG_ACCEPT)) /* not by its text: then because the text so far may end */
-        to = g->c.config[st->config].flags & CONFIG_ACCEPT ? st->config : CONFIG_DEAD;
     if (to == CONFIG_DEAD)
         return -EINVAL;
     st->config = to;
@@ -281,6 +288,25 @@ int grammar_state_prepare(struct grammar_state *st, struct grammar_limit *l, boo
         too_much(g, l, rc, e);
     grammar_leave(g);
     return rc;
+}
+
+static bool goes_on(const struct grammar *g, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < g->v->n_vocab && g->v->kind[id] != VOCAB_END;
+}
+
+uint32_t grammar_state_allows(const struct grammar_state *st, const int32_t *tok, uint32_t n, struct grammar_limit *l)
+{
+    struct grammar *g = st->g;
+    uint32_t i = 0;
+    if (!n || st->ended || (st->pending >= 0 && !goes_on(g, st->pending)) || !grammar_enter(g, l, false))
+        return 0;
+    uint32_t at = st->pending >= 0 ? step_from(g, st->config, st->pending) : st->config;
+    while (at != CONFIG_DEAD && at != CONFIG_FAILED && i < n && goes_on(g, tok[i]) &&
+           (at = step_from(g, at, tok[i])) != CONFIG_DEAD && at != CONFIG_FAILED)
+        i++;
+    grammar_leave(g);
+    return i;
 }
 
 /* ---- states of callers that wait ----------------------------------------------------------------------- */

@@ -109,7 +109,7 @@ bool grammar_state_can_end(struct grammar_state *st);
 
 /* ---- the same for a thread that must not be held up ---- */
 
-enum { GRAMMAR_TOKEN_STEPS = 20000000 };
+enum { GRAMMAR_TOKEN_STEPS = 20000000, GRAMMAR_GUESS_STEPS = 20000 }; /* the latter: for a look at what was guessed */
 
 struct grammar_limit {
     uint64_t steps;            /* at most; beyond it the call ends with -E2BIG                              */
@@ -128,6 +128,9 @@ bool grammar_state_may_end(const struct grammar_state *st); /* it is there, and 
  * (only without `wait`); -E2BIG: more work than the limit, or more memory than the cache may have; -ENOMEM; what pause
  * returned. After a failure it can be called again, and has to do again little of what was done. */
 int grammar_state_prepare(struct grammar_state *st, struct grammar_limit *l, bool wait, struct err *e);
+/* How many of tok [n] may come next, one after the other, without one that ends the generation: what is worth a guess. Fewer, as far as
+ * it got, where the limit is reached, or 0 where another thread computes with the grammar just now: it is a hint. The state stays. */
+uint32_t grammar_state_allows(const struct grammar_state *st, const int32_t *tok, uint32_t n, struct grammar_limit *l);
 struct grammar *grammar_of_state(const struct grammar_state *st);
 
 struct grammar_stats {

@@ -6,10 +6,9 @@
 #include "engine/serve/kvpool.h"
 #include "engine/serve/sched_impl.h"
 
-/* Grammars make their masks from token to token. */
 void sched_draft_begin(struct sched *s, struct sched_job *j)
 {
-    if (!j->n_draft || gen_grammar_state(j->gen) || engine_draft_rows(s->eng) < 2 ||
+    if (!j->n_draft || engine_draft_rows(s->eng) < 2 ||
         draft_create(s->eng->info.n_ctx + j->n_predicted, &j->draft)) /* without memory for it it takes longer */
         return;
     draft_add(j->draft, j->predicted, j->n_predicted);
@@ -22,10 +21,15 @@ uint32_t sched_guess(struct sched *s, struct sched_job *j, uint32_t others, uint
     if (left < 2 || pos >= n_ctx || j->by_hand)
         return 0;
     uint32_t most = MIN(MIN(engine_draft_rows(s->eng) - 1, j->n_draft), MIN(n_ctx - pos, left - 1));
-    return draft_guess(j->draft, &s->eng->few, &(struct draft_step){ .others = others, .most = MIN(most, room) }, guess);
+    uint32_t n = draft_guess(j->draft, &s->eng->few, &(struct draft_step){ .others = others, .most = MIN(most, room) }, guess);
+    struct grammar_limit l = { .steps = MIN((uint64_t)GRAMMAR_GUESS_STEPS, s->mask_left) };
+    n = gen_allows(j->gen, guess, n, &l);
+    s->mask_left -= MIN(l.used, s->mask_left);
+    return n;
 }
 
-/* The token is the one that stands in the part's next row, and that row's token was made as it would have been. */
+/* The token is the one that stands in the part's next row, and that row's token was made as it would have been; and its mask, if it
+ * has a grammar, is there: else the row is evaluated once more when it is. */
 static bool holds(const struct sched *s, const struct part *p, uint32_t i, uint32_t i_out)
 {
     const struct sched_job *j = p->job;

@@ -173,9 +173,10 @@ bool sched_is_held(struct sched_job *j);
 
 /* ---- guesses (sched_draft.c) ---- */
 
-/* A job has a slot, and its grammar, if any, a state. */
+/* A job has a slot. */
 void sched_draft_begin(struct sched *s, struct sched_job *j);
-/* What may come after a running job's newest token: guess [DRAFT_MOST], at most `room`, in a step that has `others` rows beside. */
+/* What may come after a running job's newest token, as far as its grammar allows it: guess [DRAFT_MOST], at most `room`, in a step
+ * that has `others` rows beside. */
 uint32_t sched_guess(struct sched *s, struct sched_job *j, uint32_t others, uint32_t room, int32_t *guess);
 /* The next tokens of a part with guesses, whose outputs are from i_out on: as many as hold, and one. Returns how many. */
 uint32_t sched_choose_rows(struct sched *s, const struct part *p, uint32_t i_out, const float *logits);

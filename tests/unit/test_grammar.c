@@ -317,6 +317,40 @@ START_TEST(the_end_is_the_end)
 }
 END_TEST
 
+/* What may come one after the other: before the first token, behind one that was only noted, and behind the end. */
+START_TEST(a_guess_is_allowed_as_far_as_it_fits)
+{
+    struct grammar *g = make("root ::= (\"ab\" \"12\")+ \"!\"");
+    struct grammar_state *st = made_state(g);
+    const int32_t good[] = { made_id("ab"), '1', '2', 'a', 'b', made_id("12"), '!', made_id("<|end|>"), 'a' }, wrong[] = { 'a', 'b', 'a' },
+                  none[] = { 'a', -1, 'b' }, beyond[] = { 'a', 'b', N_MADE_VOCAB };
+    struct grammar_limit l = { .steps = GRAMMAR_GUESS_STEPS };
+    ck_assert_uint_eq(grammar_state_allows(st, good, 9, &l), 7); /* the end is nothing to guess */
+    ck_assert_uint_eq(grammar_state_allows(st, good, 3, &l), 3);
+    ck_assert_uint_eq(grammar_state_allows(st, wrong, 3, &l), 2);
+    ck_assert_uint_eq(grammar_state_allows(st, none, 3, &l), 1);
+    ck_assert_uint_eq(grammar_state_allows(st, beyond, 3, &l), 2);
+    ck_assert_uint_gt(l.used, 0);
+    step(st, "a"); /* where it stood is where it stands */
+    ck_assert_uint_eq(grammar_state_allows(st, good, 9, &l), 0);
+    ck_assert_uint_eq(grammar_state_allows(st, wrong + 1, 2, &l), 1);
+    expect(st, "b", true);
+    grammar_state_choose(st, 'b');
+    ck_assert_uint_eq(grammar_state_allows(st, good + 1, 8, &l), 6);
+    struct grammar_limit no_time = { .steps = 0 };
+    ck_assert_uint_le(grammar_state_allows(st, good + 1, 8, &no_time), 6);
+    ck_assert_ptr_nonnull(grammar_state_mask(st));
+    step(st, "12");
+    step(st, "!");
+    step(st, "<|end|>");
+    ck_assert_uint_eq(grammar_state_allows(st, good, 9, &l), 0);
+    grammar_state_reset(st);
+    grammar_state_mask(st);
+    grammar_state_destroy(st);
+    grammar_unref(g);
+}
+END_TEST
+
 /* ---- the cache ----------------------------------------------------------------------------------------- */
 
 /* More stacks than the cache holds: old ones are forgotten, states go on. */
@@ -450,6 +484,7 @@ int main(void)
     tcase_add_test(tc, until_ends_at_a_control_token);
     tcase_add_test(tc, token_terminals);
     tcase_add_test(tc, the_end_is_the_end);
+    tcase_add_test(tc, a_guess_is_allowed_as_far_as_it_fits);
     tcase_add_test(tc, the_cache_is_bounded);
     tcase_add_test(tc, a_second_walk_finds_its_masks);
     tcase_add_test(tc, regular_grammars_match_what_regexec_does);

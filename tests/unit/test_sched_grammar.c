@@ -8,6 +8,7 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
+#include "engine/priv.h"
 #include "engine/serve/sched.h"
 #include "tests/lib/run.h"
 #include "tests/unit/tiny_model.h"
@@ -302,45 +303,115 @@ static int note_token(void *user, int32_t id, const float *logits)
     return 0;
 }
 
-/* Masks from the pool, masks from the round, a cache that others renew: nothing of it changes the tokens. */
+static void generate_alone(struct engine *eng, const struct sched_request *r, struct grammar *g, struct alone *a)
+{
+    struct session *s;
+    struct gen_result res;
+    struct err e = { 0 };
+    struct gen_opts o = r->gen;
+    o.on_token = note_token;
+    o.user = a;
+    o.grammar = g;
+    a->n = 0;
+    ck_assert_int_eq(session_create(eng, &s, &e), 0);
+    ck_assert_msg(generate(s, &o, r->prompt, r->n_prompt, &res, &e) == 0, "%s", e.msg);
+    session_destroy(s);
+}
+
+/* Guesses by an answer that differs now and then from what comes. */
+static void guess_like(struct ask *a, const struct alone *x, int32_t *predicted)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        predicted[i] = i % 9 == 8 ? x->tok[i] ^ 1 : x->tok[i];
+    a->r.gen.n_draft = DRAFT_MOST;
+    a->r.gen.predicted = predicted;
+    a->r.gen.n_predicted = x->n;
+}
+
+/* Whatever the machine is busy with: a row more costs little. The scheduler's thread calls it between two steps. */
+static struct engine *costs_of;
+
+static void wake_and_set_costs(void *user)
+{
+    for (uint32_t i = 1; i <= DRAFT_ROWS; i++)
+        costs_of->few.ns[i] = 1e6 * (1 + 0.02 * (i - 1));
+    wake(user);
+}
+
+/* Masks from the pool, masks from the round, a cache that others renew, guesses: nothing of it changes the tokens. */
 START_TEST(a_constrained_request_generates_what_it_generates_alone)
 {
-    enum { N = 9 };
+    enum { N = 12 };
     static const char *const text[] = { heavy_text, light_text, "root ::= ([a-f]? [0-9]? [g-z]?){2500}" };
     struct rig r;
     static struct ask ask[N];
+    static struct alone alone[N];
+    static int32_t predicted[N][MAX_TOK];
     struct grammar *g[3];
+    uint32_t guessed = 0, right = 0;
     rig_start(&r, "cpu", 4, 0);
     struct engine *one = open_engine(r.path, "cpu", 1);
-    for (int i = 0; i < 3; i++)
-        g[i] = make(&r, text[i]);
+    costs_of = r.eng;
     for (uint32_t i = 0; i < N; i++) {
-        ask_init(&ask[i], 12 + i, g[i % 3]);
+        struct grammar *own = make(&r, text[i % 3]);
+        ask_init(&ask[i], 16 + i, NULL);
         ask[i].r.client = i % 4;
         ask[i].r.gen.sampling.temp = i % 2 ? 1.0f : 0.0f;
         ask[i].r.gen.sampling.seed = i;
+        ask[i].r.wake = wake_and_set_costs;
+        ask[i].r.tell_start = true;
+        generate_alone(one, &ask[i].r, own, &alone[i]);
+        grammar_unref(own);
+        if (i % 4)
+            guess_like(&ask[i], &alone[i], predicted[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        g[i] = make(&r, text[i]);
+    for (uint32_t i = 0; i < N; i++) {
+        ask[i].r.grammar = g[i % 3];
         submit(&r, &ask[i]);
     }
     for (uint32_t i = 0; i < N; i++) {
-        struct session *s;
-        struct gen_result res;
-        struct err e = { 0 };
-        struct alone a = { .n = 0 };
-        struct gen_opts o = ask[i].r.gen;
         await_end(&ask[i]);
         ck_assert_msg(ask[i].last.end == SCHED_OK, "%s", ask[i].last.err.msg);
-        o.on_token = note_token;
-        o.user = &a;
-        o.grammar = make(&r, text[i % 3]);
-        ck_assert_int_eq(session_create(one, &s, &e), 0);
-        ck_assert_msg(generate(s, &o, words, 8, &res, &e) == 0, "%s", e.msg);
-        session_destroy(s);
-        grammar_unref(o.grammar);
-        ck_assert_uint_eq(a.n, ask[i].n_tok);
-        ck_assert_mem_eq(a.tok, ask[i].tok, a.n * sizeof *a.tok);
+        ck_assert_uint_eq(alone[i].n, ask[i].n_tok);
+        ck_assert_mem_eq(alone[i].tok, ask[i].tok, alone[i].n * sizeof *alone[i].tok);
+        guessed += ask[i].last.result.n_guessed;
+        right += ask[i].last.result.n_right;
     }
+    ck_assert_uint_gt(right, 0);
+    ck_assert_uint_lt(right, guessed);
     for (int i = 0; i < 3; i++)
         grammar_unref(g[i]);
+    engine_close(one);
+    rig_end(&r);
+}
+END_TEST
+
+/* Where the grammar leaves no choice, no guess is wrong: what it does not allow is not tried. */
+START_TEST(no_guess_goes_beyond_the_grammar)
+{
+    struct rig r;
+    static struct alone x;
+    static struct ask a;
+    static int32_t predicted[MAX_TOK];
+    rig_start(&r, "cpu", 1, 0);
+    struct grammar *g = make(&r, "root ::= (\"a\" \"b\" \"c\" \"d\" \"e\"){40}");
+    struct engine *one = open_engine(r.path, "cpu", 1);
+    costs_of = r.eng;
+    ask_init(&a, 100, g);
+    a.r.wake = wake_and_set_costs;
+    a.r.tell_start = true;
+    generate_alone(one, &a.r, g, &x);
+    ck_assert_uint_eq(x.n, 100);
+    guess_like(&a, &x, predicted);
+    submit(&r, &a);
+    await_end(&a);
+    ck_assert_uint_eq(a.n_tok, x.n);
+    ck_assert_mem_eq(a.tok, x.tok, x.n * sizeof *x.tok);
+    ck_assert_uint_gt(a.last.result.n_guessed, 20);
+    ck_assert_uint_eq(a.last.result.n_guessed, a.last.result.n_right);
+    grammar_unref(g);
     engine_close(one);
     rig_end(&r);
 }
@@ -428,6 +499,6 @@ int main(void)
     return RUN_TESTS("sched_grammar", a_mask_that_takes_long_holds_up_its_own_request_alone,
                      a_bomb_can_be_cancelled_and_expires, draining_does_not_wait_for_a_bomb,
                      an_answer_has_a_limit_of_its_own, what_may_not_be_chosen_ends_the_answer_or_is_told,
-                     a_constrained_request_generates_what_it_generates_alone, many_threads_share_a_grammar,
+                     a_constrained_request_generates_what_it_generates_alone, no_guess_goes_beyond_the_grammar, many_threads_share_a_grammar,
                      many_threads_share_grammars_that_take_long);
 }
