@@ -92,11 +92,13 @@ static void within_a_grammar(struct gen_opts *o)
 {
     greedy(o);
     o->grammar = letters;
+    o->n_max = 30;
 }
 static void drawn_within_a_grammar(struct gen_opts *o)
 {
     drawn_by_the_host(o);
     o->grammar = letters;
+    o->n_max = 30;
 }
 
 static const struct kind kinds[] = { { "within a grammar", within_a_grammar }, { "drawn within a grammar", drawn_within_a_grammar }, { "greedy", greedy }, { "drawn by the host", drawn_by_the_host },
