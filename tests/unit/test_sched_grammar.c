@@ -341,7 +341,7 @@ static void wake_and_set_costs(void *user)
 /* Masks from the pool, masks from the round, a cache that others renew, guesses: nothing of it changes the tokens. */
 START_TEST(a_constrained_request_generates_what_it_generates_alone)
 {
-    enum { N = 12 };
+    enum { N = 9 };
     static const char *const text[] = { heavy_text, light_text, "root ::= ([a-f]? [0-9]? [g-z]?){2500}" };
     struct rig r;
     static struct ask ask[N];
@@ -354,7 +354,7 @@ START_TEST(a_constrained_request_generates_what_it_generates_alone)
     costs_of = r.eng;
     for (uint32_t i = 0; i < N; i++) {
         struct grammar *own = make(&r, text[i % 3]);
-        ask_init(&ask[i], 16 + i, NULL);
+        ask_init(&ask[i], 12 + i, NULL);
         ask[i].r.client = i % 4;
         ask[i].r.gen.sampling.temp = i % 2 ? 1.0f : 0.0f;
         ask[i].r.gen.sampling.seed = i;
