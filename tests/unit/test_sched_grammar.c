@@ -499,6 +499,7 @@ int main(void)
     return RUN_TESTS("sched_grammar", a_mask_that_takes_long_holds_up_its_own_request_alone,
                      a_bomb_can_be_cancelled_and_expires, draining_does_not_wait_for_a_bomb,
                      an_answer_has_a_limit_of_its_own, what_may_not_be_chosen_ends_the_answer_or_is_told,
-                     a_constrained_request_generates_what_it_generates_alone, no_guess_goes_beyond_the_grammar, many_threads_share_a_grammar,
+                     a_constrained_request_generates_what_it_generates_alone, no_guess_goes_beyond_the_grammar,
+                     many_threads_share_a_grammar,
                      many_threads_share_grammars_that_take_long);
 }

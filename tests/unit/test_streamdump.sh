@@ -35,11 +35,12 @@ d = json.load(sys.stdin)
 it = d["lists"][0]["items"]
 assert d["verified"]["ok"] and [i["index"] for i in it] == list(range(len(it)))
 assert [i["need"] for i in it] == [sum(k["adds"] for k in it[:i["behind"]]) for i in it]
-assert sum(g["tiles"] for g in d["lists"][0]["loads"]) == sum(i["grid"][0] * i["grid"][1] * i["grid"][2] for i in it)
+tiles = lambda i: i["grid"][0] * i["grid"][1] * i["grid"][2]
+assert sum(g["tiles"] for g in d["lists"][0]["loads"]) == sum(map(tiles, it))
 ' || fail "--walk --json"
 "$dump" --walk --group=1 "$work/a.zstream" >"$work/group" || fail "--group: exit $?"
-grep -q '^1 PROJ command 1 layer 0 kernel k_matvec_any_r8 tile 1 every 5 to 6 of 8 weights 2880, waits for 1: items up to 0, adds 1 of 5$' "$work/group" ||
-    fail "--group=1: $(head -n 4 "$work/group")"
+line='^1 PROJ command 1 layer 0 kernel k_matvec_any_r8 tile 1 every 5 to 6 of 8 weights 2880, waits for 1: items up to 0, adds 1 of 5$'
+grep -q "$line" "$work/group" || fail "--group=1: $(head -n 4 "$work/group")"
 "$dump" --walk --groups=3 --cores=2 "$work/a.zstream" | grep -q '^list 0 launches 0 to 14 work-groups 3 bytes' || fail "--groups"
 printf '\001' | dd of="$work/a.zwalk" bs=1 seek=70 conv=notrunc status=none
 "$dump" --walk --lists="$work/a.zwalk" "$work/a.zstream" >"$work/out" 2>"$work/err"; [ $? = 1 ] || fail "damaged lists: no exit 1"
