@@ -10,7 +10,7 @@ n=128
 for f in $families; do
     for t in F32 $(types "$f"); do
         make_model "$f" "$t" "$work/m.gguf" || continue
-        # Quantised prompts go through bf16 products, decoding through int8. Reached on an H200: 2.4e-3 (qwen3next Q8_0); with
+        # Quantised prompts go through bf16 products, on Hopper f16, decoding through int8. Reached on an H200: 2.4e-3 (qwen3next Q8_0); with
         # gemma4-moe, whose layers add a dense part and experts, one of them chosen by a hair makes 8.7e-3.
         tol=4e-3
         [ "$f" = gemma4-moe ] && tol=1e-2
