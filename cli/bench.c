@@ -336,10 +336,11 @@ static int all_streams(struct bench *b)
             return usage_error("--streams %s: expected 1 to %d streams, not %u", args.streams, BENCH_STREAMS, o.count[i]);
         slots = MAX(slots, o.count[i]);
     }
-    if (cli_model.o.n_ctx && cli_model.o.n_ctx < o.p + o.n)
-        return usage_error("--ctx %u: these measurements need %u", cli_model.o.n_ctx, o.p + o.n);
+    uint32_t need = o.p + o.n + (args.profile ? BENCH_WARM : 0);
+    if (cli_model.o.n_ctx && cli_model.o.n_ctx < need)
+        return usage_error("--ctx %u: these measurements need %u", cli_model.o.n_ctx, need);
     if (!cli_model.o.n_ctx)
-        cli_model.o.n_ctx = (o.p + o.n + ROUND - 1) / ROUND * ROUND;
+        cli_model.o.n_ctx = (need + ROUND - 1) / ROUND * ROUND;
     cli_model.o.n_slots = cli_model.o.score_rows = slots;
     return args.profile ? profile_streams(b, &o) : bench_streams(&o);
 }

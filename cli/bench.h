@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "engine/roof.h"
 
-enum { BENCH_ROWS = 64, BENCH_REPS = 100, BENCH_KERNELS = 128, BENCH_STREAMS = 256 };
+enum { BENCH_ROWS = 64, BENCH_REPS = 100, BENCH_KERNELS = 128, BENCH_STREAMS = 256, BENCH_WARM = 2 /* steps before a profile */ };
 
 struct bench_kernel {
     const char *name;

@@ -46,13 +46,12 @@ static int profile_streams(struct bench *b, const struct bench_row *r, struct be
     for (uint32_t i = 0; i < n && !rc; i++)
         if (!(rc = session_eval(s[i], b->tok + i, r->depth, NULL, e)) && flag_is_set(cli_catch_interrupt()))
             rc = err_set(e, -ECANCELED, "bench: interrupted");
-    enum { WARM = 2 };
-    for (uint32_t i = 0; i < WARM + p->steps && !rc; i++) {
+    for (uint32_t i = 0; i < BENCH_WARM + p->steps && !rc; i++) {
         uint32_t at = 0, launches = 0;
         for (uint32_t take; at < n && !rc; at += take) {
             take = MIN(n - at, engine_info(b->eng)->n_batch);
             rc = session_eval_batch(s + at, b->tok, take, logits, e);
-            if (!rc && i >= WARM)
+            if (!rc && i >= BENCH_WARM)
                 sum_launches(p, l, engine_trace(b->eng, l, MAX_LAUNCHES)), launches += p->launches;
         }
         p->launches = launches;

@@ -129,7 +129,7 @@ KD_FN void wait_all(float *d, uint32_t width)
     }
 }
 
-/* The sums times the positions' factors (act_lanes). */
+/* The sums times the positions' factors (act_half). */
 KD_FN void scale_back(uint32_t width, KD_SHARED const float *f, float *d)
 {
     GEMM_ALL_OF
