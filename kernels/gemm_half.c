@@ -117,17 +117,6 @@ KD_FN void multiply(float *d, uint32_t width, const uint32_t *w, uint64_t x, uin
     default: wg_multiply_regs_256(d, w, x, add);
     }
 }
-KD_FN void wait_all(float *d, uint32_t width)
-{
-    switch (width) {
-    case 32: wg_wait_0_32(d); break;
-    case 64: wg_wait_0_64(d); break;
-    case 96: wg_wait_0_96(d); break;
-    case 128: wg_wait_0_128(d); break;
-    case 192: wg_wait_0_192(d); break;
-    default: wg_wait_0_256(d);
-    }
-}
 
 /* The sums times the positions' factors (act_half). */
 KD_FN void scale_back(uint32_t width, KD_SHARED const float *f, float *d)
@@ -167,7 +156,7 @@ KD_FN void consume(enum qtype type, uint32_t most, uint32_t width, const kl_gemm
         }
         if (after < chunks)
             supply_open(type, 1, 1, *at, after % WL_CHUNKS, next);
-        wait_all(d, width);
+        wg_wait_0(d, width);
         if (after == chunks)
             scale_back(width, factors(most, r->at), d);
         if (kd_lane() == 0)

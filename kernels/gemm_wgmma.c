@@ -206,17 +206,6 @@ KD_FN void multiply(float *d, uint32_t width, uint64_t wa, uint64_t xa, uint32_t
     default: wg_multiply_256(d, wa, xa, add);
     }
 }
-KD_FN void wait_all(float *d, uint32_t width)
-{
-    switch (width) {
-    case 32: wg_wait_0_32(d); break;
-    case 64: wg_wait_0_64(d); break;
-    case 96: wg_wait_0_96(d); break;
-    case 128: wg_wait_0_128(d); break;
-    case 192: wg_wait_0_192(d); break;
-    default: wg_wait_0_256(d);
-    }
-}
 
 /* One item's sums: while the products of a stage run, those of the stage before are waited for and its memory given
  * back. */
@@ -233,7 +222,7 @@ KD_FN void consume(const kl_gemm *a, const struct plan *plan, struct ring *r, ui
             bar_arrive(bar_empty(ring_before(r, plan)));
         ring_next(r, plan);
     }
-    wait_all(d, width);
+    wg_wait_0(d, width);
     if (kd_lane() == 0)
         bar_arrive(bar_empty(ring_before(r, plan)));
 }

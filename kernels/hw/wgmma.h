@@ -19,7 +19,7 @@
  *                              fragments are, of the warp's 16 rows. a stays as it is until the product is complete
  *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
- *   wg_wait_1(), wg_wait_0_N(d) until at most that many commits are under way; d is valid after wg_wait_0
+ *   wg_wait_1(), wg_wait_0_N(d), wg_wait_0(d, N) until at most that many commits are under way; d is valid after wg_wait_0
  *   KD_NO_UNROLL               before a loop
  * On the host kernels/hw/wgmma_host.h has them. */
 #ifndef ZINC_KERNELS_HW_WGMMA_H
@@ -181,6 +181,19 @@ WG_WAIT_0(192, WG_F64(d, 0), WG_F32(d, 64))
 WG_WAIT_0(256, WG_F64(d, 0), WG_F64(d, 64))
 
 #endif
+
+/* n: a constant. */
+KD_FN void wg_wait_0(float *d, uint32_t n)
+{
+    switch (n) {
+    case 32: wg_wait_0_32(d); break;
+    case 64: wg_wait_0_64(d); break;
+    case 96: wg_wait_0_96(d); break;
+    case 128: wg_wait_0_128(d); break;
+    case 192: wg_wait_0_192(d); break;
+    default: wg_wait_0_256(d);
+    }
+}
 
 /* Start address and the distance between groups of 8 rows in units of 16 bytes, swizzle over 128 bytes. */
 KD_FN uint64_t wg_tile(KD_SHARED const void *p)
