@@ -1,6 +1,7 @@
-/* kernels/gemm_wgmma.c: products of prompts on Hopper's tensor cores, sm_90a only. A persistent work-group of three
- * warpgroups goes through work items (a tile of 128 weight rows x up to 256 positions). The last warpgroup produces:
- * it dequantises the weights of 64 k to bf16, a row each, and starts the copy of the positions' tile; the first two
+/* kernels/gemm_wgmma.c: products of prompts with F16 and BF16 weights on Hopper's tensor cores, in bf16, sm_90a only
+ * (block types: gemm_half.c). A persistent work-group of three warpgroups goes through work items (a tile of 128 weight
+ * rows x up to 256 positions). The last warpgroup produces: it brings the weights of 64 k into shared memory as bf16, a row
+ * each, and starts the copy of the positions' tile; the first two
  * consume, 64 weight rows each. A ring of stages in shared memory lies between them, with a pair of barriers each:
  * `full` when weights and positions are there, `empty` when both consumers have read them. The producer runs ahead
  * into the next item while the consumers write the last one out.

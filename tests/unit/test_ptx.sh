@@ -19,4 +19,13 @@ missing=$(waits $dir/*.ptx | grep -vx k_roof) # which is launched alone, to meas
 fences=$(grep -l 'fence\.proxy\.async;' $dir/*.ptx)
 [ -z "$fences" ] || miss "fence.proxy.async for all memory:" $fences
 grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_bf16.ptx || miss "gemm_wgmma_bf16 has no fence for its stages"
+# A product that ptxas cannot leave under way is waited for at once: the same bits, and much slower.
+if command -v ptxas >/dev/null; then
+    for m in gemm_half_q4k gemm_half_q80 gemm_wgmma_bf16; do
+        said=$(ptxas -arch=sm_90a -v -o /dev/null $dir/$m.ptx 2>&1) || miss "$m: $(echo "$said" | tail -n 1)"
+        case $said in *serialized*) miss "$m: $(echo "$said" | grep -m 1 serialized)" ;; esac
+    done
+else
+    echo "no ptxas here: whether products stay under way was not looked at"
+fi
 exit $bad

@@ -13,6 +13,7 @@
 #include "engine/serve/sched_impl.h"
 #include "tests/lib/run.h"
 #include "tests/lib/skip.h"
+#include "tests/unit/sched_guesses.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_CTX = 256, CHUNK = 32, MAX_TOK = N_CTX };
@@ -165,16 +166,6 @@ static void generate_alone(struct engine *eng, const struct sched_request *r, st
     session_destroy(s);
 }
 
-/* Guesses by an answer that differs now and then from what comes. */
-static void guess_like(struct ask *a, const struct alone *x, int32_t *predicted)
-{
-    for (uint32_t i = 0; i < x->n; i++)
-        predicted[i] = i % 9 == 8 ? x->tok[i] ^ 1 : x->tok[i];
-    a->r.gen.n_draft = DRAFT_MOST;
-    a->r.gen.predicted = predicted;
-    a->r.gen.n_predicted = x->n;
-}
-
 /* Returns how many steps were submitted before the tokens of the one before were known; *right: how many guesses were right. */
 static uint64_t company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed, uint32_t *right)
 {
@@ -203,7 +194,7 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
         ask[i].r.n_logprobs = i % 7 < 2 ? i % 5 : -1;
         generate_alone(one, &ask[i].r, &alone[i]);
         if (i % 5)
-            guess_like(&ask[i], &alone[i], predicted[i]);
+            guess_like(&ask[i].r, alone[i].tok, alone[i].n, predicted[i]);
     }
     for (int i = 0; i < n_asks; i++)
         submit(s, &ask[i]);
@@ -326,7 +317,7 @@ START_TEST(guesses_that_never_hold_are_given_up)
     generate_alone(one, &a.r, &x);
     ck_assert_uint_eq(x.n, N);
     set_costs(&a, r.eng, (double)(clock_ns() - t0) / N, 0.2);
-    guess_like(&a, &x, predicted);
+    guess_like(&a.r, x.tok, x.n, predicted);
     for (uint32_t i = 0; i < x.n; i++)
         predicted[i] = i % 5 == 4 ? x.tok[i] ^ 1 : x.tok[i];
     submit(r.s, &a);
@@ -360,7 +351,7 @@ static void guess_and_tell(const char *tier, uint32_t n, int first, int end)
         uint64_t t0 = clock_ns();
         generate_alone(one, &a.r, &x);
         set_costs(&a, r.eng, (double)(clock_ns() - t0) / n, 0.02);
-        guess_like(&a, &x, predicted);
+        guess_like(&a.r, x.tok, x.n, predicted);
         submit(r.s, &a);
         await_end(&a);
         ck_assert_uint_eq(a.n_tok, x.n);

@@ -11,6 +11,7 @@
 #include "engine/priv.h"
 #include "engine/serve/sched.h"
 #include "tests/lib/run.h"
+#include "tests/unit/sched_guesses.h"
 #include "tests/unit/tiny_model.h"
 
 enum { N_CTX = 256, MAX_TOK = N_CTX };
@@ -318,16 +319,6 @@ static void generate_alone(struct engine *eng, const struct sched_request *r, st
     session_destroy(s);
 }
 
-/* Guesses by an answer that differs now and then from what comes. */
-static void guess_like(struct ask *a, const struct alone *x, int32_t *predicted)
-{
-    for (uint32_t i = 0; i < x->n; i++)
-        predicted[i] = i % 9 == 8 ? x->tok[i] ^ 1 : x->tok[i];
-    a->r.gen.n_draft = DRAFT_MOST;
-    a->r.gen.predicted = predicted;
-    a->r.gen.n_predicted = x->n;
-}
-
 /* Whatever the machine is busy with: a row more costs little. The scheduler's thread calls it between two steps. */
 static struct engine *costs_of;
 
@@ -363,7 +354,7 @@ START_TEST(a_constrained_request_generates_what_it_generates_alone)
         generate_alone(one, &ask[i].r, own, &alone[i]);
         grammar_unref(own);
         if (i % 4)
-            guess_like(&ask[i], &alone[i], predicted[i]);
+            guess_like(&ask[i].r, alone[i].tok, alone[i].n, predicted[i]);
     }
     for (int i = 0; i < 3; i++)
         g[i] = make(&r, text[i]);
@@ -404,7 +395,7 @@ START_TEST(no_guess_goes_beyond_the_grammar)
     a.r.tell_start = true;
     generate_alone(one, &a.r, g, &x);
     ck_assert_uint_eq(x.n, 100);
-    guess_like(&a, &x, predicted);
+    guess_like(&a.r, x.tok, x.n, predicted);
     submit(&r, &a);
     await_end(&a);
     ck_assert_uint_eq(a.n_tok, x.n);
