@@ -74,4 +74,12 @@ static inline struct apw_shared apw_shared(void)
     return x;
 }
 
+/* ---- kernels/attn_wgmma.c: heads of 64, 128 and 256 on Hopper ---- */
+
+enum { AWG_PAIRS = 128, AWG_BARS = 256 };
+/* Slots of the ring, each a tile of K or V; whether q lies in shared memory; and all of that in bytes. */
+#define AWG_SLOTS(head_dim)        ((head_dim) > 128 ? 4u : 8u)
+#define AWG_Q_SHARED(head_dim)     ((head_dim) > 128)
+#define AWG_SHARED_BYTES(head_dim) (2 * (head_dim) * (AWG_SLOTS(head_dim) * AP_POS + (AWG_Q_SHARED(head_dim) ? AWG_PAIRS : 0)) + AWG_BARS)
+
 #endif

@@ -51,6 +51,22 @@ static bool wide_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, ui
     return true;
 }
 
+/* On Hopper, where there are work-groups for half of the cores at least. */
+static bool wgmma_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, uint32_t group)
+{
+    uint32_t dim = a->head_dim;
+    kl_attn k = { 0 };
+    if (!d->t->wgmma || (dim != 64 && dim != 128 && dim != 256) || AWG_SHARED_BYTES(dim) > d->t->shared_max || group > AWG_PAIRS)
+        return false;
+    uint32_t step = AWG_PAIRS / group, tiles = (rows + step - 1) / step;
+    if (2ull * tiles * a->n_kv < d->t->n_cores)
+        return false;
+    memcpy(&k, a, sizeof *a);
+    dispatch_add(d, dim == 64 ? K_attn_wgmma_h64 : dim == 128 ? K_attn_wgmma_h128 : K_attn_wgmma_h256, a->n_kv, tiles, 1,
+                 AWG_SHARED_BYTES(dim), &k);
+    return true;
+}
+
 /* Wide work-groups read the cache less often; small ones share a short prompt among more cores. */
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 {
@@ -62,6 +78,8 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
         return true;
     if (!choice(a->head_dim, &c) || a->kv_type == KA_KV_F32 || group > 16 * WARPS_SMALL || !(a->scale > 0.0f))
         return false;
+    if (wgmma_heads(d, a, rows, group))
+        return true;
     if (d->t->shared_max <= 32 << 10 && attn_prompt_owners(a->head_dim, AP_ROOM_32K) > 1)
         return owned_heads(d, a, &c, rows, group);
     if (a->head_dim == APW_DIM)

@@ -17,9 +17,13 @@
  *                              8 j + lane % 4 * 2 + c
  *   wg_multiply_regs_N(d, a, b, add) the same of f16 with A in registers: a[4 s .. 4 s + 3] is step s of 16 along k, as mma.h's
  *                              fragments are, of the warp's 16 rows. a stays as it is until the product is complete
+ *   wg_multiply_half_64(d, a, b, add) as wg_multiply_64, of f16
+ *   wg_tile_across(p, n)       descriptor of such a tile as B across: its rows are those of k, 64 columns wide, and every n bytes
+ *                              begin the next 64 columns
+ *   wg_multiply_across_N(d, a, b) as wg_multiply_regs_N, B[64, N] across, added to d
  *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
- *   wg_wait_1(), wg_wait_0_N(d), wg_wait_0(d, N) until at most that many commits are under way; d is valid after wg_wait_0
+ *   wg_wait_1(), wg_wait_1_64(d), wg_wait_0_N(d), wg_wait_0(d, N) until at most that many commits are under way; d is valid then
  *   KD_NO_UNROLL               before a loop
  * On the host kernels/hw/wgmma_host.h has them. */
 #ifndef ZINC_KERNELS_HW_WGMMA_H
@@ -98,10 +102,10 @@ KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;"
 #define WG_R112 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /* Four steps of 16 along k, 32 bytes apart in the swizzled rows; operand numbers follow the N / 2 accumulators. */
-#define WG_STEP(n, list, a, b, p)                                                                                      \
-    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" list "}, " a ", " b ", " p ", 1, 1, 0, 0;\n\t"
-#define WG_MULTIPLY(n, list, da, db, add_op, ...)                                                                      \
-    KD_FN void wg_multiply_##n(float *d, uint64_t a, uint64_t b, uint32_t add)                                         \
+#define WG_STEP(n, type, list, a, b, p)                                                                                \
+    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" list "}, " a ", " b ", " p ", 1, 1, 0, 0;\n\t"
+#define WG_MULTIPLY_OF(name, n, type, list, da, db, add_op, ...)                                                       \
+    KD_FN void name(float *d, uint64_t a, uint64_t b, uint32_t add)                                                    \
     {                                                                                                                  \
         __asm__ volatile("{\n\t"                                                                                       \
                          ".reg .pred p, q;\n\t"                                                                        \
@@ -111,16 +115,17 @@ KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;"
                          "add.s64 a1, " da ", 2;\n\tadd.s64 a2, " da ", 4;\n\tadd.s64 a3, " da ", 6;\n\t"                \
                          "add.s64 b1, " db ", 2;\n\tadd.s64 b2, " db ", 4;\n\tadd.s64 b3, " db ", 6;\n\t"                \
                          "wgmma.fence.sync.aligned;\n\t"                                                               \
-                         WG_STEP(n, list, da, db, "p")                                                                 \
-                         WG_STEP(n, list, "a1", "b1", "q")                                                             \
-                         WG_STEP(n, list, "a2", "b2", "q")                                                             \
-                         WG_STEP(n, list, "a3", "b3", "q")                                                             \
+                         WG_STEP(n, type, list, da, db, "p")                                                           \
+                         WG_STEP(n, type, list, "a1", "b1", "q")                                                       \
+                         WG_STEP(n, type, list, "a2", "b2", "q")                                                       \
+                         WG_STEP(n, type, list, "a3", "b3", "q")                                                       \
                          "wgmma.commit_group.sync.aligned;\n\t"                                                        \
                          "}"                                                                                           \
                          : __VA_ARGS__                                                                                 \
                          : "l"(a), "l"(b), "r"(add)                                                                    \
                          : "memory");                                                                                  \
     }
+#define WG_MULTIPLY(n, ...) WG_MULTIPLY_OF(wg_multiply_##n, n, "bf16", __VA_ARGS__)
 WG_MULTIPLY(32, WG_R0, "%16", "%17", "%18", WG_F16(d, 0))
 WG_MULTIPLY(64, WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
 WG_MULTIPLY(96, WG_R0 ", " WG_R16 ", " WG_R32, "%48", "%49", "%50", WG_F32(d, 0), WG_F16(d, 32))
@@ -129,15 +134,15 @@ WG_MULTIPLY(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R
             "%96", "%97", "%98", WG_F64(d, 0), WG_F32(d, 64))
 WG_MULTIPLY(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
             "%128", "%129", "%130", WG_F64(d, 0), WG_F64(d, 64))
+WG_MULTIPLY_OF(wg_multiply_half_64, 64, "f16", WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
 
-#define WG_STEP_REGS(n, list, s, b, p)                                                                                 \
+/* a step is `by` units of 16 bytes further in B, which lies across or not: 128 and 1, or 2 and 0 */
+#define WG_STEP_REGS(n, across, list, s, b, p)                                                                         \
     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" list "}, {%[a" #s "0], %[a" #s "1], %[a" #s "2], %[a" #s   \
-    "3]}, " b ", " p ", 1, 1, 0;\n\t"
+    "3]}, " b ", " p ", 1, 1, " #across ";\n\t"
 #define WG_A(a, s)                                                                                                     \
     [a##s##0] "r"(a[4 * s]), [a##s##1] "r"(a[4 * s + 1]), [a##s##2] "r"(a[4 * s + 2]), [a##s##3] "r"(a[4 * s + 3])
-#define WG_MULTIPLY_REGS(n, list, ...)                                                                                 \
-    KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
-    {                                                                                                                  \
+#define WG_MULTIPLY_REGS_OF(n, across, by, list, ...)                                                                  \
         __asm__ volatile("{\n\t"                                                                                       \
                          ".reg .pred p, q;\n\t"                                                                        \
                          ".reg .b64 b1, b2, b3;\n\t"                                                                   \
@@ -145,19 +150,29 @@ WG_MULTIPLY(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R
                          "setp.ne.b32 p, %[add], 0;\n\t"                                                               \
                          "setp.eq.b32 q, %[add], %[add];\n\t"                                                          \
                          "mov.b64 {lo, hi}, %[b];\n\t"                                                                 \
-                         "add.u32 at, lo, 2;\n\tmov.b64 b1, {at, hi};\n\t"                                            \
-                         "add.u32 at, lo, 4;\n\tmov.b64 b2, {at, hi};\n\t"                                            \
-                         "add.u32 at, lo, 6;\n\tmov.b64 b3, {at, hi};\n\t"                                            \
+                         "add.u32 at, lo, " #by ";\n\tmov.b64 b1, {at, hi};\n\t"                                     \
+                         "add.u32 at, lo, 2 * " #by ";\n\tmov.b64 b2, {at, hi};\n\t"                                 \
+                         "add.u32 at, lo, 3 * " #by ";\n\tmov.b64 b3, {at, hi};\n\t"                                 \
                          "wgmma.fence.sync.aligned;\n\t"                                                               \
-                         WG_STEP_REGS(n, list, 0, "%[b]", "p")                                                         \
-                         WG_STEP_REGS(n, list, 1, "b1", "q")                                                           \
-                         WG_STEP_REGS(n, list, 2, "b2", "q")                                                           \
-                         WG_STEP_REGS(n, list, 3, "b3", "q")                                                           \
+                         WG_STEP_REGS(n, across, list, 0, "%[b]", "p")                                                 \
+                         WG_STEP_REGS(n, across, list, 1, "b1", "q")                                                   \
+                         WG_STEP_REGS(n, across, list, 2, "b2", "q")                                                   \
+                         WG_STEP_REGS(n, across, list, 3, "b3", "q")                                                   \
                          "wgmma.commit_group.sync.aligned;\n\t"                                                        \
                          "}"                                                                                           \
                          : __VA_ARGS__                                                                                 \
                          : WG_A(a, 0), WG_A(a, 1), WG_A(a, 2), WG_A(a, 3), [b] "l"(b), [add] "r"(add)                  \
-                         : "memory");                                                                                  \
+                         : "memory")
+#define WG_MULTIPLY_REGS(n, list, ...)                                                                                 \
+    KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
+    {                                                                                                                  \
+        WG_MULTIPLY_REGS_OF(n, 0, 2, list, __VA_ARGS__);                                                               \
+    }
+#define WG_MULTIPLY_ACROSS(n, list, ...)                                                                               \
+    KD_FN void wg_multiply_across_##n(float *d, const uint32_t *a, uint64_t b)                                         \
+    {                                                                                                                  \
+        const uint32_t add = 1;                                                                                        \
+        WG_MULTIPLY_REGS_OF(n, 1, 128, list, __VA_ARGS__);                                                             \
     }
 WG_MULTIPLY_REGS(32, WG_R0, WG_F16(d, 0))
 WG_MULTIPLY_REGS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
@@ -166,13 +181,19 @@ WG_MULTIPLY_REGS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
 WG_MULTIPLY_REGS(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80, WG_F64(d, 0), WG_F32(d, 64))
 WG_MULTIPLY_REGS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
                  WG_F64(d, 0), WG_F64(d, 64))
+WG_MULTIPLY_ACROSS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
+WG_MULTIPLY_ACROSS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
+WG_MULTIPLY_ACROSS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
+                   WG_F64(d, 0), WG_F64(d, 64))
 
-/* Until all products are complete; d passes through, so that nothing reads it earlier. */
-#define WG_WAIT_0(n, ...)                                                                                              \
-    KD_FN void wg_wait_0_##n(float *d)                                                                                 \
+/* Until all products are complete, or all but one; d passes through, so that nothing reads it earlier. */
+#define WG_WAIT(most, n, ...)                                                                                          \
+    KD_FN void wg_wait_##most##_##n(float *d)                                                                          \
     {                                                                                                                  \
-        __asm__ volatile("wgmma.wait_group.sync.aligned 0;" : __VA_ARGS__ : : "memory");                               \
+        __asm__ volatile("wgmma.wait_group.sync.aligned " #most ";" : __VA_ARGS__ : : "memory");                       \
     }
+#define WG_WAIT_0(...) WG_WAIT(0, __VA_ARGS__)
+WG_WAIT(1, 64, WG_F32(d, 0))
 WG_WAIT_0(32, WG_F16(d, 0))
 WG_WAIT_0(64, WG_F32(d, 0))
 WG_WAIT_0(96, WG_F32(d, 0), WG_F16(d, 32))
@@ -199,6 +220,11 @@ KD_FN void wg_wait_0(float *d, uint32_t n)
 KD_FN uint64_t wg_tile(KD_SHARED const void *p)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (wg_addr(p) & 0x3ffff) >> 4;
+}
+/* The leading distance is that between blocks of 64 columns; the one between groups of 8 rows of k is as above. */
+KD_FN uint64_t wg_tile_across(KD_SHARED const void *p, uint32_t n)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(n >> 4) << 16 | (wg_addr(p) & 0x3ffff) >> 4;
 }
 
 #endif

@@ -12,10 +12,17 @@ void kd_host_bar_arrive(uint32_t at, uint32_t bytes); /* bytes: announced before
 void kd_host_bar_wait(uint32_t at, uint32_t parity);
 void kd_host_bulk_copy(uint32_t to, const void *from, uint32_t n, uint32_t bar);
 void kd_host_registers(uint32_t n, bool more);
-/* Four steps of 16 along k, each two units of 16 bytes further than the last; committed. */
-void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add);
-/* The same of f16, with the lane's fragments of A: a[4 s .. 4 s + 3] of step s. They may not change before it is complete. */
-void kd_host_wg_multiply_regs(float *d, uint32_t n, const uint32_t *a, uint64_t b, bool add);
+/* Four steps of 16 along k, and a commit: of bf16, or of f16 with A in shared memory or the lane's fragments of it (regs; a[4 s ..
+ * 4 s + 3] of step s, which may not change before the product is complete). A step is two units of 16 bytes further than the last,
+ * in a B that lies across 128. */
+struct wg_product {
+    float *d;
+    uint32_t n;
+    uint64_t a, b;
+    const uint32_t *regs;
+    bool half, across, add;
+};
+void kd_host_wg_multiply(const struct wg_product *p);
 void kd_host_wg_wait(uint32_t most);
 
 #define KD_NO_UNROLL
@@ -40,18 +47,30 @@ KD_FN void async_fence_global(void) {}
 KD_FN void async_fence_shared(void) {}
 
 KD_FN void wg_wait_1(void) { kd_host_wg_wait(1); }
+KD_FN void wg_wait_1_64(float *d) { (void)d, kd_host_wg_wait(1); }
 
-#define WG_HOST(n)                                                                                                     \
-    KD_FN void wg_multiply_##n(float *d, uint64_t a, uint64_t b, uint32_t add) { kd_host_wg_multiply(d, n, a, b, add != 0); } \
-    KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
+#define WG_HOST_DO(...) kd_host_wg_multiply(&(struct wg_product){ .d = d, .a = a, .b = b, __VA_ARGS__ })
+#define WG_HOST(n_)                                                                                                    \
+    KD_FN void wg_multiply_##n_(float *d, uint64_t a, uint64_t b, uint32_t add) { WG_HOST_DO(.n = n_, .add = add != 0); } \
+    KD_FN void wg_multiply_regs_##n_(float *d, const uint32_t *regs, uint64_t b, uint32_t add)                         \
     {                                                                                                                  \
-        kd_host_wg_multiply_regs(d, n, a, b, add != 0);                                                                \
+        const uint64_t a = 0;                                                                                          \
+        WG_HOST_DO(.n = n_, .regs = regs, .half = true, .add = add != 0);                                              \
     }                                                                                                                  \
-    KD_FN void wg_wait_0_##n(float *d)                                                                                 \
+    KD_FN void wg_multiply_across_##n_(float *d, const uint32_t *regs, uint64_t b)                                     \
+    {                                                                                                                  \
+        const uint64_t a = 0;                                                                                          \
+        WG_HOST_DO(.n = n_, .regs = regs, .half = true, .across = true, .add = true);                                  \
+    }                                                                                                                  \
+    KD_FN void wg_wait_0_##n_(float *d)                                                                                \
     {                                                                                                                  \
         (void)d;                                                                                                       \
         kd_host_wg_wait(0);                                                                                            \
     }
+KD_FN void wg_multiply_half_64(float *d, uint64_t a, uint64_t b, uint32_t add)
+{
+    WG_HOST_DO(.n = 64, .half = true, .add = add != 0);
+}
 WG_HOST(32)
 WG_HOST(64)
 WG_HOST(96)

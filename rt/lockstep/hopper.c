@@ -34,14 +34,10 @@ struct copy {
 
 enum { STEPS = 4, STEP_K = 16, A_WORDS = 16 };
 
-/* A product of a lane: its part of the accumulators. regs: of f16 with A in registers, the lane's words, what they were, and
- * the lane's two rows of A. */
+/* A product of a lane: its part of the accumulators. With A in registers what the lane's words were, and its two rows of A. */
 struct product {
-    float *d;
-    uint32_t n;
-    uint64_t a, b;
-    bool add, late;
-    const uint32_t *regs;
+    struct wg_product w;
+    bool late;
     uint32_t were[A_WORDS];
     float rows[2][STEPS * STEP_K];
 };
@@ -53,8 +49,7 @@ struct item {
 };
 
 struct asked {
-    uint64_t a, b;
-    uint32_t n;
+    struct wg_product w;
     bool late;
 };
 
@@ -295,13 +290,36 @@ static uint32_t place(uint64_t desc, uint32_t r, uint32_t h)
     return at ^ (at >> 7 & (row / 16 - 1)) << 4;
 }
 
+/* Byte of shared memory of column c of row k of a step, across: N-major, swizzled over 128 bytes, as the descriptor says. */
+static uint32_t place_across(uint64_t desc, uint32_t k, uint32_t c)
+{
+    uint32_t start = (uint32_t)(desc & 0x3fff) << 4, leading = (uint32_t)(desc >> 16 & 0x3fff) << 4;
+    uint32_t stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
+    uint32_t at = start + c / 64 * leading + k / 8 * stride + k % 8 * 128 + c % 64 * 2;
+    return at ^ (at >> 7 & 7) << 4;
+}
+
+static uint32_t step_units(const struct wg_product *w) { return w->across ? 128 : 2; }
+
+static float value(bool half, uint16_t v) { return half ? f16_to_f32(v) : bf16_to_f32(v); }
+
 /* 8 elements of row r of what the descriptor names, the step's first or second ones: bf16, or f16. */
-static void load(const struct hopper *h, bool f16, uint64_t desc, uint32_t r, uint32_t second, float *x, uint32_t step)
+static void load(const struct hopper *h, bool half, uint64_t desc, uint32_t r, uint32_t second, float *x, uint32_t step)
 {
     uint16_t v[8];
     memcpy(v, h->g.shared + place(desc, r, second), sizeof v);
     for (uint32_t i = 0; i < 8; i++)
-        x[i * step] = f16 ? f16_to_f32(v[i]) : bf16_to_f32(v[i]);
+        x[i * step] = value(half, v[i]);
+}
+
+/* The same of column c of a B that lies across. */
+static void load_across(const struct hopper *h, bool half, uint64_t desc, uint32_t c, uint32_t second, float *x, uint32_t step)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        uint16_t v;
+        memcpy(&v, h->g.shared + place_across(desc, 8 * second + i, c), sizeof v);
+        x[i * step] = value(half, v);
+    }
 }
 
 /* The lane's rows of A by 8 columns: those of 4 pieces of 8 columns from the j-th on. */
@@ -323,56 +341,64 @@ static void multiply_8(float *d, const float (*x)[STEP_K], const float (*y)[8])
 
 static void multiply(const struct hopper *h, uint32_t tid, const struct product *p)
 {
+    const struct wg_product *w = &p->w;
     uint32_t lane = tid % KD_WARP, row = tid / KD_WARP % GROUP_WARPS * 16 + lane / 4;
-    if (!p->add)
-        memset(p->d, 0, p->n / 2 * sizeof *p->d);
-    if (p->regs && memcmp(p->regs, p->were, sizeof p->were) != 0)
+    if (!w->add)
+        memset(w->d, 0, w->n / 2 * sizeof *w->d);
+    if (w->regs && memcmp(w->regs, p->were, sizeof p->were) != 0)
         item_fault("registers of A changed while their product was under way");
     for (uint32_t s = 0; s < STEPS; s++) {
         float x[2][STEP_K], y[STEP_K][8];
+        uint64_t b = w->b + s * step_units(w);
         for (uint32_t i = 0; i < 4; i++)
-            if (p->regs)
+            if (w->regs)
                 memcpy(&x[i / 2][i % 2 * 8], &p->rows[i / 2][STEP_K * s + i % 2 * 8], 8 * sizeof **x);
             else
-                load(h, false, p->a + 2 * s, row + i / 2 * 8, i % 2, &x[i / 2][i % 2 * 8], 1);
-        for (uint32_t j = 0; j < p->n / 8; j += 4) {
-            for (uint32_t i = 0; i < 16; i++)
-                load(h, p->regs, p->b + 2 * s, 8 * (j + i / 4) + lane % 4 * 2 + i / 2 % 2, i % 2, &y[i % 2 * 8][i / 2], 8);
-            multiply_8(p->d + 4 * j, (const float (*)[STEP_K])x, (const float (*)[8])y);
+                load(h, w->half, w->a + 2 * s, row + i / 2 * 8, i % 2, &x[i / 2][i % 2 * 8], 1);
+        for (uint32_t j = 0; j < w->n / 8; j += 4) {
+            for (uint32_t i = 0; i < 16; i++) {
+                uint32_t column = 8 * (j + i / 4) + lane % 4 * 2 + i / 2 % 2;
+                (w->across ? load_across : load)(h, w->half, b, column, i % 2, &y[i % 2 * 8][i / 2], 8);
+            }
+            multiply_8(w->d + 4 * j, (const float (*)[STEP_K])x, (const float (*)[8])y);
         }
     }
 }
 
-static void check_descriptor(const struct hopper *h, const char *what, uint64_t desc, uint32_t rows)
+static void check_descriptor(const struct hopper *h, const char *what, uint64_t desc, uint32_t rows, bool across)
 {
     uint32_t last = 0;
     if (desc & ~0xc0003fff3fff3fffull)
         item_fault("descriptor of %s, %#llx: a base offset, which is not modelled, or bits that mean nothing", what,
                    (unsigned long long)desc);
+    if (across && (desc >> 62 != 1 || (desc & 0x3f)))
+        item_fault("descriptor of %s, %#llx: across, and not swizzled over 128 bytes, or not aligned to 1024", what,
+                   (unsigned long long)desc);
     for (uint32_t i = 0; i < 2 * rows * STEPS; i++) {
-        uint32_t at = place(desc + 2 * (i % STEPS), i / STEPS / 2, i / STEPS % 2);
+        uint32_t s = i % STEPS, half = i / STEPS % 2, r = i / STEPS / 2;
+        uint32_t at = across ? place_across(desc + 128 * s, 8 * half + 7, r) & ~15u : place(desc + 2 * s, r, half);
         last = at > last ? at : last;
     }
     if (last + 16 > h->g.bytes)
-        item_fault("descriptor of %s, %#llx: %u rows reach to %u of %u bytes of shared memory", what, (unsigned long long)desc, rows,
-                   last + 15, h->g.bytes);
+        item_fault("descriptor of %s, %#llx: %u %s reach to %u of %u bytes of shared memory", what, (unsigned long long)desc, rows,
+                   across ? "columns" : "rows", last + 15, h->g.bytes);
 }
 
 /* The first lane of a warpgroup that makes this product says what it is, the others agree. */
-static const struct asked *agree(struct hopper *h, uint32_t n, uint64_t a, uint64_t b, bool regs)
+static const struct asked *agree(struct hopper *h, const struct wg_product *w)
 {
     uint32_t group = kd_item.tid / (GROUP_WARPS * KD_WARP), made = h->items[kd_item.tid].made++;
     struct asked *q = &h->asked[group][made % RECENT];
     if (made == h->n_asked[group]) {
-        if (!regs)
-            check_descriptor(h, "A", a, 64);
-        check_descriptor(h, "B", b, n);
-        *q = (struct asked){ a, b, n, drawn(h, 2) };
+        if (!w->regs)
+            check_descriptor(h, "A", w->a, 64, false);
+        check_descriptor(h, "B", w->b, w->n, w->across);
+        *q = (struct asked){ *w, drawn(h, 2) };
         h->n_asked[group]++;
     }
-    if (q->a != a || q->b != b || q->n != n)
-        item_fault("product %u of its warpgroup: 64 x %u of %#llx and %#llx, of another warp 64 x %u of %#llx and %#llx", made, n,
-                   (unsigned long long)a, (unsigned long long)b, q->n, (unsigned long long)q->a, (unsigned long long)q->b);
+    if (q->w.a != w->a || q->w.b != w->b || q->w.n != w->n || q->w.half != w->half || q->w.across != w->across)
+        item_fault("product %u of its warpgroup: 64 x %u of %#llx and %#llx, of another warp 64 x %u of %#llx and %#llx", made, w->n,
+                   (unsigned long long)w->a, (unsigned long long)w->b, q->w.n, (unsigned long long)q->w.a, (unsigned long long)q->w.b);
     return q;
 }
 
@@ -390,26 +416,28 @@ static void begin_product(const struct product *p)
     }
 }
 
-void kd_host_wg_multiply(float *d, uint32_t n, uint64_t a, uint64_t b, bool add)
-{
-    kd_host_warp_sync();
-    struct product p = { .d = d, .n = n, .a = a, .b = b, .add = add, .late = agree(item_hopper(), n, a, b, false)->late };
-    begin_product(&p);
-}
-
 /* Word 4 s + i of lane t of a quad is of row lane / 4 + i % 2 * 8, elements 2 t and 2 t + 1 of the step's first or, i / 2,
  * second eight. */
-void kd_host_wg_multiply_regs(float *d, uint32_t n, const uint32_t *a, uint64_t b, bool add)
+static void take_rows(struct product *p)
 {
-    const uint32_t *all = kd_host_share_words(a, A_WORDS);
-    struct product p = { .d = d, .n = n, .b = b, .add = add, .regs = a, .late = agree(item_hopper(), n, 0, b, true)->late };
-    memcpy(p.were, a, sizeof p.were);
+    const uint32_t *all = kd_host_share_words(p->w.regs, A_WORDS);
+    memcpy(p->were, p->w.regs, sizeof p->were);
     for (uint32_t i = 0; i < A_WORDS; i++)
         for (uint32_t t = 0; t < 4; t++) {
             uint32_t v = all[i * KD_WARP + kd_lane() / 4 * 4 + t];
-            float *to = &p.rows[i % 2][i / 4 * STEP_K + i / 2 % 2 * 8 + 2 * t];
+            float *to = &p->rows[i % 2][i / 4 * STEP_K + i / 2 % 2 * 8 + 2 * t];
             to[0] = f16_to_f32((uint16_t)v), to[1] = f16_to_f32((uint16_t)(v >> 16));
         }
+}
+
+void kd_host_wg_multiply(const struct wg_product *w)
+{
+    struct product p = { .w = *w };
+    if (w->regs)
+        take_rows(&p);
+    else
+        kd_host_warp_sync();
+    p.late = agree(item_hopper(), w)->late;
     begin_product(&p);
 }
 

@@ -89,7 +89,7 @@ START_TEST(every_set_of_types_is_right_in_every_class_of_rows)
             check_case(&c);
         }
     for (uint32_t i = 0; i < KERNEL_COUNT && !QUICK; i++)
-        ck_assert_msg(dispatch_used[i] || (!strstr(kernel_infos[i].name, "_wgmma_") && !strstr(kernel_infos[i].name, "_rows_half_") &&
+        ck_assert_msg(dispatch_used[i] || (!strstr(kernel_infos[i].name, "_gemm_wgmma_") && !strstr(kernel_infos[i].name, "_rows_half_") &&
                                            !strstr(kernel_infos[i].name, "_matmul8_")),
                       "no case launches %s", kernel_infos[i].name);
 }
@@ -116,7 +116,31 @@ START_TEST(rings_go_round)
 }
 END_TEST
 
+/* Windows, sinks, gates, rows of several slots in a tile, heads that do not divide it, caches of every kind. */
+START_TEST(attention_of_prompts_is_right)
+{
+    static const struct op_case attn[] = {
+        { .name = "a tile and a half, 64", .rows = 200, .heads = 2, .kv = 2, .dim = 64 },
+        { .name = "heads of 64 by 7, sinks, window across tiles", .rows = 150, .heads = 7, .kv = 1, .dim = 64, .arg = 70, .flags = OF_SINKS },
+        { .name = "heads of 128 at 500", .rows = 70, .n_in = 500, .heads = 4, .kv = 2, .dim = 128, .flags = OF_NORM },
+        { .name = "heads of 128 by 5, two slots", .rows = 90, .heads = 5, .kv = 1, .dim = 128, .flags = OF_SLOTS | OF_SINKS },
+        { .name = "heads of 256 with a gate", .rows = 130, .heads = 4, .kv = 2, .dim = 256, .flags = OF_GATE | OF_NORM },
+        { .name = "heads of 256, two slots, window", .rows = 75, .n_in = 100, .heads = 2, .kv = 1, .dim = 256, .arg = 90, .flags = OF_SLOTS },
+        { .name = "heads of 64, q8_0", .rows = 140, .heads = 2, .kv = 1, .dim = 64, .flags = OF_Q8_KV },
+        { .name = "heads of 128, rot4, two slots", .rows = 100, .heads = 4, .kv = 1, .dim = 128, .flags = OF_ROT4_KV | OF_SLOTS },
+        { .name = "heads of 256, fp8", .rows = 70, .heads = 2, .kv = 1, .dim = 256, .flags = OF_FP8_KV },
+    };
+    for (uint32_t i = 0; i < ARRAY_LEN(attn); i++) {
+        struct op_case c = attn[i];
+        c.make = make_attn;
+        c.max_nmse = c.flags & (OF_Q8_KV | OF_ROT4_KV | OF_FP8_KV) ? 1e-6 : 1e-7;
+        check_case(&c);
+    }
+    ck_assert(dispatch_used[K_attn_wgmma_h64] && dispatch_used[K_attn_wgmma_h128] && dispatch_used[K_attn_wgmma_h256]);
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_TESTS("sm90_kernels", every_set_of_types_is_right_in_every_class_of_rows, rings_go_round);
+    return RUN_TESTS("sm90_kernels", attention_of_prompts_is_right, every_set_of_types_is_right_in_every_class_of_rows, rings_go_round);
 }

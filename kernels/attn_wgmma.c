@@ -1,0 +1,370 @@
+/* kernels/attn_wgmma.c: attention of many rows on Hopper's tensor cores, sm_90a only. Grid x: kv heads, y: tiles of rows.
+ *
+ * A work-group of three warpgroups takes 128 (row, query head) pairs of a kv head. The first two have 64 of them each and walk the
+ * positions that any of the work-group's rows sees, 64 at a time from multiples of 64 on: S = Q K^T, softmax online in f32,
+ * O += P V with P in registers, and q too but for heads of 256. A tile's products with V run under the softmax of the next one.
+ * Warps of the last warpgroup bring K and V, tile by tile in turn, into a ring of slots in shared memory, with a pair of barriers
+ * each: `full` when a tile is there, `empty` when both warpgroups are through with it.
+ *
+ * The sums are those of kernels/attn_prompt.c, in its order: a position that a row does not see gets p = 0 and leaves the row's m, l
+ * and o as they are, to the bit. */
+#if defined(KD_SM90)
+#include "kernels/attn_end.h"
+#include "kernels/attn_set.h"
+#include "kernels/attn_tile.h"
+#include "kernels/hw/half2.h"
+#include "kernels/hw/wgmma.h"
+
+enum {
+    HD = ATTN_SET,
+    CONSUMERS = AWG_PAIRS / 16,   /* warps */
+    BLOCKS = HD / 64,             /* of 64 dimensions: rows of 128 bytes */
+    BLOCK_BYTES = AP_POS * 128,   /* of K, V, or q of a warpgroup */
+    SLOT_BYTES = BLOCKS * BLOCK_BYTES,
+    SLOTS = AWG_SLOTS(HD),
+    FEEDERS = SLOTS / 2,          /* warps, each with a tile under way and one that it waits to begin */
+    Q_SHARED = AWG_Q_SHARED(HD),
+    Q = SLOTS * SLOT_BYTES,       /* in shared memory */
+    BARS = Q + (Q_SHARED ? 2 * SLOT_BYTES : 0),
+};
+_Static_assert(BARS + AWG_BARS == AWG_SHARED_BYTES(HD), "what a launch asks for");
+
+KD_FN wg_bar *bar_full(uint32_t at) { return KD_SHARED_AT(uint64_t, BARS) + at; }
+KD_FN wg_bar *bar_empty(uint32_t at) { return KD_SHARED_AT(uint64_t, BARS) + SLOTS + at; }
+KD_FN wg_bar *bar_q(uint32_t group) { return KD_SHARED_AT(uint64_t, BARS) + 2 * SLOTS + group; }
+KD_FN KD_SHARED uint8_t *slot_at(uint32_t at) { return KD_SHARED_AT(uint8_t, at * SLOT_BYTES); }
+KD_FN uint32_t tiles_of(const struct ap_run *r) { return kd_div_up(r->end - r->lo / AP_POS * AP_POS, AP_POS); }
+
+/* Where dimension 8 c of row r lies in a slot, or in a warpgroup's q. */
+KD_FN uint32_t piece_at(uint32_t r, uint32_t c) { return c / 8 * BLOCK_BYTES + r * 128 + (c % 8 ^ r % 8) * 16; }
+
+/* ---- K and V ---- */
+
+/* A tile of K or V from p0 on, zeros from r->end on. */
+KD_FN void fetch(const bool F16, struct kv_head h, uint32_t p0, uint32_t end, KD_SHARED uint8_t *to)
+{
+    KD_NO_UNROLL
+    for (uint32_t i = 0; i < AP_POS * HD / 8; i += 8 * KD_WARP) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < 8; k++) {
+            uint32_t piece = i + k * KD_WARP + kd_lane(), row = piece / (HD / 8), c = piece % (HD / 8);
+            uint32_t at = kd_min_u32(p0 + row, end - 1);
+            KD_SHARED uint8_t *s = to + piece_at(row, c);
+            if (F16) {
+                kd_copy16(s, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + 8 * c) * 2), p0 + row < end);
+                continue;
+            }
+            float x[8];
+            kd_u32x4 w = { 0, 0, 0, 0 };
+            kv_load8((enum ka_kv)h.kv, h, at, HD, 8 * c, x);
+            if (p0 + row < end)
+                w = (kd_u32x4){ h2_from(x[0], x[1]), h2_from(x[2], x[3]), h2_from(x[4], x[5]), h2_from(x[6], x[7]) };
+            *(KD_SHARED kd_u32x4 *)s = w;
+        }
+    }
+    kd_copy_commit();
+}
+
+/* A feeder's tiles: every FEEDERS-th. One that is under way is told of when the next one has begun, or at the end. */
+struct feed {
+    uint32_t next, under_way; /* of all tiles of this work-group, K and V in turn; ~0: none */
+    uint32_t first;           /* the run's first one */
+};
+
+KD_FN void tell(struct feed *f)
+{
+    async_fence_shared();
+    kd_warp_sync();
+    if (kd_lane() == 0)
+        bar_arrive(bar_full(f->under_way % SLOTS));
+    f->under_way = ~0u;
+}
+
+KD_FN void feed_run(const bool F16, const struct ap_run *r, struct feed *f)
+{
+    uint32_t end = f->first + 2 * tiles_of(r);
+    for (; f->next < end; f->next += FEEDERS) {
+        uint32_t i = f->next - f->first;
+        bar_wait(bar_empty(f->next % SLOTS), (f->next / SLOTS & 1) ^ 1);
+        fetch(F16, i % 2 ? r->v : r->k, r->lo / AP_POS * AP_POS + i / 2 * AP_POS, r->end, slot_at(f->next % SLOTS));
+        if (f->under_way != ~0u) {
+            kd_copy_wait_1();
+            tell(f);
+        }
+        f->under_way = f->next;
+    }
+    f->first = end;
+}
+
+/* ---- rows ---- */
+
+/* A lane has two pairs of its warp's 16: lane / 4 and 8 more. */
+struct rows {
+    uint32_t row[2], head[2], pos[2], lo[2];
+    bool own[2];
+    float m[2], l[2];
+};
+
+KD_FN void rows_of(const kl_attn *a, const struct ap_run *r, struct rows *x)
+{
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        uint32_t pair = kd_warp() * 16 + kd_lane() / 4 + 8 * h, row = r->tile0 + pair / r->group;
+        x->own[h] = row >= r->row0 && row < r->row1;
+        x->row[h] = kd_min_u32(kd_max_u32(row, r->row0), r->row1 - 1);
+        x->head[h] = r->kvh * r->group + pair % r->group;
+        x->pos[h] = kd_row(a->step, x->row[h])->pos;
+        x->lo[h] = ap_first(a, x->pos[h]);
+        x->m[h] = NEG_INF;
+        x->l[h] = 0.0f;
+    }
+}
+
+/* Two neighbouring dimensions of the lane's pair h. */
+KD_FN uint32_t load_q(const kl_attn *a, const struct rows *x, uint32_t h, uint32_t d)
+{
+    kd_f32x2 v = { 0.0f, 0.0f };
+    if (x->own[h])
+        v = *KD_PTR(const kd_f32x2, a->q + ((uint64_t)x->row[h] * a->ldq + (uint64_t)x->head[h] * a->q_hs + d) * 4);
+    return h2_from(v[0], v[1]);
+}
+
+/* q as the instructions take it: words 4 s .. 4 s + 3 are step s of 16 dimensions. */
+KD_FN void q_to_registers(const kl_attn *a, const struct rows *x, uint32_t *q)
+{
+    KD_UNROLL
+    for (uint32_t i = 0; i < HD / 4; i++)
+        q[i] = load_q(a, x, i % 2, i / 4 * 16 + i / 2 % 2 * 8 + kd_lane() % 4 * 2);
+}
+
+KD_FN KD_SHARED uint8_t *own_q(void) { return KD_SHARED_AT(uint8_t, Q + kd_warp() / 4 * SLOT_BYTES); }
+
+/* All warps of the warpgroup are here. */
+KD_FN void meet(uint32_t *phase)
+{
+    kd_warp_sync();
+    if (kd_lane() == 0)
+        bar_arrive(bar_q(kd_warp() / 4));
+    bar_wait(bar_q(kd_warp() / 4), *phase);
+    *phase ^= 1;
+}
+
+KD_FN void q_to_shared(const kl_attn *a, const struct rows *x, uint32_t *phase)
+{
+    meet(phase); /* nobody reads the last run's */
+    KD_UNROLL
+    for (uint32_t c = 0; c < HD / 8; c++)
+        KD_UNROLL
+        for (uint32_t h = 0; h < 2; h++) {
+            uint32_t r = kd_warp() % 4 * 16 + kd_lane() / 4 + 8 * h;
+            *(KD_SHARED uint32_t *)(own_q() + piece_at(r, c) + kd_lane() % 4 * 4) = load_q(a, x, h, 8 * c + kd_lane() % 4 * 2);
+        }
+    async_fence_shared();
+    meet(phase);
+}
+
+/* s[4 j + 2 h + c] is of position 8 j + lane % 4 * 2 + c of the tile. */
+KD_FN void mask(const struct rows *x, uint32_t p0, float *s)
+{
+    KD_UNROLL
+    for (uint32_t i = 0; i < AP_POS / 2; i++) {
+        uint32_t p = p0 + i / 4 * 8 + kd_lane() % 4 * 2 + i % 2, h = i / 2 % 2;
+        s[i] = p <= x->pos[h] && p >= x->lo[h] ? s[i] : NEG_INF;
+    }
+}
+
+/* Scores to probabilities. by: the scale, in base 2. */
+KD_FN void softmax(float by, struct rows *x, float *s, float *decay)
+{
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        float top = NEG_INF, sum = 0.0f;
+        KD_UNROLL
+        for (uint32_t i = 0; i < AP_POS / 4; i++)
+            top = kd_max(s[i / 2 * 4 + 2 * h + i % 2], top);
+        float now = kd_max(kd_acc_max(top) * by, x->m[h]), off = now == NEG_INF ? 0.0f : now; /* nothing seen yet */
+        decay[h] = kd_exp2(x->m[h] - off);
+        x->m[h] = now;
+        KD_UNROLL
+        for (uint32_t i = 0; i < AP_POS / 4; i++) {
+            float *v = &s[i / 2 * 4 + 2 * h + i % 2];
+            *v = kd_exp2(k_fma(*v, by, -off));
+            sum += *v;
+        }
+        x->l[h] = k_fma(x->l[h], decay[h], sum);
+    }
+}
+
+KD_FN void probabilities(const float *s, uint32_t *p)
+{
+    KD_UNROLL
+    for (uint32_t i = 0; i < AP_POS / 4; i++)
+        p[i] = h2_from(s[2 * i], s[2 * i + 1]);
+}
+
+/* q: unless it is in shared memory */
+KD_FN void scores(const uint32_t *q, uint32_t at, float *s)
+{
+    KD_UNROLL
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        uint64_t k = wg_tile(slot_at(at) + b * BLOCK_BYTES);
+        if (Q_SHARED)
+            wg_multiply_half_64(s, wg_tile(own_q() + b * BLOCK_BYTES), k, b);
+        else
+            wg_multiply_regs_64(s, q + 16 * b, k, b);
+    }
+}
+
+KD_FN void values(const uint32_t *p, uint32_t at, float *o)
+{
+    uint64_t v = wg_tile_across(slot_at(at), BLOCK_BYTES);
+    if (HD == 64)
+        wg_multiply_across_64(o, p, v);
+    else if (HD == 128)
+        wg_multiply_across_128(o, p, v);
+    else
+        wg_multiply_across_256(o, p, v);
+}
+
+KD_FN void write_rows(const kl_attn *a, const struct rows *x, float *o)
+{
+    KD_UNROLL
+    for (uint32_t h = 0; h < 2; h++) {
+        float sum = kd_acc_sum(x->l[h]), by = 1.0f;
+        if (!x->own[h])
+            continue;
+        if (a->sinks) {
+            float sink = KD_PTR(const float, a->sinks)[x->head[h]] * LOG2E, both = kd_max(x->m[h], sink);
+            by = kd_exp2(x->m[h] - both);
+            sum = sum * by + kd_exp2(sink - both);
+        }
+        by /= sum;
+        KD_GLOBAL float *y = KD_PTR(float, a->y) + ((uint64_t)x->row[h] * a->n_head + x->head[h]) * HD;
+        KD_GLOBAL const float *gate = KD_PTR(const float, a->gate) + (uint64_t)x->row[h] * a->ldq + (uint64_t)x->head[h] * a->q_hs;
+        KD_UNROLL
+        for (uint32_t j = 0; j < HD / 8; j++) {
+            uint32_t d = 8 * j + kd_lane() % 4 * 2;
+            kd_f32x2 v = { o[4 * j + 2 * h] * by, o[4 * j + 2 * h + 1] * by };
+            if (a->gate) {
+                v[0] *= k_sigmoid(gate[d]);
+                v[1] *= k_sigmoid(gate[d + 1]);
+            }
+            *(KD_GLOBAL kd_f32x2 *)(y + d) = v;
+        }
+    }
+}
+
+/* ---- a run ---- */
+
+KD_FN void wait_full(uint32_t i) { bar_wait(bar_full(i % SLOTS), i / SLOTS & 1); }
+KD_FN void give_back(uint32_t i)
+{
+    if (kd_lane() == 0)
+        bar_arrive(bar_empty(i % SLOTS));
+}
+
+/* i: the run's first tile of all that come through the ring. */
+KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t *phase)
+{
+    struct rows x;
+    uint32_t q[HD / 4], p[AP_POS / 4], p0 = r->lo / AP_POS * AP_POS;
+    float s[AP_POS / 2] = { 0 }, o[HD / 2] = { 0 }, decay[2];
+    rows_of(a, r, &x);
+    if (Q_SHARED)
+        q_to_shared(a, &x, phase);
+    else
+        q_to_registers(a, &x, q);
+    /* seen by all rows of the run: no masks there */
+    uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
+    float by = a->scale * LOG2E;
+    wait_full(i);
+    scores(q, i % SLOTS, s);
+    wg_wait_0(s, AP_POS);
+    give_back(i);
+    mask(&x, p0, s);
+    softmax(by, &x, s, decay);
+    probabilities(s, p);
+    KD_NO_UNROLL
+    for (p0 += AP_POS; p0 < r->end; p0 += AP_POS, i += 2) {
+        wait_full(i + 2);
+        scores(q, (i + 2) % SLOTS, s);
+        wait_full(i + 1);
+        values(p, (i + 1) % SLOTS, o);
+        wg_wait_1_64(s);
+        give_back(i + 2);
+        if (p0 < all_from || p0 + AP_POS - 1 > all_to)
+            mask(&x, p0, s);
+        softmax(by, &x, s, decay);
+        wg_wait_0(o, HD);
+        give_back(i + 1);
+        KD_UNROLL
+        for (uint32_t k = 0; k < HD / 8; k++)
+            KD_UNROLL
+            for (uint32_t c = 0; c < 4; c++)
+                o[4 * k + c] *= decay[c / 2];
+        probabilities(s, p);
+    }
+    wait_full(i + 1);
+    values(p, (i + 1) % SLOTS, o);
+    wg_wait_0(o, HD);
+    give_back(i + 1);
+    write_rows(a, &x, o);
+}
+
+KD_FN void attn_main(const kl_attn *a)
+{
+    if (kd_tid() == 0) {
+        for (uint32_t i = 0; i < SLOTS; i++) {
+            bar_init(bar_full(i), 1);
+            bar_init(bar_empty(i), CONSUMERS);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            bar_init(bar_q(i), 4);
+        bar_init_done();
+    }
+    kd_barrier();
+    kd_wait_inputs();
+    kd_let_next_start();
+    struct ap_run r = { .group = a->n_head / a->n_kv, .kvh = kd_group_x() };
+    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), step = AWG_PAIRS / r.group, tiles = kd_div_up(n_rows, step);
+    if (kd_group_y() >= tiles)
+        return;
+    r.tile0 = (tiles - 1 - kd_group_y()) * step; /* the longest first */
+    uint32_t end = kd_min_u32(r.tile0 + step, n_rows);
+    if (kd_warp() >= CONSUMERS) {
+        wg_registers_less(40);
+        struct feed f = { .next = kd_warp() - CONSUMERS, .under_way = ~0u };
+        if (f.next >= FEEDERS)
+            return;
+        for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
+            ap_next_run(a, &r, HD, end);
+            if (a->kv_type == KA_KV_F16)
+                feed_run(true, &r, &f);
+            else
+                feed_run(false, &r, &f);
+        }
+        if (f.under_way != ~0u) {
+            kd_copy_wait_0();
+            tell(&f);
+        }
+        return;
+    }
+    wg_registers_more(232);
+    uint32_t i = 0, phase = 0;
+    for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
+        ap_next_run(a, &r, HD, end);
+        attend(a, &r, i, &phase);
+        i += 2 * tiles_of(&r);
+    }
+}
+
+#if ATTN_SET == 64
+KD_KERNEL(k_attn_wgmma_h64, kl_attn) { attn_main(&a); }
+#elif ATTN_SET == 128
+KD_KERNEL(k_attn_wgmma_h128, kl_attn) { attn_main(&a); }
+#else
+KD_KERNEL(k_attn_wgmma_h256, kl_attn) { attn_main(&a); }
+#endif
+#else
+typedef int attn_wgmma_needs_sm_90a;
+#endif
