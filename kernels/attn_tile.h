@@ -60,12 +60,17 @@ KD_FN void ap_load(const bool F16, struct kv_head h, const uint32_t HD, const ui
     kd_copy_commit();
 }
 
-/* The run from row0 on: its rows, of those before `end`, its positions and caches. */
+/* The run from row0 on: its rows, of those before `end`, its positions and caches. By whole warps. */
 KD_FN void ap_next_run(const kl_attn *a, struct ap_run *r, const uint32_t HD, uint32_t end)
 {
-    uint32_t slot = kd_row(a->step, r->row0)->slot;
-    for (r->row1 = r->row0 + 1; r->row1 < end && kd_row(a->step, r->row1)->slot == slot;)
-        r->row1++;
+    uint32_t slot = kd_row(a->step, r->row0)->slot, other = end;
+    for (uint32_t i = r->row0 + 1 + kd_lane(); i < end; i += KD_WARP)
+        if (kd_row(a->step, i)->slot != slot)
+            other = kd_min_u32(other, i);
+    KD_UNROLL
+    for (uint32_t m = KD_WARP / 2; m; m /= 2)
+        other = kd_min_u32(kd_shfl_xor_u32(other, m), other);
+    r->row1 = kd_uniform(other);
     r->lo = ap_first(a, kd_row(a->step, r->row0)->pos);
     r->end = kd_row(a->step, r->row1 - 1)->pos + 1;
     r->k = kv_head(a->kc + slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, r->kvh);

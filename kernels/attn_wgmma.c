@@ -1,6 +1,6 @@
-/* kernels/attn_wgmma.c: attention of many rows on Hopper's tensor cores, sm_90a only. Grid x: kv heads, y: tiles of rows.
+/* kernels/attn_wgmma.c: attention of many rows on Hopper's tensor cores, sm_90a only.
  *
- * A work-group of three warpgroups takes 128 (row, query head) pairs of a kv head. The first two have 64 of them each and walk the
+ * A persistent work-group of three warpgroups takes 128 (row, query head) pairs of a kv head at a time. The first two have 64 of them each and walk the
  * positions that any of the work-group's rows sees, 64 at a time from multiples of 64 on: S = Q K^T, softmax online in f32,
  * O += P V with P in registers, and q too but for heads of 256. A tile's products with V run under the softmax of the next one.
  * Warps of the last warpgroup bring K and V, tile by tile in turn, into a ring of slots in shared memory, with a pair of barriers
@@ -22,7 +22,7 @@ enum {
     BLOCK_BYTES = AP_POS * 128,   /* of K, V, or q of a warpgroup */
     SLOT_BYTES = BLOCKS * BLOCK_BYTES,
     SLOTS = AWG_SLOTS(HD),
-    FEEDERS = SLOTS / 2,          /* warps, each with a tile under way and one that it waits to begin */
+    FEEDERS = 4,                  /* warps, each with a tile under way */
     Q_SHARED = AWG_Q_SHARED(HD),
     Q = SLOTS * SLOT_BYTES,       /* in shared memory */
     BARS = Q + (Q_SHARED ? 2 * SLOT_BYTES : 0),
@@ -40,60 +40,49 @@ KD_FN uint32_t piece_at(uint32_t r, uint32_t c) { return c / 8 * BLOCK_BYTES + r
 
 /* ---- K and V ---- */
 
-/* A tile of K or V from p0 on, zeros from r->end on. */
-KD_FN void fetch(const bool F16, struct kv_head h, uint32_t p0, uint32_t end, KD_SHARED uint8_t *to)
+/* A tile of K or V from p0 on, WHOLE or with zeros from `end` on. */
+KD_FN void fetch(const bool F16, const bool WHOLE, struct kv_head h, uint32_t p0, uint32_t end, KD_SHARED uint8_t *to)
 {
+    enum { LANES = HD / 8, ROWS = KD_WARP / LANES }; /* of a row; at a time */
+    uint32_t c = kd_lane() % LANES, first = kd_lane() / LANES;
     KD_NO_UNROLL
-    for (uint32_t i = 0; i < AP_POS * HD / 8; i += 8 * KD_WARP) {
+    for (uint32_t r0 = 0; r0 < AP_POS; r0 += 8 * ROWS) {
         KD_UNROLL
         for (uint32_t k = 0; k < 8; k++) {
-            uint32_t piece = i + k * KD_WARP + kd_lane(), row = piece / (HD / 8), c = piece % (HD / 8);
-            uint32_t at = kd_min_u32(p0 + row, end - 1);
+            uint32_t row = r0 | ROWS * k | first, at = WHOLE ? p0 + row : kd_min_u32(p0 + row, end - 1);
+            bool on = WHOLE || p0 + row < end;
             KD_SHARED uint8_t *s = to + piece_at(row, c);
             if (F16) {
-                kd_copy16(s, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + 8 * c) * 2), p0 + row < end);
+                kd_copy16(s, KD_PTR(const uint8_t, h.codes + ((uint64_t)at * HD + 8 * c) * 2), on);
                 continue;
             }
             float x[8];
-            kd_u32x4 w = { 0, 0, 0, 0 };
             kv_load8((enum ka_kv)h.kv, h, at, HD, 8 * c, x);
-            if (p0 + row < end)
-                w = (kd_u32x4){ h2_from(x[0], x[1]), h2_from(x[2], x[3]), h2_from(x[4], x[5]), h2_from(x[6], x[7]) };
-            *(KD_SHARED kd_u32x4 *)s = w;
+            *(KD_SHARED kd_u32x4 *)s = on ? (kd_u32x4){ h2_from(x[0], x[1]), h2_from(x[2], x[3]), h2_from(x[4], x[5]), h2_from(x[6], x[7]) }
+                                          : (kd_u32x4){ 0, 0, 0, 0 };
         }
     }
-    kd_copy_commit();
 }
 
-/* A feeder's tiles: every FEEDERS-th. One that is under way is told of when the next one has begun, or at the end. */
-struct feed {
-    uint32_t next, under_way; /* of all tiles of this work-group, K and V in turn; ~0: none */
-    uint32_t first;           /* the run's first one */
-};
-
-KD_FN void tell(struct feed *f)
+/* Tiles come in turn, K and V, by a feeder each; i: the run's first one of all that this work-group has. */
+KD_FN void feed(const bool F16, const struct ap_run *r, uint32_t i)
 {
-    async_fence_shared();
-    kd_warp_sync();
-    if (kd_lane() == 0)
-        bar_arrive(bar_full(f->under_way % SLOTS));
-    f->under_way = ~0u;
-}
-
-KD_FN void feed_run(const bool F16, const struct ap_run *r, struct feed *f)
-{
-    uint32_t end = f->first + 2 * tiles_of(r);
-    for (; f->next < end; f->next += FEEDERS) {
-        uint32_t i = f->next - f->first;
-        bar_wait(bar_empty(f->next % SLOTS), (f->next / SLOTS & 1) ^ 1);
-        fetch(F16, i % 2 ? r->v : r->k, r->lo / AP_POS * AP_POS + i / 2 * AP_POS, r->end, slot_at(f->next % SLOTS));
-        if (f->under_way != ~0u) {
-            kd_copy_wait_1();
-            tell(f);
-        }
-        f->under_way = f->next;
+    uint32_t end = i + 2 * tiles_of(r), first = r->lo / AP_POS * AP_POS, me = kd_warp() - CONSUMERS;
+    for (uint32_t t = i + (me + FEEDERS - i % FEEDERS) % FEEDERS; t < end; t += FEEDERS) {
+        uint32_t p0 = first + (t - i) / 2 * AP_POS;
+        struct kv_head h = (t - i) % 2 ? r->v : r->k;
+        bar_wait(bar_empty(t % SLOTS), (t / SLOTS & 1) ^ 1);
+        if (F16 && p0 + AP_POS <= r->end)
+            fetch(F16, true, h, p0, r->end, slot_at(t % SLOTS));
+        else
+            fetch(F16, false, h, p0, r->end, slot_at(t % SLOTS));
+        kd_copy_commit();
+        kd_copy_wait_0();
+        async_fence_shared();
+        kd_warp_sync();
+        if (kd_lane() == 0)
+            bar_arrive(bar_full(t % SLOTS));
     }
-    f->first = end;
 }
 
 /* ---- rows ---- */
@@ -178,11 +167,14 @@ KD_FN void softmax(float by, struct rows *x, float *s, float *decay)
 {
     KD_UNROLL
     for (uint32_t h = 0; h < 2; h++) {
-        float top = NEG_INF, sum = 0.0f;
+        float top[4], sum = 0.0f;
         KD_UNROLL
-        for (uint32_t i = 0; i < AP_POS / 4; i++)
-            top = kd_max(s[i / 2 * 4 + 2 * h + i % 2], top);
-        float now = kd_max(kd_acc_max(top) * by, x->m[h]), off = now == NEG_INF ? 0.0f : now; /* nothing seen yet */
+        for (uint32_t i = 0; i < AP_POS / 4; i++) {
+            float v = s[i / 2 * 4 + 2 * h + i % 2];
+            top[i % 4] = i < 4 ? v : __builtin_fmaxf(v, top[i % 4]);
+        }
+        float all = kd_acc_max(__builtin_fmaxf(__builtin_fmaxf(top[0], top[1]), __builtin_fmaxf(top[2], top[3])));
+        float now = kd_max(all * by, x->m[h]), off = now == NEG_INF ? 0.0f : now; /* nothing seen yet */
         decay[h] = kd_exp2(x->m[h] - off);
         x->m[h] = now;
         KD_UNROLL
@@ -284,9 +276,10 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
     mask(&x, p0, s);
     softmax(by, &x, s, decay);
     probabilities(s, p);
+    p0 += AP_POS;
+    wait_full(p0 < r->end ? i + 2 : i + 1);
     KD_NO_UNROLL
-    for (p0 += AP_POS; p0 < r->end; p0 += AP_POS, i += 2) {
-        wait_full(i + 2);
+    for (; p0 < r->end; i += 2) {
         scores(q, (i + 2) % SLOTS, s);
         wait_full(i + 1);
         values(p, (i + 1) % SLOTS, o);
@@ -295,6 +288,8 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
         if (p0 < all_from || p0 + AP_POS - 1 > all_to)
             mask(&x, p0, s);
         softmax(by, &x, s, decay);
+        p0 += AP_POS;
+        wait_full(p0 < r->end ? i + 4 : i + 3); /* here, so that ptxas keeps the softmax before the next wait */
         wg_wait_0(o, HD);
         give_back(i + 1);
         KD_UNROLL
@@ -311,6 +306,34 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
     write_rows(a, &x, o);
 }
 
+/* All items of this work-group, a tile of rows of a kv head each: the longest first, and there and back again, so that all work-groups
+ * have about as much to do. */
+KD_FN void all_items(const kl_attn *a, const bool FEEDS)
+{
+    uint32_t group = a->n_head / a->n_kv, n_rows = kd_step_rows(a->step, ROWS_STEP);
+    uint32_t step = AWG_PAIRS / group, tiles = kd_div_up(n_rows, step), items = tiles * a->n_kv;
+    uint32_t i = 0, phase = 0; /* tiles of K and V so far */
+    KD_NO_UNROLL
+    for (uint32_t first = 0, back = 0; first < items; first += kd_groups_x(), back ^= 1) {
+        uint32_t item = first + (back ? kd_groups_x() - 1 - kd_group_x() : kd_group_x());
+        if (item >= items)
+            continue;
+        struct ap_run r = { .group = group, .kvh = item % a->n_kv, .tile0 = (tiles - 1 - item / a->n_kv) * step };
+        uint32_t end = kd_min_u32(r.tile0 + step, n_rows);
+        KD_NO_UNROLL
+        for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
+            ap_next_run(a, &r, HD, end);
+            if (!FEEDS)
+                attend(a, &r, i, &phase);
+            else if (a->kv_type == KA_KV_F16)
+                feed(true, &r, i);
+            else
+                feed(false, &r, i);
+            i += 2 * tiles_of(&r);
+        }
+    }
+}
+
 KD_FN void attn_main(const kl_attn *a)
 {
     if (kd_tid() == 0) {
@@ -325,36 +348,12 @@ KD_FN void attn_main(const kl_attn *a)
     kd_barrier();
     kd_wait_inputs();
     kd_let_next_start();
-    struct ap_run r = { .group = a->n_head / a->n_kv, .kvh = kd_group_x() };
-    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), step = AWG_PAIRS / r.group, tiles = kd_div_up(n_rows, step);
-    if (kd_group_y() >= tiles)
-        return;
-    r.tile0 = (tiles - 1 - kd_group_y()) * step; /* the longest first */
-    uint32_t end = kd_min_u32(r.tile0 + step, n_rows);
     if (kd_warp() >= CONSUMERS) {
         wg_registers_less(40);
-        struct feed f = { .next = kd_warp() - CONSUMERS, .under_way = ~0u };
-        if (f.next >= FEEDERS)
-            return;
-        for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
-            ap_next_run(a, &r, HD, end);
-            if (a->kv_type == KA_KV_F16)
-                feed_run(true, &r, &f);
-            else
-                feed_run(false, &r, &f);
-        }
-        if (f.under_way != ~0u) {
-            kd_copy_wait_0();
-            tell(&f);
-        }
-        return;
-    }
-    wg_registers_more(232);
-    uint32_t i = 0, phase = 0;
-    for (r.row0 = r.tile0; r.row0 < end; r.row0 = r.row1) {
-        ap_next_run(a, &r, HD, end);
-        attend(a, &r, i, &phase);
-        i += 2 * tiles_of(&r);
+        all_items(a, true);
+    } else {
+        wg_registers_more(232);
+        all_items(a, false);
     }
 }
 

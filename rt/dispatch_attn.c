@@ -62,8 +62,8 @@ static bool wgmma_heads(struct dispatcher *d, const ka_attn *a, uint32_t rows, u
     if (2ull * tiles * a->n_kv < d->t->n_cores)
         return false;
     memcpy(&k, a, sizeof *a);
-    dispatch_add(d, dim == 64 ? K_attn_wgmma_h64 : dim == 128 ? K_attn_wgmma_h128 : K_attn_wgmma_h256, a->n_kv, tiles, 1,
-                 AWG_SHARED_BYTES(dim), &k);
+    dispatch_add(d, dim == 64 ? K_attn_wgmma_h64 : dim == 128 ? K_attn_wgmma_h128 : K_attn_wgmma_h256,
+                 MIN(tiles * a->n_kv, d->t->n_cores), 1, 1, AWG_SHARED_BYTES(dim), &k);
     return true;
 }
 
