@@ -1,6 +1,6 @@
 /* Plans and submissions. A plan's launches are captured once into a graph; a token then costs a write to the ring and
- * one launch of the graph. Every kernel but the first may begin before its predecessor ends (programmatic dependent
- * launch): its prologue reads weights only, and it waits by itself before it reads anything else. */
+ * one launch of the graph. A kernel may begin before its predecessor ends (programmatic dependent launch), unless it has
+ * nothing from that (dispatch.after): its prologue reads weights only, and it waits by itself before it reads anything else. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static cu_result launch(struct cuda *c, enum kernel_id k, const uint32_t grid[3]
 static cu_result launch_dispatch(struct cuda *c, const struct dispatch_plan *p, uint32_t i, bool overlap)
 {
     const struct dispatch *d = &p->d[i];
-    return launch(c, d->kernel, d->grid, d->threads, d->shared, p->args + d->args_off, overlap);
+    return launch(c, d->kernel, d->grid, d->threads, d->shared, p->args + d->args_off, overlap && !d->after);
 }
 
 static cu_result launch_begin(struct cuda *c, const struct cuda_plan *p)

@@ -1,10 +1,10 @@
 /* kernels/attn_wgmma.c: attention of many rows on Hopper's tensor cores, sm_90a only.
  *
- * A persistent work-group of three warpgroups takes 128 (row, query head) pairs of a kv head at a time. The first two have 64 of them each and walk the
- * positions that any of the work-group's rows sees, 64 at a time from multiples of 64 on: S = Q K^T, softmax online in f32,
- * O += P V with P in registers, and q too but for heads of 256. A tile's products with V run under the softmax of the next one.
- * Warps of the last warpgroup bring K and V, tile by tile in turn, into a ring of slots in shared memory, with a pair of barriers
- * each: `full` when a tile is there, `empty` when both warpgroups are through with it.
+ * A persistent work-group of three warpgroups takes 128 (row, query head) pairs of a kv head at a time. The first two have 64 of
+ * them each and walk the positions that any of its rows sees, 64 at a time from multiples of 64 on: S = Q K^T, softmax online in
+ * f32, O += P V with P in registers, and q too but for heads of 256. A tile's products with V run under the softmax of the next
+ * one. Warps of the last warpgroup bring K and V, tile by tile in turn, into a ring of slots in shared memory, with a pair of
+ * barriers each: `full` when a tile is there, `empty` when both warpgroups are through with it.
  *
  * The sums are those of kernels/attn_prompt.c, in its order: a position that a row does not see gets p = 0 and leaves the row's m, l
  * and o as they are, to the bit. */
@@ -194,28 +194,34 @@ KD_FN void probabilities(const float *s, uint32_t *p)
         p[i] = h2_from(s[2 * i], s[2 * i + 1]);
 }
 
-/* q: unless it is in shared memory */
-KD_FN void scores(const uint32_t *q, uint32_t at, float *s)
+/* Descriptors of the tile in slot i, as it is read for scores and for values. */
+KD_FN uint64_t k_tile(uint32_t i) { return wg_tile(slot_at(0)) + wg_uniform(i % SLOTS * (SLOT_BYTES >> 4)); }
+KD_FN uint64_t v_tile(uint32_t i)
 {
-    KD_UNROLL
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        uint64_t k = wg_tile(slot_at(at) + b * BLOCK_BYTES);
-        if (Q_SHARED)
-            wg_multiply_half_64(s, wg_tile(own_q() + b * BLOCK_BYTES), k, b);
-        else
-            wg_multiply_regs_64(s, q + 16 * b, k, b);
-    }
+    return wg_tile_across(slot_at(0), BLOCK_BYTES) + wg_uniform(i % SLOTS * (SLOT_BYTES >> 4));
 }
 
-KD_FN void values(const uint32_t *p, uint32_t at, float *o)
+/* q: unless it is in shared memory */
+KD_FN void scores(const uint32_t *q, uint64_t k, float *s)
 {
-    uint64_t v = wg_tile_across(slot_at(at), BLOCK_BYTES);
+    KD_UNROLL
+    for (uint32_t b = 0; b < BLOCKS; b++)
+        if (Q_SHARED)
+            wg_part_half_64(s, wg_tile(own_q() + b * BLOCK_BYTES), k + b * (BLOCK_BYTES >> 4), b);
+        else
+            wg_part_regs_64(s, q + 16 * b, k + b * (BLOCK_BYTES >> 4), b);
+    wg_end();
+}
+
+KD_FN void values(const uint32_t *p, uint64_t v, float *o)
+{
     if (HD == 64)
-        wg_multiply_across_64(o, p, v);
+        wg_part_across_64(o, p, v);
     else if (HD == 128)
-        wg_multiply_across_128(o, p, v);
+        wg_part_across_128(o, p, v);
     else
-        wg_multiply_across_256(o, p, v);
+        wg_part_across_256(o, p, v);
+    wg_end();
 }
 
 KD_FN void write_rows(const kl_attn *a, const struct rows *x, float *o)
@@ -270,7 +276,8 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
     uint32_t all_from = ap_first(a, kd_row(a->step, r->row1 - 1)->pos), all_to = kd_row(a->step, r->row0)->pos;
     float by = a->scale * LOG2E;
     wait_full(i);
-    scores(q, i % SLOTS, s);
+    wg_begin();
+    scores(q, k_tile(i), s);
     wg_wait_0(s, AP_POS);
     give_back(i);
     mask(&x, p0, s);
@@ -280,10 +287,12 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
     wait_full(p0 < r->end ? i + 2 : i + 1);
     KD_NO_UNROLL
     for (; p0 < r->end; i += 2) {
-        scores(q, (i + 2) % SLOTS, s);
+        uint64_t k = k_tile(i + 2), v = v_tile(i + 1);
         wait_full(i + 1);
-        values(p, (i + 1) % SLOTS, o);
-        wg_wait_1_64(s);
+            wg_begin();
+        scores(q, k, s);
+        values(p, v, o);
+            wg_wait_1_64(s);
         give_back(i + 2);
         if (p0 < all_from || p0 + AP_POS - 1 > all_to)
             mask(&x, p0, s);
@@ -292,15 +301,17 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
         wait_full(p0 < r->end ? i + 4 : i + 3); /* here, so that ptxas keeps the softmax before the next wait */
         wg_wait_0(o, HD);
         give_back(i + 1);
-        KD_UNROLL
-        for (uint32_t k = 0; k < HD / 8; k++)
+        if (wg_any(decay[0] != 1.0f || decay[1] != 1.0f))
             KD_UNROLL
-            for (uint32_t c = 0; c < 4; c++)
-                o[4 * k + c] *= decay[c / 2];
+            for (uint32_t j = 0; j < HD / 8; j++)
+                KD_UNROLL
+                for (uint32_t c = 0; c < 4; c++)
+                    o[4 * j + c] *= decay[c / 2];
         probabilities(s, p);
     }
     wait_full(i + 1);
-    values(p, (i + 1) % SLOTS, o);
+    wg_begin();
+    values(p, v_tile(i + 1), o);
     wg_wait_0(o, HD);
     give_back(i + 1);
     write_rows(a, &x, o);
@@ -312,7 +323,7 @@ KD_FN void all_items(const kl_attn *a, const bool FEEDS)
 {
     uint32_t group = a->n_head / a->n_kv, n_rows = kd_step_rows(a->step, ROWS_STEP);
     uint32_t step = AWG_PAIRS / group, tiles = kd_div_up(n_rows, step), items = tiles * a->n_kv;
-    uint32_t i = 0, phase = 0; /* tiles of K and V so far */
+    uint32_t i = 0, phase = 0; /* i: tiles of K and V so far */
     KD_NO_UNROLL
     for (uint32_t first = 0, back = 0; first < items; first += kd_groups_x(), back ^= 1) {
         uint32_t item = first + (back ? kd_groups_x() - 1 - kd_group_x() : kd_group_x());

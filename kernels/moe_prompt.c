@@ -19,11 +19,17 @@ KD_FN uint32_t sort_slot(const kl_moe_sort *a, uint32_t less, uint32_t expert) {
  * marks what is left over. A work-item has a run of pairs. */
 KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_t end, KD_SHARED uint32_t *s)
 {
-    uint32_t less = 0, mine = 0;
-    for (uint32_t i = first; i < end; i++) {
-        uint32_t id = sort_id(a, i);
-        less += id < e;
-        mine += id == e;
+    enum { ASKED = 8 }; /* ids at once */
+    uint32_t less = 0, mine = 0, id[ASKED];
+    for (uint32_t i = first; i < end; i += ASKED) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < ASKED; k++)
+            id[k] = sort_id(a, kd_min_u32(i + k, end - 1));
+        KD_UNROLL
+        for (uint32_t k = 0; k < ASKED; k++) {
+            less += i + k < end && id[k] < e;
+            mine += i + k < end && id[k] == e;
+        }
     }
     s[kd_tid()] = mine;
     s[kd_group_size() + kd_tid()] = less;
@@ -38,9 +44,15 @@ KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_
     bool last = e + 1 == a->n_expert;
     uint32_t p0 = sort_pos(less, e), p1 = last ? a->n_pos : sort_pos(less + count, e + 1);
     KD_GLOBAL uint32_t *order = KD_PTR(uint32_t, a->order);
-    for (uint32_t i = first; i < end; i++)
-        if (sort_id(a, i) == e)
-            order[p0 + before++] = i;
+    for (uint32_t i = first; i < end && mine; i += ASKED) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < ASKED; k++)
+            id[k] = sort_id(a, kd_min_u32(i + k, end - 1));
+        KD_UNROLL
+        for (uint32_t k = 0; k < ASKED; k++)
+            if (i + k < end && id[k] == e)
+                order[p0 + before++] = i + k;
+    }
     for (uint32_t p = p0 + count + kd_tid(); p < p1; p += kd_group_size())
         order[p] = ~0u;
     uint32_t t0 = sort_slot(a, less, e), t1 = last ? a->n_slots : sort_slot(a, less + count, e + 1);

@@ -95,6 +95,12 @@ struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uin
     return &p->d[p->n - 1];
 }
 
+void dispatch_begin_after(struct dispatch *l)
+{
+    if (l)
+        l->after = true;
+}
+
 /* Temporaries are offsets behind the counters, whose size is known at the end: marked by this bit until then. */
 #define TEMP_BIT (1ull << 55)
 
@@ -615,7 +621,7 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     d.p->kernels = t->kernels ? t->kernels : kernel_infos;
     d.p->counters_bytes = counters_bytes;
     for (d.cmd = 0; d.cmd < s->h.n_cmds && !d.rc; d.cmd++) {
-        d.temp_at = 0;
+        d.temp_at = d.temp_base;
         (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
         const void *now = stream_args(s, d.cmd);
         CHECK(d.rc || !((d.pre && d.pre != now) || (d.pre_act && d.pre_act != now) || (d.pre_rope && d.pre_rope != now)));
@@ -628,6 +634,9 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     dispatch_find_waits(d.p, s);
     if (t->ahead)
         dispatch_find_late(d.p);
+    if (t->ahead && d.prompt && max_rows > KL_ROWS_MAX)
+        for (uint32_t i = 0; i < d.p->n; i++)
+            dispatch_begin_after(&d.p->d[i]);
     *out = d.p;
     return 0;
 }

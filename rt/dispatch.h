@@ -61,6 +61,7 @@ struct dispatch {
     bool wait;        /* for everything launched before it; without, it may run while they do */
     bool eager;       /* lets the next launch start before its own inputs are complete         */
     bool beside;      /* a kl_matvec that can be late (KL_ASK_LATE)                             */
+    bool after;       /* begins when the launch before it has ended (rt/dispatch_impl.h)       */
     uint32_t grid[3], shared;
     uint32_t args_off; /* into args */
     uint32_t cmd;      /* the stream's command it belongs to */

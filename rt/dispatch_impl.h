@@ -37,6 +37,8 @@ struct dispatcher {
     uint32_t max_rows; /* of a step            */
     bool rows, prompt; /* class of kernels (kernels/klaunch.h); neither: decode */
     uint64_t temp_at;  /* taken by this command */
+    uint64_t temp_base; /* what stays beyond a command lies below: the sorted pairs */
+    kl_moe_sort sorted; /* of the last MOE_UP, until its MOE_DOWN; ids 0: none */
     const ka_norm *pre; /* the command before, which this one's launch does; NULL: none */
     const ka_act_mul *pre_act; /* the same                                             */
     const ka_rope_kv *pre_rope; /* the same                                            */
@@ -48,6 +50,9 @@ uint32_t dispatch_rows(const struct dispatcher *d, enum ka_rows rows);
 struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t shared,
                               const void *args);
 /* Memory for this command only, 256-aligned, contents undefined; n counters that are 0 and end as 0. */
+/* l (NULL is fine) begins when the launch before it has ended. Work-groups that are started while others run lie where those leave
+ * room, several on one core, and stay there: what a short launch gains by an early start, one that takes long loses. */
+void dispatch_begin_after(struct dispatch *l);
 gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes);
 gpu_va dispatch_counters(struct dispatcher *d, uint32_t n);
 

@@ -157,14 +157,19 @@ static void add_rows_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bo
         g->part = dispatch_temp(d, 4ull * items * most * (n / 2) * KL_ROWS_HALF_WARPS * 32);
         g->counters = dispatch_counters(d, tiles * KL_ROWS_HALF_WARPS);
     }
-    dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_ROWS_HALF_SHARED(n), g);
+    struct dispatch *l = dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_ROWS_HALF_SHARED(n), g);
+    if (g->tiles)
+        dispatch_begin_after(l);
 }
 
 static void add_gemm_half(struct dispatcher *d, enum kernel_id k, kl_gemm *g, bool few, uint32_t positions)
 {
     uint32_t items = gemm_tiles(g, KL_TILE_ROWS) * (g->tiles ? g->n_slots : div_up(positions, 32));
     g->parts = g->by = 1;
-    dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, KL_GEMM_HALF_SHARED(few ? KL_GEMM_HALF_FEW : 256), g);
+    uint32_t shared = KL_GEMM_HALF_SHARED(few ? KL_GEMM_HALF_FEW : 256);
+    struct dispatch *l = dispatch_add(d, k, MIN(items, d->t->n_cores * (few ? 2 : 1)), 1, 1, shared, g);
+    if (g->tiles)
+        dispatch_begin_after(l);
 }
 
 /* positions: of a step, or of a list of tiles, which have up to `slot` of them. */
@@ -314,12 +319,29 @@ bool dispatch_many_router(struct dispatcher *d, const ka_router *a)
 
 /* ---- experts ---- */
 
-/* The pairs by expert: the list into g->tiles, g->n_slots and g->map; returns the positions and what a tile has at most. */
+/* The pairs by expert: the list into g->tiles, g->n_slots and g->map; returns the positions and what a tile has at most. It stays where
+ * it is until the MOE_DOWN, which has the same pairs. */
 static kl_moe_sort add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
 {
     enum { THREADS = 256 };
-    kl_moe_sort s = dispatch_gemm_sort(d, g, ids, n_expert, k);
-    dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s);
+    uint64_t temp = d->temp_at;
+    d->temp_at = 0;
+    kl_moe_sort s = d->sorted = dispatch_gemm_sort(d, g, ids, n_expert, k);
+    d->temp_base = MAX(d->temp_base, d->temp_at);
+    d->temp_at = MAX(d->temp_base, temp);
+    dispatch_begin_after(dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s));
+    return s;
+}
+
+static kl_moe_sort take_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k)
+{
+    kl_moe_sort s = d->sorted;
+    if (s.ids != ids || s.n_expert != n_expert || s.k != k)
+        s = add_sort(d, g, ids, n_expert, k);
+    g->map = s.order;
+    g->tiles = s.tiles;
+    g->n_slots = s.n_slots;
+    d->sorted = (kl_moe_sort){ 0 };
     return s;
 }
 
@@ -349,14 +371,14 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
-    mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
-    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
+    kl_gemm g = { .step = a->step, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
-    kl_moe_sort sort = add_sort(d, &g, a->ids, a->n_expert, a->k);
+    kl_moe_sort sort = take_sort(d, &g, a->ids, a->n_expert, a->k);
+    g.y[0] = mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
     kl_act act = { .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 };
     add_tiles(d, &g, 1ull << a->type, act, sort.n_pos);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, sort.n_pos, sort.slot);
-    dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix);
+    dispatch_begin_after(dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix));
     return true;
 }

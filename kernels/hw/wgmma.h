@@ -17,10 +17,14 @@
  *                              8 j + lane % 4 * 2 + c
  *   wg_multiply_regs_N(d, a, b, add) the same of f16 with A in registers: a[4 s .. 4 s + 3] is step s of 16 along k, as mma.h's
  *                              fragments are, of the warp's 16 rows. a stays as it is until the product is complete
- *   wg_multiply_half_64(d, a, b, add) as wg_multiply_64, of f16
+ *   wg_part_half_64(d, a, b, add) as wg_multiply_64, of f16
  *   wg_tile_across(p, n)       descriptor of such a tile as B across: its rows are those of k, 64 columns wide, and every n bytes
  *                              begin the next 64 columns
- *   wg_multiply_across_N(d, a, b) as wg_multiply_regs_N, B[64, N] across, added to d
+ *   wg_part_across_N(d, a, b)  as wg_multiply_regs_N, B[64, N] across, added to d
+ *   wg_begin(), wg_part_*(..), wg_end() several of these with one commit: wg_part_regs_64, wg_part_half_64, wg_part_across_N. Between
+ *                              the first two and the last no other instruction writes what they use
+ *   wg_any(b)                  is b true in a lane of the warp?
+ *   wg_uniform(v)              v, which is the same in all lanes, in a register of the warp: descriptors from it cost no moves
  *   wg_registers_less(n), wg_registers_more(n)   registers of each thread from now on, a literal, for whole warpgroups
  *   bulk_prefetch(p, n)        n bytes into the level-2 cache, 16-byte aligned
  *   wg_wait_1(), wg_wait_1_64(d), wg_wait_0_N(d), wg_wait_0(d, N) until at most that many commits are under way; d is valid then
@@ -104,7 +108,14 @@ KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;"
 /* Four steps of 16 along k, 32 bytes apart in the swizzled rows; operand numbers follow the N / 2 accumulators. */
 #define WG_STEP(n, type, list, a, b, p)                                                                                \
     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" list "}, " a ", " b ", " p ", 1, 1, 0, 0;\n\t"
-#define WG_MULTIPLY_OF(name, n, type, list, da, db, add_op, ...)                                                       \
+#define WG_BEGIN "wgmma.fence.sync.aligned;\n\t"
+#define WG_END   "wgmma.commit_group.sync.aligned;\n\t"
+KD_FN void wg_begin(void) { __asm__ volatile(WG_BEGIN : : : "memory"); }
+KD_FN void wg_end(void) { __asm__ volatile(WG_END : : : "memory"); }
+KD_FN uint32_t wg_uniform(uint32_t v) { return kd_shfl_u32(v, 0); }
+KD_FN bool wg_any(bool b) { return __nvvm_vote_any_sync(~0u, b); }
+
+#define WG_MULTIPLY_OF(name, begin, end, n, type, list, da, db, add_op, ...)                                           \
     KD_FN void name(float *d, uint64_t a, uint64_t b, uint32_t add)                                                    \
     {                                                                                                                  \
         __asm__ volatile("{\n\t"                                                                                       \
@@ -114,18 +125,17 @@ KD_FN void wg_wait_1(void) { __asm__ volatile("wgmma.wait_group.sync.aligned 1;"
                          "setp.eq.b32 q, " add_op ", " add_op ";\n\t"                                                  \
                          "add.s64 a1, " da ", 2;\n\tadd.s64 a2, " da ", 4;\n\tadd.s64 a3, " da ", 6;\n\t"                \
                          "add.s64 b1, " db ", 2;\n\tadd.s64 b2, " db ", 4;\n\tadd.s64 b3, " db ", 6;\n\t"                \
-                         "wgmma.fence.sync.aligned;\n\t"                                                               \
+                         begin                                                                                         \
                          WG_STEP(n, type, list, da, db, "p")                                                           \
                          WG_STEP(n, type, list, "a1", "b1", "q")                                                       \
                          WG_STEP(n, type, list, "a2", "b2", "q")                                                       \
                          WG_STEP(n, type, list, "a3", "b3", "q")                                                       \
-                         "wgmma.commit_group.sync.aligned;\n\t"                                                        \
-                         "}"                                                                                           \
+                         end "}"                                                                                       \
                          : __VA_ARGS__                                                                                 \
                          : "l"(a), "l"(b), "r"(add)                                                                    \
                          : "memory");                                                                                  \
     }
-#define WG_MULTIPLY(n, ...) WG_MULTIPLY_OF(wg_multiply_##n, n, "bf16", __VA_ARGS__)
+#define WG_MULTIPLY(n, ...) WG_MULTIPLY_OF(wg_multiply_##n, WG_BEGIN, WG_END, n, "bf16", __VA_ARGS__)
 WG_MULTIPLY(32, WG_R0, "%16", "%17", "%18", WG_F16(d, 0))
 WG_MULTIPLY(64, WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
 WG_MULTIPLY(96, WG_R0 ", " WG_R16 ", " WG_R32, "%48", "%49", "%50", WG_F32(d, 0), WG_F16(d, 32))
@@ -134,7 +144,7 @@ WG_MULTIPLY(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R
             "%96", "%97", "%98", WG_F64(d, 0), WG_F32(d, 64))
 WG_MULTIPLY(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
             "%128", "%129", "%130", WG_F64(d, 0), WG_F64(d, 64))
-WG_MULTIPLY_OF(wg_multiply_half_64, 64, "f16", WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
+WG_MULTIPLY_OF(wg_part_half_64, "", "", 64, "f16", WG_R0 ", " WG_R16, "%32", "%33", "%34", WG_F32(d, 0))
 
 /* a step is `by` units of 16 bytes further in B, which lies across or not: 128 and 1, or 2 and 0 */
 #define WG_STEP_REGS(n, across, list, s, b, p)                                                                         \
@@ -142,37 +152,41 @@ WG_MULTIPLY_OF(wg_multiply_half_64, 64, "f16", WG_R0 ", " WG_R16, "%32", "%33", 
     "3]}, " b ", " p ", 1, 1, " #across ";\n\t"
 #define WG_A(a, s)                                                                                                     \
     [a##s##0] "r"(a[4 * s]), [a##s##1] "r"(a[4 * s + 1]), [a##s##2] "r"(a[4 * s + 2]), [a##s##3] "r"(a[4 * s + 3])
-#define WG_MULTIPLY_REGS_OF(n, across, by, list, ...)                                                                  \
-        __asm__ volatile("{\n\t"                                                                                       \
-                         ".reg .pred p, q;\n\t"                                                                        \
-                         ".reg .b64 b1, b2, b3;\n\t"                                                                   \
-                         ".reg .b32 lo, hi, at;\n\t"                                                                   \
-                         "setp.ne.b32 p, %[add], 0;\n\t"                                                               \
-                         "setp.eq.b32 q, %[add], %[add];\n\t"                                                          \
-                         "mov.b64 {lo, hi}, %[b];\n\t"                                                                 \
-                         "add.u32 at, lo, " #by ";\n\tmov.b64 b1, {at, hi};\n\t"                                     \
-                         "add.u32 at, lo, 2 * " #by ";\n\tmov.b64 b2, {at, hi};\n\t"                                 \
-                         "add.u32 at, lo, 3 * " #by ";\n\tmov.b64 b3, {at, hi};\n\t"                                 \
-                         "wgmma.fence.sync.aligned;\n\t"                                                               \
-                         WG_STEP_REGS(n, across, list, 0, "%[b]", "p")                                                 \
-                         WG_STEP_REGS(n, across, list, 1, "b1", "q")                                                   \
-                         WG_STEP_REGS(n, across, list, 2, "b2", "q")                                                   \
-                         WG_STEP_REGS(n, across, list, 3, "b3", "q")                                                   \
-                         "wgmma.commit_group.sync.aligned;\n\t"                                                        \
-                         "}"                                                                                           \
-                         : __VA_ARGS__                                                                                 \
-                         : WG_A(a, 0), WG_A(a, 1), WG_A(a, 2), WG_A(a, 3), [b] "l"(b), [add] "r"(add)                  \
-                         : "memory")
+#define WG_MULTIPLY_REGS_OF(begin, end, n, across, by, list, ...)                                                      \
+    __asm__ volatile("{\n\t"                                                                                           \
+                     ".reg .pred p, q;\n\t"                                                                            \
+                     ".reg .b64 b1, b2, b3;\n\t"                                                                       \
+                     ".reg .b32 lo, hi, at;\n\t"                                                                       \
+                     "setp.ne.b32 p, %[add], 0;\n\t"                                                                   \
+                     "setp.eq.b32 q, %[add], %[add];\n\t"                                                              \
+                     "mov.b64 {lo, hi}, %[b];\n\t"                                                                     \
+                     "add.u32 at, lo, " #by ";\n\tmov.b64 b1, {at, hi};\n\t"                                         \
+                     "add.u32 at, lo, 2 * " #by ";\n\tmov.b64 b2, {at, hi};\n\t"                                     \
+                     "add.u32 at, lo, 3 * " #by ";\n\tmov.b64 b3, {at, hi};\n\t"                                     \
+                     begin                                                                                             \
+                     WG_STEP_REGS(n, across, list, 0, "%[b]", "p")                                                     \
+                     WG_STEP_REGS(n, across, list, 1, "b1", "q")                                                       \
+                     WG_STEP_REGS(n, across, list, 2, "b2", "q")                                                       \
+                     WG_STEP_REGS(n, across, list, 3, "b3", "q")                                                       \
+                     end "}"                                                                                           \
+                     : __VA_ARGS__                                                                                     \
+                     : WG_A(a, 0), WG_A(a, 1), WG_A(a, 2), WG_A(a, 3), [b] "l"(b), [add] "r"(add)                      \
+                     : "memory")
 #define WG_MULTIPLY_REGS(n, list, ...)                                                                                 \
     KD_FN void wg_multiply_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                             \
     {                                                                                                                  \
-        WG_MULTIPLY_REGS_OF(n, 0, 2, list, __VA_ARGS__);                                                               \
+        WG_MULTIPLY_REGS_OF(WG_BEGIN, WG_END, n, 0, 2, list, __VA_ARGS__);                                             \
     }
-#define WG_MULTIPLY_ACROSS(n, list, ...)                                                                               \
-    KD_FN void wg_multiply_across_##n(float *d, const uint32_t *a, uint64_t b)                                         \
+#define WG_PART_REGS(n, list, ...)                                                                                     \
+    KD_FN void wg_part_regs_##n(float *d, const uint32_t *a, uint64_t b, uint32_t add)                                 \
+    {                                                                                                                  \
+        WG_MULTIPLY_REGS_OF("", "", n, 0, 2, list, __VA_ARGS__);                                                       \
+    }
+#define WG_PART_ACROSS(n, list, ...)                                                                                   \
+    KD_FN void wg_part_across_##n(float *d, const uint32_t *a, uint64_t b)                                             \
     {                                                                                                                  \
         const uint32_t add = 1;                                                                                        \
-        WG_MULTIPLY_REGS_OF(n, 1, 128, list, __VA_ARGS__);                                                             \
+        WG_MULTIPLY_REGS_OF("", "", n, 1, 128, list, __VA_ARGS__);                                                     \
     }
 WG_MULTIPLY_REGS(32, WG_R0, WG_F16(d, 0))
 WG_MULTIPLY_REGS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
@@ -181,10 +195,11 @@ WG_MULTIPLY_REGS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
 WG_MULTIPLY_REGS(192, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80, WG_F64(d, 0), WG_F32(d, 64))
 WG_MULTIPLY_REGS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
                  WG_F64(d, 0), WG_F64(d, 64))
-WG_MULTIPLY_ACROSS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
-WG_MULTIPLY_ACROSS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
-WG_MULTIPLY_ACROSS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
-                   WG_F64(d, 0), WG_F64(d, 64))
+WG_PART_REGS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
+WG_PART_ACROSS(64, WG_R0 ", " WG_R16, WG_F32(d, 0))
+WG_PART_ACROSS(128, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48, WG_F64(d, 0))
+WG_PART_ACROSS(256, WG_R0 ", " WG_R16 ", " WG_R32 ", " WG_R48 ", " WG_R64 ", " WG_R80 ", " WG_R96 ", " WG_R112,
+               WG_F64(d, 0), WG_F64(d, 64))
 
 /* Until all products are complete, or all but one; d passes through, so that nothing reads it earlier. */
 #define WG_WAIT(most, n, ...)                                                                                          \

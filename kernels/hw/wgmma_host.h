@@ -12,7 +12,7 @@ void kd_host_bar_arrive(uint32_t at, uint32_t bytes); /* bytes: announced before
 void kd_host_bar_wait(uint32_t at, uint32_t parity);
 void kd_host_bulk_copy(uint32_t to, const void *from, uint32_t n, uint32_t bar);
 void kd_host_registers(uint32_t n, bool more);
-/* Four steps of 16 along k, and a commit: of bf16, or of f16 with A in shared memory or the lane's fragments of it (regs; a[4 s ..
+/* Four steps of 16 along k, with a commit unless it is one part of several: of bf16, or of f16 with A in shared memory or the lane's fragments of it (regs; a[4 s ..
  * 4 s + 3] of step s, which may not change before the product is complete). A step is two units of 16 bytes further than the last,
  * in a B that lies across 128. */
 struct wg_product {
@@ -20,10 +20,11 @@ struct wg_product {
     uint32_t n;
     uint64_t a, b;
     const uint32_t *regs;
-    bool half, across, add;
+    bool half, across, add, part;
 };
 void kd_host_wg_multiply(const struct wg_product *p);
-void kd_host_wg_wait(uint32_t most);
+void kd_host_wg_end(void);
+void kd_host_wg_wait(uint32_t most); /* commits */
 
 #define KD_NO_UNROLL
 
@@ -57,19 +58,34 @@ KD_FN void wg_wait_1_64(float *d) { (void)d, kd_host_wg_wait(1); }
         const uint64_t a = 0;                                                                                          \
         WG_HOST_DO(.n = n_, .regs = regs, .half = true, .add = add != 0);                                              \
     }                                                                                                                  \
-    KD_FN void wg_multiply_across_##n_(float *d, const uint32_t *regs, uint64_t b)                                     \
+    KD_FN void wg_part_regs_##n_(float *d, const uint32_t *regs, uint64_t b, uint32_t add)                             \
     {                                                                                                                  \
         const uint64_t a = 0;                                                                                          \
-        WG_HOST_DO(.n = n_, .regs = regs, .half = true, .across = true, .add = true);                                  \
+        WG_HOST_DO(.n = n_, .regs = regs, .half = true, .add = add != 0, .part = true);                                \
+    }                                                                                                                  \
+    KD_FN void wg_part_across_##n_(float *d, const uint32_t *regs, uint64_t b)                                         \
+    {                                                                                                                  \
+        const uint64_t a = 0;                                                                                          \
+        WG_HOST_DO(.n = n_, .regs = regs, .half = true, .across = true, .add = true, .part = true);                    \
     }                                                                                                                  \
     KD_FN void wg_wait_0_##n_(float *d)                                                                                \
     {                                                                                                                  \
         (void)d;                                                                                                       \
         kd_host_wg_wait(0);                                                                                            \
     }
-KD_FN void wg_multiply_half_64(float *d, uint64_t a, uint64_t b, uint32_t add)
+KD_FN void wg_part_half_64(float *d, uint64_t a, uint64_t b, uint32_t add)
 {
-    WG_HOST_DO(.n = 64, .half = true, .add = add != 0);
+    WG_HOST_DO(.n = 64, .half = true, .add = add != 0, .part = true);
+}
+KD_FN void wg_begin(void) {}
+KD_FN void wg_end(void) { kd_host_wg_end(); }
+KD_FN uint32_t wg_uniform(uint32_t v) { return v; }
+KD_FN bool wg_any(bool b)
+{
+    uint32_t any = b;
+    for (uint32_t m = KD_WARP / 2; m; m /= 2)
+        any |= kd_shfl_xor_u32(any, m);
+    return any;
 }
 WG_HOST(32)
 WG_HOST(64)

@@ -37,7 +37,7 @@ enum { STEPS = 4, STEP_K = 16, A_WORDS = 16 };
 /* A product of a lane: its part of the accumulators. With A in registers what the lane's words were, and its two rows of A. */
 struct product {
     struct wg_product w;
-    bool late;
+    bool late, ends; /* ends: a commit stands behind it */
     uint32_t were[A_WORDS];
     float rows[2][STEPS * STEP_K];
 };
@@ -432,7 +432,7 @@ static void take_rows(struct product *p)
 
 void kd_host_wg_multiply(const struct wg_product *w)
 {
-    struct product p = { .w = *w };
+    struct product p = { .w = *w, .ends = !w->part };
     if (w->regs)
         take_rows(&p);
     else
@@ -447,6 +447,22 @@ static bool may_be_late(const void *arg)
     return false; /* hopper_step says when */
 }
 
+/* What was begun before is committed; complete already, there is nothing to mark. */
+void kd_host_wg_end(void)
+{
+    struct item *it = &item_hopper()->items[kd_item.tid];
+    if (it->n)
+        it->q[it->n - 1].ends = true;
+}
+
+static uint32_t commits(const struct item *it)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < it->n; i++)
+        n += it->q[i].ends;
+    return n;
+}
+
 /* The warp's lanes read together, so nobody goes on before all have. */
 void kd_host_wg_wait(uint32_t most)
 {
@@ -454,9 +470,9 @@ void kd_host_wg_wait(uint32_t most)
     uint32_t tid = kd_item.tid;
     struct item *it = &h->items[tid];
     kd_host_warp_sync();
-    if (it->n > most)
+    if (commits(it) > most)
         item_wait(WAIT_LATE, may_be_late, NULL);
-    for (; it->n > most; memmove(it->q, it->q + 1, --it->n * sizeof *it->q))
+    for (; commits(it) > most; memmove(it->q, it->q + 1, --it->n * sizeof *it->q))
         multiply(h, tid, &it->q[0]);
     kd_host_warp_sync();
 }
