@@ -128,7 +128,8 @@ KD_FN void scale_back(uint32_t width, KD_SHARED const float *f, float *d)
         for (uint32_t i = 0; i < 4; i++)
             d[4 * j + i] *= v[i % 2];
     }
-    kd_warp_sync(); /* before the stage is given back */
+    async_fence_shared(); /* before the stage is given back */
+    kd_warp_sync();
 }
 
 /* One item's sums. While the products of a chunk run, the weights of the next one are opened, into other registers: those that

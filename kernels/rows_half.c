@@ -199,27 +199,42 @@ KD_FN void end_chunk(uint32_t most, struct lane *l, uint32_t c, bool last)
 {
     if (c % depth_of(most) != depth_of(most) - 1 && !last)
         return;
+    async_fence_shared(); /* what was read is in registers, before a copy may come over it */
     kd_warp_sync();
     if (kd_lane() == 0)
         bar_arrive(bar_empty(most, l->r.at));
     ring_next(&l->r);
 }
 
-/* The unit in the ring's slot l->at: `chunks` chunks. */
-KD_FN void take_unit(enum qtype type, uint32_t most, uint32_t tiles, bool wide, uint32_t chunks, struct lane *l,
+/* Chunk c, whose weights are w. */
+KD_FN void take_chunk(uint32_t most, uint32_t tiles, uint32_t width, uint32_t c, bool last, struct lane *l, uint32_t (*w)[16],
+                      float (*d)[32])
+{
+    begin_chunk(most, l, c);
+    multiply(width, tiles, d, w, stage(most, l->r.at) + c % depth_of(most) * most * 128);
+    end_chunk(most, l, c, last);
+}
+
+/* The unit in the ring's slot l->at: `chunks` chunks. Of a whole one the next chunk's weights are opened under a chunk's products,
+ * where there are so few of these that a warp would wait for them. */
+KD_FN void take_unit(enum qtype type, uint32_t most, uint32_t tiles, uint32_t width, uint32_t chunks, struct lane *l,
                      float (*d)[32])
 {
+    uint32_t w[2][2][16]; /* of this chunk and the next one, by turns */
+    if (most == KL_ROWS_FEW && chunks == WL_CHUNKS) {
+        supply_open(type, tiles_of(most), tiles, l->at, 0, w[0]);
+        KD_UNROLL
+        for (uint32_t c = 0; c < WL_CHUNKS; c++) {
+            if (c + 1 < WL_CHUNKS)
+                supply_open(type, tiles_of(most), tiles, l->at, c + 1, w[(c + 1) % 2]);
+            take_chunk(most, tiles, width, c, c + 1 == WL_CHUNKS, l, w[c % 2], d);
+        }
+        return;
+    }
     KD_NO_UNROLL
     for (uint32_t c = 0; c < chunks; c++) {
-        uint32_t w[2][16];
-        supply_open(type, tiles_of(most), tiles, l->at, c, w);
-        begin_chunk(most, l, c);
-        KD_SHARED const uint8_t *x = stage(most, l->r.at) + c % depth_of(most) * most * 128;
-        if (wide)
-            multiply(most, tiles, d, w, x);
-        else
-            multiply(most / 2, tiles, d, w, x);
-        end_chunk(most, l, c, c + 1 == chunks);
+        supply_open(type, tiles_of(most), tiles, l->at, c, w[0]);
+        take_chunk(most, tiles, width, c, c + 1 == chunks, l, w[0], d);
     }
 }
 
@@ -231,10 +246,15 @@ KD_FN void take_item(enum qtype type, uint32_t most, const kl_gemm *a, struct la
     float d[2][32] = { { 0 } };
     for (uint32_t u = part_first(a, l->w.part); u < end; u++) {
         supply_wait(type);
-        if (tiles_of(most) == 1 || !has_tile(a, 1))
-            take_unit(type, most, 1, wide, unit_chunks(a, u), l, d);
+        bool one = tiles_of(most) == 1 || !has_tile(a, 1);
+        if (one && wide)
+            take_unit(type, most, 1, most, unit_chunks(a, u), l, d);
+        else if (one)
+            take_unit(type, most, 1, most / 2, unit_chunks(a, u), l, d);
+        else if (wide)
+            take_unit(type, most, 2, most, unit_chunks(a, u), l, d);
         else
-            take_unit(type, most, 2, wide, unit_chunks(a, u), l, d);
+            take_unit(type, most, 2, most / 2, unit_chunks(a, u), l, d);
         l->at = next_slot(type, l->at);
         supply_next(type, tiles_of(most), a, &l->s);
     }

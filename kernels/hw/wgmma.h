@@ -4,7 +4,8 @@
  *
  *   bar_init(b, n)             n arrivals (and the bytes expected) complete a phase; phases alternate between 0 and 1
  *   bar_init_done()            by the thread that initialised, before the work-group's barrier
- *   bar_arrive(b)              this thread's writes and reads come before
+ *   bar_arrive(b)              this thread's writes and reads come before; not before a bulk copy that somebody then starts over
+ *                              what was read: that takes async_fence_shared() first (a load may still be under way)
  *   bar_arrive_bytes(b, n)     an arrival that also announces n bytes of bulk copies
  *   bar_wait(b, phase)         until the phase of that parity is complete; a fresh barrier's phase 1 is
  *   bulk_copy(dst, src, n, b)  n bytes from global to shared memory, 16-byte aligned; counts at b

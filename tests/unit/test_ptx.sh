@@ -19,9 +19,14 @@ missing=$(waits $dir/*.ptx | grep -vx k_roof) # which is launched alone, to meas
 fences=$(grep -l 'fence\.proxy\.async;' $dir/*.ptx)
 [ -z "$fences" ] || miss "fence.proxy.async for all memory:" $fences
 grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_bf16.ptx || miss "gemm_wgmma_bf16 has no fence for its stages"
+# What is read from a stage by ldmatrix has to be there before the stage is given back: a load that is still under way meets the copy
+# of the next one (seen on an H100, as logits that were no numbers).
+early=$(awk '/ldmatrix/ { read = 1 } /fence\.proxy\.async\.shared::cta/ { read = 0 }
+             /mbarrier\.arrive\.shared/ && read { print FILENAME; nextfile }' $dir/rows_half_*.ptx)
+[ -z "$early" ] || miss "stages given back with loads under way:" $early
 # A product that ptxas cannot leave under way is waited for at once: the same bits, and much slower.
 if command -v ptxas >/dev/null; then
-    for m in gemm_half_q4k gemm_half_q80 gemm_wgmma_bf16; do
+    for m in gemm_half_q4k gemm_half_q80 gemm_wgmma_bf16 attn_wgmma_h64 attn_wgmma_h128 attn_wgmma_h256; do
         said=$(ptxas -arch=sm_90a -v -o /dev/null $dir/$m.ptx 2>&1) || miss "$m: $(echo "$said" | tail -n 1)"
         case $said in *serialized*) miss "$m: $(echo "$said" | grep -m 1 serialized)" ;; esac
     done
