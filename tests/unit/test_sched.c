@@ -1,6 +1,7 @@
 /* The scheduler: what a request generates is what it generates alone, whatever runs beside it; ends of every kind; turns;
  * takers that are slow; many threads. */
 #include <check.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,120 +9,10 @@
 
 #include "base/ckd.h"
 #include "base/clock.h"
-#include "engine/draft.h"
-#include "engine/priv.h"
-#include "engine/serve/sched_impl.h"
 #include "tests/lib/run.h"
 #include "tests/lib/skip.h"
+#include "tests/unit/sched_ask.h"
 #include "tests/unit/sched_guesses.h"
-#include "tests/unit/tiny_model.h"
-
-enum { N_CTX = 256, CHUNK = 32, MAX_TOK = N_CTX };
-
-static struct engine *open_engine(const char *path, const char *tier, uint32_t n_slots)
-{
-    struct engine_opts o = { .path = path, .tier = tier, .n_ctx = N_CTX, .chunk = CHUNK, .n_slots = n_slots,
-                             .score_rows = 8, .threads = 2 };
-    struct engine *eng;
-    struct err e = { 0 };
-    ck_assert_msg(engine_open(&o, &eng, &e) == 0, "%s", e.msg);
-    return eng;
-}
-
-static struct sched *start(struct engine *eng, uint32_t max_queue, uint32_t hold_bytes)
-{
-    struct sched_opts o = { .max_queue = max_queue, .hold_bytes = hold_bytes, .kv.host_bytes = 8 << 20 };
-    struct sched *s;
-    struct err e = { 0 };
-    ck_assert_msg(sched_create(eng, &o, &s, &e) == 0, "%s", e.msg);
-    return s;
-}
-
-/* A request and what came of it. */
-struct ask {
-    struct sched_request r;
-    struct sched_job *job;
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    bool awake;
-    int32_t tok[MAX_TOK];
-    uint32_t n_tok;
-    uint64_t told; /* a sum over what was told of each token's probability */
-    struct sched_out last;
-    uint32_t turn; /* who was woken first, second, ... */
-};
-
-static void wake(void *user)
-{
-    static uint32_t turns; /* the scheduler's thread only */
-    struct ask *a = user;
-    pthread_mutex_lock(&a->lock);
-    a->turn = a->turn ? a->turn : ++turns;
-    a->awake = true;
-    pthread_cond_signal(&a->cond);
-    pthread_mutex_unlock(&a->lock);
-}
-
-static void ask_init(struct ask *a, const int32_t *prompt, uint32_t n, uint32_t n_max)
-{
-    *a = (struct ask){ .r = { .prompt = prompt, .n_prompt = n, .n_logprobs = -1, .wake = wake, .user = a } };
-    a->r.gen = (struct gen_opts){ .sampling = sampler_defaults(), .n_max = n_max, .ignore_eos = true };
-    a->r.gen.sampling.temp = 0;
-    pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->cond, NULL);
-}
-
-static void submit(struct sched *s, struct ask *a)
-{
-    uint32_t retry = 0;
-    struct err e = { 0 };
-    ck_assert_msg(sched_submit(s, &a->r, &a->job, &retry, &e) == 0, "%s", e.msg);
-}
-
-/* One that no bit of it can change unseen. */
-static uint64_t add_told(uint64_t sum, const struct sched_token *t)
-{
-    uint32_t bits;
-    memcpy(&bits, &t->logprob, sizeof bits);
-    sum = (sum ^ bits) * 0x100000001b3 + t->n_top;
-    for (uint32_t i = 0; i < t->n_top; i++) {
-        memcpy(&bits, &t->top[i].logprob, sizeof bits);
-        sum = ((sum ^ bits) * 0x100000001b3 ^ (uint32_t)t->top[i].id) * 0x100000001b3;
-    }
-    return sum;
-}
-
-static void take(struct ask *a)
-{
-    sched_take(a->job, &a->last);
-    for (uint32_t i = 0; i < a->last.n_tokens && a->n_tok < MAX_TOK; i++) {
-        a->tok[a->n_tok++] = a->last.tokens[i].id;
-        a->told = a->r.n_logprobs >= 0 ? add_told(a->told, &a->last.tokens[i]) : 0;
-    }
-}
-
-static void sleep_until_woken(struct ask *a)
-{
-    pthread_mutex_lock(&a->lock);
-    while (!a->awake)
-        pthread_cond_wait(&a->cond, &a->lock);
-    a->awake = false;
-    pthread_mutex_unlock(&a->lock);
-}
-
-static void await_tokens(struct ask *a, uint32_t n)
-{
-    while (a->last.end == SCHED_RUNNING && a->n_tok < n) {
-        sleep_until_woken(a);
-        take(a);
-    }
-}
-
-static void await_end(struct ask *a)
-{
-    await_tokens(a, UINT32_MAX);
-    sched_release(a->job);
-}
 
 static void random_prompt(int32_t *tok, uint32_t n, unsigned *seed, uint32_t n_vocab)
 {
@@ -130,41 +21,6 @@ static void random_prompt(int32_t *tok, uint32_t n, unsigned *seed, uint32_t n_v
 }
 
 /* ---- company ---- */
-
-struct alone {
-    int32_t tok[MAX_TOK];
-    uint32_t n, n_vocab;
-    int32_t n_logprobs;
-    uint64_t told;
-};
-
-static int note_token(void *user, int32_t id, const float *logits)
-{
-    struct alone *a = user;
-    struct sched_token t = { .id = id };
-    if (a->n < MAX_TOK)
-        a->tok[a->n++] = id;
-    if (a->n_logprobs >= 0) {
-        sched_log_probabilities(&t, logits, a->n_vocab, (uint32_t)a->n_logprobs);
-        a->told = add_told(a->told, &t);
-    }
-    return 0;
-}
-
-static void generate_alone(struct engine *eng, const struct sched_request *r, struct alone *a)
-{
-    struct session *s;
-    struct gen_result res;
-    struct err e = { 0 };
-    struct gen_opts o = r->gen;
-    *a = (struct alone){ .n_logprobs = r->n_logprobs, .n_vocab = engine_info(eng)->n_vocab };
-    o.want_logits = r->n_logprobs >= 0;
-    o.on_token = note_token;
-    o.user = a;
-    ck_assert_int_eq(session_create(eng, &s, &e), 0);
-    ck_assert_msg(generate(s, &o, r->prompt, r->n_prompt, &res, &e) == 0, "%s", e.msg);
-    session_destroy(s);
-}
 
 /* Returns how many steps were submitted before the tokens of the one before were known; *right: how many guesses were right. */
 static uint64_t company(const char *preset, const char *tier, int n_asks, uint32_t n_most, unsigned seed, uint32_t *right)
@@ -217,11 +73,11 @@ static uint64_t company(const char *preset, const char *tier, int n_asks, uint32
 }
 
 #if defined(__SANITIZE_THREAD__) /* very slow; and what a layer is made of, or a work-group on the host, is nothing to threads */
-enum { LONGEST = 30, REQUESTS = 10, KINDS_OF_LAYERS = 2, WITH_LOCKSTEP = 0 };
+enum { LONGEST = 30, REQUESTS = 10, KINDS_OF_LAYERS = 2 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { LONGEST = 60, REQUESTS = 28, KINDS_OF_LAYERS = 4, WITH_LOCKSTEP = 1 };
+enum { LONGEST = 60, REQUESTS = 28, KINDS_OF_LAYERS = 4 };
 #else
-enum { LONGEST = 120, REQUESTS = 28, KINDS_OF_LAYERS = 4, WITH_LOCKSTEP = 1 };
+enum { LONGEST = 120, REQUESTS = 28, KINDS_OF_LAYERS = 4 };
 #endif
 
 #define COMPANY(name, preset, seed)                                                                                    \
@@ -255,120 +111,6 @@ START_TEST(so_it_does_with_steps_in_flight)
     ck_assert_uint_gt(company("tiny-qwen3", "null", 28, LONGEST, 8, &right), 0);
     ck_assert_uint_gt(right, 0);
     company("tiny-qwen35moe", "null", 28, LONGEST, 9, &right);
-}
-END_TEST
-
-struct rig {
-    char path[32];
-    struct engine *eng;
-    struct sched *s;
-};
-
-static struct rig rig(const char *tier, uint32_t n_slots, uint32_t max_queue, uint32_t hold)
-{
-    struct rig r = { "/tmp/zinc-sched-XXXXXX", NULL, NULL };
-    tiny_model(r.path, "tiny-qwen3");
-    r.eng = open_engine(r.path, tier, n_slots);
-    r.s = start(r.eng, max_queue, hold);
-    return r;
-}
-
-static void rig_end(struct rig *r)
-{
-    sched_destroy(r->s);
-    engine_close(r->eng);
-    unlink(r->path);
-}
-
-static const int32_t words[] = { 5, 6, 7, 8, 9, 10, 11, 12 };
-
-/* Whatever the machine is busy with: what steps take, by rows. The scheduler's thread calls it between two steps. */
-static struct engine *costs_of;
-static double cost_ns, cost_of_a_row;
-
-static void wake_and_set_costs(void *user)
-{
-    for (uint32_t i = 1; i <= DRAFT_ROWS; i++)
-        costs_of->few.ns[i] = cost_ns * (1 + cost_of_a_row * (i - 1));
-    wake(user);
-}
-
-static void set_costs(struct ask *a, struct engine *eng, double ns, double of_a_row)
-{
-    costs_of = eng;
-    cost_ns = ns;
-    cost_of_a_row = of_a_row;
-    a->r.wake = wake_and_set_costs;
-    a->r.tell_start = true;
-}
-
-/* A text to guess from in which four tokens are the answer's and the next one is not, over and over. */
-START_TEST(guesses_that_never_hold_are_given_up)
-{
-    enum { N = 200 };
-    setenv("ZINC_NULL_GBS", "10", 1); /* some ms for a step, in which the taker takes */
-    struct rig r = rig("null", 1, 1, 0);
-    struct engine *one = open_engine(r.path, "null", 1);
-    static struct alone x;
-    static int32_t predicted[MAX_TOK];
-    static struct ask a;
-    ask_init(&a, words, 5, N);
-    uint64_t t0 = clock_ns();
-    generate_alone(one, &a.r, &x);
-    ck_assert_uint_eq(x.n, N);
-    set_costs(&a, r.eng, (double)(clock_ns() - t0) / N, 0.2);
-    guess_like(&a.r, x.tok, x.n, predicted);
-    for (uint32_t i = 0; i < x.n; i++)
-        predicted[i] = i % 5 == 4 ? x.tok[i] ^ 1 : x.tok[i];
-    submit(r.s, &a);
-    await_end(&a);
-    ck_assert_uint_eq(a.n_tok, N);
-    ck_assert_mem_eq(a.tok, x.tok, sizeof *x.tok * N);
-    ck_assert_uint_gt(a.last.result.n_guessed, 0);
-    ck_assert_uint_lt(a.last.result.n_guessed, 30); /* of some eighty that were worth it if nothing were learned */
-    ck_assert_uint_eq(a.last.result.n_right, 0);
-    engine_close(one);
-    rig_end(&r);
-    unsetenv("ZINC_NULL_GBS");
-}
-END_TEST
-
-/* What is told of tokens that were guessed: chosen by the device, by its draws, by the host's draws, and in spite of a penalty. */
-static void guess_and_tell(const char *tier, uint32_t n, int first, int end)
-{
-    struct rig r = rig(tier, 1, 1, 0);
-    struct engine *one = open_engine(r.path, tier, 1);
-    static int32_t predicted[MAX_TOK];
-    static struct alone x;
-    static struct ask a;
-    for (int k = first; k < end; k++) {
-        ask_init(&a, words, 5, n);
-        a.r.n_logprobs = 2 * k;
-        a.r.gen.sampling.temp = k % 3 ? 0.3f : 0.0f;
-        a.r.gen.sampling.seed = 4;
-        a.r.gen.sampling.rng = k == 1 ? SAMPLER_RNG_COUNTER : SAMPLER_RNG_MT19937;
-        a.r.gen.sampling.repeat_penalty = k == 3 ? 1.01f : 1.0f;
-        uint64_t t0 = clock_ns();
-        generate_alone(one, &a.r, &x);
-        set_costs(&a, r.eng, (double)(clock_ns() - t0) / n, 0.02);
-        guess_like(&a.r, x.tok, x.n, predicted);
-        submit(r.s, &a);
-        await_end(&a);
-        ck_assert_uint_eq(a.n_tok, x.n);
-        ck_assert_mem_eq(a.tok, x.tok, x.n * sizeof *x.tok);
-        ck_assert_msg(a.told == x.told, "%s, kind %d: other probabilities than without guesses", tier, k);
-        ck_assert_uint_gt(a.last.result.n_right, 0);
-        ck_assert_uint_lt(a.last.result.n_right, a.last.result.n_guessed);
-    }
-    engine_close(one);
-    rig_end(&r);
-}
-
-START_TEST(probabilities_of_guessed_tokens_are_those_of_others)
-{
-    guess_and_tell("cpu", 60, 0, 4);
-    if (WITH_LOCKSTEP)
-        guess_and_tell("lockstep", 12, 1, 2);
 }
 END_TEST
 
@@ -995,8 +737,7 @@ int main(void)
 {
     tiny_model_or_skip();
     setenv("ZINC_NULL_HISTORY", "1", 1);
-    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, guesses_that_never_hold_are_given_up,
-                     probabilities_of_guessed_tokens_are_those_of_others, an_answer_is_there_for_what_goes_on_from_it,
+    return RUN_TESTS("sched", so_it_does_with_steps_in_flight, an_answer_is_there_for_what_goes_on_from_it,
                      a_request_generates_what_it_generates_alone, so_it_does_with_recurrent_layers,
                      so_it_does_with_sliding_windows, so_it_does_with_sinks,
                      so_it_does_where_prompts_have_a_stream_of_their_own, suppressed_tokens_are_never_chosen,
