@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,4 +149,17 @@ char *json_write(const json_t *v, size_t flags)
     free(w.s);
     failures++;
     return NULL;
+}
+
+int json_print(FILE *f, json_t *v, size_t flags)
+{
+    char *text = v ? json_write(v, flags) : NULL;
+    json_decref(v);
+    if (!text)
+        return -ENOMEM;
+    errno = 0;
+    bool bad = fputs(text, f) == EOF || fputc('\n', f) == EOF || fflush(f) || ferror(f);
+    int code = errno ? -errno : -EIO; /* no errno: it failed before */
+    free(text);
+    return bad ? code : 0;
 }

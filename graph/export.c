@@ -1,11 +1,11 @@
 /* The stream as a picture: what each command moves and computes in one step, and which roof it hits. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/json.h"
 #include "graph/fields.h"
 #include "graph/graph.h"
 
@@ -98,14 +98,7 @@ int graph_print_json(FILE *f, const struct stream *s, const struct graph_view *v
         json_object_set_new(root, "layers",
                             json_pack("{s:I, s:I, s:I}", "first", (json_int_t)s->h.layers_before, "end",
                                       (json_int_t)(s->h.n_layer - s->h.layers_behind), "of", (json_int_t)s->h.n_layer));
-    errno = 0;
-    int rc = root && json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 ? 0 : -ENOMEM;
-    if (rc == 0)
-        fputc('\n', f);
-    if (root && ferror(f))
-        rc = errno ? -errno : -EIO;
-    json_decref(root);
-    return rc;
+    return json_print(f, root, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
 /* ---- DOT ---- */

@@ -1,12 +1,12 @@
 #include "model/inspect.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
 #include "base/ckd.h"
+#include "base/json.h"
 #include "model/model.h"
 
 typedef unsigned long long ull;
@@ -442,8 +442,5 @@ int inspect_json(FILE *f, const struct gguf *g, bool tensors)
     if (tensors)
         json_object_set_new(o, "tensors", json_tensors(g));
     model_free(s.m);
-    int rc = !o ? -ENOMEM : json_dumpf(o, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) ? -EIO : 0;
-    json_decref(o);
-    fputc('\n', f);
-    return rc ? rc : fflush(f) || ferror(f) ? -EIO : 0;
+    return json_print(f, o, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 }

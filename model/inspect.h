@@ -14,7 +14,7 @@
 int inspect_print(FILE *f, const struct gguf *g, bool tensors);
 
 /* One JSON object, indented, with a newline at the end. Sizes in bytes; absent things are left out; "runs" is whether
- * zinc reads the model, "why_not" the reason otherwise. -ENOMEM, or -EIO as above. */
+ * zinc reads the model, "why_not" the reason otherwise. 0, or an error of json_print (base/json.h). */
 int inspect_json(FILE *f, const struct gguf *g, bool tensors);
 
 #endif

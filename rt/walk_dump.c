@@ -2,13 +2,12 @@
  *
  *     12 MATMUL command 13 layer 1 kernel k_matvec_q4_0_r1 grid 12 1 1 by 5 need 31 behind 9 adds 5 weights 4608
  *        x=attn.1 resid=x.0 y0=h.1 w0=blk.1.attn_output.weight n_out0=64 type0=Q4_0 ... */
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/json.h"
 #include "rt/walk_fields.h"
 #include "rt/walk_plan.h"
 
@@ -418,12 +417,5 @@ int walk_plan_json(FILE *f, const struct walk_plan *p, const struct stream *s)
                              "card", p->h.card, "cores", (json_int_t)p->h.n_cores, "list_bytes_at_most", (json_int_t)p->h.form_bytes,
                              "lists", lists, "alone", alone, "verified", "ok", good, "message", e.msg, "waits",
                              (json_int_t)seen.waits, "pairs", (json_int_t)seen.pairs);
-    errno = 0;
-    int rc = root && json_dumpf(root, f, JSON_INDENT(1)) == 0 ? 0 : -ENOMEM;
-    if (rc == 0)
-        fputc('\n', f);
-    if (root && ferror(f))
-        rc = errno ? -errno : -EIO;
-    json_decref(root);
-    return rc;
+    return json_print(f, root, JSON_INDENT(1));
 }

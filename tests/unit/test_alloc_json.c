@@ -94,7 +94,53 @@ START_TEST(mistakes_are_told_apart)
 }
 END_TEST
 
+/* What json_print left in a file that allocates nothing any more. */
+static long printed(int i, long k, int *rc)
+{
+    static char text[1 << 18];
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    setvbuf(f, NULL, _IONBF, 0);
+    json_t *v = json_loadb(text, text_of(i, text), JSON_DECODE_ANY, NULL);
+    if (k)
+        fail_arm(k, FAIL_ONCE);
+    *rc = json_print(f, v, JSON_ENCODE_ANY);
+    if (k && !fail_disarm())
+        *rc = 1;
+    long n = ftell(f);
+    fclose(f);
+    return n;
+}
+
+START_TEST(printing_is_all_or_nothing)
+{
+    for (int i = 0; i < 6; i++) {
+        int rc = 0;
+        long whole = printed(i, 0, &rc), n;
+        ck_assert_int_eq(rc, 0);
+        ck_assert_int_gt(whole, 2);
+        for (long k = 1; n = printed(i, k, &rc), rc != 1; k++) {
+            ck_assert_msg(n == (rc ? 0 : whole), "text %d, allocation %ld: %ld bytes of %ld, %d", i, k, n, whole, rc);
+            ck_assert_int_eq(rc, -ENOMEM);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_file_that_takes_no_more_is_an_error)
+{
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        return;
+    ck_assert_int_eq(json_print(full, json_true(), JSON_ENCODE_ANY), -ENOSPC); /* the buffer had room for it */
+    ck_assert_int_eq(json_print(full, json_pack("[i]", 1), 0), -ENOSPC);
+    ck_assert_int_eq(json_print(full, NULL, 0), -ENOMEM);
+    fclose(full);
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_TESTS("alloc_json", reading_and_writing, mistakes_are_told_apart);
+    return RUN_TESTS("alloc_json", reading_and_writing, mistakes_are_told_apart,
+                     printing_is_all_or_nothing, a_file_that_takes_no_more_is_an_error);
 }
