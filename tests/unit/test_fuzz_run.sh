@@ -36,6 +36,7 @@ grep -qx -e '-runs=20000' args && grep -qx -e '-seed=1' args || miss "fixed runs
 grep -q -e '-max_total_time' args && miss "a time limit where runs are counted"
 [ "$(cat seeds)" = tests/fuzz/corpus/fuzz_good/C,tests/fuzz/corpus/fuzz_good/a,tests/fuzz/corpus/fuzz_good/b ] ||
     miss "the corpus: $(cat seeds)"
+[ "$(wc -l <seeds)" -eq 0 ] || miss "a newline behind the corpus' last name, which is then no file"
 [ -z "$(find build/fuzz -mindepth 1 -type d)" ] || miss "fixed runs leave a folder, which the next would begin with"
 rm args
 echo '/* slow, so fixed runs: 40. */' >tests/fuzz/fuzz_good.c
