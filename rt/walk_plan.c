@@ -212,11 +212,12 @@ static int verify_launches(struct verifier *v)
     return 0;
 }
 
-/* Lists are runs of launches in order, which say so, and take all the bytes that there are. */
+/* Lists are runs of launches in order, which say so, take all the bytes that there are, and are not for any number of
+ * work-groups. */
 static int verify_runs(struct verifier *v)
 {
     const struct walk_plan *p = v->p;
-    uint64_t bytes = 0, end = 0, items = 0;
+    uint64_t bytes = 0, end = 0, items = 0, groups = 0;
     for (uint32_t i = 0; i < p->h.n_walks; i++) {
         const struct walk_run *w = &p->walk[i];
         bool inside = w->n && w->first >= end && w->first <= p->h.n_launches && w->n <= p->h.n_launches - w->first;
@@ -230,6 +231,9 @@ static int verify_runs(struct verifier *v)
                 return err_set(v->e, -EINVAL, "walk: launch %u lies in list %u and says %u", k, i, p->launch[k].walk);
         end = (uint64_t)w->first + w->n;
         bytes += w->bytes;
+        if ((groups += w->groups) > WALK_MOST_GROUPS)
+            return err_set(v->e, -EINVAL, "walk: lists 0 to %u have %llu work-groups together; at most %u is expected", i,
+                           (unsigned long long)groups, WALK_MOST_GROUPS);
     }
     for (uint32_t i = 0; i < p->h.n_launches; i++)
         items += p->launch[i].walk != WALK_ALONE;

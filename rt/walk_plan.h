@@ -28,6 +28,7 @@ struct walk_card {
 
 #define WALK_MAGIC "ZWALK\0\0\001" /* 8 bytes: the name, the version */
 #define WALK_ALONE UINT32_MAX       /* a launch between the walks     */
+#define WALK_MOST_GROUPS (1u << 16) /* cards hold some hundreds       */
 
 /* The head of a saved plan; behind it lie the four tables below, then the hash of all that. */
 struct walk_head {
@@ -55,7 +56,7 @@ struct walk_launch {
 
 struct walk_run {
     uint32_t first, n; /* launches: the items        */
-    uint32_t groups;   /* work-groups that walk      */
+    uint32_t groups;   /* work-groups that walk; of all lists at most WALK_MOST_GROUPS, for each is told what it gets */
     uint32_t bytes;    /* of its list, items first, then arguments */
 };
 

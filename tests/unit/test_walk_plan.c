@@ -160,6 +160,23 @@ START_TEST(items_that_may_overlap_share_nothing_that_is_written)
 }
 END_TEST
 
+/* What is printed grows with them. On this card no item has more groups than walk, so that nothing else is wrong. */
+START_TEST(lists_for_more_work_groups_than_cards_hold_are_refused)
+{
+    struct stream *s = fake_compile(fake_index("llama"), FAKE_DECODE);
+    struct walk_plan *p = make(s, 1);
+    struct err e = { 0 };
+    ck_assert_uint_eq(p->h.n_walks, 1);
+    p->walk[0].groups = WALK_MOST_GROUPS;
+    ck_assert_msg(walk_plan_verify(p, s, NULL, &e) == 0, "%s", e.msg);
+    p->walk[0].groups = WALK_MOST_GROUPS + 1;
+    ck_assert_int_eq(walk_plan_verify(p, s, NULL, &e), -EINVAL);
+    ck_assert_msg(strstr(e.msg, "65537 work-groups"), "%s", e.msg);
+    walk_plan_free(p);
+    stream_free(s);
+}
+END_TEST
+
 /* ---- files ---- */
 
 static char path[32];
@@ -293,7 +310,8 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("walk plans", lists_of_every_family_verify, an_item_that_begins_too_early_is_refused,
-                     items_that_may_overlap_share_nothing_that_is_written, loaded_lists_are_the_saved_ones,
+                     items_that_may_overlap_share_nothing_that_is_written,
+                     lists_for_more_work_groups_than_cards_hold_are_refused, loaded_lists_are_the_saved_ones,
                      truncated_and_damaged_files_are_refused, damage_behind_a_right_hash_is_refused_or_harmless,
                      other_streams_versions_and_files_are_named);
 }
