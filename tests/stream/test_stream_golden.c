@@ -1,5 +1,5 @@
 /* The dumps of every family against tests/stream/golden/: what graph/ makes of a model changes on purpose only.
- * UPDATE_GOLDEN=1 rewrites the files, and the seeds of the stream fuzzer; review the diff. */
+ * UPDATE_GOLDEN=1 rewrites the files, and the seeds of the fuzzers of streams and lists; review the diff. */
 #include <unistd.h>
 
 #include "rt/lockstep/walk.h"
@@ -86,18 +86,24 @@ END_TEST
 static bool has_any(void *user, uint32_t kernel) { return true; }
 
 /* As streamdump --walk has them. */
-START_TEST(the_lists_of_a_persistent_plan_are_the_golden_ones)
+static struct walk_plan *make_lists(const struct stream *s)
 {
     const struct walk_card card = { .name = "host", .target = lockstep_target, .form = &walk_form_const, .groups = LOCKSTEP_WALKERS,
                                     .has = has_any };
+    struct walk_plan *p = NULL;
+    struct err e = {0};
+    ck_assert_msg(walk_plan_make(s, &card, &p, &e) == 0, "%s", e.msg);
+    return p;
+}
+
+START_TEST(the_lists_of_a_persistent_plan_are_the_golden_ones)
+{
     static const char *const models[] = {"llama", "qwen35moe"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         struct stream *s = fake_compile(fake_index(models[i]), FAKE_DECODE);
-        struct walk_plan *p = NULL;
-        struct err e = {0};
+        struct walk_plan *p = make_lists(s);
         char *text = NULL, file[64];
         size_t n = 0;
-        ck_assert_msg(walk_plan_make(s, &card, &p, &e) == 0, "%s", e.msg);
         FILE *f = open_memstream(&text, &n);
         walk_plan_dump(f, p, s);
         fclose(f);
@@ -109,26 +115,47 @@ START_TEST(the_lists_of_a_persistent_plan_are_the_golden_ones)
 }
 END_TEST
 
-/* A saved stream without the hash that closes it: tests/fuzz/fuzz_stream.c puts it there. Frees s. */
+/* Seeds lack the hash that closes a saved file: tests/fuzz/fuzz_stream.c and fuzz_walk_file.c put it there. */
+static void cut_hash(const char *path)
+{
+    FILE *f = fopen(path, "r+");
+    ck_assert(f && fseek(f, 0, SEEK_END) == 0 && ftruncate(fileno(f), ftell(f) - 8) == 0);
+    fclose(f);
+}
+
+/* Frees s. */
 static void write_seed(const char *name, struct stream *s)
 {
     char path[256];
     struct err e = {0};
     snprintf(path, sizeof path, "tests/fuzz/corpus/fuzz_stream/%s.zstream", name);
     ck_assert_msg(stream_save(s, path, &e) == 0, "%s", e.msg);
-    FILE *f = fopen(path, "r+");
-    ck_assert(f && fseek(f, 0, SEEK_END) == 0 && ftruncate(fileno(f), ftell(f) - 8) == 0);
-    fclose(f);
+    cut_hash(path);
     stream_free(s);
 }
 
-START_TEST(seeds_of_the_fuzzer_are_rewritten_on_demand)
+static void write_seed_of_lists(const char *name)
+{
+    struct stream *s = fake_compile(fake_index(name), FAKE_DECODE);
+    struct walk_plan *p = make_lists(s);
+    char path[256];
+    struct err e = {0};
+    snprintf(path, sizeof path, "tests/fuzz/corpus/fuzz_walk_file/%s.zwalk", name);
+    ck_assert_msg(walk_plan_save(p, path, &e) == 0, "%s", e.msg);
+    cut_hash(path);
+    walk_plan_free(p);
+    stream_free(s);
+}
+
+START_TEST(seeds_of_the_fuzzers_are_rewritten_on_demand)
 {
     static const char *const models[] = {"llama", "gpt_oss", "qwen35moe", "qwen3next", "gemma4_moe"};
     for (size_t i = 0; getenv("UPDATE_GOLDEN") && i < sizeof models / sizeof models[0]; i++)
         write_seed(models[i], fake_compile(fake_index(models[i]), FAKE_DECODE));
-    if (getenv("UPDATE_GOLDEN"))
+    if (getenv("UPDATE_GOLDEN")) {
         write_seed("qwen35_layers_1_3", compile_part());
+        write_seed_of_lists("llama");
+    }
 }
 END_TEST
 
@@ -137,5 +164,5 @@ int main(void)
     return RUN_TESTS("golden dumps", every_family_lowers_to_its_golden_dump,
                      prefill_and_unfused_lower_to_their_golden_dumps,
                      a_part_of_a_model_lowers_to_its_golden_dump,
-                     the_lists_of_a_persistent_plan_are_the_golden_ones, seeds_of_the_fuzzer_are_rewritten_on_demand);
+                     the_lists_of_a_persistent_plan_are_the_golden_ones, seeds_of_the_fuzzers_are_rewritten_on_demand);
 }
