@@ -289,10 +289,10 @@ KD_FN void attend(const kl_attn *a, const struct ap_run *r, uint32_t i, uint32_t
     for (; p0 < r->end; i += 2) {
         uint64_t k = k_tile(i + 2), v = v_tile(i + 1);
         wait_full(i + 1);
-            wg_begin();
+        wg_begin();
         scores(q, k, s);
         values(p, v, o);
-            wg_wait_1_64(s);
+        wg_wait_1_64(s);
         give_back(i + 2);
         if (p0 < all_from || p0 + AP_POS - 1 > all_to)
             mask(&x, p0, s);

@@ -100,6 +100,47 @@ START_TEST(products_beside_experts_are_late)
 }
 END_TEST
 
+/* Launches of a prompt of more rows than 64 begin after the one before, of a shorter one those of experts' lists, of decoding none;
+ * and a layer's pairs are sorted once. */
+START_TEST(long_launches_begin_after_the_one_before)
+{
+    const struct dispatch_target *t = &cards[5].t;
+    uint32_t sorts = 0;
+    for (uint32_t i = 0; i < N_FAKE_MODELS; i++) {
+        struct stream *s = fake_compile(i, ((struct graph_opts){ .n_ctx = 300, .n_slots = 2, .row_cap = 128, .out_cap = 4, .kv_type = KA_KV_F16 }));
+        struct dispatch_plan *p = NULL;
+        struct err e = { 0 };
+        for (uint32_t rows = 16; rows <= 128; rows *= 8) {
+            ck_assert_msg(dispatch_build(s, t, rows, 0, &p, &e) == 0, "%s", e.msg);
+            uint32_t after = 0, sorted = 0, ups = 0;
+            for (uint32_t k = 0; k < p->n; k++) {
+                const char *name = kernel_infos[p->d[k].kernel].name;
+                bool of_list = !strcmp(name, "k_moe_sort") || !strcmp(name, "k_moe_mix") ||
+                               (p->d[k].kernel != K_moe_sort && s->cmds[p->d[k].cmd].op == CMD_MOE_UP && strstr(name, "_half_"));
+                after += p->d[k].after;
+                sorted += p->d[k].kernel == K_moe_sort;
+                ck_assert_msg(!of_list || p->d[k].after || strstr(name, "act_"), "%s, %u rows: %s starts early", fake_models[i].name, rows, name);
+            }
+            for (uint32_t c = 0; c < s->h.n_cmds; c++)
+                ups += s->cmds[c].op == CMD_MOE_UP;
+            ck_assert_msg(rows <= KL_ROWS_MAX ? after < p->n : after == p->n, "%s, %u rows: %u of %u launches begin after the one before",
+                          fake_models[i].name, rows, after, p->n);
+            ck_assert_msg(sorted <= ups, "%s: pairs are sorted %u times in %u layers", fake_models[i].name, sorted, ups);
+            sorts += sorted;
+            dispatch_free(p);
+        }
+        stream_free(s);
+        s = fake_compile(i, FAKE_DECODE);
+        ck_assert_int_eq(dispatch_build(s, t, 1, 0, &p, &e), 0);
+        for (uint32_t k = 0; k < p->n; k++)
+            ck_assert(!p->d[k].after);
+        dispatch_free(p);
+        stream_free(s);
+    }
+    ck_assert_uint_gt(sorts, 0);
+}
+END_TEST
+
 /* Plans of one stream for many rows and for a single one take turns in one private memory, where the counters of either have
  * to stay 0: the other's temporaries lie behind them. */
 START_TEST(plans_that_share_memory_leave_each_other_s_counters_alone)
@@ -127,6 +168,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("dispatch_waits", launches_of_decoding_wait_where_they_must,
-                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap, products_beside_experts_are_late,
+                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap, products_beside_experts_are_late, long_launches_begin_after_the_one_before,
                      plans_that_share_memory_leave_each_other_s_counters_alone);
 }

@@ -288,29 +288,55 @@ static void multiply(float *d, const uint32_t *regs, uint32_t n, uint64_t a, uin
     }
 }
 
+/* Where column c of row k lies in a B that is across: blocks of 64 columns, a row of k each 128 bytes. */
+enum { BLOCK = 64 * 128 };
+static uint32_t across(uint32_t k, uint32_t c) { return c / 64 * BLOCK + k * 128 + (c % 64 / 8 ^ k % 8) * 16 + c % 8 * 2; }
+
+/* d += A B, twice, in two commits of which one is waited for at a time. */
+static void multiply_across(float *d, const uint32_t *regs, uint32_t n, uint64_t b)
+{
+    wg_begin();
+    for (uint32_t i = 0; i < 2; i++) {
+        if (n == 64)
+            wg_part_across_64(d, regs, b);
+        else if (n == 128)
+            wg_part_across_128(d, regs, b);
+        else
+            wg_part_across_256(d, regs, b);
+        wg_end();
+    }
+    wg_wait_1();
+    wg_wait_0(d, n);
+}
+
 /* Twice A B^T of n columns. mode: A's swizzle, 8 for random numbers in place of small integers, 16 for
- * f16 with A in registers. */
+ * f16 with A in registers, 32 with B across. */
 KD_KERNEL(toy_product, toy_args)
 {
     uint32_t swizzle = a.mode % 8, row = swizzle ? 256u >> swizzle : 16;
     for (uint32_t i = kd_tid(); i < 64 * 64; i += kd_group_size())
         *KD_SHARED_AT(uint16_t, A_AT + element(swizzle, 64, i / 64, i % 64)) = rounded(value(0, i / 64, i % 64, a.mode), a.mode);
     for (uint32_t i = kd_tid(); i < a.n * 64; i += kd_group_size())
-        *KD_SHARED_AT(uint16_t, B_AT + element(1, a.n, i / 64, i % 64)) = rounded(value(1, i / 64, i % 64, a.mode), a.mode);
+        *KD_SHARED_AT(uint16_t, B_AT + (a.mode & 32 ? across(i % 64, i / 64) : element(1, a.n, i / 64, i % 64))) =
+            rounded(value(1, i / 64, i % 64, a.mode), a.mode);
     async_fence_shared();
     kd_barrier();
     uint64_t of_a = (uint64_t)swizzle << 62 | (uint64_t)(8 * row / 16) << 32 | (swizzle ? 1 : 64) << 16 | A_AT / 16;
     float d[128];
     for (uint32_t i = 0; i < 128; i++)
-        d[i] = 1e9f;
+        d[i] = a.mode & 32 ? 0.0f : 1e9f;
     uint32_t w[16];
     for (uint32_t i = 0; i < 16; i++) {
         uint32_t r = 16 * kd_warp() + kd_lane() / 4 + i % 2 * 8, k = i / 4 * 16 + i / 2 % 2 * 8 + kd_lane() % 4 * 2;
         w[i] = rounded(value(0, r, k, a.mode), a.mode) | (uint32_t)rounded(value(0, r, k + 1, a.mode), a.mode) << 16;
     }
     const uint32_t *regs = a.mode & 16 ? w : NULL;
-    multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 0);
-    multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 1);
+    if (a.mode & 32) {
+        multiply_across(d, regs, a.n, wg_tile_across(KD_SHARED_AT(uint8_t, B_AT), BLOCK));
+    } else {
+        multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 0);
+        multiply(d, regs, a.n, of_a, wg_tile(KD_SHARED_AT(uint8_t, B_AT)), 1);
+    }
     for (uint32_t i = 0; i < a.n / 2; i++) {
         uint32_t r = 16 * kd_warp() + kd_lane() / 4 + i / 2 % 2 * 8, c = i / 4 * 8 + kd_lane() % 4 * 2 + i % 2;
         KD_PTR(uint32_t, a.out)[r * 256 + c] = f32_bits(d[i]);
@@ -339,6 +365,8 @@ START_TEST(products_are_what_the_layouts_say)
         check_product(swizzle, 32);
     for (uint32_t i = 0; i < ARRAY_LEN(widths); i++)
         check_product(16 + 1, widths[i]);
+    for (uint32_t n = 64; n <= 256; n *= 2)
+        check_product(32 + 16 + 1, n);
 }
 END_TEST
 
