@@ -213,7 +213,8 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
-        dispatch_add(d, dim == 256 ? K_attn_rope_group_h256 : K_attn_rope_group_h512, a->n_kv * k.splits, 1, 1, shared, &own);
+        enum kernel_id both = dim == 256 ? K_attn_rope_group_h256 : K_attn_rope_group_h512;
+        dispatch_begin_after(dispatch_add(d, both, a->n_kv * k.splits, 1, 1, shared, &own));
         return true;
     }
     dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
