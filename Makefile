@@ -57,6 +57,15 @@ endif
 endif
 note = $(if $(PROBING),,$(info note: $(1)))
 
+# $(call says,FILE,WORDS): a file of these words. What depends on it is made again when they change: when a library or a tool came,
+# and with it sources and objects that an archive, newer than all of them, would do without (.SECONDARY).
+define says
+.PHONY: $(if $(findstring <$(2)>,<$(shell cat $(1) 2>/dev/null)>),,$(1))
+$(1):
+	@mkdir -p $$(@D)
+	@echo '$(2)' >$$@
+endef
+
 # -ffp-contract=off: the canonical arithmetic writes fma where it means fma, so that every build gives the same bits.
 CFLAGS  := -std=gnu17 $(WARN) $(CFLAGS_$(config)) -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -pthread \
            -I. -I$(B)/gen -D_GNU_SOURCE -DZINC_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(EXTRA_CFLAGS)
@@ -104,11 +113,7 @@ $(B)/obj/pull/%.o $(B)/obj/server/router/%.o $(B)/obj/server/server.o $(B)/obj/t
 # What is below the programs is position-independent, for libzinc.so, and hidden, which makes that cost nothing: calls and
 # data stay as direct as in a program. One set of objects serves both; those of other flags are made again.
 PIC := -fPIC -fvisibility=hidden
-LIB_FLAGS := $(sort $(B)/lib.flags build/lib.flags)
-.PHONY: $(foreach f,$(LIB_FLAGS),$(if $(findstring <$(PIC)>,<$(shell cat $(f) 2>/dev/null)>),,$(f)))
-$(LIB_FLAGS):
-	@mkdir -p $(@D)
-	@echo '$(PIC)' >$@
+$(foreach f,$(sort $(B)/lib.flags build/lib.flags),$(eval $(call says,$(f),$(PIC))))
 
 # Programs that the build runs.
 $(K)/%: tools/gen/%.c
@@ -179,10 +184,13 @@ $(B)/obj/server/page.o: CFLAGS += -DZINC_PAGE='"$(PAGE)"'
 $(B)/obj/server/openapi.o: share/openapi.json
 $(B)/obj/server/openapi.o: CFLAGS += -DZINC_OPENAPI='"share/openapi.json"'
 
-$(B)/libzinc.a: $(LIB_OBJ)
+FOUND := $(strip $(LIB_DIRS) $(DRM_LIBS) $(CURL_LIBS))
+$(eval $(call says,$(B)/lib.found,$(FOUND)))
+$(B)/obj/rt/tier.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard pull/*.c server/router/*.c) server/server.c): $(B)/lib.found
+$(B)/libzinc.a: $(LIB_OBJ) $(B)/lib.found
 	@rm -f $@
 	@echo "  AR    $@"
-	@ar rcs$(if $(MACOS),,T) $@ $^
+	@ar rcs$(if $(MACOS),,T) $@ $(filter %.o,$^)
 
 # nodelete: threads and what other libraries were told of its functions outlive dlclose.
 $(B)/libzinc.so.0: lib/libzinc.map $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/*.c)) $(LIB)

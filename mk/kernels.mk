@@ -119,7 +119,8 @@ $(K)/threads/%.txt: $(K)/threads.txt
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.
 $(BLOBS): %.zst: % $(K)/compress
 	@$(K)/compress <$< >$@
-$(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh
+$(eval $(call says,$(K)/blobs.found,$(strip nv $(HAVE_NV) amd $(HAVE_AMD) ptxas $(HAVE_PTXAS) vk $(HAVE_VK))))
+$(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh $(K)/blobs.found
 	@mkdir -p $(@D)
 	@tools/blobs.sh $(BLOBS) >$@
 $(K)/blobs.o: $(K)/blobs.c rt/blob.h base/embed.h

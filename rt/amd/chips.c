@@ -20,9 +20,10 @@ const struct amd_chip *amd_chip_of(uint32_t gfx_target_version)
 
 const char *amd_chip_names(void)
 {
-    return 2 +
+    static const char names[] =
 #define CHIP(name, ...) ", " #name
 #include "rt/amd/chips.def"
 #undef CHIP
         ;
+    return names + 2;
 }
