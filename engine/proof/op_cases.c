@@ -232,12 +232,13 @@ const struct op_case op_cases[] = {
       .flags = OF_ROT4_KV | OF_SINKS, .max_nmse = 1e-6 },
     { "attn/prompt 512 at 100, window 90", make_attn, .rows = 20, .cap = 65, .n_in = 100, .heads = 8, .kv = 1, .dim = 512,
       .arg = 90, .flags = OF_SINKS, .max_nmse = 1e-7 },
-    /* as many work-groups as Hopper's kernels are for (rt/dispatch_attn.c) */
-    { "attn/prompt 64 gqa 8 sinks", make_attn, .rows = 270, .heads = 32, .kv = 4, .dim = 64, .flags = OF_SINKS, .max_nmse = 1e-7 },
-    { "attn/prompt 128 gqa 8 at 100, window 90", make_attn, .rows = 270, .n_in = 100, .heads = 32, .kv = 4, .dim = 128, .arg = 90,
+    /* work-groups for half of a Hopper's cores, which its kernels are for (rt/dispatch_attn.c) */
+    { "attn/prompt 64, 66 heads, sinks", make_attn, .rows = 5, .cap = 65, .heads = 66, .kv = 66, .dim = 64, .flags = OF_SINKS,
       .max_nmse = 1e-7 },
-    { "attn/prompt 256 gqa 8 gate q8_0", make_attn, .rows = 270, .heads = 32, .kv = 4, .dim = 256, .flags = OF_GATE | OF_Q8_KV,
-      .max_nmse = 1e-6 },
+    { "attn/prompt 128, 66 heads at 62, window 60", make_attn, .rows = 4, .cap = 65, .n_in = 62, .heads = 66, .kv = 66, .dim = 128,
+      .arg = 60, .max_nmse = 1e-7 },
+    { "attn/prompt 256, 66 heads, gate q8_0", make_attn, .rows = 3, .cap = 65, .heads = 66, .kv = 66, .dim = 256,
+      .flags = OF_GATE | OF_Q8_KV, .max_nmse = 1e-6 },
     { "attn/prompt 512 two slots q8_0", make_attn, .rows = 11, .cap = 65, .heads = 8, .kv = 2, .dim = 512,
       .flags = OF_Q8_KV | OF_SLOTS | OF_GATE, .max_nmse = 1e-6 },
     /* more heads of a kv head than attn_group takes */
