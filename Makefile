@@ -184,9 +184,10 @@ $(B)/obj/server/page.o: CFLAGS += -DZINC_PAGE='"$(PAGE)"'
 $(B)/obj/server/openapi.o: share/openapi.json
 $(B)/obj/server/openapi.o: CFLAGS += -DZINC_OPENAPI='"share/openapi.json"'
 
-FOUND := $(strip $(LIB_DIRS) $(DRM_LIBS) $(CURL_LIBS))
+FOUND := $(strip $(LIB_DIRS) $(DRM_LIBS) $(CURL_LIBS) $(EDIT_LIBS))
 $(eval $(call says,$(B)/lib.found,$(FOUND)))
-$(B)/obj/rt/tier.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard pull/*.c server/router/*.c) server/server.c): $(B)/lib.found
+$(patsubst %.c,$(B)/obj/%.o,rt/tier.c cli/line_edit.c $(wildcard pull/*.c server/router/*.c) server/server.c \
+   tests/e2e/test_amd_steps.c tests/unit/test_tier_copy.c tests/unit/test_vk_lower.c $(wildcard tests/unit/test_router_*.c)): $(B)/lib.found
 $(B)/libzinc.a: $(LIB_OBJ) $(B)/lib.found
 	@rm -f $@
 	@echo "  AR    $@"
