@@ -12,19 +12,9 @@
 #include "oracle/cpu.h"
 #include "oracle/kv_block.h"
 
-/* Eight sums, each with every eighth product, at any address. */
-typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
-typedef double f64x8 __attribute__((vector_size(64), aligned(8)));
-
-static double dot(const float *w, const double *x, uint32_t n)
+static double dot(const struct cpu_run *r, const float *w, const double *x, uint32_t n)
 {
-    f64x8 acc = { 0 };
-    uint32_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        acc += __builtin_convertvector(*(const f32x8 *)(w + i), f64x8) * *(const f64x8 *)(x + i);
-    for (; i < n; i++)
-        acc[0] += (double)w[i] * x[i];
-    return ((acc[0] + acc[1]) + (acc[2] + acc[3])) + ((acc[4] + acc[5]) + (acc[6] + acc[7]));
+    return r->c->ops->dot64(w, x, n);
 }
 
 static double sigmoid(double x)
@@ -284,9 +274,9 @@ static void exact_products(struct cpu_run *r, const struct cpu_cmd *cmd)
         const float *u = gate_up ? weight_row(buf + n, a->w[1], a->type[1], n, o) : NULL;
         for (uint32_t i = 0; i < rows; i++) {
             const double *xi = x + (size_t)i * n;
-            double y = dot(w, xi, n) * or_one(a->wscale[m], 0) + or_zero(a->b[m], o);
+            double y = dot(r, w, xi, n) * or_one(a->wscale[m], 0) + or_zero(a->b[m], o);
             if (gate_up)
-                y = act_mul(y, dot(u, xi, n) * or_one(a->wscale[1], 0) + or_zero(a->b[1], o), a->act);
+                y = act_mul(y, dot(r, u, xi, n) * or_one(a->wscale[1], 0) + or_zero(a->b[1], o), a->act);
             if (matmul) {
                 if (a->scale)
                     y *= CPU_F32(a->scale)[i];
@@ -348,7 +338,7 @@ static void exact_router(struct cpu_run *r, const struct cpu_cmd *cmd)
         bool share = o == a->n_expert;
         const float *w = share ? CPU_F32(a->shared_w) : weight_row(buf, a->w, a->type, n, o);
         for (uint32_t i = 0; i < rows; i++) {
-            double y = dot(w, x + (size_t)i * n, n);
+            double y = dot(r, w, x + (size_t)i * n, n);
             if (share)
                 CPU_F32(a->share)[i] = (float)sigmoid(y);
             else
@@ -378,8 +368,8 @@ static void exact_moe_up(struct cpu_run *r, const struct cpu_cmd *cmd)
         for (uint32_t p = ps.start[e]; p < ps.start[e + 1]; p++) {
             uint32_t pair = ps.order[p];
             const double *xi = x + (size_t)(pair / a->k) * n;
-            double gv = dot(g, xi, n) * or_one(a->sg, e) + or_zero(a->bg, (size_t)e * a->n_ff + o);
-            double uv = dot(u, xi, n) * or_one(a->su, e) + or_zero(a->bu, (size_t)e * a->n_ff + o);
+            double gv = dot(r, g, xi, n) * or_one(a->sg, e) + or_zero(a->bg, (size_t)e * a->n_ff + o);
+            double uv = dot(r, u, xi, n) * or_one(a->su, e) + or_zero(a->bu, (size_t)e * a->n_ff + o);
             CPU_F32(a->y)[(size_t)pair * a->n_ff + o] = (float)act_mul(gv, uv, a->act);
         }
     }
@@ -399,7 +389,7 @@ static void exact_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
             uint32_t e = ps.active[i];
             const float *w = weight_row(buf, a->down + e * a->stride, a->type, n, o);
             for (uint32_t p = ps.start[e]; p < ps.start[e + 1]; p++)
-                t[ps.order[p]] = dot(w, x + (size_t)ps.order[p] * n, n) + or_zero(a->b, (size_t)e * a->n_out + o);
+                t[ps.order[p]] = dot(r, w, x + (size_t)ps.order[p] * n, n) + or_zero(a->b, (size_t)e * a->n_out + o);
         }
         for (uint32_t i = 0; i < rows; i++) {
             double s = or_zero(a->resid, (size_t)i * a->n_out + o);

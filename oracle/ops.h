@@ -91,6 +91,8 @@ struct cpu_ops {
     /* index of the first largest of x[0, n), *best its value; NaN never wins */
     uint32_t (*argmax)(const float *x, uint32_t n, float *best);
     float (*sigmoid)(float x);
+    /* of --exact: eight sums of doubles, each of every eighth product, added in pairs */
+    double (*dot64)(const float *w, const double *x, uint32_t n);
 };
 
 /* As mm_select: the best that the CPU has and at_most allows. */

@@ -503,6 +503,21 @@ static uint32_t op_argmax(const float *x, uint32_t n, float *best)
     return at;
 }
 
+/* At any address. */
+typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
+typedef double f64x8 __attribute__((vector_size(64), aligned(8)));
+
+static double op_dot64(const float *w, const double *x, uint32_t n)
+{
+    f64x8 acc = { 0 };
+    uint32_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        acc += __builtin_convertvector(*(const f32x8 *)(w + i), f64x8) * *(const f64x8 *)(x + i);
+    for (; i < n; i++)
+        acc[0] += (double)w[i] * x[i];
+    return ((acc[0] + acc[1]) + (acc[2] + acc[3])) + ((acc[4] + acc[5]) + (acc[6] + acc[7]));
+}
+
 static float op_sigmoid(float x)
 {
     return k_sigmoid(x);
@@ -530,5 +545,6 @@ const struct cpu_ops OPS = {
     .mix = op_mix,
     .argmax = op_argmax,
     .sigmoid = op_sigmoid,
+    .dot64 = op_dot64,
     .isa = OPS_ISA,
 };

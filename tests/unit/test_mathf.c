@@ -1,5 +1,5 @@
 /* The elementary functions of the canonical arithmetic: their error bounds, their edges, and that vectors give the
- * same bits as the scalar form. */
+ * same bits as the scalar form; the sums of --exact, which are the same bits with every instruction set. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -105,6 +105,30 @@ START_TEST(angles_are_right_to_the_last_bits)
 }
 END_TEST
 
+START_TEST(exact_sums_are_the_same_with_every_set)
+{
+    static const char *const sets[] = { "plain", "avx2", NULL };
+    enum { MOST = 75 };
+    float w[MOST];
+    double x[MOST];
+    for (uint32_t i = 0; i < MOST; i++) {
+        w[i] = sinf((float)i) * 0x1p20f;
+        x[i] = cos(3.0 * i) * (i % 3 ? 1e-3 : 1e3);
+    }
+    for (uint32_t n = 0; n <= MOST; n++) {
+        double sum[8] = { 0 };
+        for (uint32_t i = 0; i < n; i++)
+            sum[i < n / 8 * 8 ? i % 8 : 0] += (double)w[i] * x[i];
+        double want = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+        for (int s = 0; s < 3; s++) {
+            const struct cpu_ops *ops = ops_select(sets[s]);
+            double got = ops->dot64(w, x, n);
+            ck_assert_msg(memcmp(&got, &want, sizeof got) == 0, "%s, %u: %a, expected %a", ops->isa, n, got, want);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mathf");
@@ -116,6 +140,7 @@ int main(void)
     tcase_add_test(t, lanes_give_the_scalar_bits);
     tcase_add_test(t, the_tree_adds_8_4_2_1_apart);
     tcase_add_test(t, angles_are_right_to_the_last_bits);
+    tcase_add_test(t, exact_sums_are_the_same_with_every_set);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);
