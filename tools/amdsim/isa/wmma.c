@@ -110,22 +110,41 @@ static void scatter_acc(struct wave *w, const struct inst *in, enum wmma_type ou
 
 /* ---- float ---- */
 
-/* Row i, in the columns of the mask, by the adder for any values. */
-enum { ALL_COLUMNS = 0xffff };
-static void row_any(const struct wmma_step *s, uint32_t n_k, uint32_t i, uint32_t columns, uint16_t a[K_MAX][N],
-                    uint16_t b[K_MAX][N], const uint32_t *c, uint32_t *d)
+enum { ALL = 0xffff };
+
+/* The factors of the rows or columns i of the mask: f[i][k]. */
+static void take_factors(const struct wmma_step *s, enum wmma_type t, uint32_t n_k, uint32_t mask, uint16_t m[K_MAX][N],
+                         struct wmma_factor f[N][K_MAX])
+{
+    for (; mask; mask &= mask - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(mask);
+        for (uint32_t k = 0; k < n_k; k++)
+            f[i][k] = wmma_factor_of(s, t, m[k][i]);
+    }
+}
+
+/* A row a, in the columns of the mask, by the adder for any values. */
+static void row_any(const struct wmma_step *s, uint32_t n_k, uint32_t columns, const struct wmma_factor a[K_MAX],
+                    struct wmma_factor b[N][K_MAX], const uint32_t *c, uint32_t *d)
 {
     uint32_t n = s->gfx12 ? 4 : 2;
     for (; columns; columns &= columns - 1) {
         uint32_t j = (uint32_t)__builtin_ctz(columns), sum = c[j];
-        for (uint32_t k = 0; k < n_k; k += n) {
-            uint16_t left[4], right[4];
-            for (uint32_t q = 0; q < n; q++)
-                left[q] = a[k + q][i], right[q] = b[k + q][j];
-            sum = wmma_sum(s, n, left, right, sum);
-        }
+        for (uint32_t k = 0; k < n_k; k += n)
+            sum = wmma_sum_of(s, n, a + k, b[j] + k, sum);
         d[j] = sum;
     }
+}
+
+/* Whole rows and, of the others, columns. */
+static void rows_any(const struct wmma_step *s, uint32_t rows, uint32_t columns, uint16_t a[K_MAX][N], uint16_t b[K_MAX][N],
+                     uint32_t c[N][N], uint32_t d[N][N])
+{
+    struct wmma_factor fa[N][K_MAX], fb[N][K_MAX];
+    take_factors(s, s->a, N, columns ? ALL : rows, a, fa);
+    take_factors(s, s->b, N, rows ? ALL : columns, b, fb);
+    for (uint32_t i = 0; i < N; i++)
+        row_any(s, N, rows >> i & 1 ? ALL : columns, fa[i], fb, c[i], d[i]);
 }
 
 static void multiply_float(const struct wave *w, const struct inst *in, enum elem ta, enum elem tb,
@@ -135,14 +154,14 @@ static void multiply_float(const struct wave *w, const struct inst *in, enum ele
     struct wmma_step s = { .gfx12 = gfx12, .fp16_ovfl = w->mode >> 23 & 1, .a = elem_type[ta], .b = elem_type[tb],
                            .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N];
-    uint32_t c[N][N], d[N][N], redo = (uint32_t)ALL_COLUMNS << N;
+    uint32_t c[N][N], d[N][N], redo = (uint32_t)ALL << N;
     gather(w, in->src[0], ta, N, (in->neg & 1) | (in->abs & 1) << 1, a);
     gather(w, in->src[1], tb, N, (in->neg >> 1 & 1) | (in->abs & 2), b);
     gather_acc(w, in, in->src[2], out, false, c);
     if (out == WMMA_F32 && elem_bits[ta] == 16)
         redo = (gfx12 ? rows12 : rows11)(ta == E_BF16, a, b, c, d);
-    for (uint32_t i = 0; i < N && redo; i++)
-        row_any(&s, N, i, redo >> i & 1 ? ALL_COLUMNS : redo >> N, a, b, c[i], d[i]);
+    if (redo)
+        rows_any(&s, redo & ALL, redo >> N, a, b, c, d);
     scatter_acc((struct wave *)w, in, out, d);
 }
 
@@ -204,6 +223,7 @@ static void multiply_sparse(struct wave *w, const struct inst *in, enum elem ta,
                            .out = out };
     uint16_t a[K_MAX][N], b[K_MAX][N], picked[K_MAX][N];
     uint32_t c[N][N], d[N][N];
+    struct wmma_factor fa[N][K_MAX], fb[N][K_MAX];
     gather(w, in->src[0], ta, stored, integer ? 0 : (in->neg & 1) | (in->abs & 1) << 1, a);
     gather(w, in->src[1], tb, n_k, integer ? 0 : (in->neg >> 1 & 1) | (in->abs & 2), b);
     struct inst dst = *in; /* neither negation nor absolute value of D */
@@ -212,7 +232,9 @@ static void multiply_sparse(struct wave *w, const struct inst *in, enum elem ta,
     for (uint32_t i = 0; i < N; i++) {
         pick_sparse(w, in, stored, i, b, picked);
         if (!integer) {
-            row_any(&s, stored, i, ALL_COLUMNS, a, picked, c[i], d[i]);
+            take_factors(&s, s.a, stored, 1u << i, a, fa);
+            take_factors(&s, s.b, stored, ALL, picked, fb);
+            row_any(&s, stored, ALL, fa[i], fb, c[i], d[i]);
             continue;
         }
         for (uint32_t j = 0; j < N; j++) {

@@ -17,18 +17,13 @@ static const struct float_type {
     [WMMA_FP8] = { 3, 4, false }, [WMMA_BF8] = { 2, 5, true },
 };
 
-struct factor {
-    uint32_t sig;
-    int32_t e; /* of the leading bit of a normal number; value = sig * 2^(e - frac) */
-    bool neg, nan, inf;
-};
-
-static struct factor factor_of(enum wmma_type t, uint32_t bits, bool flush)
+struct wmma_factor wmma_factor_of(const struct wmma_step *s, enum wmma_type t, uint32_t bits)
 {
     const struct float_type *ft = &types[t];
+    bool flush = !s->gfx12 && t == WMMA_BF16; /* subnormals */
     uint32_t frac = bits & ((1u << ft->frac) - 1), top = (1u << ft->exp) - 1, field = bits >> ft->frac & top;
     int32_t bias = (1 << (ft->exp - 1)) - 1;
-    struct factor f = { .neg = bits >> (ft->frac + ft->exp) & 1, .e = (int32_t)(field ? field : 1) - bias };
+    struct wmma_factor f = { .neg = bits >> (ft->frac + ft->exp) & 1, .e = (int32_t)(field ? field : 1) - bias };
     f.sig = field ? frac | 1u << ft->frac : flush ? 0 : frac;
     f.nan = field == top && (ft->inf ? frac != 0 : frac == (1u << ft->frac) - 1);
     f.inf = field == top && ft->inf && frac == 0;
@@ -94,7 +89,7 @@ struct product {
 };
 
 /* The answer if a factor, a product or c is no number; c is f32. */
-static bool not_finite(const struct wmma_step *s, uint32_t n, const struct factor *a, const struct factor *b,
+static bool not_finite(const struct wmma_step *s, uint32_t n, const struct wmma_factor *a, const struct wmma_factor *b,
                        uint32_t c, uint32_t *answer)
 {
     bool pos = false, neg = false, invalid = false, nan = false;
@@ -169,23 +164,31 @@ static uint32_t sum_gfx12(const struct wmma_step *s, uint32_t n, const struct pr
     return rounded(s, sum < 0, (uint64_t)(sum < 0 ? -sum : sum), grid);
 }
 
-uint32_t wmma_sum(const struct wmma_step *s, uint32_t n, const uint16_t *a, const uint16_t *b, uint32_t c)
+uint32_t wmma_sum_of(const struct wmma_step *s, uint32_t n, const struct wmma_factor *a, const struct wmma_factor *b,
+                     uint32_t c)
 {
-    struct factor fa[4], fb[4];
     struct product p[4];
     uint32_t answer;
     for (uint32_t i = 0; i < n; i++) {
-        fa[i] = factor_of(s->a, a[i], !s->gfx12 && s->a == WMMA_BF16);
-        fb[i] = factor_of(s->b, b[i], !s->gfx12 && s->b == WMMA_BF16);
-        p[i].sig = (int64_t)fa[i].sig * fb[i].sig;
-        p[i].e = p[i].sig ? fa[i].e + fb[i].e : E_EMPTY;
-        p[i].lsb = fa[i].e + fb[i].e - types[s->a].frac - types[s->b].frac;
-        p[i].neg = fa[i].neg != fb[i].neg;
+        p[i].sig = (int64_t)a[i].sig * b[i].sig;
+        p[i].e = p[i].sig ? a[i].e + b[i].e : E_EMPTY;
+        p[i].lsb = a[i].e + b[i].e - types[s->a].frac - types[s->b].frac;
+        p[i].neg = a[i].neg != b[i].neg;
     }
     c = s->out == WMMA_F16 ? half_to_f32((uint16_t)c) : s->out == WMMA_BF16 ? c << 16 : c;
-    if (not_finite(s, n, fa, fb, c, &answer))
+    if (not_finite(s, n, a, b, c, &answer))
         return answer;
     return s->gfx12 ? sum_gfx12(s, n, p, c) : sum_gfx11(s, n, p, c);
+}
+
+uint32_t wmma_sum(const struct wmma_step *s, uint32_t n, const uint16_t *a, const uint16_t *b, uint32_t c)
+{
+    struct wmma_factor fa[4], fb[4];
+    for (uint32_t i = 0; i < 4 && i < n; i++) {
+        fa[i] = wmma_factor_of(s, s->a, a[i]);
+        fb[i] = wmma_factor_of(s, s->b, b[i]);
+    }
+    return wmma_sum_of(s, n, fa, fb, c);
 }
 
 /* ---- the dot products of the vector ALU ---- */

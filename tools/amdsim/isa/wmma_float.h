@@ -21,6 +21,16 @@ struct wmma_step {
 /* One step of n products (2 or 4) and c; c and the answer are of the type `out`. */
 uint32_t wmma_sum(const struct wmma_step *s, uint32_t n, const uint16_t *a, const uint16_t *b, uint32_t c);
 
+/* The same of factors taken apart before, which matrices use many times. t: s->a or s->b */
+struct wmma_factor {
+    uint32_t sig;
+    int32_t e; /* of the leading bit of a normal number; value = sig * 2^(e - fraction bits) */
+    bool neg, nan, inf;
+};
+struct wmma_factor wmma_factor_of(const struct wmma_step *s, enum wmma_type t, uint32_t bits);
+uint32_t wmma_sum_of(const struct wmma_step *s, uint32_t n, const struct wmma_factor *a, const struct wmma_factor *b,
+                     uint32_t c);
+
 /* d = a b + c in f32 for 16 x 16 x 16 halves: a is [k][row], b is [k][column], k in the order of the hardware's
  * steps. Returns a bit for each row of a and, from bit 16 on, for each column of b that holds an infinity or a NaN:
  * what they lead to is to be computed by wmma_sum. Relies on the host rounding int to float to nearest. */
