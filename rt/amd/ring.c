@@ -11,7 +11,6 @@
 #include "rt/pm4/decode.h"
 
 enum { LOOKS = 256, SLEEP_MS = 100, RING_DUMP = 256 };
-#define SPIN_NS 20000000u
 
 /* ---- watching a fence ---- */
 
@@ -23,6 +22,7 @@ static uint64_t now_ns(struct amd_watch *w)
 void amd_watch_init(struct amd_watch *w, const char *tier, const char *gpu, const struct amd_watch_ops *ops, void *user)
 {
     *w = (struct amd_watch){ .ops = ops, .user = user, .tier = tier, .gpu = gpu, .sleep_ms = SLEEP_MS,
+                             .poll_ns = (uint64_t)MAX(env_get()->amd_poll, 0) * 1000000u,
                              .hang_ns = (uint64_t)MAX(env_get()->kfd_timeout, 0) * 1000000000u };
 }
 
@@ -74,7 +74,7 @@ int amd_watch_wait(struct amd_watch *w, uint64_t point, uint64_t timeout_ns, str
         start = start ? start : now;
         if (moved(w) || !w->progress_ns)
             w->progress_ns = now;
-        if (now - start < SPIN_NS && now - start < timeout_ns)
+        if (now - start < w->poll_ns && now - start < timeout_ns)
             continue;
         uint64_t left = now - start < timeout_ns ? timeout_ns - (now - start) : 0;
         int rc = w->ops->sleep(w, point, MIN(left, (uint64_t)w->sleep_ms * 1000000u), e);

@@ -44,12 +44,13 @@ struct amd_watch {
     volatile struct amd_cells *cells;
     uint64_t point;                   /* of the newest submission                                     */
     uint64_t hang_ns;                 /* no progress for so long is a hang, 0: never                  */
+    uint64_t poll_ns;                 /* how long a wait looks before it sleeps                       */
     uint32_t sleep_ms;                /* a host that nothing wakes looks by itself after so long      */
     bool dead;                        /* a fault, a reset or a hang: nothing completes any more       */
     uint64_t progress_ns, seen_fence; /* when fence or progress word last moved, as seen              */
     uint32_t seen_progress;
 };
-/* hang_ns as ZINC_KFD_TIMEOUT says. The strings live as long as the watch. */
+/* hang_ns as ZINC_KFD_TIMEOUT says, poll_ns as ZINC_AMD_POLL. The strings live as long as the watch. */
 void amd_watch_init(struct amd_watch *w, const char *tier, const char *gpu, const struct amd_watch_ops *ops, void *user);
 static inline bool amd_watch_done(const struct amd_watch *w, uint64_t point)
 {
@@ -57,7 +58,7 @@ static inline bool amd_watch_done(const struct amd_watch *w, uint64_t point)
 }
 /* Before a submission: time without progress counts from the first one that the card has to do. */
 int amd_watch_begin(struct amd_watch *w, struct err *e);
-/* Polls for 20 ms, longer than a token takes, then sleeps. 0: done. -ETIME: not yet. -EIO: a fault, a reset or a hang. */
+/* Polls for poll_ns (20 ms: longer than a token takes), then sleeps. 0: done. -ETIME: not yet. -EIO: a fault, a reset, a hang. */
 int amd_watch_wait(struct amd_watch *w, uint64_t point, uint64_t timeout_ns, struct err *e);
 int amd_watch_dead(const struct amd_watch *w, struct err *e); /* -EIO, and the line */
 
