@@ -26,9 +26,10 @@ _Static_assert(ZERO_LIST_AT + 4 * STAGE_ROWS <= DATA_AT, "the lists end before t
 int amd_copier_init(struct amd_copier *c, struct amd_winsys *w, struct err *e)
 {
     *c = (struct amd_copier){ .w = w };
-    int rc = amd_mem_alloc(w, AMD_HOST, DATA_AT + STAGE_BYTES, "staging", &c->stage, e);
+    int rc = amd_mem_alloc(w, AMD_STAGE, DATA_AT + STAGE_BYTES, "staging", &c->stage, e);
     if (rc)
         return rc;
+    memset(c->stage.cpu, 0, DATA_AT); /* the rest is touched when something goes through: 8 MiB are 2048 page faults */
     uint32_t *list = (uint32_t *)((uint8_t *)c->stage.cpu + LIST_AT);
     for (uint32_t i = 0; i < STAGE_ROWS; i++)
         list[i] = i;

@@ -59,6 +59,7 @@ enum amd_mem_kind {
     AMD_VRAM,    /* the card's memory; the host sees it (cpu != NULL) where the PCIe window is large enough */
     AMD_PRIVATE, /* the card's memory, never seen by the host                                              */
     AMD_HOST,    /* host memory, uncached for the GPU: packets, fences, what both poll; zeroed             */
+    AMD_STAGE,   /* the same, with whatever it holds: what copies go through                               */
 };
 /* A value: copied freely, freed once. All 0: none. */
 struct amd_mem {

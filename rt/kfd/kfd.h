@@ -57,6 +57,7 @@ enum kfd_mem_kind {
                   * also host memory that the GPU caches                                                   */
     KFD_PRIVATE, /* the GPU's memory, never seen by the host                                              */
     KFD_HOST,    /* host memory, uncached for the GPU: queues, fences, what both poll                     */
+    KFD_STAGE,   /* the same, for what copies go through                                                  */
     KFD_USER,    /* memory that the process already has                                                   */
 };
 struct kfd_mem {
@@ -121,7 +122,7 @@ bool kfd_is_child(const struct kfd_dev *d); /* of fork */
 
 /* ---- mem.c ---- */
 
-/* Whole pages; KFD_HOST is zeroed, the GPU's memory holds anything. -ENOMEM says what is free. */
+/* Whole pages; KFD_HOST is zeroed, other memory holds anything. -ENOMEM says what is free. */
 int kfd_mem_alloc(struct kfd_dev *d, enum kfd_mem_kind kind, uint64_t bytes, const char *name, struct kfd_mem **out,
                   struct err *e);
 /* Whole pages of the process's own memory at p. */

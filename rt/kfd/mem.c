@@ -17,7 +17,8 @@ static uint32_t flags_of(enum kfd_mem_kind kind)
     switch (kind) {
     case KFD_VRAM: return all | KFD_ALLOC_VRAM | KFD_ALLOC_PUBLIC;
     case KFD_PRIVATE: return all | KFD_ALLOC_VRAM;
-    case KFD_HOST: return all | KFD_ALLOC_GTT | KFD_ALLOC_COHERENT | KFD_ALLOC_UNCACHED | KFD_ALLOC_PUBLIC;
+    case KFD_HOST:
+    case KFD_STAGE: return all | KFD_ALLOC_GTT | KFD_ALLOC_COHERENT | KFD_ALLOC_UNCACHED | KFD_ALLOC_PUBLIC;
     case KFD_USER: return all | KFD_ALLOC_USERPTR | KFD_ALLOC_PUBLIC;
     }
     return 0;

@@ -5,8 +5,8 @@
 
 #include "rt/kfd/priv.h"
 
-_Static_assert((int)KFD_VRAM == AMD_VRAM && (int)KFD_PRIVATE == AMD_PRIVATE && (int)KFD_HOST == AMD_HOST,
-               "the same kinds");
+_Static_assert((int)KFD_VRAM == AMD_VRAM && (int)KFD_PRIVATE == AMD_PRIVATE && (int)KFD_HOST == AMD_HOST &&
+               (int)KFD_STAGE == AMD_STAGE, "the same kinds");
 
 static struct kfd_winsys *of(struct amd_winsys *w)
 {
@@ -78,7 +78,7 @@ static void destroy(struct amd_winsys *w)
 
 static void describe(struct amd_winsys *w, FILE *f)
 {
-    static const char *const kinds[] = { "vram", "private vram", "host", "user" };
+    static const char *const kinds[] = { "vram", "private vram", "host", "host", "user" };
     const struct kfd_winsys *k = of(w);
     const struct kfd_queue *q = k->q;
     const struct kfd_gpu *g = &k->dev->gpu;

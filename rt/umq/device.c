@@ -297,7 +297,8 @@ static void describe_places(const struct drm_dev *d, FILE *f)
 
 void drm_describe(const struct drm_dev *d, FILE *f)
 {
-    static const char *const kinds[] = { [AMD_VRAM] = "vram", [AMD_PRIVATE] = "private vram", [AMD_HOST] = "host" };
+    static const char *const kinds[] = { [AMD_VRAM] = "vram", [AMD_PRIVATE] = "private vram", [AMD_HOST] = "host",
+                                         [AMD_STAGE] = "host" };
     const struct drm_gpu *g = &d->gpu;
     struct utsname u;
     char text[200];

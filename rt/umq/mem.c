@@ -29,6 +29,7 @@ static struct placement placement_of(enum amd_mem_kind kind, bool cached)
     case AMD_VRAM: p.create |= AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED; break;
     case AMD_PRIVATE: p.create |= AMDGPU_GEM_CREATE_NO_CPU_ACCESS; break;
     case AMD_HOST:
+    case AMD_STAGE:
         p.heap = AMDGPU_GEM_DOMAIN_GTT;
         p.create |= AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
         if (!cached) {
@@ -163,7 +164,7 @@ int drm_mem_alloc(struct drm_dev *d, enum amd_mem_kind kind, uint64_t bytes, con
     if (kind == AMD_VRAM && !d->large_bar)
         kind = AMD_PRIVATE;
     int rc = make(d, kind, false, bytes, name, out, e);
-    if (rc != -ENOMEM || !d->gpu.chip->apu || kind == AMD_HOST)
+    if (rc != -ENOMEM || !d->gpu.chip->apu || (kind != AMD_VRAM && kind != AMD_PRIVATE))
         return rc;
     /* the carve-out is full; the rest of the memory is as fast there, if it is cached */
     struct err second = { 0 };
