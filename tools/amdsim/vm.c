@@ -15,8 +15,10 @@ void vm_destroy(struct vm *vm)
 {
     if (!vm)
         return;
-    for (uint64_t i = 0; i < 1u << VM_TOP_SHIFT; i++)
-        free(vm->top[i]);
+    for (uint64_t *leaf = vm->newest, *before; leaf; leaf = before) {
+        before = (uint64_t *)(uintptr_t)leaf[n_leaf];
+        free(leaf);
+    }
     free(vm);
 }
 
@@ -26,9 +28,11 @@ static uint64_t *entry_of(struct vm *vm, uint64_t page)
     uint64_t **slot = &vm->top[page >> VM_LEAF_SHIFT];
     uint64_t *leaf = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (!leaf) {
-        leaf = calloc(n_leaf, sizeof *leaf);
+        leaf = calloc(n_leaf + 1, sizeof *leaf);
         if (!leaf)
             return NULL;
+        leaf[n_leaf] = (uintptr_t)vm->newest;
+        vm->newest = leaf;
         __atomic_store_n(slot, leaf, __ATOMIC_RELEASE);
     }
     return &leaf[page & (n_leaf - 1)];

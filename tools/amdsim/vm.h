@@ -26,6 +26,7 @@ enum vm_flags {
 
 struct vm {
     uint64_t *top[1 << VM_TOP_SHIFT]; /* leaves of 1 << VM_LEAF_SHIFT entries, made when first needed */
+    uint64_t *newest;                 /* leaf; behind its entries stands where the one before it is   */
     uint64_t mapped_bytes;
     uint32_t generation;              /* raised by every unmap and by what makes code stale */
 };
