@@ -16,7 +16,14 @@
 #include "base/alloc_guard.h"
 #include "base/clock.h"
 
-enum { SPIN_NS = 50000, LINE = 64 };
+enum {
+    SPIN_NS = 50000,
+    MOMENT_NS = 2000,
+    IN_VAIN = 4,  /* times that a worker slept after all, before it spins for a moment only, */
+    AGAIN = 8,    /* but every so many times for as long as ever                             */
+    LINE = 64,
+};
+enum wait { FOR_JOB, AT_BARRIER };
 
 struct counter {
     _Alignas(LINE) atomic_uint v;
@@ -63,9 +70,10 @@ static void event_sleep(struct event *ev, uint32_t seen)
 #endif
 }
 
-static void event_wait(struct event *ev, uint32_t seen)
+static void event_wait(struct event *ev, uint32_t seen, uint32_t *slept)
 {
-    uint64_t start = 0;
+    uint64_t start = 0, spin_ns = *slept < IN_VAIN || *slept % AGAIN == 0 ? SPIN_NS : MOMENT_NS;
+    bool sleeps = false;
     for (uint32_t i = 1; atomic_load_explicit(&ev->v, memory_order_acquire) == seen; i++) {
         cpu_relax();
         if (i % 64 != 0)
@@ -73,9 +81,12 @@ static void event_wait(struct event *ev, uint32_t seen)
         uint64_t now = clock_ns();
         if (!start)
             start = now;
-        else if (now - start > SPIN_NS)
+        else if (now - start > spin_ns) {
+            sleeps = true;
             event_sleep(ev, seen);
+        }
     }
+    *slept = sleeps ? *slept + 1 : 0;
 }
 
 static void event_raise(struct event *ev)
@@ -99,7 +110,7 @@ void pool_barrier(struct pool_worker *w)
         atomic_store_explicit(&p->arrived.v, 0, memory_order_relaxed);
         event_raise(&p->barrier);
     } else {
-        event_wait(&p->barrier, seen);
+        event_wait(&p->barrier, seen, &w->slept[AT_BARRIER]);
     }
 }
 
@@ -130,7 +141,7 @@ static void *thread_main(void *arg)
     struct pool_worker *w = arg;
     struct pool *p = w->pool;
     for (uint32_t seen = 0;; seen++) {
-        event_wait(&p->job, seen);
+        event_wait(&p->job, seen, &w->slept[FOR_JOB]);
         if (atomic_load(&p->stop))
             return NULL;
         alloc_guard_begin("cpu worker");

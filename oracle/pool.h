@@ -1,7 +1,8 @@
 /* oracle/pool.h
  * Worker threads that run one function together (SPMD): every worker executes the same code on the same step, shares
  * out loops by an atomic counter, and meets the others at barriers. What a loop computes must not depend on who
- * computes it. The caller is worker 0. Idle workers spin for about 50 us, then sleep. */
+ * computes it. The caller is worker 0. Idle workers spin for about 50 us, then sleep; one that has slept a few times in a row
+ * spins for a moment only, since the core may be wanted by the worker that it waits for. */
 #ifndef ZINC_ORACLE_POOL_H
 #define ZINC_ORACLE_POOL_H
 
@@ -20,6 +21,7 @@ struct pool_worker {
     uint32_t id, n;
     uint32_t n_loops;   /* begun since the last barrier                   */
     bool claimed;       /* for the code that runs: a barrier clears it    */
+    uint32_t slept[2];  /* waits in a row that ended so: for a job, at barriers */
     uint32_t next_slot; /* of the shared loop counters                    */
     uint32_t base[POOL_LOOPS]; /* where each counter will stand at the next loop's begin */
 };
