@@ -4,8 +4,8 @@ set -u
 . tests/amdsim/kmd_lib.sh
 need client_raw
 c=$build/tests/amdsim/client_raw
-export TMPDIR=$(mktemp -d) LD_PRELOAD=
-trap 'rm -rf "$TMPDIR"' EXIT
+export AMDSIM_DIR=$(mktemp -d) LD_PRELOAD=
+trap 'rm -rf "$AMDSIM_DIR"' EXIT
 
 check "without trouble" "$("$amdsim" "$c" open)" ok
 check "no-kfd" "$("$amdsim" --inject no-kfd "$c" open)" ENOENT
@@ -55,5 +55,6 @@ check "unknown trouble is told" "$("$amdsim" --inject rain "$c" open 2>&1 | grep
 check "--list" "$("$amdsim" --list | wc -l)" 8
 sh -c '"$1" sh -c "cat /sys/class/kfd/kfd/topology/generation_id >/dev/null; kill -9 \$\$"' - "$amdsim" 2>/dev/null
 "$amdsim" cat /sys/class/kfd/kfd/topology/generation_id >/dev/null
-check "directories left behind" "$(ls "$TMPDIR" | wc -l)" 0
+check "directories left behind" "$(ls -A "$AMDSIM_DIR" | wc -l)" 0
+check "no such folder" "$(AMDSIM_DIR=/nowhere "$amdsim" "$c" open 2>&1 | grep -c 'under /nowhere: No such file or directory; set AMDSIM_DIR')" 1
 exit $bad

@@ -347,19 +347,36 @@ static void sweep(const char *tmp)
         closedir(d);
 }
 
+/* An empty tree in a folder, locked before it has the name that others look for. */
+static bool make_root(const char *in)
+{
+    char made[sizeof tree.root];
+    snprintf(made, sizeof made, "%s/.amdsim-XXXXXX", in);
+    if (!mkdtemp(made))
+        return false;
+    snprintf(tree.root, sizeof tree.root, "%s/%s", in, made + strlen(in) + 2);
+    tree.lock_fd = lock_tree(made, true);
+    if (rename(made, tree.root) == 0)
+        return true;
+    nftw(made, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return false;
+}
+
+/* In memory where that is: the tree has a hundred files, which a disk's file system takes longer for than all else here. */
 static bool make_tree(void)
 {
-    const char *tmp = getenv("TMPDIR");
-    if (!tmp || !*tmp || strlen(tmp) > 100)
-        tmp = "/tmp";
-    sweep(tmp);
-    snprintf(tree.root, sizeof tree.root, "%s/amdsim-XXXXXX", tmp);
-    tree.failed = !mkdtemp(tree.root);
-    if (!tree.failed) {
-        tree.lock_fd = lock_tree(tree.root, true);
-        put_all();
+    const char *told = getenv("AMDSIM_DIR"), *tmp = getenv("TMPDIR");
+    const char *const in[] = { told ? told : "/dev/shm", told ? told : tmp, told ? told : "/tmp" };
+    tree.failed = true;
+    for (size_t i = 0; i < sizeof in / sizeof in[0] && tree.failed; i++) {
+        if (!in[i] || !*in[i] || strlen(in[i]) > 100)
+            continue;
+        sweep(in[i]);
+        tree.failed = !make_root(in[i]);
     }
-    for (size_t i = 0; i < N_NODES; i++) {
+    if (!tree.failed)
+        put_all();
+    for (size_t i = 0; i < N_NODES && !tree.failed; i++) {
         char path[256];
         struct stat st;
         snprintf(path, sizeof path, "%s%s", tree.root, nodes[i].path);
@@ -368,8 +385,8 @@ static bool make_tree(void)
     }
     tree.pid = getpid();
     if (tree.failed)
-        kmd_say("the directory with the card's sysfs could not be written under %s: %s; set TMPDIR", tmp,
-                strerror(errno));
+        kmd_say("the directory with the card's sysfs could not be written under %s: %s; set AMDSIM_DIR",
+                told ? told : "/dev/shm, TMPDIR and /tmp", strerror(errno));
     return !tree.failed;
 }
 
