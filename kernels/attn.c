@@ -277,10 +277,10 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
 }
 
 /* NH: the heads that a warp computes, ATTN_NH or less. OWN: as kl_attn_rope says; the heads, from what the lanes hold of them, are
- * made while the first rows of K, and of V as far as the level-2 cache, are on their way, and a row that the work-group writes is
- * asked for again. */
+ * made while the first rows of K, and of V as far as the level-2 cache, are on their way, which may be before there is anything to
+ * make them from; the row's newest position is asked for again. */
 KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j, const uint32_t HD, const uint32_t NH,
-                     const enum ka_kv KV, const struct ar_lane *held)
+                     const enum ka_kv KV, struct ar_lane *held)
 {
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
     uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
@@ -295,11 +295,17 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
 #if defined(ATTN_ROPE)
     KD_SHARED const float *made = q;
     if (OWN) {
-        made = ar_head((const kl_attn_rope *)a, HD, j->set * ATTN_NH);
+        const kl_attn_rope *r = (const kl_attn_rope *)a;
+        made = ar_head(r, HD, j->set * ATTN_NH);
         ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
-        ar_make((const kl_attn_rope *)a, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos,
-                held);
-        ar_scale((const kl_attn_rope *)a, HD, j->group, j->pos);
+        if (r->early) {
+            kd_wait_inputs();
+            kd_let_next_start();
+        }
+        ar_read(r, HD, kd_warp(), j->group, j->kvh, held);
+        ar_norm(r, HD, kd_warp(), j->group, held);
+        ar_make(r, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos, held);
+        ar_scale(r, HD, j->group, j->pos);
         kd_barrier();
         if (j->idle)
             return;
@@ -432,13 +438,19 @@ KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
     struct ar_lane l;
     ka_row row;
     ar_ask(r, HD, kd_warp(), group, &l);
-    kd_wait_inputs();
-    kd_let_next_start();
-    ar_read(r, HD, kd_warp(), group, kd_group_y(), &l);
+    kd_ask_args(r, sizeof *r, KD_PTR(const void, r->q));
+    if (r->early) {
+        kd_see_inputs();
+    } else {
+        kd_wait_inputs();
+        kd_let_next_start();
+    }
     row = ar_row(r, &n_rows);
-    ar_norm(r, HD, kd_warp(), group, &l);
-    if (!attn_job_of(a, &j, row, n_rows))
+    if (!attn_job_of(a, &j, row, n_rows)) {
+        if (r->early)
+            kd_wait_inputs();
         return;
+    }
     attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
     if (a->kv_type == KA_KV_F16 && group > 2)
         attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);

@@ -43,8 +43,8 @@ KD_FN void ar_ask(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t
         l->angle[i] = kd_lane() + i * KD_WARP < a->n_rot / 2 ? f[kd_lane() + i * KD_WARP] : 0.0f;
 }
 
-/* What the launch before wrote; for a head that there is not, another one. The norm wants no row, which is on its way
- * meanwhile: so ar_read, ar_row, ar_norm, and ar_make when the row is there. */
+/* What the launch before wrote; for a head that there is not, another one. The norm wants no row, which may still be on its way:
+ * so ar_read, ar_norm, and ar_make when the row is there. */
 KD_FN void ar_read(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, struct ar_lane *l)
 {
     gpu_va at = t == group && a->k       ? a->k + 4 * (uint64_t)kvh * HD

@@ -242,8 +242,8 @@ KD_FN void head_row(struct head_state *p, KD_SHARED struct head_shared *sh, floa
     }
 }
 
-/* The state is asked for into the level-2 cache before the inputs are there. The slot may be read too early here: the
- * hint then goes astray, and the row is read again later. */
+/* The state is asked for into the level-2 cache before the inputs are there, also where it may not be read yet. The slot may be
+ * read too early here: the hint then goes astray, and the row is read again later. */
 KD_FN void prefetch_state(const kl_gdn *a, uint32_t h, uint32_t r)
 {
     uint32_t slot = 0;
@@ -298,20 +298,29 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
     kd_f32x4 taps[2] = { KD_PTR(const kd_f32x4, a.conv_w)[ch], KD_PTR(const kd_f32x4, a.conv_w)[ch + 1] };
     kd_f32x2 norm = *(KD_GLOBAL const kd_f32x2 *)(KD_PTR(const float, a.norm) + at), x[GDN_TAPS];
     float av = KD_PTR(const float, a.a)[h], dt = KD_PTR(const float, a.dt)[h];
-    prefetch_state(&a, h, r0);
-
-    kd_wait_inputs();
-    kd_let_next_start();
+    kd_ask_args(&a, sizeof a, KD_PTR(const void, a.step));
+    if (a.early) {
+        kd_see_inputs();
+    } else {
+        prefetch_state(&a, h, r0);
+        kd_wait_inputs();
+        kd_let_next_start();
+    }
     /* With one slot nothing of the step block is waited for before the loads leave. */
     uint32_t n_rows = kd_step_rows(a.step, ROWS_STEP), slot = kd_row(a.step, r0)->slot, pos = kd_row(a.step, r0)->pos;
-    if (a.n_slots == 1) {
-        if (r0)
-            return;
+    bool none = r0 > 0;
+    if (a.n_slots == 1)
         slot = 0;
-    } else if (r0 >= n_rows || row_of_slot(a.step, 0, n_rows, slot) != r0) {
+    else
+        none = r0 >= n_rows || row_of_slot(a.step, 0, n_rows, slot) != r0;
+    if (none) {
+        if (a.early)
+            kd_wait_inputs();
         return;
     }
-    struct row_input in = row_load(&a, r0, h, ch);
+    struct row_input in = { .alpha = 0.0f };
+    if (!a.early)
+        in = row_load(&a, r0, h, ch);
     KD_GLOBAL float *ring = gdn_slot(a.conv, a.conv_slot_bytes, slot) + ch;
     KD_GLOBAL float *S = gdn_slot(a.state, a.state_slot_bytes, slot) + (uint64_t)h * GDN_DIM * GDN_DIM;
     struct head_state p;
@@ -321,6 +330,11 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
         entry[i] = *(KD_GLOBAL const kd_f32x2 *)(ring + (uint64_t)i * n);
     kd_warp_sync(); /* keeps the convolution's few loads before the many of the state; all leave before one is used */
     state_load(&p, S);
+    if (a.early) {
+        kd_wait_inputs();
+        kd_let_next_start();
+        in = row_load(&a, r0, h, ch);
+    }
     ring_turn(x, entry, pos);
     if (pos == 0)
         p = (struct head_state){ 0 };

@@ -22,6 +22,7 @@
 #ifndef ZINC_KERNELS_KDEV_H
 #define ZINC_KERNELS_KDEV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/fp.h"
@@ -55,6 +56,26 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
 #include "kernels/hw/host.h"
 #endif
 
+#ifndef KD_ASK_ARGS
+KD_FN void kd_ask_args(const void *args, uint32_t bytes, KD_GLOBAL const void *any) { (void)args, (void)bytes, (void)any; }
+#endif
+#ifndef KD_RELOAD
+KD_FN void kd_reload16(uint32_t *w, KD_GLOBAL const kd_u32x4 *p, bool is)
+{
+    if (!is)
+        return;
+    kd_u32x4 v = kd_load_once(p);
+    w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
+}
+KD_FN void kd_reload8(uint32_t *w, KD_GLOBAL const kd_u32x2 *p, bool is)
+{
+    if (!is)
+        return;
+    kd_u32x2 v = kd_load_once8(p);
+    w[0] = v[0], w[1] = v[1];
+}
+#endif
+
 /* Memory that work-groups of one launch hand to each other by kd_arrive, and a constant table of a file. */
 #ifndef KD_COHERENT
 #define KD_COHERENT KD_GLOBAL
@@ -74,7 +95,12 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *   int32_t kd_half(v, upper)                      half of a word, with its sign
  *   kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *)     16 bytes that nobody reads again soon (weights, cache)
  *   kd_u32x2 kd_load_once8(..), uint32_t kd_load_once4(..) likewise; natural alignment each
+ *   void kd_reload16(uint32_t w[4], KD_GLOBAL const kd_u32x4 *, is), kd_reload8(uint32_t w[2], ..)
+ *                                                  the same into w where `is`, without a branch; else w stays
  *   void kd_prefetch(KD_GLOBAL const void *)       a hint: the line into the level-2 cache; no effect on what is right
+ *   void kd_ask_args(args, bytes, KD_GLOBAL const void *any)
+ *         a hint, before kd_wait_inputs: a launch's arguments come by way of a cache that has none of them yet; any: memory
+ *         that there is
  *   uint32_t kd_arrive(KD_GLOBAL uint32_t *counter, uint32_t n)
  *         one lane of a workgroup calls it after kd_barrier: adds 1, modulo n, and returns the old value; what the
  *         workgroup wrote before is visible to whoever sees the count, and what others wrote before theirs to the
@@ -88,7 +114,9 @@ typedef float kd_f32x2 __attribute__((vector_size(8)));
  *   void kd_see_inputs()                           in place of that where all inputs were complete before this launch could
  *                                                  start: they are seen; kd_wait_inputs still follows, at the end
  *   void kd_let_next_start()                       a hint: the next dispatch may begin its prologue
- *   float kd_exp2(float)                           fast 2^x, relative error below 1e-6, 0 for very negative x */
+ *   float kd_exp2(float)                           fast 2^x, relative error below 1e-6, 0 for very negative x
+ *   float kd_root(x)                               the square root where x is of ordinary size, 2^-100 to 2^100: without a way
+ *                                                  around for others; rounded to nearest, but for a few of the 2^24 values */
 
 #define KD_PTR(type, va) ((KD_GLOBAL type *)(uintptr_t)(va))
 

@@ -43,10 +43,11 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 #define KL_ROUTER(F) KA_ROUTER(F) F(gpu_va, counters, 1, M)
 
 /* MOE_UP: grid y: (row, choice) pairs; shape, tiles, n_pad as for a single row above, shape 0: rows are not aligned or of
- * two types. MOE_DOWN: grid y: rows. */
+ * two types. MOE_DOWN: grid y: rows; early: ids and weights of the choice are complete when the launch starts, so that it asks for
+ * experts before it waits for x (dispatch_find_late). */
 #define KL_MOE_UP(F)                                                                                                   \
     KA_MOE_UP(F) F(uint32_t, shape, 1, N) F(uint32_t, tiles, 1, N) F(uint32_t, n_pad, 1, N) F(uint32_t, pad, 1, N)
-#define KL_MOE_DOWN(F) KA_MOE_DOWN(F)
+#define KL_MOE_DOWN(F) KA_MOE_DOWN(F) F(uint32_t, early, 1, N) F(uint32_t, pad2, 1, N)
 
 /* ATTN, split over positions: grid x: splits, y: kv heads, z: rows. Split i takes positions [i chunk, (i + 1) chunk) of
  * those that the row sees, chunk = max(chunk_min, what makes at most `splits` of them), so it depends on the row alone.
@@ -57,18 +58,20 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 
 /* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads of its kv head for itself, and the one whose
  * positions end with the row's also makes k and v (none without k) and stores them, in the bits of k_rope_kv. q stays in memory as
- * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. */
+ * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. early: the step block and the positions
+ * before the row's are complete when the launch starts, so that they are read before it waits (dispatch_find_late). */
 #define KL_ATTN_ROPE(F)                                                                                                \
     KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
     F(gpu_va, inv_freq, 1, T) F(gpu_va, q_scale, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N)                \
     F(uint32_t, v_norm, 1, N) F(uint32_t, heads_at, 1, N) F(uint32_t, q_every, 1, N) F(float, mscale, 1, E)            \
-    F(float, eps, 1, E) F(uint32_t, pad2, 1, N)
+    F(float, eps, 1, E) F(uint32_t, early, 1, N)
 
 /* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]
- * that are 0; no address where a step has one row. */
+ * that are 0; no address where a step has one row. early: the step block and the state are complete when the launch starts, so
+ * that they are read before it waits (dispatch_find_late). */
 enum { GDN_DIM = 128, GDN_TAPS = 4 };
 #define GDN_INV_SQRT_DIM 0.088388348f
-#define KL_GDN(F) KA_GDN(F) F(gpu_va, counters, 1, M)
+#define KL_GDN(F) KA_GDN(F) F(gpu_va, counters, 1, M) F(uint32_t, early, 1, N) F(uint32_t, pad3, 1, N)
 /* Prompts. list: rows of each slot in order, u32 [n_slots, 1 + cap]: how many, then which. index: where each row stands
  * there, u32 [cap]. gates: f32 [cap, n_v, 2]: decay, beta times decay. kq: f32 [cap, n_k]: k . q / sqrt(head_dim). c takes
  * q and k normed, q also divided by sqrt(head_dim), and v times beta. */

@@ -18,6 +18,34 @@ static inline float k_fma(float a, float b, float c)
 }
 #endif
 
+/* a / b from y, which is 1 / b but for a few units in the last place: Newton's step for y, then what the quotient still lacks. */
+static inline float k_divide_from(float a, float b, float y)
+{
+    y = k_fma(k_fma(-b, y, 1.0f), y, y);
+    float q = a * y;
+    return k_fma(k_fma(-b, q, a), y, q);
+}
+
+/* a / b where b and the quotient are of ordinary size, 2^-100 to 2^100, or a is 0: without looking for others, which a GPU's
+ * division branches for. Rounded to nearest, but for a few of the 2^23 values of b where a is a power of two. */
+#if defined(__NVPTX__)
+static inline float k_divide(float a, float b)
+{
+    float y;
+    __asm__ volatile("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(b)); /* volatile: not done where it is not asked for */
+    return k_divide_from(a, b, y);
+}
+/* x / (1 + e) for any e from 0 to +inf. */
+static inline float k_over(float x, float e)
+{
+    float b = 1.0f + e, by = b > 0x1p100f ? 0x1p-64f : 1.0f, q = k_divide(x * by, b * by);
+    return b > 0x1.fffffep127f ? x * 0.0f : q;
+}
+#else
+static inline float k_divide(float a, float b) { return a / b; }
+static inline float k_over(float x, float e) { return x / (1.0f + e); }
+#endif
+
 /* exp(x), relative error below 2e-7; 0 below -87.3 (no subnormal results), +inf above 88.7; NaN stays NaN.
  * Cody-Waite: x = n ln 2 + r with |r| <= 0.35, the Taylor series of degree 7 in Horner form, then 2^n. */
 static inline float k_exp(float x)
@@ -45,12 +73,12 @@ static inline float k_exp(float x)
 
 static inline float k_sigmoid(float x)
 {
-    return 1.0f / (1.0f + k_exp(-x));
+    return k_over(1.0f, k_exp(-x));
 }
 
 static inline float k_silu(float x)
 {
-    return x / (1.0f + k_exp(-x));
+    return k_over(x, k_exp(-x));
 }
 
 /* tanh by exp of twice the magnitude; exact sign, saturates. The absolute error stays below 2e-7; the relative one does
@@ -58,7 +86,7 @@ static inline float k_silu(float x)
 static inline float k_tanh(float x)
 {
     float a = x < 0.0f ? -x : x;
-    float t = 1.0f - 2.0f / (k_exp(2.0f * a) + 1.0f);
+    float t = 1.0f - k_over(2.0f, k_exp(2.0f * a));
     return x < 0.0f ? -t : t;
 }
 
@@ -73,7 +101,7 @@ static inline float k_swiglu_oai(float gate, float up)
 {
     float g = gate > 7.0f ? 7.0f : gate;
     float u = up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up;
-    return g / (1.0f + k_exp(-1.702f * g)) * (u + 1.0f);
+    return k_over(g, k_exp(-1.702f * g)) * (u + 1.0f);
 }
 
 /* log(1 + exp(x)), x itself above 20. With t = exp(-|x|) in (0, 1]: max(x, 0) + log1p(t); log1p by atanh:

@@ -106,7 +106,7 @@ _Static_assert(MR_STAGES == 4, "mr_stream waits for all copies but three stages'
 QSET_KERNEL(k_matvec_, _ring, kl_matvec)
 {
     kd_let_next_start();
-    uint32_t stride = kd_groups_x() * MR_WARPS, mats = a.gate_up ? 1 : a.n_mats;
+    uint32_t stride = kd_groups_x() * kd_n_warps(), mats = a.gate_up ? 1 : a.n_mats;
     struct mv_x l = mv_x_layout(a.n_pad, true, false, 1);
     uint32_t ring = ((l.end + 15) & ~15u) + kd_warp() * MR_STAGES * mr_stage_bytes(TYPE);
     struct mo_mats s = mo_mats(TYPE, &a, 0, mats);
@@ -117,12 +117,12 @@ QSET_KERNEL(k_matvec_, _ring, kl_matvec)
     for (uint32_t i = 0; i < MR_STAGES; i++)
         mr_feed(&feed, &s, stride, ring + i * mr_stage_bytes(TYPE));
     struct xq_in in = { .x = a.x, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
-    float norm[8];
-    if (a.norm)
-        xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
+    float norm[MO_HELD][8];
+    mo_norm_weights(&in, norm);
+    kd_ask_args(&a, sizeof a, KD_PTR(const void, a.x));
     kd_wait_inputs();
     if (a.rows == ROWS_OUT && kd_step_rows(a.step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */
         return;
-    mo_prepare(MR_THREADS, &in, &l, true, false, norm);
+    mo_prepare(kd_group_size(), &in, &l, true, false, norm);
     mr_stream(&s, &at, &feed, ring, stride, &l);
 }

@@ -1,7 +1,7 @@
 /* kernels/matring_shared.h
  * How the rings of kernels/matring.c lie in shared memory. Hosts and kernels include it. For block types but the K types.
  *
- *     shared = mr_shared_bytes(a->type, a->n_mats, a->n_in);
+ *     shared = mr_shared_bytes(a->type, a->n_mats, a->n_in, threads);
  *
  * Each lane copies its own items (kernels/wdot.h), by pieces of 16, 8 or 4 bytes, and reads back what it copied itself. A
  * stage is one step of a tile: for each piece of an item all slots, all lanes side by side. Scales of two bytes or one come
@@ -12,8 +12,8 @@
 #include "kernels/matvec_shared.h"
 
 enum {
-    MR_THREADS = 512,
-    MR_WARPS = MR_THREADS / 32,
+    MR_THREADS = 512, /* a work-group a core, */
+    MR_HALF = 256,    /* or of two launches one each */
     MR_STAGES = 4
 };
 
@@ -66,9 +66,9 @@ MVS_FN uint32_t mr_piece_at(uint32_t type, uint32_t j)
 MVS_FN uint32_t mr_stage_bytes(uint32_t type) { return mr_piece_at(type, mr_pieces(type)); }
 
 /* x, then the warps' rings. */
-static inline uint32_t mr_shared_bytes(const uint32_t *types, uint32_t n_mats, uint32_t n_in)
+static inline uint32_t mr_shared_bytes(const uint32_t *types, uint32_t n_mats, uint32_t n_in, uint32_t threads)
 {
-    return ((mv_x_of(types, n_mats, n_in, 1).end + 15) & ~15u) + MR_WARPS * MR_STAGES * mr_stage_bytes(types[0]);
+    return ((mv_x_of(types, n_mats, n_in, 1).end + 15) & ~15u) + threads / 32 * MR_STAGES * mr_stage_bytes(types[0]);
 }
 
 #endif

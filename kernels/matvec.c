@@ -408,11 +408,11 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     uint32_t u = kd_warp() * kd_groups_x() + kd_group_x();
     struct xq_in in = { .x = a.x + (uint64_t)row * a.n_in * 4, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
     bool quants = false, floats = false;
-    float norm[8];
+    float norm[MO_HELD][8];
     for (uint32_t m = 0; m < 2; m++)
         QSET_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
-    if (a.norm)
-        xq_load8(norm, a.norm, kd_tid() * 8, a.n_in);
+    if (!QSET_ANY && a.shape)
+        mo_norm_weights(&in, norm);
     kd_wait_inputs();
     kd_let_next_start();
     if (row >= kd_step_rows(a.step, ROWS_STEP))
@@ -420,7 +420,9 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     kl_matvec k = mv_expert_args(&a, pair, mv_expert(a.ids, pair, a.n_expert));
     struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
     if (QSET_ANY || !a.shape) {
-        mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
+        struct xq_kept kept;
+        xq_norm_weights(&in, &kept);
+        xq_prepare(&in, &l, quants, floats, true, &kept);
         mv_expert_plain(&a, &k, &l, pair);
         return;
     }
@@ -548,6 +550,10 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
     d.ids = ids;
     if (unit < units && task < d.tasks)
         mv_down_fill(type, T, &d, unit, task, w);
+    if (a->early) {
+        kd_wait_inputs();
+        kd_let_next_start();
+    }
     struct xq_kept kept;
     xq_prepare(in, l, !mv_is_float(type), mv_is_float(type), false, &kept);
     for (; unit < units; unit += kd_groups_x(), parity ^= 1) {
@@ -605,14 +611,24 @@ QSET_KERNEL(k_moe_down_, , kl_moe_down)
 {
     uint32_t r = kd_group_y();
     struct xq_in in = { .x = a.x, .ldx = a.n_in, .n_in = a.n_in, .rows = a.k, .row0 = r * a.k };
-    kd_wait_inputs();
-    kd_let_next_start();
-    if (r >= kd_step_rows(a.step, ROWS_STEP))
+    kd_ask_args(&a, sizeof a, KD_PTR(const void, a.x));
+    if (a.early) {
+        kd_see_inputs();
+    } else {
+        kd_wait_inputs();
+        kd_let_next_start();
+    }
+    if (r >= kd_step_rows(a.step, ROWS_STEP)) {
+        if (a.early)
+            kd_wait_inputs();
         return;
+    }
     struct mv_x l = mv_down_x(a.type, a.n_in, a.k);
     QSET_FOR(a.type, {
         if (wd_is_ragged(type, a.down | a.stride, a.n_in)) {
             struct xq_kept kept;
+            if (a.early)
+                kd_wait_inputs();
             xq_prepare(&in, &l, !mv_is_float(type), mv_is_float(type), false, &kept);
             mv_down_plain(&a, &l, r);
         } else if (!mv_has_4(type) || mv_down_units(&a, type, 4) * 2 > mv_down_units(&a, type, 2)) {

@@ -37,9 +37,9 @@ KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
                 mo_ask(type, &s, &t);
         })
     }
-    float norm[8];
-    if (a->norm)
-        xq_load8(norm, a->norm, kd_tid() * 8, a->n_in);
+    float norm[MO_HELD][8];
+    mo_norm_weights(&in, norm);
+    kd_ask_args(a, sizeof *a, KD_PTR(const void, a->x));
     bool late = a->ask & KL_ASK_LATE;
     if (late)
         kd_see_inputs();

@@ -124,16 +124,31 @@ KD_FN float mv_code(uint32_t type, uint32_t codes, uint32_t s)
     return type == QT_Q6_K ? (float)(int8_t)c : type == QT_Q3_K ? (float)((int32_t)c - 32) : (float)c;
 }
 
+/* What comes next into a slot's words: item i of the row whose planes are at p, where `is`. */
+struct mv_refill {
+    const gpu_va (*p)[PLANES_MAX]; /* [slots] */
+    uint32_t i;
+    bool is;
+};
+KD_FN void mv_refill(uint32_t type, uint32_t T, uint32_t part, const struct mv_refill *next, uint32_t (*w)[WD_WORDS])
+{
+    KD_UNROLL
+    for (uint32_t t = 0; t < T; t++)
+        wd_load_part(type, part, false, next->is, w[t], next->p[t], next->i);
+}
+
 /* K types: T slots and R rows. The runs' sums are weighted by their codes, and by d and the minimum's factor once for
- * the item. */
-KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
-                    const struct mv_x *l, float *acc)
+ * the item. next, or NULL: what the words are filled with again, as soon as they are open. */
+KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
+                    const struct mv_x *l, float *acc, const struct mv_refill *next)
 {
     struct wd_scale sc[4];
     float sum_d[16], sum_m[16];
     KD_UNROLL
     for (uint32_t t = 0; t < T; t++)
         sc[t] = wd_scale(type, w[t], iw);
+    if (next)
+        mv_refill(type, T, 0, next, w);
     KD_UNROLL
     for (uint32_t i = 0; i < T * R; i++)
         sum_d[i] = sum_m[i] = 0.0f;
@@ -168,6 +183,10 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[W
                     sum_m[t * R + r] = k_fma(code_m[t], by_sum, sum_m[t * R + r]);
             }
         }
+        if (next && s == wd_part_run(type))
+            mv_refill(type, T, 1, next, w);
+        if (next && s + 1 == WD_SUBS)
+            mv_refill(type, T, 2, next, w);
     }
     KD_UNROLL
     for (uint32_t t = 0; t < T; t++) {
@@ -199,7 +218,7 @@ KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w
         return;
     }
     if (wd_is_k(type)) {
-        mv_dot_k(type, T, R, w, iw, ix, l, acc);
+        mv_dot_k(type, T, R, (uint32_t(*)[WD_WORDS])w, iw, ix, l, acc, 0);
         return;
     }
     uint32_t q[4][WD_SUB_WORDS], row = 0;
@@ -318,16 +337,16 @@ KD_FN float mv_activate(const struct mv_out *o, float g, float u)
     if (o->pairs && o->act == KA_GELU_TANH)
         t = 0.79788456f * g * k_fma(0.044715f * g, g, 1.0f);
     bool tanh = !o->pairs || o->act == KA_GELU_TANH;
-    float e = k_exp(tanh ? 2.0f * (t < 0.0f ? -t : t) : at), h = 1.0f - 2.0f / (e + 1.0f);
+    float e = k_exp(tanh ? 2.0f * (t < 0.0f ? -t : t) : at), h = 1.0f - k_over(2.0f, e);
     h = t < 0.0f ? -h : h;
     if (!o->pairs)
         return o->softcap * h;
     if (tanh)
         return 0.5f * g * (1.0f + h) * u;
     if (o->act == KA_SILU)
-        return g / (1.0f + e) * u;
+        return k_over(g, e) * u;
     u = u > 7.0f ? 7.0f : u < -7.0f ? -7.0f : u;
-    return c / (1.0f + e) * (u + 1.0f);
+    return k_over(c, e) * (u + 1.0f);
 }
 
 /* Two results of row r of x: of output rows row and row2, or a pair's. */

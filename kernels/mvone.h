@@ -2,7 +2,7 @@
  * The product of a single row: what a token costs. The sums and their order are those of kernels/mvcore.h, so a row's
  * bits are the same in a batch; the rest is arranged so that little is done beside the arithmetic: how the work is cut
  * comes with the launch, a warp walks over the rows of all matrices of one type as if they were one, and the weights of
- * its next step are on their way while it multiplies the present ones.
+ * its next step are asked for as the registers of the present ones fall free.
  *
  * A tile is mo_slots slots, a slot as many rows as stand side by side in a warp; with pairs (gate and up) slot t is row
  * t / 2 of matrix t % 2. The type is a constant wherever these functions are called. A launch is short and its code is
@@ -244,11 +244,17 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
         bool last = step + 1 == s->steps, more = !last || u + stride < end;
         if (step == 0)
             mo_with_own(type, s, &t, &with);
-        mv_dot_rows(type, mo_slots(type), 1, (const uint32_t(*)[WD_WORDS])w, mo_item(s, step), step * s->lanes + s->il, l, acc);
+        uint32_t i = mo_item(s, step), ix = step * s->lanes + s->il, then = mo_item(s, last ? 0 : step + 1);
         if (last && more)
             mo_next(type, s, u + stride, stride, &next);
-        if (more)
-            mo_fetch(type, s, &next, mo_item(s, last ? 0 : step + 1), w);
+        if (wd_is_k(type)) {
+            struct mv_refill fill = { (const gpu_va(*)[PLANES_MAX])next.p, then, more };
+            mv_dot_k(type, mo_slots(type), 1, w, i, ix, l, acc, &fill);
+        } else {
+            mv_dot_rows(type, mo_slots(type), 1, (const uint32_t(*)[WD_WORDS])w, i, ix, l, acc);
+            if (more)
+                mo_fetch(type, s, &next, then, w);
+        }
         step++;
         if (!last)
             continue;
@@ -263,32 +269,57 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
 
 /* ---- the input ---- */
 
-/* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more. norm: of the work-item's first chunk,
- * read before the inputs were there. The sum of squares is always that of MV_THREADS work-items. */
-KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float norm[8])
+/* Chunks of x that a work-item has on their way together, and what it reads of the norm's weights before the inputs are there. */
+enum { MO_HELD = 3 };
+KD_FN void mo_norm_weights(const struct xq_in *in, float (*w)[8])
+{
+    KD_UNROLL
+    for (uint32_t h = 0; h < MO_HELD; h++)
+        if (in->norm && h * MV_THREADS * 8 < in->n_in)
+            xq_load_even8(w[h], in->norm, (kd_tid() + h * MV_THREADS) * 8, in->n_in);
+}
+
+/* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more; rows as xq_load_even8 wants them. norm:
+ * what mo_norm_weights read. What is normed is done by MV_THREADS work-items, as the sum of squares always is. */
+KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float (*norm)[8])
 {
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
-    float scale = 0.0f, v[8];
-    uint32_t c = kd_tid();
-    xq_load8(v, in->x, c * 8, in->n_in);
+    uint32_t n = l->n_pad / 8, by = in->norm ? MV_THREADS : threads, c = kd_tid();
+    bool mine = kd_warp() < by / KD_WARP;
+    float scale = 0.0f, v[MO_HELD][8];
+    KD_UNROLL
+    for (uint32_t h = 0; h < MO_HELD; h++)
+        if (mine && h * by < n)
+            xq_load_even8(v[h], in->x, (c + h * by) * 8, in->n_in);
     if (in->norm) {
-        float ss = xq_sum_squares(v, 0.0f), x[8];
-        for (uint32_t i = (c + MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
-            xq_load8(x, in->x, i, in->n_in);
+        float ss = 0.0f, x[8];
+        KD_UNROLL
+        for (uint32_t h = 0; h < MO_HELD; h++)
+            if (h * by < n)
+                ss = xq_sum_squares(v[h], ss);
+        WD_ROLLED
+        for (uint32_t i = c + MO_HELD * by; i * 8 < in->n_in; i += by) {
+            xq_load_even8(x, in->x, i * 8, in->n_in);
             ss = xq_sum_squares(x, ss);
         }
         ss = kd_warp_sum(ss);
-        if (kd_lane() == 0 && kd_warp() < MV_WARPS)
+        if (mine && kd_lane() == 0)
             red[kd_warp()] = ss;
         kd_barrier();
         scale = xq_rms(in, 0, red);
     }
-    while (c < l->n_pad / 8) {
-        xq_chunk(in, l, quants, floats, 0, c, v, norm, scale);
-        c += threads;
-        xq_load8(v, in->x, c * 8, in->n_in);
-        if (in->norm)
-            xq_load8(norm, in->norm, c * 8, in->n_in);
+    if (mine) {
+        KD_UNROLL
+        for (uint32_t h = 0; h < MO_HELD; h++)
+            if (c + h * by < n)
+                xq_chunk(in, l, quants, floats, 0, c + h * by, v[h], norm[h], scale);
+        WD_ROLLED
+        for (c += MO_HELD * by; c < n; c += by) {
+            xq_load_even8(v[0], in->x, c * 8, in->n_in);
+            if (in->norm)
+                xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
+            xq_chunk(in, l, quants, floats, 0, c, v[0], norm[0], scale);
+        }
     }
     kd_barrier();
 }
@@ -361,7 +392,7 @@ KD_FN float mo_make(const kl_matvec *a, uint32_t at)
     return ss;
 }
 
-KD_FN void mo_prepare_made(const kl_matvec *a, const struct mv_x *l, bool quants, bool floats, float norm[8])
+KD_FN void mo_prepare_made(const kl_matvec *a, const struct mv_x *l, bool quants, bool floats, float (*norm)[8])
 {
     struct xq_in in = { .x = a->x, .norm = a->norm, .n_in = a->n_in, .rows = 1, .eps = a->eps };
     uint32_t at = (l->end + 15) & ~15u, chunks = a->n_in / 8;
@@ -375,8 +406,8 @@ KD_FN void mo_prepare_made(const kl_matvec *a, const struct mv_x *l, bool quants
                 v[k] = lo[k], v[k + 4] = hi[k];
         }
         if (a->norm && c != kd_tid())
-            xq_load8(norm, a->norm, c * 8, a->n_in);
-        xq_chunk(&in, l, quants, floats, 0, c, v, norm, scale);
+            xq_load8(norm[0], a->norm, c * 8, a->n_in);
+        xq_chunk(&in, l, quants, floats, 0, c, v, norm[0], scale);
     }
     kd_barrier();
 }

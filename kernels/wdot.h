@@ -116,6 +116,32 @@ KD_FN uint32_t wd_get2(bool ragged, gpu_va p)
     return b[0] | (uint32_t)b[1] << 8;
 }
 
+/* The same where `is`; else w stays. */
+KD_FN void wd_take16(bool ragged, bool is, uint32_t *w, gpu_va p)
+{
+    if (ragged || (__builtin_constant_p(is) && is))
+        wd_get16(ragged, w, p);
+    else
+        kd_reload16(w, KD_PTR(const kd_u32x4, p), is);
+}
+KD_FN void wd_take8(bool ragged, bool is, uint32_t *w, gpu_va p)
+{
+    if (ragged || (__builtin_constant_p(is) && is))
+        wd_get8(ragged, w, p);
+    else
+        kd_reload8(w, KD_PTR(const kd_u32x2, p), is);
+}
+KD_FN void wd_take4(bool ragged, bool is, uint32_t *w, gpu_va p)
+{
+    if (is)
+        *w = wd_get4(ragged, p);
+}
+KD_FN void wd_take2(bool ragged, bool is, uint32_t *w, gpu_va p)
+{
+    if (is)
+        *w = wd_get2(ragged, p);
+}
+
 /* Elements [k, k + n) of a row of floats of any alignment, zeros behind its end. */
 KD_FN void wd_get_floats(uint32_t type, uint32_t *w, gpu_va row, uint32_t k, uint32_t n_in)
 {
@@ -189,41 +215,65 @@ KD_FN void wd_load_book(uint32_t type, bool ragged, uint32_t *w, const struct wd
     }
 }
 
-/* Item gi of the matrix. Widest plane: items of the K types are two pieces of 16 bytes, 32 bytes apart. */
-KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat *m, uint32_t gi)
+/* Of an item of a K type what is no longer needed, while it is multiplied, when wd_scale has it (part 0), behind run
+ * wd_part_run (1), and at the end (2), where `is`; else w stays. The codes are two pieces of 16 bytes, 32 bytes apart. */
+KD_FN uint32_t wd_part_run(uint32_t type) { return type == QT_Q6_K ? 2 : 1; }
+KD_FN void wd_load_part(uint32_t type, uint32_t part, bool ragged, bool is, uint32_t *w, const gpu_va *p, uint32_t gi)
 {
     uint64_t i = gi, pair = i >> 1, half = i & 1, block = i >> 2;
+    bool scales = part == 0, first = part == 1, last = part == 2;
     switch (type) {
     case QT_Q2_K:
-        wd_get16(ragged, w, m->p[0] + i * 16);
-        wd_get8(ragged, w + 4, m->p[1] + pair * 8);
-        w[6] = wd_get4(ragged, m->p[2] + block * 4);
+        if (scales) {
+            wd_take8(ragged, is, w + 4, p[1] + pair * 8);
+            wd_take4(ragged, is, w + 6, p[2] + block * 4);
+        }
+        if (last)
+            wd_take16(ragged, is, w, p[0] + i * 16);
         break;
     case QT_Q3_K:
-        wd_get16(ragged, w, m->p[0] + i * 16);
-        wd_get16(ragged, w + 4, m->p[1] + block * 32 + half * 16);
-        w[8] = wd_get4(ragged, m->p[2] + block * 12);
-        w[9] = wd_get4(ragged, m->p[2] + block * 12 + 4);
-        w[10] = wd_get4(ragged, m->p[2] + block * 12 + 8);
-        w[11] = wd_get2(ragged, m->p[3] + block * 2);
-        break;
-    case QT_Q4_K:
-        wd_get16(ragged, w, m->p[0] + pair * 64 + half * 16);
-        wd_get16(ragged, w + 4, m->p[0] + pair * 64 + half * 16 + 32);
-        wd_get16(ragged, w + 8, m->p[1] + block * 16);
-        break;
-    case QT_Q5_K:
-        wd_get16(ragged, w, m->p[0] + pair * 64 + half * 16);
-        wd_get16(ragged, w + 4, m->p[0] + pair * 64 + half * 16 + 32);
-        wd_get16(ragged, w + 8, m->p[2] + block * 16);
-        wd_get16(ragged, w + 12, m->p[1] + block * 32 + half * 16);
+        if (scales) {
+            KD_UNROLL
+            for (uint32_t k = 0; k < 3; k++)
+                wd_take4(ragged, is, w + 8 + k, p[2] + block * 12 + 4 * k);
+            wd_take2(ragged, is, w + 11, p[3] + block * 2);
+        }
+        if (last) {
+            wd_take16(ragged, is, w, p[0] + i * 16);
+            wd_take16(ragged, is, w + 4, p[1] + block * 32 + half * 16);
+        }
         break;
     case QT_Q6_K:
-        wd_get16(ragged, w, m->p[0] + pair * 64 + half * 16);
-        wd_get16(ragged, w + 4, m->p[0] + pair * 64 + half * 16 + 32);
-        wd_get16(ragged, w + 8, m->p[1] + i * 16);
-        wd_get8(ragged, w + 12, m->p[2] + pair * 8);
-        w[14] = wd_get2(ragged, m->p[3] + block * 2);
+        if (scales) {
+            wd_take8(ragged, is, w + 12, p[2] + pair * 8);
+            wd_take2(ragged, is, w + 14, p[3] + block * 2);
+        }
+        if (last)
+            wd_take16(ragged, is, w + 8, p[1] + i * 16);
+        break;
+    default: /* Q4_K, Q5_K */
+        if (scales)
+            wd_take16(ragged, is, w + 8, p[type == QT_Q5_K ? 2 : 1] + block * 16);
+        if (last && type == QT_Q5_K)
+            wd_take16(ragged, is, w + 12, p[1] + block * 32 + half * 16);
+    }
+    if (type == QT_Q2_K || type == QT_Q3_K || scales)
+        return;
+    if (first)
+        wd_take16(ragged, is, w, p[0] + pair * 64 + half * 16);
+    else
+        wd_take16(ragged, is, w + 4, p[0] + pair * 64 + half * 16 + 32);
+}
+
+/* Item gi of the matrix. */
+KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat *m, uint32_t gi)
+{
+    uint64_t i = gi, pair = i >> 1;
+    switch (type) {
+    case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K:
+        KD_UNROLL
+        for (uint32_t part = 0; part < 3; part++)
+            wd_load_part(type, part, ragged, true, w, m->p, gi);
         break;
     case QT_Q8_0:
         wd_get16(ragged, w, m->p[0] + i * 16);

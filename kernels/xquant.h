@@ -47,6 +47,18 @@ KD_FN void xq_load8(float *v, gpu_va p, uint32_t i, uint32_t n)
         v[k] = i + k < n ? f[i + k] : 0.0f;
 }
 
+/* The same of a row that begins at a multiple of 16 bytes and has n elements, a multiple of 8: short code. */
+KD_FN void xq_load_even8(float *v, gpu_va p, uint32_t i, uint32_t n)
+{
+    KD_GLOBAL const kd_f32x4 *f = KD_PTR(const kd_f32x4, p) + i / 4;
+    kd_f32x4 a = { 0.0f, 0.0f, 0.0f, 0.0f }, b = { 0.0f, 0.0f, 0.0f, 0.0f };
+    if (i < n)
+        a = f[0], b = f[1];
+    KD_UNROLL
+    for (uint32_t k = 0; k < 4; k++)
+        v[k] = a[k], v[k + 4] = b[k];
+}
+
 KD_FN void xq_store8(gpu_va p, uint32_t i, uint32_t n, const float *v)
 {
     KD_GLOBAL float *f = KD_PTR(float, p);
@@ -127,7 +139,7 @@ KD_FN float xq_rms(const struct xq_in *in, uint32_t r, KD_SHARED const float *re
     KD_UNROLL
     for (uint32_t w = 1; w < MV_WARPS; w++)
         ss += red[r * MV_WARPS + w];
-    return 1.0f / kd_sqrt(ss / (float)in->n_in + in->eps);
+    return k_divide(1.0f, kd_root(k_divide(ss, (float)in->n_in) + in->eps));
 }
 
 /* Chunk c of row r as codes: two words, to their place; the scale and the halves' sums by the block's first lane. */
@@ -145,6 +157,14 @@ KD_FN void xq_store(const struct mv_x *l, uint32_t r, uint32_t c, uint32_t w0, u
             (kd_u32x2){ f32_bits(d), ((uint32_t)sum & 0xffff) | (uint32_t)other << 16 };
 }
 
+/* x / 127, as a division rounds it where nothing is subnormal. */
+KD_FN float xq_127th(float x)
+{
+    const float by = 1.0f / 127.0f;
+    float q = x * by;
+    return k_fma(k_fma(-127.0f, q, x), by, q);
+}
+
 /* Eight elements as codes, two words; the scale is that of the block, which four neighbouring lanes share. */
 KD_FN float xq_codes(const float *v, uint32_t w[2])
 {
@@ -154,7 +174,7 @@ KD_FN float xq_codes(const float *v, uint32_t w[2])
         top = kd_max_u32(top, f32_bits(v[k]) & 0x7fffffff);
     top = kd_max_u32(top, kd_shfl_xor_u32(top, 1));
     top = kd_max_u32(top, kd_shfl_xor_u32(top, 2));
-    float amax = f32_from_bits(top), inv = 127.0f / amax, d = amax / 127.0f;
+    float amax = f32_from_bits(top), inv = k_divide(0x1.fcp-2f, amax * 0x1p-8f), d = xq_127th(amax); /* inv: 127 / amax */
     bool fault = top >= 0x7f800000u, none = fault || amax < 1e-30f;
     if (none)
         d = fault ? f32_from_bits(0x7fc00000u) : 0.0f;

@@ -226,16 +226,42 @@ static uint32_t ring_for(uint64_t types)
     }
 }
 
-/* A single row: the kernels of kernels/matvec1.c, where rows are aligned and gate and up of one type. The launch, but
+/* Up to here, if it holds for all products of a token but the last one, a launch of kernels/matring.c has work-groups of half the
+ * size: two launches share a core then, and the next one's weights are on their way while this one multiplies. Among larger ones
+ * some cores would have two work-groups of one launch and others none. */
+enum { SMALL_BYTES = 8 << 20 };
+
+static uint64_t product_bytes(const ka_matmul *a)
+{
+    uint64_t bytes = 0;
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        bytes += a->n_out[m] * qtype_row_bytes(a->type[m], a->n_in);
+    return bytes;
+}
+
+static bool all_small(const struct stream *s)
+{
+    for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+        enum cmd_op op = s->cmds[i].op;
+        const ka_matmul *a = stream_args(s, i);
+        if (op == CMD_MOE_UP || ((op == CMD_MATMUL || op == CMD_PROJ || op == CMD_GATE_UP) && a->rows == ROWS_STEP &&
+                                 product_bytes(a) > SMALL_BYTES))
+            return false;
+    }
+    return true;
+}
+
+/* A single row: the kernels of kernels/matvec1.c, where rows are aligned to 16 bytes and gate and up of one type. The launch, but
  * for what d->pre adds; false: another kernel has to serve. */
 static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t, kl_matvec *k,
                     uint32_t *groups)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = product_bytes(a);
     memset(k, 0, sizeof *k);
     memcpy(k, a, sizeof *a);
+    if ((a->x | a->norm) % 16 || a->n_in % 8)
+        return false;
     for (uint32_t m = 0, tiles = 0; m < a->n_mats; m++) {
-        bytes += a->n_out[m] * qtype_row_bytes(a->type[m], a->n_in);
         struct mv_geom g = mv_geom(a->type[m], a->n_in);
         uint32_t slots = mv_one_slots(a->type[m]), rows = (gate_up ? slots / 2 : slots) * (32 / g.lanes);
         k->tile_end[m] = tiles += div_up(a->n_out[m], rows);
@@ -404,10 +430,13 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
         bool alone = d->t->ahead && !made && !beside; /* one work-group a core */
         uint32_t ring = alone ? ring_for(types) : 0, one = MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores);
         uint32_t shared = made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
-        if (ring && mr_shared_bytes(a->type, a->n_mats, a->n_in) <= d->t->shared_max) {
-            struct dispatch *l = dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in), &k);
-            if (l)
+        uint32_t threads = d->small && product_bytes(a) <= SMALL_BYTES ? MR_HALF : MR_THREADS;
+        if (ring && mr_shared_bytes(a->type, a->n_mats, a->n_in, threads) <= d->t->shared_max) {
+            struct dispatch *l = dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in, threads), &k);
+            if (l) {
                 l->eager = true;
+                l->threads = (uint16_t)threads;
+            }
             return;
         }
         alone = alone && mv_one_slots(a->type[0]) == 2; /* the K types */
@@ -448,6 +477,8 @@ static void decode_router(struct dispatcher *d, const ka_router *a)
         groups = MIN(groups, share_of(d, 2 * d->t->n_cores, rows, 1));
     k.counters = dispatch_counters(d, rows);
     dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router, groups, rows, 1, shared, &k);
+    d->chosen = a->ids;
+    d->router = d->p->n - 1;
 }
 
 static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
@@ -457,7 +488,7 @@ static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
     uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = share_of(d, 2 * d->t->n_cores, pairs, MIN(pairs, a->k));
     struct mv_geom g = mv_geom(a->type_gate, a->n_in);
-    bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride) % 16 == 0 &&
+    bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride | a->x | a->norm) % 16 == 0 && a->n_in % 8 == 0 &&
                    !(mv_is_float(a->type_gate) && qtype_row_bytes(a->type_gate, a->n_in) % 16);
     if (a->type_gate == a->type_up && aligned) {
         k.shape = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
@@ -470,11 +501,15 @@ static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
 
 static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
-    kl_moe_down k;
+    kl_moe_down k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), groups = resident(d, moe_down_units(a->n_out), shared);
-    dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, share_of(d, groups, rows, 1), rows, 1, shared, &k);
+    struct dispatch *l = dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, share_of(d, groups, rows, 1), rows, 1, shared, &k);
+    if (l && a->ids == d->chosen) {
+        l->early = offsetof(kl_moe_down, early);
+        l->early_from = d->router + 1;
+    }
 }
 
 /* ---- attention, decode class ---- */
@@ -510,7 +545,9 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
-        dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, k.splits, a->n_kv, 1, shared, &own);
+        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, k.splits, a->n_kv, 1, shared, &own);
+        if (l)
+            l->early = offsetof(kl_attn_rope, early); /* the step block, and the cache but for the newest position */
         return;
     }
     struct dispatch *l = dispatch_add(d, id, k.splits, a->n_kv, rows, shared, &k);
@@ -614,6 +651,7 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
     struct dispatcher d = { .s = s, .t = t, .e = e, .max_rows = max_rows };
     d.prompt = s->h.row_cap > (t->mma8 ? KL_ROWS_MAX : KL_DECODE_ROWS);
     d.rows = s->h.row_cap > KL_DECODE_ROWS && !d.prompt;
+    d.small = all_small(s);
     CHECK(max_rows && max_rows <= s->h.row_cap);
     d.p = calloc(1, sizeof *d.p);
     if (!d.p)

@@ -61,6 +61,8 @@ struct dispatch {
     bool wait;        /* for everything launched before it; without, it may run while they do */
     bool eager;       /* lets the next launch start before its own inputs are complete         */
     bool beside;      /* a kl_matvec that can be late (KL_ASK_LATE)                             */
+    uint16_t early;   /* offset of a word among the arguments: some inputs are complete when the launch starts; 0: none */
+    uint32_t early_from; /* those that launches before this one write */
     bool after;       /* begins when the launch before it has ended (rt/dispatch_impl.h)       */
     uint32_t grid[3], shared;
     uint32_t args_off; /* into args */

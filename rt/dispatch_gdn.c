@@ -23,7 +23,9 @@ void dispatch_gdn(struct dispatcher *d, const ka_gdn *a)
     if (gdn_quick(a)) {
         if (rows > 1)
             k.counters = dispatch_counters(d, rows * a->n_k);
-        dispatch_add(d, K_gdn_step_h128, a->n_v, rows, 1, GDN_STEP_H128_SHARED, &k);
+        struct dispatch *l = dispatch_add(d, K_gdn_step_h128, a->n_v, rows, 1, GDN_STEP_H128_SHARED, &k);
+        if (l)
+            l->early = offsetof(kl_gdn, early);
         return;
     }
     if (a->head_dim > GDN_ANY_DIM) {

@@ -36,8 +36,11 @@ struct dispatcher {
     uint32_t cmd;      /* being lowered        */
     uint32_t max_rows; /* of a step            */
     bool rows, prompt; /* class of kernels (kernels/klaunch.h); neither: decode */
+    bool small;        /* no product of the step's rows reads more than SMALL_BYTES of weights */
     uint64_t temp_at;  /* taken by this command */
     uint64_t temp_base; /* what stays beyond a command lies below: the sorted pairs */
+    gpu_va chosen;      /* ids of the last router, */
+    uint32_t router;    /* and its launch          */
     kl_moe_sort sorted; /* of the last MOE_UP, until its MOE_DOWN; ids 0: none */
     const ka_norm *pre; /* the command before, which this one's launch does; NULL: none */
     const ka_act_mul *pre_act; /* the same                                             */

@@ -43,15 +43,22 @@ void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s)
 }
 
 /* A launch starts when the one before lets it: after its own wait, so that everything before that one is complete. What does not
- * wait itself has its inputs from there, and waits at its end, so that whoever waits for it waits for all. */
+ * wait itself has its inputs from there, and waits at its end, so that whoever waits for it waits for all. Others read what is
+ * complete by then before they wait for the rest. */
 void dispatch_find_late(struct dispatch_plan *p)
 {
-    bool eager = true; /* the newest launch that waits at its start, or there is none yet */
+    bool eager = true;   /* the newest launch that waits at its start, or there is none yet */
+    int64_t waited = -1; /* the newest one that lets the next start after its own wait: those before it are complete */
     for (uint32_t i = 0; i < p->n; i++) {
         struct dispatch *d = &p->d[i];
-        if (d->beside && !d->wait && !eager)
+        bool late = d->beside && !d->wait && !eager;
+        if (late)
             ((kl_matvec *)(void *)(p->args + d->args_off))->ask |= KL_ASK_LATE;
         else
             eager = d->eager;
+        if (d->early && d->early_from <= waited)
+            *(uint32_t *)(void *)(p->args + d->args_off + d->early) = 1;
+        if (!late && !d->eager)
+            waited = i;
     }
 }

@@ -135,7 +135,7 @@ void vk_lower_moe_down(struct dispatcher *d, const ka_moe_down *a)
     struct cut cut = cut_of(c, &a->type, 1, a->n_in);
     uint32_t waves = s.v[0] / c->wave, abreast = c->wave / cut.lanes, tiles = div_up(waves, a->k);
     uint32_t best = ~0u, slots = 1;
-    kl_moe_down k;
+    kl_moe_down k = { 0 };
     memcpy(&k, a, sizeof *a);
     cut.flags |= uneven(a->x, 0, a->n_in) | (SADDR_OFF(a->down) % 16 || a->stride % 16 ? RAGGED : 0);
     for (uint32_t n = 1; n <= 4; n *= 2) { /* as few rows as possible for the busiest work-group, these all at once */

@@ -92,6 +92,8 @@ KD_FN void kd_wait_inputs(void) { kd_host_wait_inputs(); }
 KD_FN void kd_see_inputs(void) {}
 KD_FN void kd_let_next_start(void) {}
 
+KD_FN float kd_root(float x) { return __builtin_sqrtf(x); }
+
 KD_FN float kd_exp2(float x) { return __builtin_exp2f(x); }
 
 #endif

@@ -87,6 +87,7 @@ KD_FN void kd_store_host(device uint *p, uint v) { *p = v; }
 
 KD_FN float kd_exp2(float x) { return fast::exp2(x); }
 KD_FN float kd_sqrt(float x) { return precise::sqrt(x); }
+KD_FN float kd_root(float x) { return precise::sqrt(x); }
 KD_FN float k_fma(float a, float b, float c) { return fma(a, b, c); }
 KD_FN float k_bits_float(uint u) { return as_type<float>(u); }
 KD_FN uint f32_bits(float f) { return as_type<uint>(f); }

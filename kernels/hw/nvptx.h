@@ -103,7 +103,34 @@ KD_FN uint32_t kd_load_once4(KD_GLOBAL const uint32_t *p)
     __asm__ volatile(KD_LD ".u32 %0, [%1];" : "=r"(x) : "l"(p));
     return x;
 }
+#define KD_RELOAD
+KD_FN void kd_reload16(uint32_t *w, KD_GLOBAL const kd_u32x4 *p, uint32_t is)
+{
+    __asm__ volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %5, 0;\n\t@p " KD_LD ".v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+                     : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+                     : "l"(p), "r"(is));
+}
+KD_FN void kd_reload8(uint32_t *w, KD_GLOBAL const kd_u32x2 *p, uint32_t is)
+{
+    __asm__ volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %3, 0;\n\t@p " KD_LD ".v2.u32 {%0, %1}, [%2];\n\t}"
+                     : "+r"(w[0]), "+r"(w[1])
+                     : "l"(p), "r"(is));
+}
 KD_FN void kd_prefetch(KD_GLOBAL const void *p) { __asm__ volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
+
+#ifndef KD_WALK
+#define KD_ASK_ARGS
+/* For the compilers the loads are for something: a trap where all are 0, which an address is not. */
+KD_FN void kd_ask_args(const void *args, uint32_t bytes, KD_GLOBAL const void *any)
+{
+    enum { LINE = 64 };
+    uint32_t all = (uint32_t)(uintptr_t)any | (uint32_t)((uintptr_t)any >> 32);
+    KD_UNROLL
+    for (uint32_t i = LINE / 4 - 1; i < bytes / 4; i += LINE / 4)
+        all |= ((const uint32_t *)args)[i];
+    __asm__ volatile("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %0, 0;\n\t@p trap;\n\t}" : : "r"(all));
+}
+#endif
 
 /* The value as it is, but the compiler does not know where it came from. */
 KD_FN uint32_t kd_keep(uint32_t v)
@@ -175,6 +202,14 @@ KD_FN void kd_wait_inputs(void) {}
 KD_FN void kd_see_inputs(void) {}
 KD_FN void kd_let_next_start(void) {}
 #endif
+
+KD_FN float kd_root(float x)
+{
+    float y;
+    __asm__("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    float s = x * y;
+    return __builtin_fmaf(__builtin_fmaf(-s, s, x), 0.5f * y, s);
+}
 
 KD_FN float kd_exp2(float x)
 {

@@ -100,4 +100,36 @@ __attribute__((unused)) static uint32_t check_late(const char *what, const struc
     return n;
 }
 
+/* What reads some of its inputs before it waits: launches that write them are before the newest one that lets others start after
+ * its own wait. Returns how many do. */
+__attribute__((unused)) static uint32_t check_early(const char *what, const struct stream *s, const struct dispatch_plan *p)
+{
+    uint32_t n = 0;
+    int64_t waited = -1;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct dispatch *d = &p->d[i];
+        uint32_t flag = 0;
+        if (d->early)
+            memcpy(&flag, p->args + d->args_off + d->early, sizeof flag);
+        if (flag) {
+            const void *a = stream_args(s, d->cmd);
+            enum cmd_op own = s->cmds[d->cmd].op;
+            ck_assert_msg(own == CMD_MOE_DOWN || own == CMD_ATTN || own == CMD_GDN, "%s: launch %u: what is it early for?", what, i);
+            ck_assert_msg(waited >= 0, "%s: launch %u is early and nobody waits before it", what, i);
+            for (uint32_t k = (uint32_t)waited; k < i; k++) {
+                const void *b = stream_args(s, p->d[k].cmd);
+                enum cmd_op op = s->cmds[p->d[k].cmd].op;
+                bool writes = own == CMD_MOE_DOWN ? op == CMD_ROUTER && ((const ka_router *)b)->ids == ((const ka_moe_down *)a)->ids
+                              : own == CMD_ATTN   ? op == CMD_ROPE_KV && ((const ka_rope_kv *)b)->kc == ((const ka_attn *)a)->kc
+                                                  : op == CMD_GDN && ((const ka_gdn *)b)->state == ((const ka_gdn *)a)->state;
+                ck_assert_msg(!writes, "%s: launch %u is early, and %u may still write", what, i, k);
+            }
+            n++;
+        }
+        if (!d->eager && !is_late(p, i))
+            waited = i;
+    }
+    return n;
+}
+
 #endif

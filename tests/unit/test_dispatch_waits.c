@@ -40,6 +40,7 @@ static uint32_t check(const char *model, const struct stream *s, uint32_t max_ro
         ck_assert_msg(dispatch_build(s, &cards[k].t, max_rows, 0, &p, &e) == 0, "%s: %s", what, e.msg);
         check_waits(what, s, p);
         check_late(what, s, p);
+        check_early(what, s, p);
         for (uint32_t i = 0; i < p->n; i++)
             n_rope_attn += p->d[i].kernel == K_attn_rope_h64;
         ck_assert(!p->d[0].wait);
@@ -80,10 +81,12 @@ START_TEST(some_launches_may_overlap)
 }
 END_TEST
 
-/* The shared expert's products run beside the router and the experts, those of Gemma 4's dense block too. */
+/* The shared expert's products run beside the router and the experts, those of Gemma 4's dense block too; what was complete before
+ * is read before the wait. */
 START_TEST(products_beside_experts_are_late)
 {
-    static const struct { const char *name; uint32_t late; } models[] = { { "qwen35moe", 2 }, { "gemma4_moe", 2 }, { "qwen3moe", 0 }, { "qwen3", 0 } };
+    static const struct { const char *name; uint32_t late, early; } models[] = {
+        { "qwen35moe", 2, 1 }, { "gemma4_moe", 2, 1 }, { "qwen3moe", 0, 2 }, { "qwen3", 0, 1 } };
     const struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true, .ahead = true };
     for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         struct stream *s = fake_compile(fake_index(models[i].name), FAKE_DECODE);
@@ -94,6 +97,8 @@ START_TEST(products_beside_experts_are_late)
         for (uint32_t c = 0; c < s->h.n_cmds; c++)
             layers += s->cmds[c].op == CMD_ATTN || s->cmds[c].op == CMD_GDN;
         ck_assert_msg(late == models[i].late * layers, "%s: %u launches of %u layers are late", models[i].name, late, layers);
+        uint32_t early = check_early(models[i].name, s, p); /* experts' down products, and attention with ROPE_KV in it */
+        ck_assert_msg(early >= models[i].early * layers, "%s: %u launches of %u layers are early", models[i].name, early, layers);
         dispatch_free(p);
         stream_free(s);
     }

@@ -44,6 +44,24 @@ START_TEST(exp_keeps_its_edges)
 }
 END_TEST
 
+/* What CUDA kernels do in place of a division (k_divide), from any reciprocal that is two units in the last place off: the quotient
+ * rounded to nearest, in every place of a divisor's mantissa but a few. */
+START_TEST(quotients_by_newtons_step_are_those_of_a_division)
+{
+    uint32_t wrong[3] = { 0 }, tried = 0; /* of 127 / b, of sums by how many there are, of 1 / b */
+    for (uint32_t m = 0; m < 1u << 23; m += 13)
+        for (int off = -2; off <= 2; off++) {
+            float b = k_bits_float(0x3f800000u | m), y = k_bits_float(bits(1.0f / b) + (uint32_t)off);
+            float n = (float)(1 + m % 32768), s = k_bits_float(0x40000000u | (m * 2654435761u >> 9));
+            wrong[0] += k_divide_from(127.0f, b, y) != 127.0f / b || k_divide_from(0.0f, b, y) != 0.0f;
+            wrong[1] += k_divide_from(s, n, 1.0f / n) != s / n;
+            wrong[2] += k_divide_from(1.0f, b, y) != 1.0f / b;
+            tried++;
+        }
+    ck_assert_msg(!wrong[0] && !wrong[1] && wrong[2] <= 5, "%u, %u and %u of %u", wrong[0], wrong[1], wrong[2], tried);
+}
+END_TEST
+
 START_TEST(tanh_gelu_softplus_sigmoid_are_close)
 {
     double worst[4] = { 0 };
@@ -136,6 +154,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, exp_is_within_its_bound);
     tcase_add_test(t, exp_keeps_its_edges);
+    tcase_add_test(t, quotients_by_newtons_step_are_those_of_a_division);
     tcase_add_test(t, tanh_gelu_softplus_sigmoid_are_close);
     tcase_add_test(t, lanes_give_the_scalar_bits);
     tcase_add_test(t, the_tree_adds_8_4_2_1_apart);
