@@ -269,8 +269,13 @@ KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *
 
 /* ---- the input ---- */
 
-/* Chunks of x that a work-item has on their way together, and what it reads of the norm's weights before the inputs are there. */
+/* Chunks of x that a work-item has on their way together, and what it reads of the norm's weights before the inputs are there. A
+ * walk's bodies share one kernel's registers, which are few. */
+#ifdef KD_WALK
+enum { MO_HELD = 1 };
+#else
 enum { MO_HELD = 3 };
+#endif
 KD_FN void mo_norm_weights(const struct xq_in *in, float (*w)[8])
 {
     KD_UNROLL
