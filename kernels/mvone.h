@@ -297,19 +297,21 @@ KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_
         if (mine && h * by < n)
             xq_load_even8(v[h], in->x, (c + h * by) * 8, in->n_in);
     if (in->norm) {
-        float ss = 0.0f, x[8];
-        KD_UNROLL
-        for (uint32_t h = 0; h < MO_HELD; h++)
-            if (h * by < n)
-                ss = xq_sum_squares(v[h], ss);
-        WD_ROLLED
-        for (uint32_t i = c + MO_HELD * by; i * 8 < in->n_in; i += by) {
-            xq_load_even8(x, in->x, i * 8, in->n_in);
-            ss = xq_sum_squares(x, ss);
+        if (mine) {
+            float ss = 0.0f, x[8];
+            KD_UNROLL
+            for (uint32_t h = 0; h < MO_HELD; h++)
+                if (h * by < n)
+                    ss = xq_sum_squares(v[h], ss);
+            WD_ROLLED
+            for (uint32_t i = c + MO_HELD * by; i * 8 < in->n_in; i += by) {
+                xq_load_even8(x, in->x, i * 8, in->n_in);
+                ss = xq_sum_squares(x, ss);
+            }
+            ss = kd_warp_sum(ss);
+            if (kd_lane() == 0)
+                red[kd_warp()] = ss;
         }
-        ss = kd_warp_sum(ss);
-        if (mine && kd_lane() == 0)
-            red[kd_warp()] = ss;
         kd_barrier();
         scale = xq_rms(in, 0, red);
     }
