@@ -23,7 +23,7 @@ enum {
     AGAIN = 8,    /* but every so many times for as long as ever                             */
     LINE = 64,
 };
-enum wait { FOR_JOB, AT_BARRIER };
+enum pool_wait { FOR_JOB, AT_BARRIER };
 
 struct counter {
     _Alignas(LINE) atomic_uint v;
