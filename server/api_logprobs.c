@@ -72,6 +72,7 @@ static uint64_t place(struct api_logprobs *l, int32_t id)
     if (n)
         out_raw(&l->behind, s, n);
     free(s);
+    l->entries.failed |= l->behind.failed; /* or later tokens would be placed too early */
     return at;
 }
 
