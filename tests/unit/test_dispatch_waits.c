@@ -1,5 +1,7 @@
 /* Launches of the kernels in C carry what they wait for: streams of every family, for cards from small to large. */
 #define FAKE_HEAD_DIM 64 /* which kernels that do ROPE_KV and ATTN take */
+#include "kernels/matring_shared.h"
+#include "rt/dispatch_impl.h"
 #include "tests/stream/compile.h"
 #include "tests/stream/waits.h"
 
@@ -170,9 +172,72 @@ START_TEST(plans_that_share_memory_leave_each_other_s_counters_alone)
 }
 END_TEST
 
+/* By plans of a few launches: r chooses experts and . is any other, which let the next start after their own wait; e lets it start
+ * before; l waits at its end; d reads the choice early where that is complete, and a what was there before the plan. */
+START_TEST(what_is_read_early_is_complete)
+{
+    static const struct { const char *launches; uint32_t early; } cases[] = {
+        { "rd", 0 }, { "red", 0 }, { "rld", 0 }, { "rleed", 0 }, { "r.d", 1 }, { "r.ed", 1 }, { "rl.d", 1 }, { "rl.ld", 1 },
+        { ".r.eed", 1 }, { "..rd", 0 }, { "a", 0 }, { "ea", 0 }, { ".a", 1 }, { ".ea", 1 }, { ".lea", 1 },
+    };
+    enum { MOST = 8, ARGS = 1024 };
+    static _Alignas(16) uint8_t args[MOST * ARGS];
+    for (uint32_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct dispatch d[MOST] = { 0 };
+        struct dispatch_plan p = { .d = d, .args = args };
+        uint32_t router = 0, flag;
+        memset(args, 0, sizeof args);
+        for (const char *l = cases[c].launches; *l; l++, p.n++) {
+            struct dispatch *x = &d[p.n];
+            x->args_off = p.n * ARGS;
+            x->eager = *l == 'e';
+            x->beside = *l == 'l';
+            router = *l == 'r' ? p.n + 1 : router;
+            if (*l == 'd' || *l == 'a') {
+                x->early = offsetof(kl_moe_down, early);
+                x->early_from = *l == 'd' ? router : 0;
+            }
+        }
+        dispatch_find_late(&p);
+        memcpy(&flag, args + d[p.n - 1].args_off + d[p.n - 1].early, sizeof flag);
+        ck_assert_msg(flag == cases[c].early, "%s: early %u", cases[c].launches, flag);
+    }
+}
+END_TEST
+
+/* Rings of half the size where every product of a token but the last is small: not among experts, nor beside one that is large. */
+START_TEST(small_products_share_a_core)
+{
+    static const struct { const char *name; bool large; uint32_t threads; } cases[] = {
+        { "qwen3", false, MR_HALF }, { "qwen3", true, MR_THREADS }, { "qwen3moe", false, MR_THREADS } };
+    const struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true, .ahead = true };
+    for (uint32_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct stream *s = fake_compile(fake_index(cases[c].name), FAKE_DECODE);
+        struct dispatch_plan *p = NULL;
+        struct err e = { 0 };
+        uint32_t rings = 0;
+        for (uint32_t i = 0; i < s->h.n_cmds; i++) {
+            ka_matmul *a = (ka_matmul *)(uintptr_t)stream_args(s, i);
+            if (cases[c].large && s->cmds[i].op == CMD_GATE_UP)
+                a->n_out[0] = a->n_out[1] = 1 << 20;
+        }
+        ck_assert_int_eq(dispatch_build(s, &t, 1, 0, &p, &e), 0);
+        for (uint32_t i = 0; i < p->n; i++)
+            if (strstr(p->kernels[p->d[i].kernel].name, "_ring")) {
+                bool last = ((const ka_matmul *)stream_args(s, p->d[i].cmd))->rows == ROWS_OUT;
+                ck_assert_msg(last || p->d[i].threads == cases[c].threads, "%s: launch %u has %u", cases[c].name, i, p->d[i].threads);
+                rings += !last;
+            }
+        ck_assert_msg(rings > 0, "%s", cases[c].name);
+        dispatch_free(p);
+        stream_free(s);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("dispatch_waits", launches_of_decoding_wait_where_they_must,
-                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap, products_beside_experts_are_late, long_launches_begin_after_the_one_before,
+                     launches_of_prompts_wait_where_they_must, some_launches_may_overlap, products_beside_experts_are_late, what_is_read_early_is_complete, small_products_share_a_core, long_launches_begin_after_the_one_before,
                      plans_that_share_memory_leave_each_other_s_counters_alone);
 }
