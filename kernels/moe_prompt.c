@@ -15,6 +15,29 @@ KD_FN uint32_t sort_id(const kl_moe_sort *a, uint32_t pair)
 KD_FN uint32_t sort_pos(uint32_t less, uint32_t expert) { return (less + 7 * expert + 7) / 8 * 8; }
 KD_FN uint32_t sort_slot(const kl_moe_sort *a, uint32_t less, uint32_t expert) { return less / a->slot + expert; }
 
+/* The sum of what the work-items before this one have; *less becomes all of theirs. s: afterwards what each warp has. */
+KD_FN uint32_t sort_sums(uint32_t mine, uint32_t *less, KD_SHARED uint32_t *s)
+{
+    uint32_t upto = mine, all = *less, warps = kd_n_warps(), before = 0;
+    KD_UNROLL
+    for (uint32_t d = 1; d < KD_WARP; d *= 2) {
+        uint32_t v = kd_shfl_u32(upto, (kd_lane() - d) % KD_WARP);
+        upto += kd_lane() >= d ? v : 0;
+        all += kd_shfl_xor_u32(all, d);
+    }
+    if (kd_lane() == KD_WARP - 1) {
+        s[kd_warp()] = upto;
+        s[warps + kd_warp()] = all;
+    }
+    kd_barrier();
+    *less = 0;
+    for (uint32_t w = 0; w < warps; w++) {
+        before += w < kd_warp() ? s[w] : 0;
+        *less += s[warps + w];
+    }
+    return before + upto - mine;
+}
+
 /* The positions of one expert, in ascending order of pairs, the gap behind them, and its tiles; the last expert also
  * marks what is left over. A work-item has a run of pairs. */
 KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_t end, KD_SHARED uint32_t *s)
@@ -31,16 +54,9 @@ KD_FN void sort_expert(const kl_moe_sort *a, uint32_t e, uint32_t first, uint32_
             mine += i + k < end && id[k] == e;
         }
     }
-    s[kd_tid()] = mine;
-    s[kd_group_size() + kd_tid()] = less;
-    kd_barrier();
-    uint32_t before = 0, count = 0;
-    less = 0;
-    for (uint32_t i = 0; i < kd_group_size(); i++) {
-        before += i < kd_tid() ? s[i] : 0;
-        count += s[i];
-        less += s[kd_group_size() + i];
-    }
+    uint32_t before = sort_sums(mine, &less, s), count = 0;
+    for (uint32_t w = 0; w < kd_n_warps(); w++)
+        count += s[w];
     bool last = e + 1 == a->n_expert;
     uint32_t p0 = sort_pos(less, e), p1 = last ? a->n_pos : sort_pos(less + count, e + 1);
     KD_GLOBAL uint32_t *order = KD_PTR(uint32_t, a->order);
@@ -74,6 +90,25 @@ KD_KERNEL(k_moe_sort, kl_moe_sort)
 
 /* ---- the weighted sum ---- */
 
+KD_FN float mix_column(const kl_moe_mix *a, KD_GLOBAL const uint32_t *ids, KD_GLOBAL const float *w, KD_GLOBAL const float *b,
+                       KD_GLOBAL const float *o, uint32_t i)
+{
+    enum { ASKED = 4 }; /* results at once */
+    float sum = 0.0f, v[ASKED];
+    for (uint32_t j = 0; j < a->k; j += ASKED) {
+        KD_UNROLL
+        for (uint32_t n = 0; n < ASKED; n++)
+            v[n] = o[(uint64_t)kd_min_u32(j + n, a->k - 1) * a->n_out + i];
+        KD_UNROLL
+        for (uint32_t n = 0; n < ASKED && j + n < a->k; n++) {
+            if (b)
+                v[n] += b[(uint64_t)kd_min_u32(ids[j + n], a->n_expert - 1) * a->n_out + i];
+            sum = j + n ? k_fma(w[j + n], v[n], sum) : w[j + n] * v[n];
+        }
+    }
+    return sum;
+}
+
 KD_KERNEL(k_moe_mix, kl_moe_mix)
 {
     kd_wait_inputs();
@@ -84,18 +119,12 @@ KD_KERNEL(k_moe_mix, kl_moe_mix)
     KD_GLOBAL const uint32_t *ids = KD_PTR(const uint32_t, a.ids) + (uint64_t)row * a.k;
     KD_GLOBAL const float *w = KD_PTR(const float, a.weights) + (uint64_t)row * a.k, *b = KD_PTR(const float, a.b);
     KD_GLOBAL const float *o = KD_PTR(const float, a.o) + (uint64_t)row * a.k * a.n_out;
-    uint64_t at = (uint64_t)row * a.n_out;
-    for (uint32_t i = kd_tid(); i < a.n_out; i += kd_group_size()) {
-        float sum = 0.0f;
-        for (uint32_t j = 0; j < a.k; j++) {
-            float v = o[(uint64_t)j * a.n_out + i];
-            if (b)
-                v += b[(uint64_t)kd_min_u32(ids[j], a.n_expert - 1) * a.n_out + i];
-            sum = j ? k_fma(w[j], v, sum) : w[j] * v;
-        }
+    for (uint32_t i = kd_group_y() * kd_group_size() + kd_tid(); i < a.n_out; i += kd_groups_y() * kd_group_size()) {
+        float sum = mix_column(&a, ids, w, b, o, i);
+        uint64_t at = (uint64_t)row * a.n_out + i;
         if (a.resid)
-            sum += KD_PTR(const float, a.resid)[at + i];
-        KD_PTR(float, a.y)[at + i] = sum;
+            sum += KD_PTR(const float, a.resid)[at];
+        KD_PTR(float, a.y)[at] = sum;
     }
 }
 

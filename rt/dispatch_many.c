@@ -329,7 +329,7 @@ static kl_moe_sort add_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32
     kl_moe_sort s = d->sorted = dispatch_gemm_sort(d, g, ids, n_expert, k);
     d->temp_base = MAX(d->temp_base, d->temp_at);
     d->temp_at = MAX(d->temp_base, temp);
-    dispatch_begin_after(dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS, &s));
+    dispatch_begin_after(dispatch_add(d, K_moe_sort, n_expert, 1, 1, 8 * THREADS / 32, &s));
     return s;
 }
 
@@ -379,6 +379,8 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
     add_tiles(d, &g, 1ull << a->type, act, sort.n_pos);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, sort.n_pos, sort.slot);
-    dispatch_begin_after(dispatch_add(d, K_moe_mix, dispatch_rows(d, ROWS_STEP), 1, 1, 0, &mix));
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), columns = div_up(a->n_out, kernel_infos[K_moe_mix].threads);
+    uint32_t share = MAX(4 * d->t->n_cores / rows, 1u); /* of each row's columns */
+    dispatch_begin_after(dispatch_add(d, K_moe_mix, rows, MIN(columns, share), 1, 0, &mix));
     return true;
 }
