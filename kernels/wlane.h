@@ -142,7 +142,8 @@ KD_FN void wl_load_head(enum qtype t, struct wl_head *r, const struct wt_src *s,
     }
 }
 
-enum { H2_1024 = 0x6400, H2_MINUS_1024 = 0xe400 }; /* a unit in the last place is 1 */
+/* Of 1024 a unit in the last place is 1. */
+enum { H2_1024 = 0x6400, H2_MINUS_1024 = 0xe400, H2_MINUS_64 = 0xd400, H2_16TH = 0x2c00, H2_2_15 = 0x7800 };
 
 KD_FN uint32_t wl_byte(const uint32_t *w, uint32_t i) { return w[i / 4] >> 8 * (i % 4) & 0xff; }
 
@@ -282,14 +283,12 @@ KD_FN uint32_t wl_codes(enum qtype t, const struct wl_raw *r, uint32_t c, uint32
     case QT_Q5_0:
     case QT_Q5_1: return (r->q[s] >> l / 2 * 4 & 0x0f0f0f0fu) | wt_fifth(r->h[b] >> (8 * l + 4 * k));
     case QT_IQ4_NL:
-    case QT_IQ4_XS:
-    case QT_MXFP4: return wt_lut(t, r->q[s] >> l / 2 * 4, false);
+    case QT_IQ4_XS: return wt_lut(t, r->q[s] >> l / 2 * 4, false);
     case QT_OPENED:
     case QT_Q8_0: return r->q[s] ^ 0x80808080u;
     case QT_Q2_K: return r->q[k] >> (c % 2 * 4 + 2 * b) & 0x03030303u;
     case QT_Q3_K:
         return (r->q[k] >> (c % 2 * 4 + 2 * b) & 0x03030303u) | (r->h[k] >> (2 * c + b) & 0x01010101u) << 2;
-    case QT_Q4_K: return wt_nibbles(r->q[k], b);
     case QT_Q5_K: return wt_nibbles(r->q[k], b) | (r->h[k] >> (2 * c + b) & 0x01010101u) << 4;
     case QT_Q6_K: return (r->q[s] >> c % 2 * 4 & 0x0f0f0f0fu) | (r->h[k] >> (c % 2 * 4 + 2 * b) & 0x03030303u) << 4;
     default: return 0;
@@ -303,10 +302,26 @@ KD_FN uint32_t wl_bias(enum qtype t)
            : t == QT_Q5_0                      ? 16
            : t == QT_Q8_0 || t == QT_OPENED    ? 128
            : t == QT_IQ4_NL || t == QT_IQ4_XS  ? 127
-           : t == QT_MXFP4                     ? 12
            : t == QT_Q3_K                      ? 4
            : t == QT_Q6_K                      ? 32
                                                : 0;
+}
+
+/* E2M1 in the lower half of each byte, times d: its sign, exponent and mantissa are the first bits of the f16 that is 2^-14 of it, and
+ * d is half of the block's scale. Neither product rounds. */
+KD_FN void wl_fp4(uint32_t q, uint32_t d, uint32_t *a)
+{
+    uint32_t bytes = (q << 1 & 0x0e0e0e0eu) | (q << 4 & 0x80808080u);
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        a[i] = h2_mul(h2_mul(h2_high(bytes, i), H2(H2_2_15)), d);
+}
+
+/* The lower or upper nibbles of bytes 0 and 2, or 1 and 3, as f16: 1024 + c less 1024, or (1024 + 16 c) / 16 less 64. */
+KD_FN uint32_t wl_nibbles(uint32_t q, bool high, bool odd)
+{
+    uint32_t v = h2_masked(odd ? q >> 8 : q, high ? 0x00f000f0u : 0x000f000fu);
+    return high ? h2_fma(v, H2(H2_16TH), H2(H2_MINUS_64)) : h2_add(v, H2(H2_MINUS_1024));
 }
 
 KD_FN void wl_open(enum qtype t, KD_SHARED const uint8_t *stage, KD_SHARED const uint32_t *scales, uint32_t row,
@@ -319,9 +334,13 @@ KD_FN void wl_open(enum qtype t, KD_SHARED const uint8_t *stage, KD_SHARED const
         uint32_t codes = wl_codes(t, &r, c, s), d = r.s[s / 2], o = 0;
         if (wl_has_min(t))
             o = h2_hi(d), d = h2_lo(d);
+        if (t == QT_MXFP4) {
+            wl_fp4(r.q[s] >> kd_lane() % 4 / 2 * 4, d, a + 2 * s);
+            continue;
+        }
         KD_UNROLL
         for (uint32_t i = 0; i < 2; i++) {
-            uint32_t v = h2_add(h2_codes(codes, i), H2(H2_MINUS_1024 + wl_bias(t)));
+            uint32_t v = t == QT_Q4_K ? wl_nibbles(r.q[s % 2], s / 2, i) : h2_add(h2_codes(codes, i), H2(H2_MINUS_1024 + wl_bias(t)));
             a[2 * s + i] = wl_has_min(t) ? h2_fma(v, d, o) : h2_mul(v, d);
         }
     }

@@ -3,6 +3,8 @@
  * "Half Precision Floating-Point Instructions" and prmt.
  *
  *   h2_codes(codes, odd)    1024 + byte of codes: bytes 0 and 2, or 1 and 3
+ *   h2_masked(v, mask)      1024 + the bits of each half of v that the mask leaves, of its lowest ten
+ *   h2_high(bytes, odd)     the bytes that h2_codes takes as the upper ones of a half, above 0
  *   h2_add, h2_mul, h2_fma  lane by lane, rounded once
  *   h2_lo(v), h2_hi(v)      one of the halves in both
  *   h2_from(lo, hi)         two floats, rounded */
@@ -19,6 +21,13 @@ KD_FN uint32_t h2_codes(uint32_t codes, bool odd)
 {
     return __nvvm_prmt(codes, 0x64646464u, odd ? 0x4341u : 0x4240u);
 }
+KD_FN uint32_t h2_masked(uint32_t v, uint32_t mask)
+{
+    uint32_t d; /* v & mask | c: ptxas takes two instructions for it where both are numbers */
+    __asm__("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(v), "r"(mask), "r"(0x64006400u));
+    return d;
+}
+KD_FN uint32_t h2_high(uint32_t bytes, bool odd) { return __nvvm_prmt(bytes, 0, odd ? 0x3414u : 0x2404u); }
 KD_FN uint32_t h2_add(uint32_t a, uint32_t b)
 {
     uint32_t d;
@@ -37,8 +46,18 @@ KD_FN uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
     __asm__("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
     return d;
 }
-KD_FN uint32_t h2_lo(uint32_t v) { return __nvvm_prmt(v, v, 0x1010u); }
-KD_FN uint32_t h2_hi(uint32_t v) { return __nvvm_prmt(v, v, 0x3232u); }
+KD_FN uint32_t h2_lo(uint32_t v) /* pairs of halves, which ptxas makes a part of the instruction that takes them */
+{
+    uint32_t d;
+    __asm__("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %1;\n\tmov.b32 %0, {l, l};\n\t}" : "=r"(d) : "r"(v));
+    return d;
+}
+KD_FN uint32_t h2_hi(uint32_t v)
+{
+    uint32_t d;
+    __asm__("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %1;\n\tmov.b32 %0, {h, h};\n\t}" : "=r"(d) : "r"(v));
+    return d;
+}
 KD_FN uint32_t h2_from(float lo, float hi)
 {
     uint32_t d;
@@ -49,6 +68,8 @@ KD_FN uint32_t h2_from(float lo, float hi)
 #else
 
 KD_FN uint32_t h2_codes(uint32_t codes, bool odd) { return (codes >> (odd ? 8 : 0) & 0x00ff00ffu) | 0x64006400u; }
+KD_FN uint32_t h2_masked(uint32_t v, uint32_t mask) { return (v & mask) | 0x64006400u; }
+KD_FN uint32_t h2_high(uint32_t bytes, bool odd) { return (odd ? bytes : bytes << 8) & 0xff00ff00u; }
 KD_FN uint32_t h2_lo(uint32_t v) { return (v & 0xffff) * 0x10001u; }
 KD_FN uint32_t h2_hi(uint32_t v) { return (v >> 16) * 0x10001u; }
 KD_FN uint32_t h2_from(float lo, float hi) { return f16_from_f32(lo) | (uint32_t)f16_from_f32(hi) << 16; }
