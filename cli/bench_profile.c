@@ -37,7 +37,6 @@ static int profile_streams(struct bench *b, const struct bench_row *r, struct be
                            struct err *e)
 {
     struct session *s[BENCH_STREAMS] = { b->s };
-    const float *logits[BENCH_STREAMS];
     uint32_t n = 1;
     int rc = 0;
     session_reset(b->s);
@@ -50,7 +49,7 @@ static int profile_streams(struct bench *b, const struct bench_row *r, struct be
         uint32_t at = 0, launches = 0;
         for (uint32_t take; at < n && !rc; at += take) {
             take = MIN(n - at, engine_info(b->eng)->n_batch);
-            rc = session_eval_batch(s + at, b->tok, take, logits, e);
+            rc = session_eval_batch(s + at, b->tok, take, NULL, e);
             if (!rc && i >= BENCH_WARM)
                 sum_launches(p, l, engine_trace(b->eng, l, MAX_LAUNCHES)), launches += p->launches;
         }

@@ -423,10 +423,13 @@ static int alloc_host(struct engine *eng, struct err *e)
     eng->slots = calloc(eng->info.n_slots, sizeof *eng->slots);
     eng->rows = calloc(rows, sizeof *eng->rows);
     eng->out_row = calloc(out, sizeof *eng->out_row);
+    eng->unread = calloc(out, sizeof *eng->unread);
     if (!mapped)
         eng->logits = calloc((size_t)out * eng->n_output, sizeof *eng->logits);
-    if (!eng->slots || !eng->rows || !eng->out_row || (!mapped && !eng->logits))
+    if (!eng->slots || !eng->rows || !eng->out_row || !eng->unread || (!mapped && !eng->logits))
         return err_set(e, -ENOMEM, "engine: out of memory for %u rows of logits", out);
+    for (uint32_t i = 0; i < out; i++)
+        eng->unread[i].quiet = 1;
     return 0;
 }
 
@@ -491,12 +494,14 @@ static void leave_tier(struct engine *eng)
     free(eng->slots);
     free(eng->rows);
     free(eng->out_row);
+    free(eng->unread);
     free(eng->logits);
     eng->prefill = eng->decode = (struct engine_plan){ 0 };
     eng->weights = NULL;
     eng->slots = NULL;
     eng->rows = NULL;
     eng->out_row = NULL;
+    eng->unread = NULL;
     eng->logits = NULL;
 }
 

@@ -259,7 +259,7 @@ typedef int (*session_score_fn)(void *user, uint32_t i, const float *logits);
 int session_score(struct session *s, const int32_t *tok, uint32_t n, session_score_fn fn, void *user, struct err *e);
 
 /* One token for each of n sessions (no session twice) of one engine, together where the tier gains from it. logits
- * [n] receives a pointer for each; the pointers of one call are valid until the next evaluation.
+ * [n] receives a pointer for each, valid until the next evaluation; NULL: they are not read, and a tier may keep them to itself.
  * n is at most engine_info.n_batch, which is ENGINE_MAX_BATCH or more where the engine has so many slots.
  * On failure no position has moved. */
 enum { ENGINE_MAX_BATCH = 8 };

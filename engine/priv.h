@@ -45,6 +45,7 @@ struct engine {
     struct session **slots;   /* [n_slots]                                      */
     ka_row *rows;             /* [row capacity of the larger stream]            */
     uint32_t *out_row;        /* [out capacity of the larger stream]            */
+    ka_sample *unread;        /* the same: how, where logits are not read       */
     enum model_pooling pooling;
     uint32_t n_output;        /* numbers of an output row: n_vocab, or n_vector */
     float *logits;            /* f32 [out capacity, n_output] when not mappable */

@@ -423,11 +423,12 @@ int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n,
         eng->out_row[i] = i;
     }
     const float *l;
-    if ((rc = engine_step(eng, p, n, n, NULL, &l, e)))
+    if ((rc = engine_step(eng, p, n, n, logits ? NULL : eng->unread, logits ? &l : NULL, e)))
         return rc;
     for (uint32_t i = 0; i < n; i++) {
         s[i]->tok[s[i]->pos++] = tok[i];
-        logits[i] = l + (size_t)i * eng->info.n_vocab;
+        if (logits)
+            logits[i] = l + (size_t)i * eng->info.n_vocab;
     }
     return 0;
 }

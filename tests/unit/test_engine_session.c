@@ -195,9 +195,14 @@ START_TEST(a_batch_gives_each_session_its_own)
         ck_assert_int_eq(winner(l[i]), expected(tok[i], session_pos(turned[i]) - 1));
     ck_assert_uint_eq(session_pos(s[0]), 4);
     ck_assert_uint_eq(session_pos(s[2]), 6);
+    ck_assert_int_eq(session_eval_batch(turned, tok, 3, NULL, NULL), 0); /* logits that nobody reads, then again some */
+    ck_assert_uint_eq(session_pos(s[2]), 7);
+    ck_assert_int_eq(session_eval_batch(turned, tok, 3, l, NULL), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(winner(l[i]), expected(tok[i], session_pos(turned[i]) - 1));
     tok[1] = 9999;
     ck_assert_int_eq(session_eval_batch(turned, tok, 3, l, NULL), -EINVAL);
-    ck_assert_uint_eq(session_pos(s[2]), 6);
+    ck_assert_uint_eq(session_pos(s[2]), 8);
     for (uint32_t i = 0; i < 3; i++)
         session_destroy(s[i]);
 }
