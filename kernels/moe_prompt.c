@@ -23,8 +23,10 @@ KD_FN uint32_t sort_sums(uint32_t mine, uint32_t *less, KD_SHARED uint32_t *s)
     for (uint32_t d = 1; d < KD_WARP; d *= 2) {
         uint32_t v = kd_shfl_u32(upto, (kd_lane() - d) % KD_WARP);
         upto += kd_lane() >= d ? v : 0;
-        all += kd_shfl_xor_u32(all, d);
     }
+    KD_UNROLL
+    for (uint32_t m = 16; m; m >>= 1) /* 16 first: as the last one LLVM 19 moves permlanex16 into the branch below, where lanes sleep */
+        all += kd_shfl_xor_u32(all, m);
     if (kd_lane() == KD_WARP - 1) {
         s[kd_warp()] = upto;
         s[warps + kd_warp()] = all;
