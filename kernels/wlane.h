@@ -273,6 +273,18 @@ KD_FN void wl_get(enum qtype t, struct wl_raw *r, KD_SHARED const uint8_t *stage
     r->s[0] = v[0], r->s[1] = v[1];
 }
 
+/* As wt_lut, of the lower nibbles of four bytes: brought together, they are one look at the table. */
+KD_FN uint32_t wl_iq4(uint32_t q)
+{
+#if defined(__NVPTX__)
+    const uint32_t iq4[4] = { 0x3e2c1700u, 0x75695c4eu, 0xa5988c80u, 0xf0d8c4b4u };
+    uint32_t n = q & 0x0f0f0f0fu;
+    return kd_lut16_half(iq4, __nvvm_prmt(n | n >> 4, 0, 0x4420u)); /* bytes 0 and 2: a nibble each and the next byte's */
+#else
+    return wt_lut(QT_IQ4_XS, q, false);
+#endif
+}
+
 /* The codes of word s of chunk c, as wt_codes has them. */
 KD_FN uint32_t wl_codes(enum qtype t, const struct wl_raw *r, uint32_t c, uint32_t s)
 {
@@ -283,7 +295,7 @@ KD_FN uint32_t wl_codes(enum qtype t, const struct wl_raw *r, uint32_t c, uint32
     case QT_Q5_0:
     case QT_Q5_1: return (r->q[s] >> l / 2 * 4 & 0x0f0f0f0fu) | wt_fifth(r->h[b] >> (8 * l + 4 * k));
     case QT_IQ4_NL:
-    case QT_IQ4_XS: return wt_lut(t, r->q[s] >> l / 2 * 4, false);
+    case QT_IQ4_XS: return wl_iq4(r->q[s] >> l / 2 * 4);
     case QT_OPENED:
     case QT_Q8_0: return r->q[s] ^ 0x80808080u;
     case QT_Q2_K: return r->q[k] >> (c % 2 * 4 + 2 * b) & 0x03030303u;
