@@ -473,8 +473,8 @@ static void decode_router(struct dispatcher *d, const ka_router *a)
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert);
     uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
-    if (rows > 1)
-        groups = MIN(groups, share_of(d, 2 * d->t->n_cores, rows, 1));
+    if (rows > 1) /* several to a core where rows are many: each looks at its experts one after the other */
+        groups = MIN(groups, share_of(d, (rows > KL_DECODE_ROWS ? 4 : 2) * d->t->n_cores, rows, 1));
     k.counters = dispatch_counters(d, rows);
     dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router, groups, rows, 1, shared, &k);
     d->chosen = a->ids;
