@@ -183,8 +183,8 @@ enum { KL_GEMM_HALF_STAGES = 8, KL_GEMM_HALF_FEW = 32 };
     F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, n_pos, 1, N) F(uint32_t, n_slots, 1, N)               \
     F(uint32_t, slot, 1, N) F(uint32_t, pad, 1, N)
 
-/* MOE_DOWN's weighted sum over o f32 [rows, k, n_out]; grid x: rows, y: work-groups that share a row's columns. ROUTER's choice from its logits; share_l f32
- * [rows]: the shared expert's gate before the sigmoid; grid x: groups of 4 rows. */
+/* MOE_DOWN's weighted sum over o f32 [rows, k, n_out]; grid x: rows, y: work-groups that share a row's columns. ROUTER's
+ * choice from its logits; share_l f32 [rows]: the shared expert's gate before the sigmoid; grid x: groups of 4 rows. */
 #define KL_MOE_MIX(F) KA_MOE_DOWN(F) F(gpu_va, o, 1, R)
 #define KL_TOPK(F)    KA_ROUTER(F) F(gpu_va, share_l, 1, R)
 
