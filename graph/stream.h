@@ -118,7 +118,7 @@ struct patch {
     uint32_t count;
 };
 
-#define STREAM_MAGIC "ZSTREAM\005" /* 8 bytes: the name, the version */
+#define STREAM_MAGIC "ZSTREAM\006" /* 8 bytes: the name, the version */
 
 /* Fixed properties; the head of a saved stream. */
 struct stream_head {

@@ -526,6 +526,7 @@ static void check_moe_down(struct check *k, const ka_moe_down *a)
     acts(k, AT(ka_moe_down, weights), false, rows, a->k, a->k);
     acts(k, AT(ka_moe_down, resid), true, rows, a->n_out, a->n_out);
     matrices(k, AT(ka_moe_down, down), a->n_expert, a->stride, a->type, a->n_in, a->n_out);
+    vec(k, AT(ka_moe_down, sd), true, a->n_expert);
     vec(k, AT(ka_moe_down, b), true, (uint64_t)a->n_expert * a->n_out);
 }
 

@@ -229,13 +229,14 @@ enum ka_altup_form { KA_ALTUP_PREDICT, KA_ALTUP_CORRECT, KA_ALTUP_FIRST };
     F(uint32_t, type_up, 1, N) F(uint32_t, n_in, 1, N)                                                                 \
     F(uint32_t, n_ff, 1, N) F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N) F(uint32_t, act, 1, N) F(float, eps, 1, E)
 
-/* y[r, n_out] = resid + sum_j weights[r, j] * (down_e x[r, j] + b_e): s = w_0 o_0, then s = fma(w_j, o_j, s), j
- * ascending; resid (optional) is added last and may be y. */
+/* y[r, n_out] = resid + sum_j weights[r, j] * (down_e x[r, j] * sd_e + b_e): s = w_0 o_0, then s = fma(w_j, o_j, s), j
+ * ascending; resid (optional) is added last and may be y. Optional: numbers sd f32 [n_expert], biases b f32 [n_expert, n_out].
+ * Without biases such numbers may as well be ROUTER's expert_scale. */
 #define KA_MOE_DOWN(F)                                                                                                 \
     F(gpu_va, step, 1, R) F(gpu_va, y, 1, W) F(gpu_va, x, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, weights, 1, R)          \
-    F(gpu_va, resid, 1, R) F(gpu_va, down, 1, T) F(gpu_va, b, 1, T) F(uint64_t, stride, 1, N) F(uint32_t, type, 1, N)  \
-    F(uint32_t, n_in, 1, N) F(uint32_t, n_out, 1, N) F(uint32_t, n_expert, 1, N) F(uint32_t, k, 1, N)                  \
-    F(uint32_t, pad, 1, N)
+    F(gpu_va, resid, 1, R) F(gpu_va, down, 1, T) F(gpu_va, sd, 1, T) F(gpu_va, b, 1, T) F(uint64_t, stride, 1, N)      \
+    F(uint32_t, type, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_out, 1, N) F(uint32_t, n_expert, 1, N)               \
+    F(uint32_t, k, 1, N) F(uint32_t, pad, 1, N)
 
 /* y[i, n] = x[out_row[i], n] for i < n_out */
 #define KA_GATHER(F)                                                                                                   \

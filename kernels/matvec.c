@@ -520,6 +520,8 @@ KD_FN void mv_down_sum(const kl_moe_down *a, const struct mv_down *d, uint32_t u
         float s = 0.0f;
         for (uint32_t j = 0; j < a->k; j++) {
             float v = res[j * d->rows + i];
+            if (a->sd)
+                v *= KD_PTR(const float, a->sd)[d->ids[j]];
             if (a->b)
                 v += KD_PTR(const float, a->b)[(uint64_t)d->ids[j] * a->n_out + n];
             s = j ? k_fma(weights[j], v, s) : weights[0] * v;
@@ -588,6 +590,8 @@ KD_FN void mv_down_plain(const kl_moe_down *a, const struct mv_x *l, uint32_t r)
             mv_reduce(1, 2, v, KD_WARP, &first, &left);
             float weight = KD_PTR(const float, a->weights)[(uint64_t)r * a->k + j];
             for (uint32_t i = 0; i < 2; i++) {
+                if (a->sd)
+                    v[i] *= KD_PTR(const float, a->sd)[e];
                 if (a->b && n + i < a->n_out)
                     v[i] += KD_PTR(const float, a->b)[(uint64_t)e * a->n_out + n + i];
                 s[i] = j ? k_fma(weight, v[i], s[i]) : weight * v[i];

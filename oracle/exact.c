@@ -389,7 +389,8 @@ static void exact_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
             uint32_t e = ps.active[i];
             const float *w = weight_row(buf, a->down + e * a->stride, a->type, n, o);
             for (uint32_t p = ps.start[e]; p < ps.start[e + 1]; p++)
-                t[ps.order[p]] = dot(r, w, x + (size_t)ps.order[p] * n, n) + or_zero(a->b, (size_t)e * a->n_out + o);
+                t[ps.order[p]] = dot(r, w, x + (size_t)ps.order[p] * n, n) * or_one(a->sd, e) +
+                                 or_zero(a->b, (size_t)e * a->n_out + o);
         }
         for (uint32_t i = 0; i < rows; i++) {
             double s = or_zero(a->resid, (size_t)i * a->n_out + o);

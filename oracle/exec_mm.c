@@ -361,6 +361,7 @@ void cpu_run_moe_down(struct cpu_run *r, const struct cpu_cmd *cmd)
             uint32_t e = few ? ids[g] : ps.active[g], r0 = few ? g : ps.start[e], nr = few ? 1 : ps.start[e + 1] - r0;
             const uint8_t *panels = cpu_view_panels(&r->c->w, v, e, p, np, r->s->panels);
             dot(r, v, panels, np, &in, r0, nr, r->s->tile + r0 * ldt, ldt);
+            times(r, r->s->tile + r0 * ldt, nr * ldt, a->sd ? a->sd + 4ull * e : 0);
         }
         for (uint32_t row = 0; row < rows; row++) {
             uint32_t own[64];

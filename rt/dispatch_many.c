@@ -371,7 +371,7 @@ bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
         return false;
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
-    kl_gemm g = { .step = a->step, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
+    kl_gemm g = { .step = a->step, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride }, .n_out = { a->n_out },
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
     kl_moe_sort sort = take_sort(d, &g, a->ids, a->n_expert, a->k);
     g.y[0] = mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);

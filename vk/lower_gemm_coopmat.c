@@ -219,8 +219,8 @@ bool vk_gemm_coopmat_moe_down(struct dispatcher *d, const ka_moe_down *a)
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
     mix.o = dispatch_temp(d, 4ull * rows * a->k * a->n_out);
-    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
-                  .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in, .ldx = 1 };
+    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride },
+                  .n_out = { a->n_out }, .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in, .ldx = 1 };
     vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_act(d, &g, (vk_act){ .step = a->step, .x = a->x, .n_in = a->n_in, .ldx = a->n_in }, a->k);
     dispatch_open_experts(d, &g, a->n_expert, vk_gemm_open);

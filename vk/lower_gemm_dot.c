@@ -299,8 +299,8 @@ bool vk_gemm_dot_moe_down(struct dispatcher *d, const ka_moe_down *a)
     kl_moe_mix mix = { 0 };
     memcpy(&mix, a, sizeof *a);
     mix.o = dispatch_temp(d, 4ull * rows * a->k * a->n_out);
-    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .stride = { a->stride }, .n_out = { a->n_out },
-                  .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
+    kl_gemm g = { .step = a->step, .y = { mix.o }, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride },
+                  .n_out = { a->n_out }, .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
     uint32_t positions = vk_gemm_sort(d, &g, a->ids, a->n_expert, a->k);
     gpu_va meta = add_codes(d, &g, (vk_act){ .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in,
                             .ldx = a->n_in, .div = 1 }, positions, false);

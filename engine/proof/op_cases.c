@@ -17,7 +17,7 @@
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = limit < NMSE_MATH ? NMSE_MATH : limit },                   \
     { "gate_up/" s, make_gate_up, QT_##t, 5, 256, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * limit },           \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER, .max_nmse = 2 * limit }, \
-    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
+    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_RESID,           \
       .max_nmse = limit },                                                                                             \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
@@ -30,7 +30,7 @@
     { "made/" s, make_made, QT_##t, 2, 512, 24, .max_nmse = NMSE_INT8 },                                               \
     { "gate_up/" s, make_gate_up, QT_##t, 3, 256, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * NMSE_INT8 },       \
     { "moe_up/" s, make_moe_up, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER, .max_nmse = 2 * NMSE_INT8 }, \
-    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_RESID,                       \
+    { "moe_down/" s, make_moe_down, QT_##t, 7, 256, 24, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_RESID,           \
       .max_nmse = NMSE_INT8 },                                                                                         \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
@@ -80,9 +80,9 @@ const struct op_case op_cases[] = {
     { "gate_up/opened nvfp4 rows", make_gate_up, QT_NVFP4, 12, 192, 40, .flags = OF_NUMBER | OF_NORM, .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/opened tq1_0", make_moe_up, QT_TQ1_0, 66, 256, 40, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
-    { "moe_down/opened nvfp4", make_moe_down, QT_NVFP4, 66, 192, 72, .heads = 5, .arg = 2, .flags = OF_RESID | OF_BIAS,
+    { "moe_down/opened nvfp4", make_moe_down, QT_NVFP4, 66, 192, 72, .heads = 5, .arg = 2, .flags = OF_NUMBER | OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },
-    { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_RESID | OF_BIAS,
+    { "moe_down/prompt q5_k", make_moe_down, QT_Q5_K, 70, 256, 144, .heads = 9, .arg = 4, .flags = OF_NUMBER | OF_RESID | OF_BIAS,
       .max_nmse = NMSE_INT8 },
     { "router/prompt 256", make_router, QT_F32, 40, 512, .heads = 256, .arg = 8, .flags = OF_NORM | OF_SHARE,
       .max_nmse = NMSE_MATH },
@@ -268,14 +268,16 @@ const struct op_case op_cases[] = {
       .flags = OF_LATE | OF_EXPERT_SCALE, .max_nmse = NMSE_MATH },
     { "router/all", make_router, QT_F16, 3, 64, .heads = 5, .arg = 5, .max_nmse = NMSE_MATH },
     { "moe_up/norm+bias+oai", make_moe_up, QT_MXFP4, 9, 64, 40, .heads = 8, .arg = 4,
-      .flags = OF_NORM | OF_BIAS | OF_OAI, .max_nmse = 2 * NMSE_INT8 },
-    { "moe_up/fused rows", make_moe_up, QT_Q4_0, 9, 64, 24, .heads = 4, .arg = 2, .flags = OF_FUSED,
+      .flags = OF_NUMBER | OF_NORM | OF_BIAS | OF_OAI, .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/fused rows", make_moe_up, QT_Q4_0, 9, 64, 24, .heads = 4, .arg = 2, .flags = OF_NUMBER | OF_FUSED,
       .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/f32 norm", make_moe_up, QT_F32, 9, 48, 20, .heads = 4, .arg = 3, .flags = OF_NORM | OF_BIAS,
       .max_nmse = NMSE_MATH },
     { "moe_down/bias", make_moe_down, QT_Q8_0, 9, 64, 50, .heads = 8, .arg = 4, .flags = OF_BIAS,
       .max_nmse = NMSE_INT8 },
     { "moe_down/f16", make_moe_down, QT_F16, 9, 48, 33, .heads = 4, .arg = 3, .flags = OF_BIAS | OF_RESID,
+      .max_nmse = NMSE_FLOAT },
+    { "moe_down/f16, k 36", make_moe_down, QT_F16, 9, 36, 33, .heads = 4, .arg = 3, .flags = OF_NUMBER | OF_BIAS | OF_RESID,
       .max_nmse = NMSE_FLOAT },
 
     { "gather", make_gather, .rows = 7, .n_in = 40, .max_nmse = 0 },

@@ -419,6 +419,7 @@ struct ops *make_moe_down(const struct op_case *c)
                       .stride = qtype_row_bytes(c->type, c->n_in) * c->n_out, .type = c->type, .n_in = c->n_in,
                       .n_out = c->n_out, .n_expert = c->heads, .k = c->arg };
     a.resid = OPT(c, OF_RESID, ops_rows(o, "resid", OPS_IN, c->n_out));
+    a.sd = OPT(c, OF_NUMBER, ops_vec(o, "sd", c->heads, 0.3f, 3.0f));
     a.b = OPT(c, OF_BIAS, ops_vec(o, "b", c->n_out * c->heads, -1.0f, 1.0f));
     ops_cmd(o, CMD_MOE_DOWN, &a, sizeof a);
     return o;

@@ -89,6 +89,7 @@ void run(uint unit, uint task, uint unit2, uint task2, bool more, uint parity, i
     uint choice = task / TILES, slot = min(moe_place(), SLOTS - 1), n = row_of(unit, task, slot);
     bool own = moe_place() < SLOTS;
     float b = own && a.b != 0 && n < a.n_out ? zk_ro_f32(a.b + uint64_t(expert_of(task)) * a.n_out * 4).v[n] : 0.0;
+    float sd = a.sd != 0 ? zk_ro_f32(a.sd).v[expert_of(task)] : 1.0;
     float sum[16];
     wd_mat m = matrix_of(task);
     moe_row = choice;
@@ -110,6 +111,8 @@ void run(uint unit, uint task, uint unit2, uint task2, bool more, uint parity, i
     precise float v = sum[0];
     [[unroll]] for (uint k = 1; k < 4; k++)
         v = k == slot ? sum[k] : v;
+    if (a.sd != 0)
+        v *= sd;
     if (a.b != 0)
         v += b;
     if (own)
