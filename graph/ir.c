@@ -542,7 +542,7 @@ struct groute graph_router(struct graph *g, const struct model_layer *l, gref x)
     struct groute none = {0, 0};
     if (g->rc || !take_matrix(g, l->router, "the router", g->vals[x].n, g->m->n_expert, 1) ||
         !take_f32(g, l->router_b, "the router's bias", g->m->n_expert, true) ||
-        !take_f32(g, l->exp_down_scale, "the experts' scale", g->m->n_expert, true))
+        !take_f32(g, l->exp_down_scale, "the experts' scale", g->m->n_expert, true)) /* MOE_DOWN's where experts have biases */
         return none;
     if (l->n_expert_used == 0 || l->n_expert_used > g->m->n_expert) {
         graph_fail(g, -EINVAL, "%u of %u experts used", l->n_expert_used, g->m->n_expert);

@@ -429,6 +429,12 @@ static void emit_gdn(struct lower *l, const struct gop *op)
          7 * state + 2 * m->gdn_conv_kernel * conv_dim + 10ull * m->gdn_n_v * m->gdn_head_dim, true);
 }
 
+/* Down's numbers multiply the products ahead of a bias; without one they are part of the router's weights. */
+static const struct gguf_tensor *down_numbers(const struct model_layer *ml, bool router)
+{
+    return router == !ml->exp_down_b ? ml->exp_down_scale : NULL;
+}
+
 static void emit_router(struct lower *l, const struct gop *op)
 {
     ka_router *a = begin(l, op, CMD_ROUTER);
@@ -444,7 +450,7 @@ static void emit_router(struct lower *l, const struct gop *op)
     PUT(l, *a, w, weight(l, w));
     PUT(l, *a, b, weight(l, op->mat[0].b));
     PUT(l, *a, shared_w, weight(l, shared));
-    PUT(l, *a, expert_scale, weight(l, op->ml->exp_down_scale));
+    PUT(l, *a, expert_scale, weight(l, down_numbers(op->ml, true)));
     a->type = w->type;
     a->n_in = (uint32_t)w->ne[0];
     a->n_expert = m->n_expert;
@@ -499,6 +505,7 @@ static void emit_moe_down(struct lower *l, const struct gop *op)
     PUT(l, *a, weights, value(l, op->in[IN_B]));
     PUT(l, *a, resid, value(l, op->in[IN_RESID]));
     PUT(l, *a, down, weight(l, w));
+    PUT(l, *a, sd, weight(l, down_numbers(op->ml, false)));
     PUT(l, *a, b, weight(l, op->ml->exp_down_b));
     a->stride = matrix_bytes(w, w->ne[1]);
     a->type = w->type;

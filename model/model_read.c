@@ -452,13 +452,12 @@ static const struct gguf_tensor *read_expert_scale(struct reading *r, uint32_t i
     return plain ? NULL : t;
 }
 
-/* gpt-oss's experts have biases, and down's number is part of the router's weight, which multiplies the bias too: it does not
- * read any. */
+/* They multiply the products, and biases come behind them: ggml-org/llama.cpp, src/llama-graph.cpp (build_lora_mm_id and what follows
+ * in build_moe_ffn); vllm-project/vllm, csrc/moe/marlin_moe_wna16/marlin_template.h (global_scale, then the bias, then the router's
+ * weight). */
 static void read_expert_scales(struct reading *r, uint32_t il)
 {
     struct model_layer *l = &r->m->layers[il];
-    if (r->m->family == FAMILY_GPT_OSS)
-        return;
     const char *gate = l->exp_gate_up ? "ffn_gate_up_exps.scale" : "ffn_gate_exps.scale";
     l->exp_gate_scale = read_expert_scale(r, il, gate, false);
     l->exp_up_scale = l->exp_gate_up ? l->exp_gate_scale : read_expert_scale(r, il, "ffn_up_exps.scale", false);

@@ -55,8 +55,10 @@ for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
     done
 done
 
-# Numbers beside all matrices, those of experts included.
-make_model qwen3moe NVFP4 "$work/qwen3moe-NVFP4.gguf" --expert-scales && n=4 one ${AMD_GPUS:-gfx1201} qwen3moe NVFP4
+# Numbers beside all matrices, those of experts included; in gpt-oss biases follow them.
+for f in qwen3moe gpt-oss; do
+    make_model $f NVFP4 "$work/$f-NVFP4.gguf" --expert-scales && n=4 one ${AMD_GPUS:-gfx1201} $f NVFP4
+done
 
 # The same kernels by the other ways into the driver: one type of each family on each card, by one way or the other. Then the other
 # families, one way and one card each.

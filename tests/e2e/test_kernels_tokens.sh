@@ -28,6 +28,7 @@ for f in $families; do
 done
 # types that have kernels for few rows alone, which prompts take opened; the first with numbers beside all of its matrices
 make_model qwen3moe NVFP4 "$work/m.gguf" --expert-scales && agree qwen3moe NVFP4 16 3e-3
+make_model gpt-oss NVFP4 "$work/m.gguf" --expert-scales && agree gpt-oss NVFP4 16 3e-3 # which biases follow
 make_model qwen3 IQ3_S "$work/m.gguf" && agree qwen3 IQ3_S 16 3e-3
 make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 16 3e-3
 

@@ -28,6 +28,7 @@ make_model qwen3 F32 "$work/m.gguf" && agree qwen3 F32 1e-5
 make_model qwen3 F16 "$work/m.gguf" && agree qwen3 F16 1e-3 # bf16 in prompts
 make_model llama-moe IQ1_M "$work/m.gguf" && agree llama-moe IQ1_M 3e-3
 make_model qwen3moe NVFP4 "$work/m.gguf" --expert-scales && agree qwen3moe NVFP4 3e-3 # numbers beside all matrices
+make_model gpt-oss NVFP4 "$work/m.gguf" --expert-scales && agree gpt-oss NVFP4 3e-3 # which biases follow
 
 # Prompts cut otherwise give the same bits: heads of 256 and 512, whose prompts share a head among warps, and of 64.
 for f in gemma4 llama; do

@@ -1,12 +1,13 @@
 /* The number beside a matrix ("<name>.scale", NVFP4 files) multiplies its products, in decode steps and prompts, and the
  * numbers beside experts those of each: factors of two that cancel each other change no bit, one alone changes the logits,
- * the head's doubles them; what is no number is refused. */
+ * the head's doubles them; what is no number is refused. Ahead of a bias, and on every tier that runs here. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
+#include "kernels/blocks.h"
 #include "model/gguf.h"
 #include "tests/unit/tiny_model.h"
 
@@ -220,6 +221,7 @@ START_TEST(experts_have_one_each)
     check_experts("cpu", gate, up, down);
     check_experts("cpu:exact", gate, up, down);
     check_experts("lockstep", gate, up, down);
+    check_experts("lockstep:sm90", gate, up, down);
     change(gate, 16); /* far from what is without it */
     change(up, 0.125f);
     another_type_has_them_inside();
@@ -249,6 +251,66 @@ START_TEST(experts_of_one_matrix_share_them)
     check_experts("cpu", both, both, "blk.0.ffn_down_exps.scale");
     check_experts("cpu:exact", both, both, "blk.0.ffn_down_exps.scale");
     check_experts("lockstep", both, both, "blk.0.ffn_down_exps.scale");
+    check_experts("lockstep:sm90", both, both, "blk.0.ffn_down_exps.scale");
+    unlink(path);
+}
+END_TEST
+
+/* The factors of a matrix's runs of 16, or of all experts': doubled, or halved again. UE4M3: 4 bits of exponent, 3 of mantissa. */
+static void change_runs(const char *name, bool twice)
+{
+    struct gguf *g;
+    OK(gguf_open(path, &g, &e));
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    ck_assert_msg(t && t->type == QT_NVFP4, "%s: not there in NVFP4", name);
+    size_t n = t->bytes / sizeof(blk_nvfp4);
+    blk_nvfp4 *b = malloc(t->bytes);
+    ck_assert_ptr_nonnull(b);
+    memcpy(b, t->data, t->bytes);
+    for (size_t i = 0; i < 4 * n; i++) {
+        uint8_t *d = &b[i / 4].d[i % 4], was = *d;
+        *d = (uint8_t)(twice ? (was < 8 ? 2 * was : was + 8) : was < 16 ? was / 2 : was - 8);
+        ck_assert_msg(was < 0x77 && *d < 0x7f, "%s: a run's factor %x", name, was);
+    }
+    int fd = open(path, O_WRONLY);
+    ck_assert_int_eq(pwrite(fd, b, t->bytes, (off_t)t->file_off), (ssize_t)t->bytes);
+    close(fd);
+    free(b);
+    gguf_close(g);
+}
+
+/* Half the numbers and twice the matrices are the same products, so biases behind them change nothing. */
+static void check_biased_experts(const char *tier)
+{
+    static const char *const roles[] = { "gate", "up", "down" };
+    uint32_t n;
+    float *was = logits_of(tier, &n);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        char number[64], matrix[64], what[64];
+        snprintf(number, sizeof number, "blk.0.ffn_%s_exps.scale", roles[i]);
+        snprintf(matrix, sizeof matrix, "blk.0.ffn_%s_exps.weight", roles[i]);
+        snprintf(what, sizeof what, "%s's numbers halved", roles[i]);
+        change(number, 0.5f);
+        expect(tier, was, 1, false, what);
+        change_runs(matrix, true);
+        expect(tier, was, 1, true, "and its matrices doubled");
+        change_runs(matrix, false);
+        change(number, 2);
+    }
+    free(was);
+}
+
+START_TEST(experts_biases_come_behind)
+{
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    tiny_model(path, "tiny-gpt-oss --layers 2 --type NVFP4 --expert-scales");
+    check_biased_experts("cpu");
+    check_biased_experts("cpu:exact");
+    check_biased_experts("lockstep");
+    check_biased_experts("lockstep:sm90");
+    change("blk.0.ffn_gate_exps.scale", 8);
+    change("blk.1.ffn_down_exps.scale", 4);
+    another_type_has_them_inside();
     unlink(path);
 }
 END_TEST
@@ -277,6 +339,7 @@ int main(void)
     tcase_add_test(c, a_bias_comes_behind);
     tcase_add_test(c, experts_have_one_each);
     tcase_add_test(c, experts_of_one_matrix_share_them);
+    tcase_add_test(c, experts_biases_come_behind);
     tcase_add_test(c, a_number_that_is_none_is_refused);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

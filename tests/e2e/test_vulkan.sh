@@ -71,9 +71,10 @@ few()
         --prompt-tokens "$(seq -s, 3 22)" --tol "$tol" "${@:2}" >"$work/out" 2>&1 || miss "$f $t: $(tail -n 2 "$work/out" | tr '\n' ' ')"
     echo "$f $t: $(tail -n 1 "$work/out")"
 }
-# Types whose matrices prompts take opened, the second with numbers beside all of them.
+# Types whose matrices prompts take opened, the second with numbers beside all of them, which in the third biases follow.
 few qwen3 IQ2_XS 3e-3
 few qwen3moe NVFP4 3e-3 --expert-scales
+few gpt-oss NVFP4 3e-3 --expert-scales
 # A prompt's attention multiplies in f16 (the cpu tier's in f32), which moves a few values of the middle layer's cache over the edge
 # between two of its 4-bit levels: such a step was seen as far as 2.4e-5 from the cpu tier's.
 few llama F32 1e-4 -- --kv rot4 --kv-edge 1

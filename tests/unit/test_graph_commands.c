@@ -171,6 +171,37 @@ START_TEST(a_matrix_brings_its_number_with_it)
 }
 END_TEST
 
+/* Down's numbers: of the router's weights, and of the product where a bias follows it. */
+START_TEST(numbers_beside_experts_reach_their_products)
+{
+    static void (*const make[])(struct fake_model *) = {fake_qwen3moe, fake_gpt_oss};
+    struct fake_model *f = &fake;
+    struct graph_opts o = {.n_ctx = 64, .n_slots = 2, .row_cap = 8, .out_cap = 8, .kv_type = KA_KV_F16};
+    for (int biased = 0; biased < 2; biased++) {
+        struct stream *s = NULL;
+        struct err e = {0};
+        make[biased](f);
+        struct model_layer *l = &f->layers[1];
+        l->exp_gate_scale = FAKE_VEC(FAKE_EXPERTS, "gate.scale");
+        l->exp_up_scale = FAKE_VEC(FAKE_EXPERTS, "up.scale");
+        l->exp_down_scale = FAKE_VEC(FAKE_EXPERTS, "down.scale");
+        ck_assert_msg(graph_compile(&f->m, &o, &s, &e) == 0, "%s", e.msg);
+        for (uint32_t c = 0; c < s->h.n_cmds; c++) {
+            bool has = s->cmds[c].layer == 1;
+            if (s->cmds[c].op == CMD_ROUTER)
+                ck_assert_str_eq(at(s, c, offsetof(ka_router, expert_scale)), has && !biased ? "down.scale" : "");
+            if (s->cmds[c].op == CMD_MOE_DOWN)
+                ck_assert_str_eq(at(s, c, offsetof(ka_moe_down, sd)), has && biased ? "down.scale" : "");
+            if (s->cmds[c].op == CMD_MOE_UP) {
+                ck_assert_str_eq(at(s, c, offsetof(ka_moe_up, sg)), has ? "gate.scale" : "");
+                ck_assert_str_eq(at(s, c, offsetof(ka_moe_up, su)), has ? "up.scale" : "");
+            }
+        }
+        stream_free(s);
+    }
+}
+END_TEST
+
 /* 1 + attn_temp ln(1 + floor(pos / attn_temp_every)) for the positions of the context, for queries alone; where all of them are 1
  * there is no table. */
 START_TEST(queries_are_scaled_by_the_position)
@@ -443,6 +474,7 @@ int main(void)
     tcase_add_test(t, hybrid_layers_are_deltanet_or_gated_attention);
     tcase_add_test(t, gemma_norms_carry_the_residual);
     tcase_add_test(t, a_matrix_brings_its_number_with_it);
+    tcase_add_test(t, numbers_beside_experts_reach_their_products);
     tcase_add_test(t, queries_are_scaled_by_the_position);
     tcase_add_test(t, without_fusion_every_op_is_a_command);
     tcase_add_test(t, a_prompts_last_layer_ends_on_the_output_rows);

@@ -179,7 +179,10 @@ START_TEST(scales_beside_matrices_are_taken)
     expect_error(&spec, -EINVAL, "blk.0.ffn_up_exps.scale", "expected the shape");
     gpt_oss_spec(&spec);
     add_tensor(&spec, 0, "ffn_up_exps.scale", EXPERTS, 1, 1);
-    expect_error(&spec, -ENOTSUP, "blk.0.ffn_up_exps.scale", "does not apply");
+    add_tensor(&spec, 1, "ffn_down_exps.scale", EXPERTS, 1, 1);
+    ck_assert_msg(load(&spec, -1, -1, &l) == 0, "%s", e.msg);
+    ck_assert(!l.m->layers[0].exp_up_scale && l.m->layers[1].exp_down_scale);
+    unload(&l);
     llama_spec(&spec);
     add_tensor(&spec, 0, "attn_norm.scale", 1, 1, 1);
     expect_error(&spec, -ENOTSUP, "blk.0.attn_norm.scale", "does not apply");
