@@ -122,7 +122,7 @@ END
     printf '\nThe cpu tier against `cpu:exact`. Types of codebooks and ternary ones have random codes there. Rows that are no multiple of 256\n'
     printf 'have the nearest type with blocks of 32 in place of one of 256 (qwen3-ragged).\n'
     printf 'Where a router takes another expert, because two lie closer than the error, a step has 1e-02 or more (gemma4-moe in NVFP4, llama-moe in IQ2_XS).\n'
-    printf 'The NVFP4 files have numbers beside their matrices, but none beside experts: those (`mkmodel --expert-scales`) only the cpu tier applies.\n'
+    printf 'The NVFP4 files have numbers beside their matrices, but none beside experts: those (`mkmodel --expert-scales`), which every tier applies, are `tests/e2e/test_scales.c`'"'"'s.\n'
     printf '\n## Refused\n\n'
     awk -F '\t' '$4 == "-" { printf "- %s, %s in %s: %s\n", $3, $1, $2, $5; n++ } END { if (!n) print "Nothing." }' "$tsv"
 } >"$page"

@@ -48,7 +48,7 @@ static void usage(FILE *f)
           "                 beside them. Default: see the list\n"
           "  --layers N     only N layers: 1 or 2 of a large model are enough to measure its kernels\n"
           "  --seed N       other weights (default 1)\n"
-          "  --expert-scales  numbers beside NVFP4 experts too (--tier cpu alone applies them)\n"
+          "  --expert-scales  numbers beside NVFP4 experts too\n"
           "  --no-vocab     leave the vocabulary out (token ids only)\n"
           "  --threads N    default: one per core; does not change the file\n"
           "  --list         the presets\n"
