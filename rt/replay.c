@@ -58,15 +58,22 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
             if (cap >= 4 * few)
                 rows[n++] = few;
     }
-    for (uint32_t i = 0; i < n; i++) { /* the first one has the most rows, and the most counters */
-        struct replay_pass *x = &p->pass[i];
-        uint32_t counters = i ? (uint32_t)p->pass[0].d->counters_bytes : 0;
-        int rc = dispatch_build(s, t, rows[i], counters, &x->d, e);
+    uint32_t counters = 0; /* all passes have them in the same place, as many as the one with the most */
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        struct replay_pass *x = &p->pass[i % n];
+        if (i >= n && x->d->counters_bytes >= counters)
+            continue;
+        dispatch_free(x->d);
+        x->d = NULL;
+        int rc = dispatch_build(s, t, rows[i % n], counters, &x->d, e);
         if (rc)
             return rc;
-        x->max_rows = rows[i];
-        p->n_passes++;
-        p->work_bytes = MAX(p->work_bytes, x->d->work_bytes);
+        x->max_rows = rows[i % n];
+        p->n_passes = MAX(p->n_passes, i % n + 1);
+        counters = MAX(counters, (uint32_t)x->d->counters_bytes);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        p->work_bytes = MAX(p->work_bytes, p->pass[i].d->work_bytes);
         if (need)
             replay_pass_need(p, i, need);
     }
