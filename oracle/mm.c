@@ -58,8 +58,8 @@ size_t mm_panel_bytes(enum qtype t, uint32_t n_in)
 
 size_t mm_scratch_bytes(uint32_t n_in)
 {
-    (void)n_in;
-    return 128 * 1024;
+    size_t row = 2 * (size_t)n_in; /* struct mm_xrun */
+    return row > 128 * 1024 ? up64(row) : 128 * 1024;
 }
 
 /* Element 4 g + j of a Q5_0 word of fifth bits goes to bit 8 j + g. */

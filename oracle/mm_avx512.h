@@ -4,6 +4,9 @@
 #define ZINC_ORACLE_MM_AVX512_H
 
 #include "oracle/mm_block.h"
+#if defined(__AVX512VBMI__) && defined(__GFNI__)
+#include "oracle/mm_books_row.h"
+#endif
 
 MM_INLINE __m512i word4(const void *p)
 {
@@ -90,8 +93,14 @@ MM_INLINE void runs_r(enum qtype_scales kind, uint32_t R, const struct mm_xblk *
 
 /* One row: weights go from the panel through registers. */
 MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
-                       uint32_t row, float *y)
+                       uint32_t row, float *y, void *scratch)
 {
+#if defined(__AVX512VBMI__) && defined(__GFNI__)
+    if (mm_row_has(t)) {
+        mm_row_book(t, n_in, panels, n_panels, a, row, y, scratch);
+        return;
+    }
+#endif
     const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
     const struct back back = back_of(mm_offset(t));
     for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
@@ -151,7 +160,7 @@ static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, ru
                          void *scratch)                                                                                \
     {                                                                                                                  \
         for (uint32_t r = 0; r < n_rows; r++)                                                                          \
-            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy);                                         \
+            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy, scratch);                                         \
     }
 #include "kernels/qtypes.def"
 

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "kernels/dequant.h"
+
 struct mm_packed mm_packed;
 
 /* Element e of an entry of words. */
@@ -29,9 +31,50 @@ static uint8_t half_of_four(uint32_t entry, uint32_t h, uint32_t step)
     return (uint8_t)(a | b << 4);
 }
 
+/* Ternary digits `first` to 3, or to 4, of a byte. */
+static uint8_t trits(uint32_t q, uint32_t first)
+{
+    uint32_t out = 0;
+    for (uint32_t n = first; n < (first ? 5 : 4); n++)
+        out |= (uint32_t)dequant_trit((uint8_t)q, (int)n) << 2 * (n - first);
+    return (uint8_t)out;
+}
+
+static uint8_t pair_of_four(uint32_t entry, uint32_t h, uint32_t step)
+{
+    return (uint8_t)(value(&entry, h + 2) / step | value(&entry, h) / step << 3);
+}
+
+/* base + or - the magnitude of the code that begins at bit `code` of an index, of as many bits as n magnitudes need; minus where bit `sign`
+ * is set. */
+static void signed_values(int8_t out[64], const uint8_t *magnitudes, uint32_t n, uint32_t code, uint32_t sign, int base)
+{
+    for (uint32_t i = 0; i < 64; i++) {
+        int m = magnitudes[i >> code & (n - 1)];
+        out[i] = (int8_t)(i >> sign & 1 ? base - m : base + m);
+    }
+}
+
+/* Where codes and signs are: mm_row_eights, mm_row_iq3. */
+static void fill_values(struct mm_packed *p)
+{
+    static const uint8_t eights[4] = { 8, 25, 43, 0 }, xxs[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
+    static const uint8_t s[8] = { 1, 3, 5, 7, 9, 11, 13, 15 };
+    static const uint8_t code[4] = { 0, 2, 4, 0 }, sign[8] = { 2, 0, 0, 4, 3, 1, 1, 5 };
+    for (uint32_t e = 0; e < 8; e++) {
+        signed_values(p->eights[e], eights, 4, code[e % 4], sign[e], 0);
+        signed_values(p->eights_u[e], eights, 4, code[e % 4], sign[e], 64);
+    }
+    for (uint32_t e = 0; e < 4; e++) {
+        signed_values(p->fours_xxs[e], xxs, 8, e < 2 ? 3 : 0, e + 1, 64);
+        signed_values(p->fours_s[e], s, 8, e < 2 ? 3 : 0, e + 1, 64);
+    }
+}
+
 static void fill(void)
 {
     struct mm_packed *p = &mm_packed;
+    fill_values(p);
     for (uint32_t i = 0; i < 2048; i++)
         for (uint32_t h = 0; h < 2; h++) {
             if (i < 256)
@@ -44,6 +87,12 @@ static void fill(void)
                 p->iq3_xxs[h][i] = half_of_four(codebook_iq3_xxs[i], h, 8); /* 4, 12, 20 .. 52, 62 */
             if (i < 512)
                 p->iq3_s[h][i] = half_of_four(codebook_iq3_s[i], h, 2); /* 1, 3, 5 .. 15 */
+            if (i < 256)
+                p->tq1[h][i] = trits(i, 4 * h);
+            if (i < 256)
+                p->iq3_xxs_row[h][i] = pair_of_four(codebook_iq3_xxs[i], h, 8);
+            if (i < 512)
+                p->iq3_s_row[h][i] = pair_of_four(codebook_iq3_s[i], h, 2);
             for (uint32_t e = 4 * h; e < 4 * h + 4; e++)
                 p->iq1[i] |= value(codebook_iq1[i], e) / 8 << 4 * e;
         }

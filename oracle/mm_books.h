@@ -22,12 +22,17 @@ MM_INLINE bool mm_is_book(enum qtype t)
 }
 
 /* Codes in place of values. Of entries of eight: elements 4 h and up in half h, two bits each. Of four: elements 2 h and
- * 2 h + 1 in half h, a nibble each. iq1: all eight in nibbles. tq1: digits 0 to 3 in half 0, two bits each, 4 in half 1. */
+ * 2 h + 1 in half h, a nibble each; for one row (oracle/mm_books_row.h) elements h + 2 and h, three bits each. iq1: all eight in
+ * nibbles. tq1: digits 0 to 3 of a byte, two bits each, and digit 4.
+ *
+ * For one row: what a byte is by six bits of an index, the code in some of them and the sign in another. eights: element m of an entry
+ * of eight, as a signed byte, eights_u as u; fours: element e of four, as u. */
 struct mm_packed {
     uint8_t iq2_xxs[2][256], iq2_xs[2][512], iq2_s[2][1024];
-    uint8_t iq3_xxs[2][256], iq3_s[2][512];
+    uint8_t iq3_xxs[2][256], iq3_s[2][512], iq3_xxs_row[2][256], iq3_s_row[2][512];
     uint8_t tq1[2][256];
     uint32_t iq1[2048];
+    int8_t eights[8][64], eights_u[8][64], fours_xxs[4][64], fours_s[4][64];
 } __attribute__((aligned(64)));
 extern struct mm_packed mm_packed;
 
@@ -71,6 +76,23 @@ MM_INLINE __m512i mm_window(int at, int step)
     for (int k = 0; k < 8; k++)
         c |= (uint64_t)((at + k % 4 * step + 32 * (k / 4)) & 63) << 8 * k;
     return _mm512_set1_epi64((long long)c);
+}
+
+/* The same with a place for each byte. */
+MM_INLINE __m512i mm_window_of(int b0, int b1, int b2, int b3)
+{
+    const int from[4] = { b0, b1, b2, b3 };
+    uint64_t c = 0;
+    for (int k = 0; k < 8; k++)
+        c |= (uint64_t)((from[k % 4] + 32 * (k / 4)) & 63) << 8 * k;
+    return _mm512_set1_epi64((long long)c);
+}
+
+/* 4 times a byte's lane, for permutations within lanes. */
+MM_INLINE __m512i mm_lanes4(void)
+{
+    return _mm512_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0x10101010, 0x14141414, 0x18181818, 0x1c1c1c1c, 0x20202020, 0x24242424,
+                             0x28282828, 0x2c2c2c2c, 0x30303030, 0x34343434, 0x38383838, 0x3c3c3c3c);
 }
 
 /* Bytes of bits, of which bit i comes from bit from[i], or from none (-1); bit 7 is made even with the others (8). */

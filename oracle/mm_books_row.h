@@ -1,0 +1,393 @@
+/* oracle/mm_books_row.h: one row by types of codebooks and of ternary digits where bytes are permuted (AVX-512 VBMI), part of
+ * oracle/mm_avx512.h.
+ *
+ * A word of weights has the same element of four entries, not four elements of an entry, and x lies in that order (struct
+ * mm_xrun). So the bytes that 64 lookups give, with several codes each, need not be taken apart: a permutation of bytes looks at
+ * six bits of an index, and its table is made for where in them the code is and where, beside it, its sign.
+ *
+ * Sums of a run are integers, so their order is free. Two factors a run of 32 (QS_RUNS): the sign of x goes to the weights, |x| is
+ * VPMADDUBSW's unsigned operand, and VPDPWSSD multiplies sums of 16 bits, the first half of the run in the lower ones, by both factors. */
+#ifndef ZINC_ORACLE_MM_BOOKS_ROW_H
+#define ZINC_ORACLE_MM_BOOKS_ROW_H
+
+#include "oracle/mm_block.h"
+
+/* A run of x. Types with entries of four: word 4 i + e has elements 16 i + e, + 4, + 8, + 12; of eight: word m elements m, m + 8, m + 16,
+ * m + 24. TQ1_0: as it was. */
+struct mm_xrun {
+    uint32_t q[8]; /* two factors and signs: |x|                                                   */
+    float d;
+    int32_t back;      /* what the offset of u adds, negative                                      */
+    uint32_t minus[2]; /* two factors and signs: which x are negative, as mm_row_signs has signs   */
+    uint32_t eight[2]; /* IQ1_M: sums of elements 0 .. 7 and 16 .. 23; of 8 .. 15 and 24 .. 31     */
+    uint32_t unused[2];
+};
+
+_Static_assert(sizeof(struct mm_xrun) == 2 * QK, "mm_scratch_bytes");
+
+/* Types that have kernels here. */
+MM_INLINE bool mm_row_has(enum qtype t)
+{
+    return t == QT_IQ2_XXS || t == QT_IQ3_XXS || t == QT_IQ3_S || t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_TQ1_0;
+}
+
+MM_INLINE bool mm_row_fours(enum qtype t)
+{
+    return t == QT_IQ3_XXS || t == QT_IQ3_S;
+}
+
+/* Bit i of each byte: whether the number of bits of it in from[i] is odd. */
+MM_INLINE uint64_t mm_bit_map(const uint8_t from[8])
+{
+    uint64_t m = 0;
+    for (int i = 0; i < 8; i++)
+        m |= (uint64_t)from[i] << 8 * (7 - i);
+    return m;
+}
+
+/* Signs of eight as the tables of mm_packed.eights want them: of elements 1, 5, 0, 4, 3 and 7 in bits 0 to 5 of `part` 0, of 2 and 6 in bits 0
+ * and 1 of part 1. They are bits `first` and up of each byte; the last may be what makes their number even. */
+MM_INLINE uint64_t mm_row_signs(int part, uint32_t first, bool even)
+{
+    uint8_t s[8];
+    for (uint32_t e = 0; e < 8; e++)
+        s[e] = (uint8_t)(e == 7 && even ? 0x7fu << first : 1u << (e + first));
+    const uint8_t p0[8] = { s[1], s[5], s[0], s[4], s[3], s[7] }, p1[8] = { s[2], s[6] };
+    return mm_bit_map(part ? p1 : p0);
+}
+
+MM_INLINE __m512i mm_map_bits(__m512i v, uint64_t map)
+{
+    return _mm512_gf2p8affine_epi64_epi8(v, _mm512_set1_epi64((long long)map), 0);
+}
+
+MM_INLINE void mm_row_prepare(enum qtype t, const struct mm_rows *rows, uint32_t n_runs, struct mm_xrun *x)
+{
+    uint8_t from[32];
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t word = i / 4, k = i % 4;
+        from[i] = (uint8_t)(t == QT_TQ1_0 ? i : mm_row_fours(t) ? 16 * (word / 4) + 4 * k + word % 4 : 8 * k + word);
+    }
+    const __m256i order = _mm256_loadu_si256((const __m256i *)from);
+    for (uint32_t i = 0; i < n_runs; i++, x++) {
+        __m256i q = _mm256_loadu_si256((const __m256i *)(rows->q + (size_t)i * QK));
+        if (qtype_scales(t) == QS_RUNS) {
+            __m128i minus = _mm_cvtsi32_si128(_mm256_movemask_epi8(q));
+            for (int p = 0; p < 2; p++)
+                x->minus[p] = (uint32_t)_mm_cvtsi128_si32(
+                    _mm_gf2p8affine_epi64_epi8(minus, _mm_set1_epi64x((long long)mm_row_signs(p, 0, false)), 0));
+            q = _mm256_abs_epi8(q);
+        }
+        _mm256_storeu_si256((__m256i *)x->q, _mm256_permutexvar_epi8(order, q));
+        x->d = rows->d[i * rows->ldd];
+        x->back = -mm_offset(t) * (rows->s16[2 * i * rows->ldd] + rows->s16[2 * i * rows->ldd + 1]);
+    }
+}
+
+MM_INLINE __m512i mm_broadcast(uint32_t w)
+{
+    return _mm512_set1_epi32((int32_t)w);
+}
+
+/* Bytes i of N vectors of a table of n = 256, 512, 1024 or 2048; above[v][k]: their bits 7 + k. */
+MM_INLINE void mm_row_look(const uint8_t *table, uint32_t n, int N, const __m512i i[], const __mmask64 above[][4], __m512i out[])
+{
+    __m512i done[5][4]; /* [k]: of 128 << k entries */
+#pragma GCC unroll 16
+    for (uint32_t k = 1; k <= n / 128; k++, table += 128) {
+        __m512i low = _mm512_load_si512(table), high = _mm512_load_si512(table + 64);
+#pragma GCC unroll 4
+        for (int v = 0; v < N; v++) {
+            __m512i c = _mm512_permutex2var_epi8(low, i[v], high);
+#pragma GCC unroll 4
+            for (int l = 0; l < 4; l++)
+                if (k % (2u << l) == 0)
+                    c = _mm512_mask_blend_epi8(above[v][l], done[l][v], c);
+            done[__builtin_ctz(k)][v] = c;
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < N; v++)
+        out[v] = done[__builtin_ctz(n / 128)][v];
+}
+
+/* A byte of `table` for each, by six bits: some of `code`, where `mask` is, the others of `sign`. */
+MM_INLINE __m512i mm_row_value(__m512i code, __m512i sign, int8_t mask, __m512i table)
+{
+    return _mm512_permutexvar_epi8(_mm512_ternarylogic_epi64(code, sign, _mm512_set1_epi8(mask), 0xe4), table);
+}
+
+/* Sums of two runs of a block as they grow by word, one for four words each, as chains of eight would be waited for; what is loaded of tables
+ * serves both runs. One factor: of u and x, less the offset. Two: three products of 43, 127 and two elements fit 16 bits. */
+struct mm_row_sums {
+    __m512i sum[2][2], some[2], scales[2];
+};
+
+MM_INLINE struct mm_row_sums mm_row_sums(enum qtype t, const struct mm_xrun *x)
+{
+    struct mm_row_sums s;
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; r++) {
+        s.sum[r][0] = qtype_scales(t) == QS_RUNS ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].back);
+        s.sum[r][1] = _mm512_setzero_si512();
+    }
+    return s;
+}
+
+MM_INLINE void mm_row_add(enum qtype t, struct mm_row_sums *s, int r, int word, __m512i w, const struct mm_xrun *x)
+{
+    __m512i q = mm_broadcast(x[r].q[word]);
+    if (qtype_scales(t) != QS_RUNS) {
+        s->sum[r][word / 4] = _mm512_dpbusd_epi32(s->sum[r][word / 4], w, q);
+        return;
+    }
+    w = _mm512_maddubs_epi16(q, w);
+    s->some[r] = word % 3 ? _mm512_add_epi16(s->some[r], w) : w;
+    if (word % 3 == 2 || word == 7)
+        s->sum[r][0] = _mm512_dpwssd_epi32(s->sum[r][0], s->some[r], s->scales[r]);
+}
+
+/* What two runs of a block looked up: codes [2][r] and signs [2][r], or (fours) codes [2][2 r + a] and signs [2 r + a] of sixteen elements. */
+struct mm_row_codes {
+    __m512i codes[2][4], signs[2][4];
+};
+
+MM_INLINE void mm_row_look_iq2(enum qtype t, const uint8_t *words, uint32_t b0, const struct mm_xrun *x, struct mm_row_codes *o)
+{
+    /* where in a pair of words the indices of entries 0 to 3 are; their signs are a byte further */
+    const __m512i low = _mm512_add_epi8(mm_lanes4(), mm_broadcast(0x42400200)), one = _mm512_set1_epi8(1);
+    const uint32_t n = t == QT_IQ2_XXS ? 256 : t == QT_IQ2_XS ? 512 : 1024, first = t == QT_IQ2_XS;
+    const uint8_t *table = t == QT_IQ2_XXS ? *mm_packed.iq2_xxs : t == QT_IQ2_XS ? *mm_packed.iq2_xs : *mm_packed.iq2_s;
+    __m512i at[2];
+    __mmask64 above[2][4];
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < 2; r++) {
+        uint32_t b = b0 + r;
+        __m512i s;
+        if (t == QT_IQ2_XXS) {
+            at[r] = (__m512i)mm_word(words, 2 * b);
+            s = _mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 2 * b + 1));
+        } else if (t == QT_IQ2_XS) {
+            __m512i even = (__m512i)mm_word(words, 2 * b), odd = (__m512i)mm_word(words, 2 * b + 1);
+            at[r] = _mm512_permutex2var_epi8(even, low, odd);
+            s = _mm512_permutex2var_epi8(even, _mm512_or_si512(low, one), odd);
+            above[r][1] = _mm512_test_epi8_mask(s, one);
+        } else {
+            mm_vu high = mm_word(words, 16 + b / 4);
+            at[r] = (__m512i)mm_word(words, b);
+            s = (__m512i)mm_word(words, 8 + b);
+            above[r][1] = mm_bits_set(high, (int)b % 4, 0, 2);
+            above[r][2] = mm_bits_set(high, (int)b % 4, 1, 2);
+        }
+        above[r][0] = _mm512_movepi8_mask(at[r]);
+#pragma GCC unroll 2
+        for (int p = 0; p < 2; p++) {
+            o->signs[p][r] = mm_map_bits(s, mm_row_signs(p, first, t != QT_IQ2_S));
+            if (t != QT_IQ2_XXS)
+                o->signs[p][r] = _mm512_xor_si512(o->signs[p][r], mm_broadcast(x[r].minus[p]));
+        }
+    }
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) /* elements 4 h and up */
+        mm_row_look(table + (uint32_t)h * n, n, 2, at, above, o->codes[h]);
+}
+
+MM_INLINE void mm_row_add_iq2(enum qtype t, const struct mm_row_codes *o, const struct mm_xrun *x, struct mm_row_sums *sums)
+{
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++)
+#pragma GCC unroll 4
+        for (int e = 0; e < 4; e++) {
+            __m512i values = _mm512_load_si512((t == QT_IQ2_XXS ? mm_packed.eights_u : mm_packed.eights)[4 * h + e]);
+#pragma GCC unroll 2
+            for (int r = 0; r < 2; r++) {
+                __m512i c = e == 3 ? _mm512_srli_epi32(o->codes[h][r], 6) : o->codes[h][r];
+                __m512i w = mm_row_value(c, o->signs[e == 2][r], (int8_t)(3 << 2 * (e % 3)), values);
+                mm_row_add(t, sums, r, 4 * h + e, w, x);
+            }
+        }
+}
+
+MM_INLINE void mm_row_look_iq3(enum qtype t, const uint8_t *words, uint32_t b0, struct mm_row_codes *o)
+{
+    static const uint8_t seven[8] = { 1, 2, 4, 8, 16, 32, 64, 127 };
+    const uint32_t n = t == QT_IQ3_XXS ? 256 : 512;
+    const uint8_t *table = t == QT_IQ3_XXS ? *mm_packed.iq3_xxs_row : *mm_packed.iq3_s_row;
+    __m512i at[4];
+    __mmask64 above[4][4];
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < 4; v++) {
+        uint32_t b = b0 + v / 2, a = v % 2;
+        __m512i s;
+        if (t == QT_IQ3_S)
+            s = (__m512i)mm_word(words, 18 + b);
+        else
+            s = mm_map_bits(_mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 16 + b)), mm_bit_map(seven));
+        o->signs[0][v] = _mm512_multishift_epi64_epi8(mm_window(16 * (int)a - 1, 4), s); /* from bit 1 on */
+        at[v] = (__m512i)mm_word(words, 2 * b + a);
+        above[v][0] = _mm512_movepi8_mask(at[v]);
+        if (t == QT_IQ3_S)
+            above[v][1] = mm_bits_set(mm_word(words, 16 + b / 4), (int)(b % 4), 4 * (int)a, 1);
+    }
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) /* elements h and h + 2 */
+        mm_row_look(table + (uint32_t)h * n, n, 4, at, above, o->codes[h]);
+}
+
+MM_INLINE void mm_row_add_iq3(enum qtype t, const struct mm_row_codes *o, const struct mm_xrun *x, struct mm_row_sums *sums)
+{
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++)
+#pragma GCC unroll 2
+        for (int e = h; e < 4; e += 2) {
+            __m512i values = _mm512_load_si512((t == QT_IQ3_XXS ? mm_packed.fours_xxs : mm_packed.fours_s)[e]);
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; v++) {
+                __m512i w = mm_row_value(o->codes[h][v], o->signs[0][v], e < 2 ? 7 << 3 : 7, values);
+                mm_row_add(t, sums, v / 2, 4 * (v % 2) + e, w, x);
+            }
+        }
+}
+
+MM_INLINE void mm_row_look_book(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x, struct mm_row_codes *o)
+{
+    if (mm_row_fours(t))
+        mm_row_look_iq3(t, words, b, o);
+    else
+        mm_row_look_iq2(t, words, b, x, o);
+}
+
+/* d times the power of two that is common to the scales of a block; odd scales. */
+MM_INLINE __m512 mm_row_d(enum qtype t, const uint8_t *head)
+{
+    __m512 d = (__m512)mm_f32_of_halves(mm_load_u16(head));
+    float part = t == QT_IQ3_S || t == QT_TQ1_0 ? 1 : t == QT_IQ3_XXS ? 0.25f : 0.125f;
+    return part < 1 ? _mm512_mul_ps(d, _mm512_set1_ps(part)) : d;
+}
+
+/* The scale of run b, 2 s + 1 of four bits s. */
+MM_INLINE __m512 mm_row_scale(enum qtype t, const uint8_t *words, uint32_t b)
+{
+    const __m512 odd = _mm512_setr_ps(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    mm_vu s = t == QT_IQ2_XXS   ? mm_word(words, 2 * b + 1) >> 28
+              : t == QT_IQ3_XXS ? mm_word(words, 16 + b) >> 28
+                                : mm_word(words, 26) >> 4 * b;
+    return _mm512_permutexvar_ps((__m512i)s, odd);
+}
+
+/* Both, the first in the lower half of a lane. */
+MM_INLINE __m512i mm_row_scales(enum qtype t, const uint8_t *words, uint32_t b)
+{
+    int at = (int)(b % 4) * 8 - 1;
+    __m512i s = _mm512_multishift_epi64_epi8(mm_window_of(at, 0, at + 4, 0), (__m512i)mm_word(words, (t == QT_IQ2_XS ? 16 : 18) + b / 4));
+    return _mm512_ternarylogic_epi64(s, mm_broadcast(0x001e001e), mm_broadcast(0x00010001), 0xea);
+}
+
+/* Runs b and b + 1. */
+MM_INLINE __m512 mm_row_runs(enum qtype t, const struct mm_row_codes *codes, __m512 d, const uint8_t *words, uint32_t b,
+                            const struct mm_xrun *x, __m512 acc)
+{
+    struct mm_row_sums s = mm_row_sums(t, x);
+    if (qtype_scales(t) == QS_RUNS)
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < 2; r++)
+            s.scales[r] = mm_row_scales(t, words, b + r);
+    if (mm_row_fours(t))
+        mm_row_add_iq3(t, codes, x, &s);
+    else
+        mm_row_add_iq2(t, codes, x, &s);
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < 2; r++) {
+        __m512 dw = d;
+        __m512i sum = s.sum[r][0];
+        if (qtype_scales(t) != QS_RUNS) {
+            dw = _mm512_mul_ps(d, mm_row_scale(t, words, b + r));
+            sum = _mm512_add_epi32(sum, s.sum[r][1]);
+        }
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(x[r].d)), _mm512_cvtepi32_ps(sum), acc);
+    }
+    return acc;
+}
+
+/* Where the ternary digits of word g of run b are: digit `n` of the bytes of a word of the block. */
+struct mm_row_digit {
+    uint32_t word, n;
+};
+
+MM_INLINE struct mm_row_digit mm_row_digit(uint32_t b, uint32_t g)
+{
+    return b < 5            ? (struct mm_row_digit){ g, b }
+           : b < 7          ? (struct mm_row_digit){ 8 + g % 4, 2 * (b - 5) + g / 4 }
+           : g < 4          ? (struct mm_row_digit){ 8 + g, 4 }
+                            : (struct mm_row_digit){ 12, g - 4 };
+}
+
+/* A block of TQ1_0. Digits 0 to 3 of a byte are looked up together; they stay where they are in it, and their sums are shifted. */
+MM_INLINE __m512 mm_row_tq1(__m512 d, const uint8_t *words, const struct mm_xrun *x, __m512 acc)
+{
+    __m512i four[13], fifth[13];
+#pragma GCC unroll 8
+    for (uint32_t b = 0; b < 8; b++, x++) {
+        if (b == 0 || b == 5) /* the first 32 bytes, and the others */
+#pragma GCC unroll 8
+            for (uint32_t k = 0; k < 8; k++) {
+                uint32_t i = b ? 8 + k : k;
+                if (i >= mm_words(QT_TQ1_0))
+                    continue;
+                __m512i at = (__m512i)mm_word(words, i);
+                __mmask64 above[1][4] = { { _mm512_movepi8_mask(at) } };
+                mm_row_look(mm_packed.tq1[0], 256, 1, &at, above, &four[i]);
+                mm_row_look(mm_packed.tq1[1], 256, 1, &at, above, &fifth[i]);
+            }
+        __m512i sum = _mm512_set1_epi32(x->back);
+#pragma GCC unroll 5
+        for (uint32_t n = 0; n < 5; n++) {
+            __m512i digits = n % 4 ? _mm512_setzero_si512() : sum;
+#pragma GCC unroll 8
+            for (uint32_t g = 0; g < 8; g++) {
+                struct mm_row_digit at = mm_row_digit(b, g);
+                if (at.n != n)
+                    continue;
+                __m512i w = n == 4 ? fifth[at.word] : _mm512_and_si512(four[at.word], _mm512_set1_epi8((int8_t)(3 << 2 * n)));
+                digits = _mm512_dpbusd_epi32(digits, w, mm_broadcast(x->q[g]));
+            }
+            sum = n % 4 ? _mm512_add_epi32(sum, _mm512_srai_epi32(digits, 2 * n)) : digits;
+        }
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(sum), acc);
+    }
+    return acc;
+}
+
+MM_INLINE void mm_row_book(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
+                           uint32_t row, float *y, struct mm_xrun *x)
+{
+    const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
+    struct mm_rows rows = mm_rows(a, row, 0);
+    mm_row_prepare(t, &rows, n_in / QK, x);
+    for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
+        __m512 acc = _mm512_setzero_ps();
+        struct mm_row_codes codes, next;
+        if (t != QT_TQ1_0)
+            mm_row_look_book(t, panels + mm_where(t, nb, 0).words, 0, x, &next);
+        for (uint32_t ib = 0; ib < nb; ib++) {
+            struct mm_where at = mm_where(t, nb, ib);
+            const uint8_t *words = panels + at.words, *after = panels + mm_where(t, nb, ib + 1 < nb ? ib + 1 : 0).words;
+            const struct mm_xrun *xb = x + ib * per, *xa = ib + 1 < nb ? xb + per : x;
+            mm_prefetch(words, 64 * (size_t)mm_words(t));
+            __m512 d = mm_row_d(t, panels + at.head);
+            if (t == QT_TQ1_0) {
+                acc = mm_row_tq1(d, words, xb, acc);
+                continue;
+            }
+#pragma GCC unroll 4
+            for (uint32_t b = 0; b < per; b += 2) {
+                codes = next;
+                mm_row_look_book(t, b + 2 < per ? words : after, (b + 2) % per, b + 2 < per ? xb + b + 2 : xa, &next);
+                acc = mm_row_runs(t, &codes, d, words, b, xb + b, acc);
+            }
+        }
+        _mm512_storeu_ps(y, acc);
+    }
+}
+
+#endif
