@@ -53,7 +53,7 @@ void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
 
 size_t mm_panel_bytes(enum qtype t, uint32_t n_in)
 {
-    return MM_ROWS * (size_t)qtype_row_bytes(t, n_in);
+    return MM_ROWS * ((size_t)qtype_row_bytes(t, n_in) + (mm_is_boxed(t) ? n_in / qtype_block(t) * 4 : 0));
 }
 
 size_t mm_scratch_bytes(uint32_t n_in)
@@ -106,28 +106,91 @@ static uint32_t word_out(enum qtype t, uint32_t i, uint32_t w)
     return word_in(t, i, w);
 }
 
-/* Where word i stands in the file's block: behind the head where that comes first. */
+/* Where word i stands in the file's block, all in a row: behind the head where that comes first. */
 static uint32_t word_off(enum qtype t, uint32_t i)
 {
     return 4 * i + (mm_head_bytes(t) && mm_head_off(t) == 0 ? mm_head_bytes(t) : 0);
 }
 
+/* The bits from `at` on of words. */
+static uint32_t bits_at(const uint32_t *words, uint32_t at, uint32_t n)
+{
+    return words[at / 32] >> at % 32 & ((1u << n) - 1);
+}
+
+/* Words of a block of IQ1 between file and panel: entries take their places in boxes, and what is a run's stands together. In a file
+ * there are, from word 8 on, a run's high bits of indices, and in IQ1_S its scale and whether it is moved down, in 16 bits. */
+static void boxed_in(enum qtype t, const uint32_t *file, uint32_t *panel)
+{
+    memset(panel, 0, 4 * mm_words(t));
+    for (uint32_t j = 0; j < 32; j++) {
+        uint32_t b = j / 4, k = j % 4, high = t == QT_IQ1_S ? 256 + 16 * b + 3 * k : 256 + 4 * j;
+        uint32_t place = mm_packed.iq1_place[bits_at(file, 8 * j, 8) | bits_at(file, high, 3) << 8];
+        panel[b] |= place >> 4 << 8 * k;
+        panel[8 + b / 2] |= (place & 15) << (16 * (b % 2) + 4 * k);
+        if (t == QT_IQ1_M)
+            panel[12] |= bits_at(file, 256 + 4 * j + 3, 1) << j;
+        else if (k == 0)
+            panel[12] |= bits_at(file, 256 + 16 * b + 12, 4) << 4 * b;
+    }
+    if (t == QT_IQ1_M)
+        memcpy(panel + 13, file + 12, 8);
+}
+
+static void boxed_out(enum qtype t, const uint32_t *panel, uint32_t *file)
+{
+    memset(file, 0, qtype_block_bytes(t));
+    for (uint32_t j = 0; j < 32; j++) {
+        uint32_t b = j / 4, k = j % 4, high = t == QT_IQ1_S ? 16 * b + 3 * k : 4 * j;
+        uint32_t i = mm_packed.iq1_index[bits_at(panel, 8 * j, 8) << 4 | bits_at(panel, 256 + 4 * j, 4)];
+        file[b] |= (i & 255) << 8 * k;
+        file[8 + high / 32] |= i >> 8 << high % 32;
+        if (t == QT_IQ1_M)
+            file[8 + b / 2] |= bits_at(panel, 384 + j, 1) << (4 * j + 3) % 32;
+        else if (k == 0)
+            file[8 + b / 2] |= bits_at(panel, 384 + 4 * b, 4) << (16 * (b % 2) + 12);
+    }
+    if (t == QT_IQ1_M)
+        memcpy(file + 12, panel + 13, 8);
+}
+
+/* Words of a block between file and panel. */
+MM_INLINE void words_in(enum qtype t, const uint8_t *blk, uint32_t *panel)
+{
+    uint32_t file[64];
+    memcpy(file, blk + word_off(t, 0), qtype_block_bytes(t) / 4 * 4);
+    if (mm_is_boxed(t))
+        boxed_in(t, file, panel);
+    else
+        for (uint32_t i = 0; i < mm_words(t); i++)
+            panel[i] = word_in(t, i, file[i]);
+}
+
+MM_INLINE void words_out(enum qtype t, const uint32_t *panel, uint8_t *blk)
+{
+    uint32_t file[64];
+    if (mm_is_boxed(t))
+        boxed_out(t, panel, file);
+    else
+        for (uint32_t i = 0; i < mm_words(t); i++)
+            file[i] = word_out(t, i, panel[i]);
+    memcpy(blk + word_off(t, 0), file, qtype_block_bytes(t) / 4 * 4);
+}
+
 MM_INLINE void pack_blocks(enum qtype t, uint32_t nb, const uint8_t *rows, size_t row_bytes, uint32_t n_rows,
                            uint8_t *panel)
 {
-    uint32_t hb = mm_head_bytes(t), bb = qtype_block_bytes(t);
+    uint32_t hb = mm_head_bytes(t), bb = qtype_block_bytes(t), words[64];
+    if (mm_is_boxed(t))
+        mm_packed_init();
     for (uint32_t ib = 0; ib < nb; ib++) {
         struct mm_where at = mm_where(t, nb, ib);
         for (uint32_t r = 0; r < n_rows; r++) {
             const uint8_t *blk = rows + r * row_bytes + (size_t)ib * bb;
             memcpy(panel + at.head + r * hb, blk + mm_head_off(t), hb);
-            uint8_t *out = panel + at.words + 4 * r;
-            for (uint32_t i = 0; i < mm_words(t); i++) {
-                uint32_t w;
-                memcpy(&w, blk + word_off(t, i), 4);
-                w = word_in(t, i, w);
-                memcpy(out + 64 * (size_t)i, &w, 4);
-            }
+            words_in(t, blk, words);
+            for (uint32_t i = 0; i < mm_words(t); i++)
+                memcpy(panel + at.words + 64 * (size_t)i + 4 * r, &words[i], 4);
         }
     }
 }
@@ -164,18 +227,17 @@ void mm_unpack(enum qtype t, uint32_t n_in, const uint8_t *panel, uint32_t n_row
                 memcpy(rows + r * row_bytes + (size_t)k * bytes, panel + ((size_t)k * MM_ROWS + r) * bytes, bytes);
         return;
     }
-    uint32_t nb = n_in / qtype_block(t), hb = mm_head_bytes(t), bb = qtype_block_bytes(t);
+    uint32_t nb = n_in / qtype_block(t), hb = mm_head_bytes(t), bb = qtype_block_bytes(t), words[64];
+    if (mm_is_boxed(t))
+        mm_packed_init();
     for (uint32_t ib = 0; ib < nb; ib++) {
         struct mm_where at = mm_where(t, nb, ib);
         for (uint32_t r = 0; r < n_rows; r++) {
             uint8_t *blk = rows + r * row_bytes + (size_t)ib * bb;
             memcpy(blk + mm_head_off(t), panel + at.head + r * hb, hb);
-            for (uint32_t i = 0; i < mm_words(t); i++) {
-                uint32_t w;
-                memcpy(&w, panel + at.words + 64 * (size_t)i + 4 * r, 4);
-                w = word_out(t, i, w);
-                memcpy(blk + word_off(t, i), &w, 4);
-            }
+            for (uint32_t i = 0; i < mm_words(t); i++)
+                memcpy(&words[i], panel + at.words + 64 * (size_t)i + 4 * r, 4);
+            words_out(t, words, blk);
         }
     }
 }
@@ -194,7 +256,6 @@ const struct mm_kernels *mm_select(const char *at_most)
         return NULL;
     while (!sets[top])
         top--;
-    if (isa->vbmi)
-        mm_packed_init();
+    mm_packed_init();
     return sets[top];
 }

@@ -7,8 +7,8 @@
  * is [k / 4][row][4], what VPDPBUSD and an AMX tile take. Heads of G consecutive blocks (G = 2, 4; so that they
  * fill 64 bytes) stand together before the words of these blocks: [G][16] heads, [G][nd][16] words; the last group
  * may be short. Words are as in the file, except: Q8_0 quants have their sign bit flipped (q + 128), and in Q5_0
- * and Q5_1 the word of fifth bits is permuted, element 4 g + j from bit 4 g + j to bit 8 j + g. F32, F16, BF16:
- * [k][16].
+ * and Q5_1 the word of fifth bits is permuted, element 4 g + j from bit 4 g + j to bit 8 j + g. IQ1_S, IQ1_M: a word longer
+ * (mm_books.h). F32, F16, BF16: [k][16].
  *
  * An opened block of 32 (struct mm_xblk): quants as bytes, u = q + mm_offset(t), and the scales as f32. */
 #ifndef ZINC_ORACLE_MM_BLOCK_H
@@ -68,9 +68,15 @@ MM_INLINE uint32_t mm_head_off(enum qtype t)
                            : 0;
 }
 
+/* Bytes of a row's block in a panel. */
+MM_INLINE uint32_t mm_block_bytes(enum qtype t)
+{
+    return qtype_block_bytes(t) + (mm_is_boxed(t) ? 4 : 0);
+}
+
 MM_INLINE uint32_t mm_words(enum qtype t)
 {
-    return qtype_block_bytes(t) / 4;
+    return mm_block_bytes(t) / 4;
 }
 
 /* Block ib of nb: its heads and its words. */
@@ -82,7 +88,7 @@ MM_INLINE struct mm_where mm_where(enum qtype t, uint32_t nb, uint32_t ib)
 {
     uint32_t hb = mm_head_bytes(t), n = hb ? 4 / hb : 1, first = ib / n * n;
     uint32_t in_group = nb - first < n ? nb - first : n;
-    size_t at = (size_t)first * 16 * qtype_block_bytes(t);
+    size_t at = (size_t)first * 16 * mm_block_bytes(t);
     return (struct mm_where){ at + (size_t)(ib - first) * 16 * hb,
                               at + (size_t)16 * hb * in_group + (size_t)(ib - first) * mm_words(t) * 64 };
 }
@@ -246,7 +252,7 @@ MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *
     case QT_IQ3_S: x->dw = mm_f32_of_halves(mm_load_u16(head)) * mm_odd(mm_word(words, 26) >> 4 * b & 15); break;
     case QT_IQ1_S:
         x->dw = mm_f32_of_halves(mm_load_u16(head)) *
-                (mm_odd(mm_word(words, 8 + b / 2) >> (16 * (b % 2) + 12) & 7) * 0.125f);
+                (mm_odd(mm_word(words, 12) >> 4 * b & 7) * 0.125f);
         break;
     case QT_IQ2_XS: case QT_IQ2_S: {
         mm_vu s = mm_word(words, (t == QT_IQ2_XS ? 16 : 18) + b / 4) >> 8 * (b % 4);
@@ -256,7 +262,7 @@ MM_INLINE void mm_open_scales(enum qtype t, const uint8_t *head, const uint8_t *
         break;
     }
     case QT_IQ1_M: {
-        mm_vu a = mm_word(words, 12), c = mm_word(words, 13), s = mm_word(words, 12 + b / 4) >> (16 * (b / 2 % 2) + 6 * (b % 2));
+        mm_vu a = mm_word(words, 13), c = mm_word(words, 14), s = mm_word(words, 13 + b / 4) >> (16 * (b / 2 % 2) + 6 * (b % 2));
         mm_vu d = (a >> 12 & 15) | (a >> 24 & 0xf0) | (c >> 4 & 0xf00) | (c >> 16 & 0xf000); /* iq1_m_d */
         x->dw = mm_f32_of_halves(d) * 0.125f;
         x->s0 = mm_odd(s & 7);

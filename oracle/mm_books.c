@@ -71,10 +71,53 @@ static void fill_values(struct mm_packed *p)
     }
 }
 
+/* Half h of an entry of IQ1 as a number of four ternary digits, the first worth 1. */
+static uint32_t half_of_digits(const uint32_t entry[2], uint32_t h)
+{
+    uint32_t out = 0;
+    for (uint32_t e = 4; e-- > 0;)
+        out = 3 * out + value(entry, 4 * h + e) / 8;
+    return out;
+}
+
+/* Four such digits as codes of two bits. */
+static uint8_t codes_of_half(uint32_t half)
+{
+    uint32_t out = 0;
+    for (uint32_t e = 0; e < 4; e++, half /= 3)
+        out |= half % 3 << 2 * e;
+    return (uint8_t)out;
+}
+
+static void fill_iq1(struct mm_packed *p)
+{
+    static const struct {
+        uint8_t first[8], second[16];
+    } boxes[32] = {
+#include "oracle/mm_iq1_boxes.inc"
+    };
+    static uint16_t index[81][81]; /* 1 + the index of an entry that has no place yet */
+    for (uint32_t i = 0; i < 2048; i++)
+        index[half_of_digits(codebook_iq1[i], 0)][half_of_digits(codebook_iq1[i], 1)] = (uint16_t)(i + 1);
+    for (uint32_t place = 0; place < 4096; place++) {
+        uint32_t box = place >> 8 | (place >> 7 & 1) << 4, a = boxes[box].first[place >> 4 & 7], b = boxes[box].second[place & 15];
+        p->iq1_first[place >> 4] = codes_of_half(a);
+        p->iq1_second[box << 4 | (place & 15)] = codes_of_half(b);
+        uint32_t i = index[a][b];
+        index[a][b] = 0;
+        if (!i)
+            continue;
+        p->iq1_place[i - 1] = (uint16_t)place;
+        p->iq1_index[place] = (uint16_t)(i - 1);
+        p->iq1[place] = codebook_iq1[i - 1][0] | codebook_iq1[i - 1][1] << 2;
+    }
+}
+
 static void fill(void)
 {
     struct mm_packed *p = &mm_packed;
     fill_values(p);
+    fill_iq1(p);
     for (uint32_t i = 0; i < 2048; i++)
         for (uint32_t h = 0; h < 2; h++) {
             if (i < 256)
@@ -93,8 +136,6 @@ static void fill(void)
                 p->iq3_xxs_row[h][i] = pair_of_four(codebook_iq3_xxs[i], h, 8);
             if (i < 512)
                 p->iq3_s_row[h][i] = pair_of_four(codebook_iq3_s[i], h, 2);
-            for (uint32_t e = 4 * h; e < 4 * h + 4; e++)
-                p->iq1[i] |= value(codebook_iq1[i], e) / 8 << 4 * e;
         }
 }
 

@@ -21,9 +21,21 @@ MM_INLINE bool mm_is_book(enum qtype t)
     return t == QT_IQ2_XXS || t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_IQ3_XXS || t == QT_IQ3_S || t == QT_IQ1_S || t == QT_IQ1_M;
 }
 
+/* The codebook of IQ1 has 2,048 entries of eight ternary digits, too many to look up by permutations of 128 bytes. But their first and second halves
+ * are 81 each, and 32 boxes of eight first halves by sixteen second ones hold all entries (oracle/mm_iq1_boxes.inc): box and place in it take 12
+ * bits where an index takes 11, and then either half is looked up among 256 and 512. Panels have these for indices. A block's words:
+ *   b         of run b a byte an entry: bits 0 to 3 of the box in bits 4 to 7, bit 4 of it in bit 3, and which first half
+ *   8 + b / 2 16 bits a run, four an entry: which second half
+ *   12        four bits a run: IQ1_S: its scale, and in bit 3 whether it is moved down; IQ1_M: whether each entry is
+ *   13, 14    IQ1_M: scales and d, as in the file */
+MM_INLINE bool mm_is_boxed(enum qtype t)
+{
+    return t == QT_IQ1_S || t == QT_IQ1_M;
+}
+
 /* Codes in place of values. Of entries of eight: elements 4 h and up in half h, two bits each. Of four: elements 2 h and
- * 2 h + 1 in half h, a nibble each; for one row (oracle/mm_books_row.h) elements h + 2 and h, three bits each. iq1: all eight in
- * nibbles. tq1: digits 0 to 3 of a byte, two bits each, and digit 4.
+ * 2 h + 1 in half h, a nibble each; for one row (oracle/mm_books_row.h) elements h + 2 and h, three bits each. iq1: by place in
+ * boxes; iq1_place: of an index, a byte and four bits; iq1_index: the index there, or 0. tq1: digits 0 to 3 of a byte, two bits each, and digit 4.
  *
  * For one row: what a byte is by six bits of an index, the code in some of them and the sign in another. eights: element m of an entry
  * of eight, as a signed byte, eights_u as u; fours: element e of four, as u. */
@@ -31,7 +43,9 @@ struct mm_packed {
     uint8_t iq2_xxs[2][256], iq2_xs[2][512], iq2_s[2][1024];
     uint8_t iq3_xxs[2][256], iq3_s[2][512], iq3_xxs_row[2][256], iq3_s_row[2][512];
     uint8_t tq1[2][256];
-    uint32_t iq1[2048];
+    uint8_t iq1_first[256], iq1_second[512];
+    uint16_t iq1_place[2048], iq1_index[4096];
+    uint32_t iq1[4096]; /* element e in bits 3 and 4 of byte e, e + 4 in bits 5 and 6 */
     int8_t eights[8][64], eights_u[8][64], fours_xxs[4][64], fours_s[4][64];
 } __attribute__((aligned(64)));
 extern struct mm_packed mm_packed;
@@ -207,22 +221,33 @@ MM_INLINE void mm_open_iq3(enum qtype t, const uint8_t *words, uint32_t b, mm_vu
     }
 }
 
-/* Entries of 32 bits are gathered: 2048 are too many for permutations. */
+/* Halves of the entries of run b of IQ1, a code of two bits an element. */
+MM_INLINE void mm_look_iq1(const uint8_t *words, uint32_t b, __m512i halves[2])
+{
+    __m512i first = (__m512i)mm_word(words, b);
+    __m512i second = _mm512_multishift_epi64_epi8(mm_window(16 * (int)(b % 2), 4), (__m512i)mm_word(words, 8 + b / 2));
+    __mmask64 above[2] = { _mm512_movepi8_mask(first), _mm512_test_epi8_mask(first, _mm512_set1_epi8(8)) };
+    second = _mm512_ternarylogic_epi64(first, second, _mm512_set1_epi8((int8_t)0xf0), 0xe4);
+    halves[0] = mm_look(mm_packed.iq1_first, 256, first, above);
+    halves[1] = mm_look(mm_packed.iq1_second, 512, second, above);
+}
+
 MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
 {
-    /* 0, 8, 16, moved up by 2 but where bit 2 of the index says down */
-    const __m512i values = _mm512_set1_epi64(0x0010080000120a02), mark = _mm512_set1_epi32(0x44444444);
-    mm_vu low = mm_word(words, b), high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
+    /* 0, 8, 16, moved up by 2 or not */
+    const __m512i values = _mm512_set1_epi32(0x00100800), two = _mm512_set1_epi8(2);
+    const __m512i where = (__m512i)mm_word(words, 12);
+    __m512i halves[2];
+    mm_look_iq1(words, b, halves);
 #pragma GCC unroll 4
     for (uint32_t j = 0; j < 4; j++) {
-        mm_vu at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
-        uint32_t down = t == QT_IQ1_S ? 15 : 4 * j + 3;
-        __m512i entry = (__m512i)mm_gather(mm_packed.iq1, (low >> 8 * j & 255) | at << 8);
-        __mmask16 moved = _mm512_test_epi32_mask((__m512i)high, _mm512_set1_epi32(1 << down));
-        entry = _mm512_mask_or_epi32(entry, moved, entry, mark);
+        __mmask16 up = _mm512_testn_epi32_mask(where, _mm512_set1_epi32((int32_t)(1u << (4 * b + (t == QT_IQ1_S ? 3 : j)))));
 #pragma GCC unroll 2
-        for (int h = 0; h < 2; h++)
-            w[2 * j + (uint32_t)h] = (mm_vu)_mm512_permutexvar_epi8(_mm512_multishift_epi64_epi8(mm_window(16 * h, 4), entry), values);
+        for (int h = 0; h < 2; h++) {
+            __m512i c = _mm512_multishift_epi64_epi8(mm_window(8 * (int)j, 2), halves[h]);
+            c = _mm512_permutexvar_epi8(c, values);
+            w[2 * j + (uint32_t)h] = (mm_vu)_mm512_mask_add_epi32(c, up, c, two);
+        }
     }
 }
 
@@ -289,6 +314,32 @@ MM_INLINE void mm_gather2(const uint32_t (*table)[2], mm_vu at, mm_vu w[2])
 #else
     for (uint32_t k = 0; k < 2; k++)
         w[k] = (mm_vu){ table[at[0]][k], table[at[1]][k], table[at[2]][k], table[at[3]][k] };
+#endif
+}
+
+/* Words of a table that stays in the first cache, one by one in the same way. */
+MM_INLINE mm_vu mm_fetch(const uint32_t *table, mm_vu at)
+{
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    __m256i half[MM_LANES / 8];
+#pragma GCC unroll 2
+    for (uint32_t h = 0; h < MM_LANES / 8; h++) {
+        __m256i v[4];
+#pragma GCC unroll 4
+        for (uint32_t k = 0; k < 4; k++) {
+            uint64_t pair = (uint64_t)mm_pair(at, 4 * h + k);
+            __m256i even = _mm256_set1_epi32((int32_t)table[(uint32_t)pair]), odd = _mm256_set1_epi32((int32_t)table[pair >> 32]);
+            v[k] = _mm256_blend_epi32(even, odd, 0xaa);
+        }
+        half[h] = _mm256_blend_epi32(_mm256_blend_epi32(v[0], v[1], 0x0c), _mm256_blend_epi32(v[2], v[3], 0xc0), 0xf0);
+    }
+#if defined(__AVX512BW__)
+    return (mm_vu)_mm512_inserti64x4(_mm512_castsi256_si512(half[0]), half[1], 1);
+#else
+    return (mm_vu)half[0];
+#endif
+#else
+    return (mm_vu){ table[at[0]], table[at[1]], table[at[2]], table[at[3]] };
 #endif
 }
 
@@ -364,12 +415,11 @@ MM_INLINE void mm_open_entry(enum qtype t, const uint8_t *words, uint32_t b, uin
         signs = t == QT_IQ3_XXS ? mm_signs(mm_word(words, 16 + b)) : mm_word(words, 18 + b);
         break;
     default: /* IQ1: moved up or down, no signs */
-        high = mm_word(words, 8 + b / 2) >> 16 * (b % 2);
-        at = t == QT_IQ1_S ? high >> 3 * j & 7 : high >> 4 * j & 7;
-        mm_gather2(codebook_iq1, low | at << 8, w);
-        high = ~high >> (t == QT_IQ1_S ? 15 : 4 * j + 3) & 1;
-        w[0] += high * MM_B(2);
-        w[1] += high * MM_B(2);
+        at = mm_fetch(mm_packed.iq1, low << 4 | (mm_word(words, 8 + b / 2) >> (16 * (b % 2) + 4 * j) & 15));
+        high = (mm_vu)((mm_vi)(mm_word(words, 12) << (31 - 4 * b - (t == QT_IQ1_S ? 3 : j))) >> 31); /* all bits, or none */
+        high = ~high & MM_B(2);
+        w[0] = (at & MM_B(24)) | high;
+        w[1] = (at >> 2 & MM_B(24)) | high;
         return;
     }
     w[0] = mm_signed(w[0], signs, byte, 0);

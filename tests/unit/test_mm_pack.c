@@ -22,7 +22,8 @@ static uint8_t random_byte(void)
 static void round_trip(enum qtype t, uint32_t n_in, uint32_t n_rows)
 {
     size_t row = qtype_row_bytes(t, n_in), ld = row + 3, panel = mm_panel_bytes(t, n_in);
-    ck_assert_uint_eq(panel, 16 * row);
+    bool longer = t == QT_IQ1_S || t == QT_IQ1_M; /* by a word a block */
+    ck_assert_uint_eq(panel, 16 * (row + (longer ? n_in / 256 * 4 : 0)));
     uint8_t *file = malloc(ld * 16), *back = malloc(ld * 16), *packed = aligned_alloc(64, (panel + 63) / 64 * 64);
     for (size_t i = 0; i < ld * 16; i++)
         file[i] = back[i] = random_byte();
