@@ -221,15 +221,14 @@ MM_INLINE void mm_open_iq3(enum qtype t, const uint8_t *words, uint32_t b, mm_vu
     }
 }
 
-/* Halves of the entries of run b of IQ1, a code of two bits an element. */
-MM_INLINE void mm_look_iq1(const uint8_t *words, uint32_t b, __m512i halves[2])
+/* Where halves of the entries of run b of IQ1 are in their tables: bytes, and above them bits 7 and, of the second, 8. */
+MM_INLINE void mm_places_iq1(const uint8_t *words, uint32_t b, __m512i *first, __m512i *second, __mmask64 above[2])
 {
-    __m512i first = (__m512i)mm_word(words, b);
-    __m512i second = _mm512_multishift_epi64_epi8(mm_window(16 * (int)(b % 2), 4), (__m512i)mm_word(words, 8 + b / 2));
-    __mmask64 above[2] = { _mm512_movepi8_mask(first), _mm512_test_epi8_mask(first, _mm512_set1_epi8(8)) };
-    second = _mm512_ternarylogic_epi64(first, second, _mm512_set1_epi8((int8_t)0xf0), 0xe4);
-    halves[0] = mm_look(mm_packed.iq1_first, 256, first, above);
-    halves[1] = mm_look(mm_packed.iq1_second, 512, second, above);
+    __m512i four = _mm512_multishift_epi64_epi8(mm_window(16 * (int)(b % 2), 4), (__m512i)mm_word(words, 8 + b / 2));
+    *first = (__m512i)mm_word(words, b);
+    *second = _mm512_ternarylogic_epi64(*first, four, _mm512_set1_epi8((int8_t)0xf0), 0xe4); /* 0xf0 ? first : four */
+    above[0] = _mm512_movepi8_mask(*first);
+    above[1] = _mm512_test_epi8_mask(*first, _mm512_set1_epi8(8));
 }
 
 MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
@@ -237,8 +236,11 @@ MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu
     /* 0, 8, 16, moved up by 2 or not */
     const __m512i values = _mm512_set1_epi32(0x00100800), two = _mm512_set1_epi8(2);
     const __m512i where = (__m512i)mm_word(words, 12);
-    __m512i halves[2];
-    mm_look_iq1(words, b, halves);
+    __m512i first, second, halves[2];
+    __mmask64 above[2];
+    mm_places_iq1(words, b, &first, &second, above);
+    halves[0] = mm_look(mm_packed.iq1_first, 256, first, above);
+    halves[1] = mm_look(mm_packed.iq1_second, 512, second, above);
 #pragma GCC unroll 4
     for (uint32_t j = 0; j < 4; j++) {
         __mmask16 up = _mm512_testn_epi32_mask(where, _mm512_set1_epi32((int32_t)(1u << (4 * b + (t == QT_IQ1_S ? 3 : j)))));

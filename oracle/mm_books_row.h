@@ -17,10 +17,11 @@
 struct mm_xrun {
     uint32_t q[8]; /* two factors and signs: |x|                                                   */
     float d;
-    int32_t back;      /* what the offset of u adds, negative                                      */
+    int32_t back;      /* what the offset of u adds, negative; IQ1_S: less the sum                 */
     uint32_t minus[2]; /* two factors and signs: which x are negative, as mm_row_signs has signs   */
-    uint32_t eight[2]; /* IQ1_M: sums of elements 0 .. 7 and 16 .. 23; of 8 .. 15 and 24 .. 31     */
-    uint32_t unused[2];
+    uint32_t halves;   /* IQ1_M: sums of both halves, 16 bits each                                 */
+    uint32_t eights[2]; /* IQ1_M: twice those of elements 0 .. 7 and 16 .. 23; 8 .. 15 and 24 .. 31 */
+    uint32_t unused;
 };
 
 _Static_assert(sizeof(struct mm_xrun) == 2 * QK, "mm_scratch_bytes");
@@ -28,7 +29,7 @@ _Static_assert(sizeof(struct mm_xrun) == 2 * QK, "mm_scratch_bytes");
 /* Types that have kernels here. */
 MM_INLINE bool mm_row_has(enum qtype t)
 {
-    return t == QT_IQ2_XXS || t == QT_IQ3_XXS || t == QT_IQ3_S || t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_TQ1_0;
+    return t == QT_IQ2_XXS || t == QT_IQ3_XXS || t == QT_IQ3_S || t == QT_IQ2_XS || t == QT_IQ2_S || t == QT_TQ1_0 || mm_is_boxed(t);
 }
 
 MM_INLINE bool mm_row_fours(enum qtype t)
@@ -71,7 +72,14 @@ MM_INLINE void mm_row_prepare(enum qtype t, const struct mm_rows *rows, uint32_t
     const __m256i order = _mm256_loadu_si256((const __m256i *)from);
     for (uint32_t i = 0; i < n_runs; i++, x++) {
         __m256i q = _mm256_loadu_si256((const __m256i *)(rows->q + (size_t)i * QK));
-        if (qtype_scales(t) == QS_RUNS) {
+        if (t == QT_IQ1_M) {
+            __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(2), q), eights = _mm256_hadd_epi32(fours, fours);
+            uint32_t sum[4] = { (uint32_t)_mm256_extract_epi32(eights, 0), (uint32_t)_mm256_extract_epi32(eights, 1),
+                                (uint32_t)_mm256_extract_epi32(eights, 4), (uint32_t)_mm256_extract_epi32(eights, 5) };
+            for (int k = 0; k < 2; k++)
+                x->eights[k] = (sum[k] & 0xffff) | sum[2 + k] << 16;
+            memcpy(&x->halves, rows->s16 + 2 * i * rows->ldd, sizeof x->halves);
+        } else if (qtype_scales(t) == QS_RUNS) {
             __m128i minus = _mm_cvtsi32_si128(_mm256_movemask_epi8(q));
             for (int p = 0; p < 2; p++)
                 x->minus[p] = (uint32_t)_mm_cvtsi128_si32(
@@ -80,7 +88,7 @@ MM_INLINE void mm_row_prepare(enum qtype t, const struct mm_rows *rows, uint32_t
         }
         _mm256_storeu_si256((__m256i *)x->q, _mm256_permutexvar_epi8(order, q));
         x->d = rows->d[i * rows->ldd];
-        x->back = -mm_offset(t) * (rows->s16[2 * i * rows->ldd] + rows->s16[2 * i * rows->ldd + 1]);
+        x->back = (t == QT_IQ1_S ? -1 : -mm_offset(t)) * (rows->s16[2 * i * rows->ldd] + rows->s16[2 * i * rows->ldd + 1]);
     }
 }
 
@@ -249,38 +257,108 @@ MM_INLINE void mm_row_add_iq3(enum qtype t, const struct mm_row_codes *o, const 
         }
 }
 
+/* Both, the first in the lower half of a lane. */
+MM_INLINE __m512i mm_row_scales(enum qtype t, const uint8_t *words, uint32_t b)
+{
+    const bool iq1 = t == QT_IQ1_M;
+    int at = iq1 ? 16 * (int)(b / 2 % 2) + 6 * (int)(b % 2) - 1 : (int)(b % 4) * 8 - 1;
+    __m512i s = (__m512i)mm_word(words, (iq1 ? 13 : t == QT_IQ2_XS ? 16 : 18) + b / 4);
+    s = _mm512_multishift_epi64_epi8(mm_window_of(at, 0, at + (iq1 ? 3 : 4), 0), s);
+    return _mm512_ternarylogic_epi64(s, mm_broadcast(iq1 ? 0x000e000e : 0x001e001e), mm_broadcast(0x00010001), 0xea);
+}
+
+/* Digits of entries of eight, as IQ2's codes. */
+MM_INLINE void mm_row_look_iq1(const uint8_t *words, uint32_t b0, struct mm_row_codes *o)
+{
+    __m512i first[2], second[2];
+    __mmask64 above[2][4];
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < 2; r++)
+        mm_places_iq1(words, b0 + r, &first[r], &second[r], above[r]);
+    mm_row_look(mm_packed.iq1_first, 256, 2, first, above, o->codes[0]);
+    mm_row_look(mm_packed.iq1_second, 512, 2, second, above, o->codes[1]);
+}
+
+/* Elements e of both halves of an entry: a digit times 4 to the e. */
+MM_INLINE __m512i mm_row_digits(const struct mm_row_codes *o, int r, int h, int e)
+{
+    return _mm512_and_si512(o->codes[h][r], _mm512_set1_epi8((int8_t)(3 << 2 * e)));
+}
+
+/* The sum of run b of IQ1_S, 8 (digit - 1) + 1, or - 1 where it is moved down, times x: digits make 64 (digit - 1). */
+MM_INLINE __m512i mm_row_sum_iq1_s(const struct mm_row_codes *o, int r, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
+{
+    const __m512i back = _mm512_set1_epi32(x->back);
+    __m512i sum = back;
+#pragma GCC unroll 4
+    for (int e = 0; e < 4; e++) {
+        sum = e ? _mm512_slli_epi32(sum, 2) : sum;
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            sum = _mm512_dpbusd_epi32(sum, mm_row_digits(o, r, h, e), mm_broadcast(x->q[4 * h + e]));
+    }
+    __mmask16 up = _mm512_testn_epi32_mask((__m512i)mm_word(words, 12), mm_broadcast(1u << (4 * b + 3)));
+    sum = _mm512_srai_epi32(sum, 3);
+    return _mm512_mask_sub_epi32(_mm512_add_epi32(sum, back), up, sum, back);
+}
+
+/* Of IQ1_M, where each entry is moved for itself, and both halves of the run have a scale. Sums of 16 bits hold: a product of the digits at
+ * the top is at most 2 * 64 * 127 * 2. */
+MM_INLINE __m512i mm_row_sum_iq1_m(const struct mm_row_codes *o, int r, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
+{
+    const __m512i halves = mm_broadcast(x->halves);
+    __m512i sum = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int e = 3; e >= 0; e--) {
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            __m512i p = _mm512_maddubs_epi16(mm_row_digits(o, r, h, e), mm_broadcast(x->q[4 * h + e]));
+            p = e == 3 ? _mm512_srai_epi16(p, 2) : p;
+            sum = e == 3 && h == 0 ? p : _mm512_add_epi16(sum, p);
+        }
+        sum = e == 1 || e == 2 ? _mm512_srai_epi16(sum, 2) : sum;
+    }
+    sum = _mm512_add_epi16(_mm512_slli_epi16(_mm512_sub_epi16(sum, halves), 3), halves);
+    /* entries 0 and 2 of the run in bit 0 of both halves of a lane, 1 and 3 in bit 1 */
+    __m512i down = _mm512_multishift_epi64_epi8(mm_window_of(4 * (int)b, 0, 4 * (int)b + 2, 0), (__m512i)mm_word(words, 12));
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++)
+        sum = _mm512_mask_sub_epi16(sum, _mm512_test_epi16_mask(down, _mm512_set1_epi16((int16_t)(1 << k))), sum, mm_broadcast(x->eights[k]));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), sum, mm_row_scales(QT_IQ1_M, words, b));
+}
+
 MM_INLINE void mm_row_look_book(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x, struct mm_row_codes *o)
 {
-    if (mm_row_fours(t))
+    if (mm_is_boxed(t))
+        mm_row_look_iq1(words, b, o);
+    else if (mm_row_fours(t))
         mm_row_look_iq3(t, words, b, o);
     else
         mm_row_look_iq2(t, words, b, x, o);
 }
 
 /* d times the power of two that is common to the scales of a block; odd scales. */
-MM_INLINE __m512 mm_row_d(enum qtype t, const uint8_t *head)
+MM_INLINE __m512 mm_row_d(enum qtype t, const uint8_t *head, const uint8_t *words)
 {
+    if (t == QT_IQ1_M) {
+        struct mm_scales s;
+        mm_open_scales(t, head, words, 0, &s);
+        return (__m512)s.dw;
+    }
     __m512 d = (__m512)mm_f32_of_halves(mm_load_u16(head));
     float part = t == QT_IQ3_S || t == QT_TQ1_0 ? 1 : t == QT_IQ3_XXS ? 0.25f : 0.125f;
     return part < 1 ? _mm512_mul_ps(d, _mm512_set1_ps(part)) : d;
 }
 
-/* The scale of run b, 2 s + 1 of four bits s. */
+/* The scale of run b, 2 s + 1 of four bits s, or of three. */
 MM_INLINE __m512 mm_row_scale(enum qtype t, const uint8_t *words, uint32_t b)
 {
-    const __m512 odd = _mm512_setr_ps(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const __m512 four = _mm512_setr_ps(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const __m512 three = _mm512_setr_ps(1, 3, 5, 7, 9, 11, 13, 15, 1, 3, 5, 7, 9, 11, 13, 15);
     mm_vu s = t == QT_IQ2_XXS   ? mm_word(words, 2 * b + 1) >> 28
               : t == QT_IQ3_XXS ? mm_word(words, 16 + b) >> 28
-                                : mm_word(words, 26) >> 4 * b;
-    return _mm512_permutexvar_ps((__m512i)s, odd);
-}
-
-/* Both, the first in the lower half of a lane. */
-MM_INLINE __m512i mm_row_scales(enum qtype t, const uint8_t *words, uint32_t b)
-{
-    int at = (int)(b % 4) * 8 - 1;
-    __m512i s = _mm512_multishift_epi64_epi8(mm_window_of(at, 0, at + 4, 0), (__m512i)mm_word(words, (t == QT_IQ2_XS ? 16 : 18) + b / 4));
-    return _mm512_ternarylogic_epi64(s, mm_broadcast(0x001e001e), mm_broadcast(0x00010001), 0xea);
+                                : mm_word(words, t == QT_IQ3_S ? 26 : 12) >> 4 * b;
+    return _mm512_permutexvar_ps((__m512i)s, t == QT_IQ1_S ? three : four);
 }
 
 /* Runs b and b + 1. */
@@ -288,22 +366,23 @@ MM_INLINE __m512 mm_row_runs(enum qtype t, const struct mm_row_codes *codes, __m
                             const struct mm_xrun *x, __m512 acc)
 {
     struct mm_row_sums s = mm_row_sums(t, x);
-    if (qtype_scales(t) == QS_RUNS)
+    if (t == QT_IQ2_XS || t == QT_IQ2_S)
 #pragma GCC unroll 2
         for (uint32_t r = 0; r < 2; r++)
             s.scales[r] = mm_row_scales(t, words, b + r);
     if (mm_row_fours(t))
         mm_row_add_iq3(t, codes, x, &s);
-    else
+    else if (!mm_is_boxed(t))
         mm_row_add_iq2(t, codes, x, &s);
 #pragma GCC unroll 2
     for (uint32_t r = 0; r < 2; r++) {
         __m512 dw = d;
-        __m512i sum = s.sum[r][0];
-        if (qtype_scales(t) != QS_RUNS) {
+        __m512i sum = t == QT_IQ1_S                     ? mm_row_sum_iq1_s(codes, (int)r, words, b + r, &x[r])
+                      : t == QT_IQ1_M                   ? mm_row_sum_iq1_m(codes, (int)r, words, b + r, &x[r])
+                      : qtype_scales(t) == QS_RUNS ? s.sum[r][0]
+                                                        : _mm512_add_epi32(s.sum[r][0], s.sum[r][1]);
+        if (qtype_scales(t) != QS_RUNS)
             dw = _mm512_mul_ps(d, mm_row_scale(t, words, b + r));
-            sum = _mm512_add_epi32(sum, s.sum[r][1]);
-        }
         acc = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(x[r].d)), _mm512_cvtepi32_ps(sum), acc);
     }
     return acc;
@@ -374,7 +453,7 @@ MM_INLINE void mm_row_book(enum qtype t, uint32_t n_in, const uint8_t *panels, u
             const uint8_t *words = panels + at.words, *after = panels + mm_where(t, nb, ib + 1 < nb ? ib + 1 : 0).words;
             const struct mm_xrun *xb = x + ib * per, *xa = ib + 1 < nb ? xb + per : x;
             mm_prefetch(words, 64 * (size_t)mm_words(t));
-            __m512 d = mm_row_d(t, panels + at.head);
+            __m512 d = mm_row_d(t, panels + at.head, words);
             if (t == QT_TQ1_0) {
                 acc = mm_row_tq1(d, words, xb, acc);
                 continue;
