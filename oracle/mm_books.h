@@ -71,16 +71,17 @@ MM_INLINE mm_vu mm_gather(const uint32_t *table, mm_vu at)
 /* Bytes i of a table of n = 128, 256, 512 or 1024; above[k]: their bits 7 + k. */
 MM_INLINE __m512i mm_look(const uint8_t *table, uint32_t n, __m512i i, const __mmask64 *above)
 {
-    __m512i v[8];
+    __m512i done[4]; /* [l]: of the last 128 << l entries; what is joined at once stays in registers */
 #pragma GCC unroll 8
-    for (uint32_t k = 0; k < n / 128; k++)
-        v[k] = _mm512_permutex2var_epi8(_mm512_load_si512(table + 128 * k), i, _mm512_load_si512(table + 128 * k + 64));
+    for (uint32_t k = 1; k <= n / 128; k++, table += 128) {
+        __m512i v = _mm512_permutex2var_epi8(_mm512_load_si512(table), i, _mm512_load_si512(table + 64));
 #pragma GCC unroll 3
-    for (uint32_t left = n / 128; left > 1; left /= 2, above++)
-#pragma GCC unroll 4
-        for (uint32_t k = 0; k < left / 2; k++)
-            v[k] = _mm512_mask_blend_epi8(*above, v[2 * k], v[2 * k + 1]);
-    return v[0];
+        for (uint32_t l = 0; l < 3; l++)
+            if (k % (2u << l) == 0)
+                v = _mm512_mask_blend_epi8(above[l], done[l], v);
+        done[__builtin_ctz(k)] = v;
+    }
+    return done[__builtin_ctz(n / 128)];
 }
 
 /* For _mm512_multishift_epi64_epi8: byte k of each word becomes the eight bits from bit at + k * step of the word on. */
@@ -221,14 +222,15 @@ MM_INLINE void mm_open_iq3(enum qtype t, const uint8_t *words, uint32_t b, mm_vu
     }
 }
 
-/* Where halves of the entries of run b of IQ1 are in their tables: bytes, and above them bits 7 and, of the second, 8. */
-MM_INLINE void mm_places_iq1(const uint8_t *words, uint32_t b, __m512i *first, __m512i *second, __mmask64 above[2])
+/* Halves of the entries of run b of IQ1, a code of two bits an element. */
+MM_INLINE void mm_look_iq1(const uint8_t *words, uint32_t b, __m512i halves[2])
 {
-    __m512i four = _mm512_multishift_epi64_epi8(mm_window(16 * (int)(b % 2), 4), (__m512i)mm_word(words, 8 + b / 2));
-    *first = (__m512i)mm_word(words, b);
-    *second = _mm512_ternarylogic_epi64(*first, four, _mm512_set1_epi8((int8_t)0xf0), 0xe4); /* 0xf0 ? first : four */
-    above[0] = _mm512_movepi8_mask(*first);
-    above[1] = _mm512_test_epi8_mask(*first, _mm512_set1_epi8(8));
+    __m512i first = (__m512i)mm_word(words, b);
+    __m512i second = _mm512_multishift_epi64_epi8(mm_window(16 * (int)(b % 2), 4), (__m512i)mm_word(words, 8 + b / 2));
+    __mmask64 above[2] = { _mm512_movepi8_mask(first), _mm512_test_epi8_mask(first, _mm512_set1_epi8(8)) };
+    second = _mm512_ternarylogic_epi64(first, second, _mm512_set1_epi8((int8_t)0xf0), 0xe4); /* 0xf0 ? first : second */
+    halves[0] = mm_look(mm_packed.iq1_first, 256, first, above);
+    halves[1] = mm_look(mm_packed.iq1_second, 512, second, above);
 }
 
 MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu w[8])
@@ -236,11 +238,8 @@ MM_INLINE void mm_open_iq1(enum qtype t, const uint8_t *words, uint32_t b, mm_vu
     /* 0, 8, 16, moved up by 2 or not */
     const __m512i values = _mm512_set1_epi32(0x00100800), two = _mm512_set1_epi8(2);
     const __m512i where = (__m512i)mm_word(words, 12);
-    __m512i first, second, halves[2];
-    __mmask64 above[2];
-    mm_places_iq1(words, b, &first, &second, above);
-    halves[0] = mm_look(mm_packed.iq1_first, 256, first, above);
-    halves[1] = mm_look(mm_packed.iq1_second, 512, second, above);
+    __m512i halves[2];
+    mm_look_iq1(words, b, halves);
 #pragma GCC unroll 4
     for (uint32_t j = 0; j < 4; j++) {
         __mmask16 up = _mm512_testn_epi32_mask(where, _mm512_set1_epi32((int32_t)(1u << (4 * b + (t == QT_IQ1_S ? 3 : j)))));

@@ -97,167 +97,42 @@ MM_INLINE __m512i mm_broadcast(uint32_t w)
     return _mm512_set1_epi32((int32_t)w);
 }
 
-/* Bytes i of N vectors of a table of n = 256, 512, 1024 or 2048; above[v][k]: their bits 7 + k. */
-MM_INLINE void mm_row_look(const uint8_t *table, uint32_t n, int N, const __m512i i[], const __mmask64 above[][4], __m512i out[])
-{
-    __m512i done[5][4]; /* [k]: of 128 << k entries */
-#pragma GCC unroll 16
-    for (uint32_t k = 1; k <= n / 128; k++, table += 128) {
-        __m512i low = _mm512_load_si512(table), high = _mm512_load_si512(table + 64);
-#pragma GCC unroll 4
-        for (int v = 0; v < N; v++) {
-            __m512i c = _mm512_permutex2var_epi8(low, i[v], high);
-#pragma GCC unroll 4
-            for (int l = 0; l < 4; l++)
-                if (k % (2u << l) == 0)
-                    c = _mm512_mask_blend_epi8(above[v][l], done[l][v], c);
-            done[__builtin_ctz(k)][v] = c;
-        }
-    }
-#pragma GCC unroll 4
-    for (int v = 0; v < N; v++)
-        out[v] = done[__builtin_ctz(n / 128)][v];
-}
-
 /* A byte of `table` for each, by six bits: some of `code`, where `mask` is, the others of `sign`. */
-MM_INLINE __m512i mm_row_value(__m512i code, __m512i sign, int8_t mask, __m512i table)
+MM_INLINE __m512i mm_row_value(__m512i code, __m512i sign, int8_t mask, const int8_t table[64])
 {
-    return _mm512_permutexvar_epi8(_mm512_ternarylogic_epi64(code, sign, _mm512_set1_epi8(mask), 0xe4), table);
+    __m512i i = _mm512_ternarylogic_epi64(code, sign, _mm512_set1_epi8(mask), 0xe4);
+    return _mm512_permutexvar_epi8(i, _mm512_load_si512(table));
 }
 
-/* Sums of two runs of a block as they grow by word, one for four words each, as chains of eight would be waited for; what is loaded of tables
- * serves both runs. One factor: of u and x, less the offset. Two: three products of 43, 127 and two elements fit 16 bits. */
-struct mm_row_sums {
-    __m512i sum[2][2], some[2], scales[2];
+/* The sum of a run as it grows by word, which a register then need not keep. One factor: of u and x, less the offset, in two sums, as a chain of
+ * eight would be waited for. Two factors: of q and x, each half times its scale, which `scales` has in 16 bits, the first in the lower half of
+ * a lane; three products of 43, 127 and two elements fit 16 bits. */
+struct mm_row_sum {
+    __m512i sum[2], some, scales;
 };
 
-MM_INLINE struct mm_row_sums mm_row_sums(enum qtype t, const struct mm_xrun *x)
+MM_INLINE struct mm_row_sum mm_row_sum(enum qtype t, const struct mm_xrun *x)
 {
-    struct mm_row_sums s;
-#pragma GCC unroll 2
-    for (int r = 0; r < 2; r++) {
-        s.sum[r][0] = qtype_scales(t) == QS_RUNS ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].back);
-        s.sum[r][1] = _mm512_setzero_si512();
-    }
+    struct mm_row_sum s;
+    s.sum[0] = qtype_scales(t) == QS_RUNS ? _mm512_setzero_si512() : _mm512_set1_epi32(x->back);
+    s.sum[1] = _mm512_setzero_si512();
     return s;
 }
 
-MM_INLINE void mm_row_add(enum qtype t, struct mm_row_sums *s, int r, int word, __m512i w, const struct mm_xrun *x)
+MM_INLINE void mm_row_add(enum qtype t, struct mm_row_sum *s, int m, __m512i w, const struct mm_xrun *x)
 {
-    __m512i q = mm_broadcast(x[r].q[word]);
+    __m512i q = mm_broadcast(x->q[m]);
     if (qtype_scales(t) != QS_RUNS) {
-        s->sum[r][word / 4] = _mm512_dpbusd_epi32(s->sum[r][word / 4], w, q);
+        s->sum[m % 2] = _mm512_dpbusd_epi32(s->sum[m % 2], w, q);
         return;
     }
     w = _mm512_maddubs_epi16(q, w);
-    s->some[r] = word % 3 ? _mm512_add_epi16(s->some[r], w) : w;
-    if (word % 3 == 2 || word == 7)
-        s->sum[r][0] = _mm512_dpwssd_epi32(s->sum[r][0], s->some[r], s->scales[r]);
+    s->some = m % 3 ? _mm512_add_epi16(s->some, w) : w;
+    if (m % 3 == 2 || m == 7)
+        s->sum[0] = _mm512_dpwssd_epi32(s->sum[0], s->some, s->scales);
 }
 
-/* What two runs of a block looked up: codes [2][r] and signs [2][r], or (fours) codes [2][2 r + a] and signs [2 r + a] of sixteen elements. */
-struct mm_row_codes {
-    __m512i codes[2][4], signs[2][4];
-};
-
-MM_INLINE void mm_row_look_iq2(enum qtype t, const uint8_t *words, uint32_t b0, const struct mm_xrun *x, struct mm_row_codes *o)
-{
-    /* where in a pair of words the indices of entries 0 to 3 are; their signs are a byte further */
-    const __m512i low = _mm512_add_epi8(mm_lanes4(), mm_broadcast(0x42400200)), one = _mm512_set1_epi8(1);
-    const uint32_t n = t == QT_IQ2_XXS ? 256 : t == QT_IQ2_XS ? 512 : 1024, first = t == QT_IQ2_XS;
-    const uint8_t *table = t == QT_IQ2_XXS ? *mm_packed.iq2_xxs : t == QT_IQ2_XS ? *mm_packed.iq2_xs : *mm_packed.iq2_s;
-    __m512i at[2];
-    __mmask64 above[2][4];
-#pragma GCC unroll 2
-    for (uint32_t r = 0; r < 2; r++) {
-        uint32_t b = b0 + r;
-        __m512i s;
-        if (t == QT_IQ2_XXS) {
-            at[r] = (__m512i)mm_word(words, 2 * b);
-            s = _mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 2 * b + 1));
-        } else if (t == QT_IQ2_XS) {
-            __m512i even = (__m512i)mm_word(words, 2 * b), odd = (__m512i)mm_word(words, 2 * b + 1);
-            at[r] = _mm512_permutex2var_epi8(even, low, odd);
-            s = _mm512_permutex2var_epi8(even, _mm512_or_si512(low, one), odd);
-            above[r][1] = _mm512_test_epi8_mask(s, one);
-        } else {
-            mm_vu high = mm_word(words, 16 + b / 4);
-            at[r] = (__m512i)mm_word(words, b);
-            s = (__m512i)mm_word(words, 8 + b);
-            above[r][1] = mm_bits_set(high, (int)b % 4, 0, 2);
-            above[r][2] = mm_bits_set(high, (int)b % 4, 1, 2);
-        }
-        above[r][0] = _mm512_movepi8_mask(at[r]);
-#pragma GCC unroll 2
-        for (int p = 0; p < 2; p++) {
-            o->signs[p][r] = mm_map_bits(s, mm_row_signs(p, first, t != QT_IQ2_S));
-            if (t != QT_IQ2_XXS)
-                o->signs[p][r] = _mm512_xor_si512(o->signs[p][r], mm_broadcast(x[r].minus[p]));
-        }
-    }
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) /* elements 4 h and up */
-        mm_row_look(table + (uint32_t)h * n, n, 2, at, above, o->codes[h]);
-}
-
-MM_INLINE void mm_row_add_iq2(enum qtype t, const struct mm_row_codes *o, const struct mm_xrun *x, struct mm_row_sums *sums)
-{
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++)
-#pragma GCC unroll 4
-        for (int e = 0; e < 4; e++) {
-            __m512i values = _mm512_load_si512((t == QT_IQ2_XXS ? mm_packed.eights_u : mm_packed.eights)[4 * h + e]);
-#pragma GCC unroll 2
-            for (int r = 0; r < 2; r++) {
-                __m512i c = e == 3 ? _mm512_srli_epi32(o->codes[h][r], 6) : o->codes[h][r];
-                __m512i w = mm_row_value(c, o->signs[e == 2][r], (int8_t)(3 << 2 * (e % 3)), values);
-                mm_row_add(t, sums, r, 4 * h + e, w, x);
-            }
-        }
-}
-
-MM_INLINE void mm_row_look_iq3(enum qtype t, const uint8_t *words, uint32_t b0, struct mm_row_codes *o)
-{
-    static const uint8_t seven[8] = { 1, 2, 4, 8, 16, 32, 64, 127 };
-    const uint32_t n = t == QT_IQ3_XXS ? 256 : 512;
-    const uint8_t *table = t == QT_IQ3_XXS ? *mm_packed.iq3_xxs_row : *mm_packed.iq3_s_row;
-    __m512i at[4];
-    __mmask64 above[4][4];
-#pragma GCC unroll 4
-    for (uint32_t v = 0; v < 4; v++) {
-        uint32_t b = b0 + v / 2, a = v % 2;
-        __m512i s;
-        if (t == QT_IQ3_S)
-            s = (__m512i)mm_word(words, 18 + b);
-        else
-            s = mm_map_bits(_mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 16 + b)), mm_bit_map(seven));
-        o->signs[0][v] = _mm512_multishift_epi64_epi8(mm_window(16 * (int)a - 1, 4), s); /* from bit 1 on */
-        at[v] = (__m512i)mm_word(words, 2 * b + a);
-        above[v][0] = _mm512_movepi8_mask(at[v]);
-        if (t == QT_IQ3_S)
-            above[v][1] = mm_bits_set(mm_word(words, 16 + b / 4), (int)(b % 4), 4 * (int)a, 1);
-    }
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) /* elements h and h + 2 */
-        mm_row_look(table + (uint32_t)h * n, n, 4, at, above, o->codes[h]);
-}
-
-MM_INLINE void mm_row_add_iq3(enum qtype t, const struct mm_row_codes *o, const struct mm_xrun *x, struct mm_row_sums *sums)
-{
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++)
-#pragma GCC unroll 2
-        for (int e = h; e < 4; e += 2) {
-            __m512i values = _mm512_load_si512((t == QT_IQ3_XXS ? mm_packed.fours_xxs : mm_packed.fours_s)[e]);
-#pragma GCC unroll 4
-            for (int v = 0; v < 4; v++) {
-                __m512i w = mm_row_value(o->codes[h][v], o->signs[0][v], e < 2 ? 7 << 3 : 7, values);
-                mm_row_add(t, sums, v / 2, 4 * (v % 2) + e, w, x);
-            }
-        }
-}
-
-/* Both, the first in the lower half of a lane. */
+/* Scales 2 s + 1 of both halves of a run. */
 MM_INLINE __m512i mm_row_scales(enum qtype t, const uint8_t *words, uint32_t b)
 {
     const bool iq1 = t == QT_IQ1_M;
@@ -267,26 +142,88 @@ MM_INLINE __m512i mm_row_scales(enum qtype t, const uint8_t *words, uint32_t b)
     return _mm512_ternarylogic_epi64(s, mm_broadcast(iq1 ? 0x000e000e : 0x001e001e), mm_broadcast(0x00010001), 0xea);
 }
 
-/* Digits of entries of eight, as IQ2's codes. */
-MM_INLINE void mm_row_look_iq1(const uint8_t *words, uint32_t b0, struct mm_row_codes *o)
+MM_INLINE __m512i mm_row_iq2(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
 {
-    __m512i first[2], second[2];
-    __mmask64 above[2][4];
+    /* where in a pair of words the indices of entries 0 to 3 are; their signs are a byte further */
+    const __m512i low = _mm512_add_epi8(mm_lanes4(), mm_broadcast(0x42400200)), one = _mm512_set1_epi8(1);
+    const uint32_t n = t == QT_IQ2_XXS ? 256 : t == QT_IQ2_XS ? 512 : 1024, first = t == QT_IQ2_XS;
+    const uint8_t *table = t == QT_IQ2_XXS ? *mm_packed.iq2_xxs : t == QT_IQ2_XS ? *mm_packed.iq2_xs : *mm_packed.iq2_s;
+    const int8_t(*values)[64] = t == QT_IQ2_XXS ? mm_packed.eights_u : mm_packed.eights;
+    __m512i at, s, signs[2];
+    struct mm_row_sum sum = mm_row_sum(t, x);
+    __mmask64 above[3];
+    if (t == QT_IQ2_XXS) {
+        at = (__m512i)mm_word(words, 2 * b);
+        s = _mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 2 * b + 1));
+    } else if (t == QT_IQ2_XS) {
+        __m512i even = (__m512i)mm_word(words, 2 * b), odd = (__m512i)mm_word(words, 2 * b + 1);
+        at = _mm512_permutex2var_epi8(even, low, odd);
+        s = _mm512_permutex2var_epi8(even, _mm512_or_si512(low, one), odd);
+        above[1] = _mm512_test_epi8_mask(s, one);
+    } else {
+        mm_vu high = mm_word(words, 16 + b / 4);
+        at = (__m512i)mm_word(words, b);
+        s = (__m512i)mm_word(words, 8 + b);
+        above[1] = mm_bits_set(high, (int)b % 4, 0, 2);
+        above[2] = mm_bits_set(high, (int)b % 4, 1, 2);
+    }
+    above[0] = _mm512_movepi8_mask(at);
 #pragma GCC unroll 2
-    for (uint32_t r = 0; r < 2; r++)
-        mm_places_iq1(words, b0 + r, &first[r], &second[r], above[r]);
-    mm_row_look(mm_packed.iq1_first, 256, 2, first, above, o->codes[0]);
-    mm_row_look(mm_packed.iq1_second, 512, 2, second, above, o->codes[1]);
+    for (int p = 0; p < 2; p++) {
+        signs[p] = mm_map_bits(s, mm_row_signs(p, first, t != QT_IQ2_S));
+        if (t != QT_IQ2_XXS)
+            signs[p] = _mm512_xor_si512(signs[p], mm_broadcast(x->minus[p]));
+    }
+    if (qtype_scales(t) == QS_RUNS)
+        sum.scales = mm_row_scales(t, words, b);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) { /* elements 4 h and up of entries, codes of two bits */
+        __m512i c = mm_look(table + (uint32_t)h * n, n, at, above);
+        mm_row_add(t, &sum, 4 * h, mm_row_value(c, signs[0], 3, values[4 * h]), x);
+        mm_row_add(t, &sum, 4 * h + 1, mm_row_value(c, signs[0], 3 << 2, values[4 * h + 1]), x);
+        mm_row_add(t, &sum, 4 * h + 2, mm_row_value(c, signs[1], 3 << 4, values[4 * h + 2]), x);
+        mm_row_add(t, &sum, 4 * h + 3, mm_row_value(_mm512_srli_epi32(c, 6), signs[0], 3, values[4 * h + 3]), x);
+    }
+    return t == QT_IQ2_XXS ? _mm512_add_epi32(sum.sum[0], sum.sum[1]) : sum.sum[0];
 }
 
-/* Elements e of both halves of an entry: a digit times 4 to the e. */
-MM_INLINE __m512i mm_row_digits(const struct mm_row_codes *o, int r, int h, int e)
+MM_INLINE __m512i mm_row_iq3(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
 {
-    return _mm512_and_si512(o->codes[h][r], _mm512_set1_epi8((int8_t)(3 << 2 * e)));
+    static const uint8_t seven[8] = { 1, 2, 4, 8, 16, 32, 64, 127 };
+    const uint32_t n = t == QT_IQ3_XXS ? 256 : 512;
+    const uint8_t *table = t == QT_IQ3_XXS ? *mm_packed.iq3_xxs_row : *mm_packed.iq3_s_row;
+    const int8_t(*values)[64] = t == QT_IQ3_XXS ? mm_packed.fours_xxs : mm_packed.fours_s;
+    struct mm_row_sum sum = mm_row_sum(t, x);
+    __m512i s;
+    if (t == QT_IQ3_S)
+        s = (__m512i)mm_word(words, 18 + b);
+    else
+        s = mm_map_bits(_mm512_multishift_epi64_epi8(mm_window(0, 7), (__m512i)mm_word(words, 16 + b)), mm_bit_map(seven));
+#pragma GCC unroll 2
+    for (int a = 0; a < 2; a++) { /* sixteen elements, whose indices are a word */
+        __m512i at = (__m512i)mm_word(words, 2 * b + (uint32_t)a), pairs[2];
+        __m512i signs = _mm512_multishift_epi64_epi8(mm_window(16 * a - 1, 4), s); /* from bit 1 on */
+        __mmask64 above[2] = { _mm512_movepi8_mask(at) };
+        if (t == QT_IQ3_S)
+            above[1] = mm_bits_set(mm_word(words, 16 + b / 4), (int)(b % 4), 4 * a, 1);
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            pairs[h] = mm_look(table + (uint32_t)h * n, n, at, above);
+#pragma GCC unroll 4
+        for (int e = 0; e < 4; e++)
+            mm_row_add(t, &sum, 4 * a + e, mm_row_value(pairs[e % 2], signs, e < 2 ? 7 << 3 : 7, values[e]), x);
+    }
+    return _mm512_add_epi32(sum.sum[0], sum.sum[1]);
+}
+
+/* Elements e of entries of eight, of which `half` has the codes: a digit times 4 to the e. */
+MM_INLINE __m512i mm_row_digits(__m512i half, int e)
+{
+    return _mm512_and_si512(half, _mm512_set1_epi8((int8_t)(3 << 2 * e)));
 }
 
 /* The sum of run b of IQ1_S, 8 (digit - 1) + 1, or - 1 where it is moved down, times x: digits make 64 (digit - 1). */
-MM_INLINE __m512i mm_row_sum_iq1_s(const struct mm_row_codes *o, int r, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
+MM_INLINE __m512i mm_row_sum_iq1_s(const __m512i halves[2], const uint8_t *words, uint32_t b, const struct mm_xrun *x)
 {
     const __m512i back = _mm512_set1_epi32(x->back);
     __m512i sum = back;
@@ -295,7 +232,7 @@ MM_INLINE __m512i mm_row_sum_iq1_s(const struct mm_row_codes *o, int r, const ui
         sum = e ? _mm512_slli_epi32(sum, 2) : sum;
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++)
-            sum = _mm512_dpbusd_epi32(sum, mm_row_digits(o, r, h, e), mm_broadcast(x->q[4 * h + e]));
+            sum = _mm512_dpbusd_epi32(sum, mm_row_digits(halves[h], e), mm_broadcast(x->q[4 * h + e]));
     }
     __mmask16 up = _mm512_testn_epi32_mask((__m512i)mm_word(words, 12), mm_broadcast(1u << (4 * b + 3)));
     sum = _mm512_srai_epi32(sum, 3);
@@ -304,21 +241,21 @@ MM_INLINE __m512i mm_row_sum_iq1_s(const struct mm_row_codes *o, int r, const ui
 
 /* Of IQ1_M, where each entry is moved for itself, and both halves of the run have a scale. Sums of 16 bits hold: a product of the digits at
  * the top is at most 2 * 64 * 127 * 2. */
-MM_INLINE __m512i mm_row_sum_iq1_m(const struct mm_row_codes *o, int r, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
+MM_INLINE __m512i mm_row_sum_iq1_m(const __m512i halves[2], const uint8_t *words, uint32_t b, const struct mm_xrun *x)
 {
-    const __m512i halves = mm_broadcast(x->halves);
+    const __m512i all = mm_broadcast(x->halves);
     __m512i sum = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int e = 3; e >= 0; e--) {
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++) {
-            __m512i p = _mm512_maddubs_epi16(mm_row_digits(o, r, h, e), mm_broadcast(x->q[4 * h + e]));
+            __m512i p = _mm512_maddubs_epi16(mm_row_digits(halves[h], e), mm_broadcast(x->q[4 * h + e]));
             p = e == 3 ? _mm512_srai_epi16(p, 2) : p;
             sum = e == 3 && h == 0 ? p : _mm512_add_epi16(sum, p);
         }
         sum = e == 1 || e == 2 ? _mm512_srai_epi16(sum, 2) : sum;
     }
-    sum = _mm512_add_epi16(_mm512_slli_epi16(_mm512_sub_epi16(sum, halves), 3), halves);
+    sum = _mm512_add_epi16(_mm512_slli_epi16(_mm512_sub_epi16(sum, all), 3), all);
     /* entries 0 and 2 of the run in bit 0 of both halves of a lane, 1 and 3 in bit 1 */
     __m512i down = _mm512_multishift_epi64_epi8(mm_window_of(4 * (int)b, 0, 4 * (int)b + 2, 0), (__m512i)mm_word(words, 12));
 #pragma GCC unroll 2
@@ -327,14 +264,11 @@ MM_INLINE __m512i mm_row_sum_iq1_m(const struct mm_row_codes *o, int r, const ui
     return _mm512_dpwssd_epi32(_mm512_setzero_si512(), sum, mm_row_scales(QT_IQ1_M, words, b));
 }
 
-MM_INLINE void mm_row_look_book(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x, struct mm_row_codes *o)
+MM_INLINE __m512i mm_row_iq1(enum qtype t, const uint8_t *words, uint32_t b, const struct mm_xrun *x)
 {
-    if (mm_is_boxed(t))
-        mm_row_look_iq1(words, b, o);
-    else if (mm_row_fours(t))
-        mm_row_look_iq3(t, words, b, o);
-    else
-        mm_row_look_iq2(t, words, b, x, o);
+    __m512i halves[2];
+    mm_look_iq1(words, b, halves);
+    return t == QT_IQ1_S ? mm_row_sum_iq1_s(halves, words, b, x) : mm_row_sum_iq1_m(halves, words, b, x);
 }
 
 /* d times the power of two that is common to the scales of a block; odd scales. */
@@ -361,31 +295,12 @@ MM_INLINE __m512 mm_row_scale(enum qtype t, const uint8_t *words, uint32_t b)
     return _mm512_permutexvar_ps((__m512i)s, t == QT_IQ1_S ? three : four);
 }
 
-/* Runs b and b + 1. */
-MM_INLINE __m512 mm_row_runs(enum qtype t, const struct mm_row_codes *codes, __m512 d, const uint8_t *words, uint32_t b,
-                            const struct mm_xrun *x, __m512 acc)
+MM_INLINE __m512 mm_row_run(enum qtype t, __m512 d, const uint8_t *words, uint32_t b, const struct mm_xrun *x, __m512 acc)
 {
-    struct mm_row_sums s = mm_row_sums(t, x);
-    if (t == QT_IQ2_XS || t == QT_IQ2_S)
-#pragma GCC unroll 2
-        for (uint32_t r = 0; r < 2; r++)
-            s.scales[r] = mm_row_scales(t, words, b + r);
-    if (mm_row_fours(t))
-        mm_row_add_iq3(t, codes, x, &s);
-    else if (!mm_is_boxed(t))
-        mm_row_add_iq2(t, codes, x, &s);
-#pragma GCC unroll 2
-    for (uint32_t r = 0; r < 2; r++) {
-        __m512 dw = d;
-        __m512i sum = t == QT_IQ1_S                     ? mm_row_sum_iq1_s(codes, (int)r, words, b + r, &x[r])
-                      : t == QT_IQ1_M                   ? mm_row_sum_iq1_m(codes, (int)r, words, b + r, &x[r])
-                      : qtype_scales(t) == QS_RUNS ? s.sum[r][0]
-                                                        : _mm512_add_epi32(s.sum[r][0], s.sum[r][1]);
-        if (qtype_scales(t) != QS_RUNS)
-            dw = _mm512_mul_ps(d, mm_row_scale(t, words, b + r));
-        acc = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(x[r].d)), _mm512_cvtepi32_ps(sum), acc);
-    }
-    return acc;
+    __m512i sum = mm_row_fours(t) ? mm_row_iq3(t, words, b, x) : mm_is_boxed(t) ? mm_row_iq1(t, words, b, x) : mm_row_iq2(t, words, b, x);
+    if (qtype_scales(t) != QS_RUNS)
+        d = _mm512_mul_ps(d, mm_row_scale(t, words, b));
+    return _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(sum), acc);
 }
 
 /* Where the ternary digits of word g of run b are: digit `n` of the bytes of a word of the block. */
@@ -414,9 +329,9 @@ MM_INLINE __m512 mm_row_tq1(__m512 d, const uint8_t *words, const struct mm_xrun
                 if (i >= mm_words(QT_TQ1_0))
                     continue;
                 __m512i at = (__m512i)mm_word(words, i);
-                __mmask64 above[1][4] = { { _mm512_movepi8_mask(at) } };
-                mm_row_look(mm_packed.tq1[0], 256, 1, &at, above, &four[i]);
-                mm_row_look(mm_packed.tq1[1], 256, 1, &at, above, &fifth[i]);
+                __mmask64 above = _mm512_movepi8_mask(at);
+                four[i] = mm_look(mm_packed.tq1[0], 256, at, &above);
+                fifth[i] = mm_look(mm_packed.tq1[1], 256, at, &above);
             }
         __m512i sum = _mm512_set1_epi32(x->back);
 #pragma GCC unroll 5
@@ -445,25 +360,19 @@ MM_INLINE void mm_row_book(enum qtype t, uint32_t n_in, const uint8_t *panels, u
     mm_row_prepare(t, &rows, n_in / QK, x);
     for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
         __m512 acc = _mm512_setzero_ps();
-        struct mm_row_codes codes, next;
-        if (t != QT_TQ1_0)
-            mm_row_look_book(t, panels + mm_where(t, nb, 0).words, 0, x, &next);
         for (uint32_t ib = 0; ib < nb; ib++) {
             struct mm_where at = mm_where(t, nb, ib);
-            const uint8_t *words = panels + at.words, *after = panels + mm_where(t, nb, ib + 1 < nb ? ib + 1 : 0).words;
-            const struct mm_xrun *xb = x + ib * per, *xa = ib + 1 < nb ? xb + per : x;
+            const uint8_t *words = panels + at.words;
+            const struct mm_xrun *xb = x + ib * per;
             mm_prefetch(words, 64 * (size_t)mm_words(t));
             __m512 d = mm_row_d(t, panels + at.head, words);
             if (t == QT_TQ1_0) {
                 acc = mm_row_tq1(d, words, xb, acc);
                 continue;
             }
-#pragma GCC unroll 4
-            for (uint32_t b = 0; b < per; b += 2) {
-                codes = next;
-                mm_row_look_book(t, b + 2 < per ? words : after, (b + 2) % per, b + 2 < per ? xb + b + 2 : xa, &next);
-                acc = mm_row_runs(t, &codes, d, words, b, xb + b, acc);
-            }
+#pragma GCC unroll 8
+            for (uint32_t b = 0; b < per; b++)
+                acc = mm_row_run(t, d, words, b, xb + b, acc);
         }
         _mm512_storeu_ps(y, acc);
     }
