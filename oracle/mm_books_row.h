@@ -15,11 +15,11 @@
 /* A run of x. Types with entries of four: word 4 i + e has elements 16 i + e, + 4, + 8, + 12; of eight: word m elements m, m + 8, m + 16,
  * m + 24. TQ1_0: as it was. */
 struct mm_xrun {
-    uint32_t q[8]; /* two factors and signs: |x|                                                   */
+    uint32_t q[8];      /* two factors and signs: |x|                                               */
     float d;
-    int32_t back;      /* what the offset of u adds, negative; IQ1_S: less the sum                 */
-    uint32_t minus[2]; /* two factors and signs: which x are negative, as mm_row_signs has signs   */
-    uint32_t halves;   /* IQ1_M: sums of both halves, 16 bits each                                 */
+    int32_t back;       /* what the offset of u adds, negative; IQ1_S: less the sum                 */
+    uint32_t minus[2];  /* two factors and signs: which x are negative, as mm_row_signs has signs   */
+    uint32_t halves;    /* IQ1_M: sums of both halves, 16 bits each                                 */
     uint32_t eights[2]; /* IQ1_M: twice those of elements 0 .. 7 and 16 .. 23; 8 .. 15 and 24 .. 31 */
     uint32_t unused;
 };
