@@ -124,18 +124,20 @@ MM_INLINE mm_vu mm_bits(mm_vu w, uint32_t from, uint32_t to, uint32_t mask)
 /* Digit n of four bytes of them (kernels/dequant_books.h). */
 MM_INLINE mm_vu mm_trits(mm_vu w, uint32_t n)
 {
-    static const uint16_t power[5] = { 1, 3, 9, 27, 81 };
-    /* bytes at the top of 16 bits, so that a product's upper half is the digit */
+    static const uint16_t power[5] __attribute__((unused)) = { 1, 3, 9, 27, 81 };
 #if defined(__AVX512BW__)
+    /* bytes at the top of 16 bits, so that a product's upper half is the digit */
     __m512i p = _mm512_set1_epi16((int16_t)power[n]), three = _mm512_set1_epi16(3);
     __m512i even = _mm512_slli_epi16(_mm512_mullo_epi16((__m512i)w, p), 8);
     __m512i odd = _mm512_mullo_epi16((__m512i)(w & 0xff00ff00), p);
     return (mm_vu)_mm512_or_si512(_mm512_mulhi_epu16(even, three), _mm512_slli_epi16(_mm512_mulhi_epu16(odd, three), 8));
 #elif defined(__AVX2__)
-    __m256i p = _mm256_set1_epi16((int16_t)power[n]), three = _mm256_set1_epi16(3);
-    __m256i even = _mm256_slli_epi16(_mm256_mullo_epi16((__m256i)w, p), 8);
-    __m256i odd = _mm256_mullo_epi16((__m256i)(w & 0xff00ff00), p);
-    return (mm_vu)_mm256_or_si256(_mm256_mulhi_epu16(even, three), _mm256_slli_epi16(_mm256_mulhi_epu16(odd, three), 8));
+    /* fractions less a half, so that bytes compare; three of them are the fraction after the digit, a half less as well */
+    __m256i q = _mm256_xor_si256((__m256i)w, _mm256_set1_epi8((int8_t)0x80));
+    for (uint32_t i = 0; i < n; i++)
+        q = _mm256_add_epi8(_mm256_add_epi8(q, q), q);
+    __m256i one = _mm256_cmpgt_epi8(q, _mm256_set1_epi8(85 - 128)), two = _mm256_cmpgt_epi8(q, _mm256_set1_epi8(170 - 128));
+    return (mm_vu)_mm256_abs_epi8(_mm256_add_epi8(one, two));
 #else
     mm_vu even = ((w & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 >> 8 & 0x00ff00ff;
     mm_vu odd = ((w >> 8 & 0x00ff00ff) * power[n] & 0x00ff00ff) * 3 & 0xff00ff00;
