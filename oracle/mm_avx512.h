@@ -160,7 +160,7 @@ static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, ru
                          void *scratch)                                                                                \
     {                                                                                                                  \
         for (uint32_t r = 0; r < n_rows; r++)                                                                          \
-            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy, scratch);                                         \
+            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy, scratch);                                \
     }
 #include "kernels/qtypes.def"
 
