@@ -1,6 +1,7 @@
 /* The classes of rows of a plan (rt/replay.h): which of them steps of decoding take, and the kernels that these ask for. A
  * program with one slot, as `zinc run` is, loads no module that no launch of a single row uses. */
 #define FAKE_HEAD_DIM 64
+#include "rt/dispatch_impl.h"
 #include "rt/replay.h"
 #include "tests/stream/compile.h"
 
@@ -80,8 +81,33 @@ START_TEST(prompts_take_every_pass)
 }
 END_TEST
 
+/* Commands that need the more counters the fewer rows there are. */
+static void lower_few_with_many(struct dispatcher *d, enum cmd_op op, const void *args)
+{
+    dispatch_counters(d, 1000 / d->max_rows);
+}
+
+/* Temporaries of one pass lie behind the counters, which have to stay 0 for the others. */
+START_TEST(passes_have_room_for_the_counters_of_all)
+{
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
+    struct replay r = { .target = hopper };
+    struct replay_plan p = { .base = { .tier = &r.tier, .s = s, .kind = PLAN_REPLAY } };
+    struct err e = { 0 };
+    r.target.lower = lower_few_with_many;
+    ck_assert_msg(replay_plan_build(&p, NULL, &e) == 0, "%s", e.msg);
+    ck_assert_uint_gt(p.n_passes, 1);
+    for (uint32_t i = 0; i < p.n_passes; i++) {
+        ck_assert_uint_eq(p.pass[i].d->counters_bytes, 4000);
+        ck_assert_uint_ge(p.work_bytes, p.pass[i].d->work_bytes);
+    }
+    replay_plan_free(&p);
+    stream_free(s);
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("replay_passes", steps_of_decoding_take_the_passes_that_are_awaited, one_slot_asks_for_the_kernels_of_one_row,
-                     prompts_take_every_pass);
+                     prompts_take_every_pass, passes_have_room_for_the_counters_of_all);
 }
