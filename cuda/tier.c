@@ -220,7 +220,7 @@ static int open_device(struct cuda *c, struct err *e)
     c->r.target = (struct dispatch_target){ .n_cores = (uint32_t)attr(cu, c->dev, CU_ATTR_CORES),
                                             .shared_max = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_GROUP),
                                             .shared_core = (uint32_t)attr(cu, c->dev, CU_ATTR_SHARED_PER_CORE),
-                                            .wgmma = strcmp(c->target, "sm_90a") == 0, .mma8 = true,
+                                            .wgmma = strcmp(c->target, "sm_90a") == 0, .mma8 = true, .books = true,
                                             .ahead = strcmp(c->target, "sm_90a") == 0,
                                             .walks = strcmp(c->target, "sm_90a") == 0 };
     c->r.tier.info.persistent = c->r.target.walks;

@@ -76,6 +76,22 @@ KD_FN void kd_reload8(uint32_t *w, KD_GLOBAL const kd_u32x2 *p, bool is)
 }
 #endif
 
+/* 1: kd_pick4 is one instruction, and kernels are made for that. */
+#ifndef KD_PICKS
+#define KD_PICKS 0
+#endif
+#ifndef KD_PICK4
+KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at)
+{
+    uint32_t r = 0;
+    for (uint32_t i = 0; i < 4; i++, at >>= 4) {
+        uint32_t v = (at & 4 ? b : a) >> 8 * (at & 3) & 255;
+        r |= (at & 8 ? (v >> 7) * 255 : v) << 8 * i;
+    }
+    return r;
+}
+#endif
+
 /* Memory that work-groups of one launch hand to each other by kd_arrive, and a constant table of a file. */
 #ifndef KD_COHERENT
 #define KD_COHERENT KD_GLOBAL
@@ -92,6 +108,8 @@ KD_FN void kd_reload8(uint32_t *w, KD_GLOBAL const kd_u32x2 *p, bool is)
  *   uint32_t kd_shfl_xor_u32(v, mask), kd_shfl_u32(v, lane); float kd_shfl_xor_f32, kd_shfl_f32
  *   int32_t kd_dot4(a, b, c)                       c + sum of four products of signed bytes
  *   int32_t kd_dot4u(a, b, c)                      the same, those of a without a sign
+ *   uint32_t kd_pick4(a, b, at)                    four of the eight bytes of a and b, by the low four nibbles of `at`; a nibble
+ *                                                  of 8 and more gives eight copies of the byte's sign
  *   int32_t kd_half(v, upper)                      half of a word, with its sign
  *   kd_u32x4 kd_load_once(KD_GLOBAL const kd_u32x4 *)     16 bytes that nobody reads again soon (weights, cache)
  *   kd_u32x2 kd_load_once8(..), uint32_t kd_load_once4(..) likewise; natural alignment each

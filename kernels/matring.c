@@ -107,7 +107,7 @@ QSET_KERNEL(k_matvec_, _ring, kl_matvec)
 {
     kd_let_next_start();
     uint32_t stride = kd_groups_x() * kd_n_warps(), mats = a.gate_up ? 1 : a.n_mats;
-    struct mv_x l = mv_x_layout(a.n_pad, true, false, 1);
+    struct mv_x l = mv_x_own(TYPE, mv_x_layout(a.n_pad, true, false, 1));
     uint32_t ring = ((l.end + 15) & ~15u) + kd_warp() * MR_STAGES * mr_stage_bytes(TYPE);
     struct mo_mats s = mo_mats(TYPE, &a, 0, mats);
     struct mr_cursor at = { .u = kd_warp() * kd_groups_x() + kd_group_x(), .end = mo_pick(a.tile_end, mats - 1) }, feed;

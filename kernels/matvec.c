@@ -183,6 +183,7 @@ KD_FN void mv_products(const kl_matvec *a)
         })
     }
     xq_norm_weights(&in, &kept);
+    mv_book(QSET_ALONE);
     kd_wait_inputs();
     kd_let_next_start();
     uint32_t n = kd_step_rows(a->step, a->rows), row0 = kd_group_y() * a->rows_pass;
@@ -190,7 +191,8 @@ KD_FN void mv_products(const kl_matvec *a)
         return;
     in.row0 = row0;
     in.rows = kd_min_u32(n - row0, a->rows_pass);
-    struct mv_x l = mv_x_of(a->type, a->n_mats, a->n_in, a->rows_pass);
+    struct mv_x l = mv_x_own(QSET_ALONE, mv_x_of(a->type, a->n_mats, a->n_in, a->rows_pass));
+    l.nibbles = 0; /* rows share what is looked up */
     bool quants = false, floats = false;
     for (uint32_t m = 0; m < a->n_mats; m++)
         QSET_FOR(a->type[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
@@ -332,7 +334,7 @@ QSET_KERNEL(k_router_, , kl_router)
     uint32_t turn = kd_warp() / MV_ROUTER_SPLIT, row_bytes = (uint32_t)qtype_row_bytes((enum qtype)a.type, a.n_in);
     struct xq_in in = { .x = a.x, .norm = a.norm, .ldx = a.n_in, .n_in = a.n_in, .rows = 1, .row0 = r, .eps = a.eps };
     struct xq_kept kept;
-    struct mv_x l = mv_router_x(a.type, a.n_in);
+    struct mv_x l = mv_x_own(QSET_ALONE, mv_router_x(a.type, a.n_in));
     if (mv_is_float(a.type))
         for (uint32_t row = kd_group_x() * AT_ONCE + turn; row < total; row += kd_groups_x() * AT_ONCE) {
             gpu_va w = row < a.n_expert ? a.w + (uint64_t)row * row_bytes : a.shared_w;
@@ -341,6 +343,7 @@ QSET_KERNEL(k_router_, , kl_router)
                 kd_prefetch(KD_PTR(const void, w + o));
         }
     xq_norm_weights(&in, &kept);
+    mv_book(QSET_ALONE);
     kd_wait_inputs();
     kd_let_next_start();
     if (r >= kd_step_rows(a.step, ROWS_STEP))
@@ -413,12 +416,13 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
         QSET_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
     if (!QSET_ANY && a.shape)
         mo_norm_weights(&in, norm);
+    mv_book(QSET_ALONE);
     kd_wait_inputs();
     kd_let_next_start();
     if (row >= kd_step_rows(a.step, ROWS_STEP))
         return;
     kl_matvec k = mv_expert_args(&a, pair, mv_expert(a.ids, pair, a.n_expert));
-    struct mv_x l = mv_x_layout(a.n_pad, quants, floats, 1);
+    struct mv_x l = mv_x_own(QSET_ALONE, mv_x_layout(a.n_pad, quants, floats, 1));
     if (QSET_ANY || !a.shape) {
         struct xq_kept kept;
         xq_norm_weights(&in, &kept);
@@ -615,6 +619,7 @@ QSET_KERNEL(k_moe_down_, , kl_moe_down)
 {
     uint32_t r = kd_group_y();
     struct xq_in in = { .x = a.x, .ldx = a.n_in, .n_in = a.n_in, .rows = a.k, .row0 = r * a.k };
+    mv_book(QSET_ALONE);
     kd_ask_args(&a, sizeof a, KD_PTR(const void, a.x));
     if (a.early) {
         kd_see_inputs();
@@ -627,7 +632,7 @@ QSET_KERNEL(k_moe_down_, , kl_moe_down)
             kd_wait_inputs();
         return;
     }
-    struct mv_x l = mv_down_x(a.type, a.n_in, a.k);
+    struct mv_x l = mv_x_own(QSET_ALONE, mv_down_x(a.type, a.n_in, a.k));
     QSET_FOR(a.type, {
         if (wd_is_ragged(type, a.down | a.stride, a.n_in)) {
             struct xq_kept kept;

@@ -39,6 +39,7 @@ KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
     }
     float norm[MO_HELD][8];
     mo_norm_weights(&in, norm);
+    mv_book(QSET_ALONE);
     kd_ask_args(a, sizeof *a, KD_PTR(const void, a->x));
     bool late = a->ask & KL_ASK_LATE;
     if (late)
@@ -51,7 +52,7 @@ KD_FN void mo_row(const kl_matvec *a, uint32_t threads, bool made)
     bool quants = false, floats = false;
     for (uint32_t m = 0; m < a->n_mats; m++)
         QSET_FOR(mo_pick(a->type, m), quants |= !mv_is_float(type); floats |= mv_is_float(type))
-    struct mv_x l = mv_x_layout(a->n_pad, quants, floats, 1);
+    struct mv_x l = mv_x_own(QSET_ALONE, mv_x_layout(a->n_pad, quants, floats, 1));
     if (made)
         mo_prepare_made(a, &l, quants, floats, norm);
     else

@@ -40,15 +40,18 @@ MVS_FN bool mv_is_float(uint32_t type)
     ;
 }
 
-/* Elements of an item: 16 bytes of floats, a quarter of a K block, half a block of 32 where halves have
- * scales of their own or 32 codes are many bytes, else a block or run of 32. */
+/* Elements of an item: 16 bytes of floats, a quarter of a block of 256, or what shares bytes if that is more, half a block of 32
+ * where that is 16 bytes, else a block or run of 32. */
 MVS_FN uint32_t mv_item_elems(uint32_t type)
 {
     switch (type) {
     case QT_F32: return 4;
     case QT_F16: case QT_BF16: return 8;
-    case QT_Q8_0: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M: case QT_NVFP4: return 16;
-    case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K: return 64;
+    case QT_Q8_0: return 16;
+    case QT_Q2_K: case QT_Q3_K: case QT_Q4_K: case QT_Q5_K: case QT_Q6_K: case QT_NVFP4: case QT_IQ2_XXS: case QT_IQ2_XS:
+    case QT_IQ2_S: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ1_M: return 64;
+    case QT_TQ2_0: return 128;
+    case QT_TQ1_0: return 256;
     default: return 32;
     }
 }
@@ -58,13 +61,14 @@ struct mv_geom {
 };
 
 /* The widest cut that leaves at most a ninth of the lanes' work idle. */
-MVS_FN struct mv_geom mv_geom(uint32_t type, uint32_t n_in)
+MVS_FN struct mv_geom mv_geom_of(uint32_t elems, uint32_t n_in)
 {
-    uint32_t elems = mv_item_elems(type), items = (n_in + elems - 1) / elems, lanes = 32;
+    uint32_t items = (n_in + elems - 1) / elems, lanes = 32;
     while (lanes > 4 && ((items + lanes - 1) & ~(lanes - 1)) * 8 > items * 9)
         lanes /= 2;
     return (struct mv_geom){ items, lanes, (items + lanes - 1) / lanes };
 }
+MVS_FN struct mv_geom mv_geom(uint32_t type, uint32_t n_in) { return mv_geom_of(mv_item_elems(type), n_in); }
 
 /* Elements of x as the lanes see it, dummies included: a multiple of 256. */
 MVS_FN uint32_t mv_padded(uint32_t type, uint32_t n_in)
@@ -83,7 +87,31 @@ struct mv_x {
     uint32_t f, f_stride, f_row;
     uint32_t end;
     uint32_t last; /* the last row there is: it stands for those behind it */
+    bool book;     /* the type's codebook lies in front of x (kernels/wbook.h) */
+    uint32_t nibbles; /* 0, or codes lie as the nibbles do that meet them, in runs of so many: 0, 16, 1, 17 .. of 32, 0, 8, 1, 9 .. of
+                       * 16 */
 };
+
+/* Words of a codebook in shared memory: its entries, then signs by their number. */
+MVS_FN uint32_t mv_book_entries(uint32_t type)
+{
+    switch (type) {
+    case QT_IQ2_XXS: case QT_IQ3_XXS: return 256;
+    case QT_IQ2_XS: case QT_IQ3_S: return 512;
+    case QT_IQ2_S: return 1024;
+    case QT_IQ1_S: case QT_IQ1_M: return 2048;
+    default: return 0;
+    }
+}
+MVS_FN uint32_t mv_book_signs(uint32_t type)
+{
+    switch (type) {
+    case QT_IQ2_XXS: case QT_IQ2_XS: case QT_IQ3_XXS: return 128;
+    case QT_IQ2_S: case QT_IQ3_S: return 256;
+    default: return 0;
+    }
+}
+MVS_FN uint32_t mv_book_bytes(uint32_t type) { return 4 * (mv_book_entries(type) + mv_book_signs(type)); }
 
 MVS_FN struct mv_x mv_x_layout(uint32_t n_pad, bool quants, bool floats, uint32_t rows)
 {
@@ -119,7 +147,10 @@ MVS_FN uint32_t matvec_shared_bytes(const uint32_t *types, uint32_t n_mats, uint
 }
 
 /* Slots of a tile in the kernels for a single row (kernels/mvone.h). */
-MVS_FN uint32_t mv_one_slots(uint32_t type) { return mv_item_elems(type) == 64 ? 2 : 4; }
+MVS_FN uint32_t mv_one_slots(uint32_t type)
+{
+    return mv_item_elems(type) < 64 || (mv_item_elems(type) == 64 && qtype_is_opened((enum qtype)type)) ? 4 : 2;
+}
 
 /* Work-groups that find something to do. */
 MVS_FN uint32_t matvec_units(const uint32_t *n_out, uint32_t n_mats, bool gate_up)

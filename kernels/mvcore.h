@@ -42,6 +42,23 @@ KD_FN float mv_pinned(float v)
 
 /* ---- x ---- */
 
+/* A layout as the kernels of a set have it; type: QSET_ALONE. */
+KD_FN struct mv_x mv_x_own(uint32_t type, struct mv_x l)
+{
+    uint32_t book = KD_PICKS ? mv_book_bytes(type) : 0;
+    l.book = book != 0;
+    l.nibbles = KD_PICKS && wd_is_nibbles(type) ? 4 * wd_sub_words(type) : 0;
+    l.q += book, l.meta += book, l.f += book, l.end += book;
+    return l;
+}
+
+/* The codebook; xq_prepare's and mo_prepare's barriers follow. */
+KD_FN void mv_book(uint32_t type)
+{
+    if (KD_PICKS)
+        wk_book(type);
+}
+
 /* A run of x that shares a scale. */
 struct mv_run_x {
     uint32_t q[WD_SUB_WORDS];
@@ -64,14 +81,15 @@ KD_FN void mv_meta(uint32_t type, uint32_t i, uint32_t d, uint32_t sums, struct 
 /* Run s of item i of the row at byte `row` behind the first. */
 KD_FN void mv_x_run(uint32_t type, const struct mv_x *l, uint32_t row, uint32_t i, uint32_t s, struct mv_run_x *x)
 {
-    uint32_t q = l->q + row, block = wd_is_half(type) ? i >> 1 : wd_is_k(type) ? (i >> 1) * 4 + s : i;
+    uint32_t q = l->q + row, run = i * wd_subs(type) + s;
+    uint32_t block = wd_is_k(type) ? (i >> 1) * 4 + s : wd_run(type) == 16 ? run >> 1 : run;
     if (wd_is_k(type)) {
         mv_get4(x->q, q + s * l->q_stride + i * 16);
-    } else if (wd_is_half(type)) {
-        mv_get4(x->q, q + (i >> 1 & 3) * l->q_stride + (i >> 3) * 32 + (i & 1) * 16);
+    } else if (wd_run(type) == 16) {
+        mv_get4(x->q, q + (block & 3) * l->q_stride + (block >> 2) * 32 + (run & 1) * 16);
     } else {
-        mv_get4(x->q, q + (i & 3) * l->q_stride + (i >> 2) * 32);
-        mv_get4(x->q + 4, q + (i & 3) * l->q_stride + (i >> 2) * 32 + 16);
+        mv_get4(x->q, q + (block & 3) * l->q_stride + (block >> 2) * 32);
+        mv_get4(x->q + 4, q + (block & 3) * l->q_stride + (block >> 2) * 32 + 16);
     }
     kd_u32x2 meta = *KD_SHARED_AT(const kd_u32x2, l->meta + row + block * 8);
     mv_meta(type, i, meta[0], meta[1], x);
@@ -93,15 +111,59 @@ KD_FN void mv_x_floats(uint32_t type, const struct mv_x *l, uint32_t row, uint32
 
 /* ---- the dot product of an item ---- */
 
-/* The integer sum starts at the bits of 1.5 * 2^23, so that it is a float when it ends. */
-KD_FN float mv_dot_run(uint32_t type, const uint32_t *q, float dw, float mw, const struct mv_run_x *x, float acc)
+/* Codes of a run may be 2^mv_shift times too large, or bytes without a sign: what saves instructions to open them. An integer sum
+ * is started at the bits of a float whose last place is worth 1, or so much less, and is that float plus the sum when it ends. */
+KD_FN uint32_t mv_shift(uint32_t type, uint32_t s)
 {
-    int32_t sum = 0x4b400000 + wd_bias(type, 0) * x->sum;
+    return type == QT_Q4_K ? 4 * (s & 1) : type == QT_TQ2_0 ? 2 * s : 0;
+}
+KD_FN bool mv_unsigned(uint32_t type) { return type == QT_Q4_K || type == QT_TQ2_0; }
+KD_FN float mv_magic(uint32_t type, uint32_t s) { return 12582912.0f / (float)(1u << mv_shift(type, s)); }
+KD_FN int32_t mv_start(uint32_t type, uint32_t s, int32_t sum)
+{
+    return (int32_t)f32_bits(mv_magic(type, s)) + wd_bias(type, s) * sum * (1 << mv_shift(type, s));
+}
+
+/* Run s of an item: the words that meet x, by which order and codebook l says, and the factors. */
+KD_FN void mv_open(uint32_t type, const struct mv_x *l, const uint32_t *w, const struct wd_scale *c, uint32_t gi, uint32_t s,
+                   uint32_t *q, float *dw, float *mw)
+{
+    if (l->nibbles || l->book || type == QT_TQ2_0)
+        *dw = wd_factor(type, w, c, gi, s), *mw = c->m;
+    uint32_t zero = l->n_pad & kd_lane() & 1; /* n_pad is even */
+    if (l->nibbles) {
+        wd_open_nibbles(type, w, s, zero, q);
+    } else if (l->book) {
+        wk_open(type, true, wd_sub_words(type), w, s, zero, q);
+    } else if (type == QT_TQ2_0) {
+        KD_UNROLL
+        for (uint32_t k = 0; k < 8; k++)
+            q[k] = w[k] & 0x03030303u << 2 * s;
+    } else {
+        wd_open(type, w, c, gi, s, q, dw, mw);
+    }
+}
+
+/* A run's integer sum as a float. words: twice those of x where two meet each; they are added apart, as an addition waits for the one
+ * before it. */
+KD_FN float mv_sum_run(uint32_t type, uint32_t s, uint32_t words, const uint32_t *q, const struct mv_run_x *x)
+{
+    const uint32_t n = wd_sub_words(type);
+    int32_t sum = mv_start(type, s, x->sum), other = 0;
     KD_UNROLL
-    for (uint32_t k = 0; k < WD_SUB_WORDS; k++)
-        if (k < wd_sub_words(type))
-            sum = kd_dot4(q[k], x->q[k], sum);
-    acc = k_fma(dw * x->d, f32_from_bits((uint32_t)sum) - 12582912.0f, acc);
+    for (uint32_t k = 0; k < WD_SUB_WORDS; k++) {
+        if (k < n)
+            sum = mv_unsigned(type) ? kd_dot4u(q[k], x->q[k], sum) : kd_dot4(q[k], x->q[k], sum);
+        if (k + n < words)
+            other = kd_dot4(q[k + n], x->q[k], other);
+    }
+    return f32_from_bits((uint32_t)(sum + other)) - mv_magic(type, s);
+}
+
+KD_FN float mv_dot_run(uint32_t type, uint32_t s, uint32_t words, const uint32_t *q, float dw, float mw, const struct mv_run_x *x,
+                       float acc)
+{
+    acc = k_fma(dw * x->d, mv_sum_run(type, s, words, q, x), acc);
     return wd_has_min(type) ? k_fma(mw, x->d * (float)x->sum, acc) : acc;
 }
 
@@ -113,10 +175,6 @@ KD_FN float mv_dot_floats(uint32_t type, const uint32_t *w, const float *x, floa
             acc = k_fma(wd_float(type, w, e), x[e], acc);
     return acc;
 }
-
-/* An integer sum is started at the bits of a float whose last place is worth 1, or 1/16 where the codes are 16 times too
- * large, and is that float plus the sum when it ends. */
-KD_FN float mv_magic(uint32_t type, uint32_t s) { return type == QT_Q4_K && (s & 1) ? 786432.0f : 12582912.0f; }
 
 KD_FN float mv_code(uint32_t type, uint32_t codes, uint32_t s)
 {
@@ -159,7 +217,7 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
         KD_UNROLL
         for (uint32_t t = 0; t < T; t++) {
             float dw, mw;
-            wd_open(type, w[t], &sc[t], iw, s, q[t], &dw, &mw);
+            mv_open(type, l, w[t], &sc[t], iw, s, q[t], &dw, &mw);
             code_d[t] = mv_code(type, sc[t].sc, s);
             code_m[t] = mv_code(QT_Q4_K, sc[t].mn, s);
         }
@@ -170,14 +228,9 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
             if (R > 1)
                 row = mv_opaque(row + (r < l->last ? l->q_row : 0));
             float by_sum = wd_has_min(type) ? x.d * (float)x.sum : 0.0f;
-            int32_t start = (int32_t)f32_bits(mv_magic(type, s)) + wd_bias(type, s) * x.sum;
             KD_UNROLL
             for (uint32_t t = 0; t < T; t++) {
-                int32_t sum = start;
-                KD_UNROLL
-                for (uint32_t k = 0; k < 4; k++)
-                    sum = type == QT_Q4_K ? kd_dot4u(q[t][k], x.q[k], sum) : kd_dot4(q[t][k], x.q[k], sum);
-                float v = (f32_from_bits((uint32_t)sum) - mv_magic(type, s)) * x.d;
+                float v = mv_sum_run(type, s, 4, q[t], &x) * x.d;
                 sum_d[t * R + r] = k_fma(code_d[t], v, sum_d[t * R + r]);
                 if (wd_has_min(type))
                     sum_m[t * R + r] = k_fma(code_m[t], by_sum, sum_m[t * R + r]);
@@ -221,22 +274,28 @@ KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w
         mv_dot_k(type, T, R, (uint32_t(*)[WD_WORDS])w, iw, ix, l, acc, 0);
         return;
     }
-    uint32_t q[4][WD_SUB_WORDS], row = 0;
-    float dw[4], mw[4];
+    const uint32_t words = wd_sub_words(type) * (l->nibbles ? 2 : 1);
+    struct wd_scale sc[4];
     KD_UNROLL
-    for (uint32_t t = 0; t < T; t++) {
-        struct wd_scale sc = wd_scale(type, w[t], iw);
-        wd_open(type, w[t], &sc, iw, 0, q[t], &dw[t], &mw[t]);
-    }
+    for (uint32_t t = 0; t < T; t++)
+        sc[t] = wd_scale(type, w[t], iw);
     KD_UNROLL
-    for (uint32_t r = 0; r < R; r++) {
-        struct mv_run_x x;
-        mv_x_run(type, l, row, ix, 0, &x);
-        if (R > 1)
-            row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+    for (uint32_t s = 0; s < wd_subs(type); s++) {
+        uint32_t q[4][WD_OPEN_WORDS], row = 0;
+        float dw[4], mw[4];
         KD_UNROLL
         for (uint32_t t = 0; t < T; t++)
-            acc[t * R + r] = mv_pinned(mv_dot_run(type, q[t], dw[t], mw[t], &x, acc[t * R + r]));
+            mv_open(type, l, w[t], &sc[t], iw, s, q[t], &dw[t], &mw[t]);
+        KD_UNROLL
+        for (uint32_t r = 0; r < R; r++) {
+            struct mv_run_x x;
+            mv_x_run(type, l, row, ix, s, &x);
+            if (R > 1)
+                row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+            KD_UNROLL
+            for (uint32_t t = 0; t < T; t++)
+                acc[t * R + r] = mv_pinned(mv_dot_run(type, s, words, q[t], dw[t], mw[t], &x, acc[t * R + r]));
+        }
     }
 }
 

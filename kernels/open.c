@@ -1,6 +1,6 @@
 /* kernels/open.c: matrices of the types that have kernels for few rows alone, opened for those of many (QT_OPENED): each code
  * as the signed byte that meets x, each factor as the canonical arithmetic has it. Once per launch, so that the matrix kernels
- * need not know these types. A work-item takes an item of 16 or 32 elements (kernels/wdot.h). Grid: kernels/klaunch.h. */
+ * need not know these types. A work-item takes an item of 16 to 256 elements (kernels/wdot.h). Grid: kernels/klaunch.h. */
 #include "kernels/klaunch.h"
 #include "kernels/wdot.h"
 
@@ -16,15 +16,22 @@ KD_FN void open_items(uint32_t type, const kl_open *a, gpu_va from, gpu_va to)
         float dw, mw;
         wd_load(type, false, w, &m, item);
         struct wd_scale sc = wd_scale(type, w, item);
-        wd_open(type, w, &sc, item, 0, q, &dw, &mw);
-        if (wd_is_half(type)) {
-            *KD_PTR(kd_u32x4, to + (uint64_t)i * 16) = (kd_u32x4){ q[0], q[1], q[2], q[3] };
-            *KD_PTR(float, scales + (uint64_t)i * 4) = dw;
-        } else {
-            KD_GLOBAL kd_u32x4 *y = KD_PTR(kd_u32x4, to + (uint64_t)i * 32);
+        KD_UNROLL
+        for (uint32_t s = 0; s < wd_subs(type); s++) {
+            uint64_t run = (uint64_t)i * wd_subs(type) + s;
+            wd_open(type, w, &sc, item, s, q, &dw, &mw);
+            if (wd_run(type) == 16) {
+                *KD_PTR(kd_u32x4, to + run * 16) = (kd_u32x4){ q[0], q[1], q[2], q[3] };
+                *KD_PTR(float, scales + run * 4) = dw;
+                continue;
+            }
+            KD_UNROLL
+            for (uint32_t k = 0; k < 8; k++)
+                q[k] = wd_bias(type, s) ? wk_less(q[k], 1) : q[k];
+            KD_GLOBAL kd_u32x4 *y = KD_PTR(kd_u32x4, to + run * 32);
             y[0] = (kd_u32x4){ q[0], q[1], q[2], q[3] };
             y[1] = (kd_u32x4){ q[4], q[5], q[6], q[7] };
-            *KD_PTR(kd_u32x2, scales + (uint64_t)i * 8) = (kd_u32x2){ f32_bits(dw), f32_bits(dw) };
+            *KD_PTR(kd_u32x2, scales + run * 8) = (kd_u32x2){ f32_bits(dw), f32_bits(dw) };
         }
     }
 }

@@ -9,7 +9,8 @@
  *
  * QSET_A, QSET_B  the set's types: the same one in a set of one type; none in `any`
  * QSET_ANY        1 in the set `any`, whose QSET_FOR has a.type[m] itself as `type`
- * QSET_PAIR       1 in the sets of two types: kernels for routers and experts are left out */
+ * QSET_PAIR       1 in the sets of two types: kernels for routers and experts are left out
+ * QSET_ALONE      the type of a set of one type, else F32 */
 #ifndef ZINC_KERNELS_QSET_H
 #define ZINC_KERNELS_QSET_H
 
@@ -46,6 +47,12 @@ enum { /* QSET_A_q4k ... */
 #define QSET_PAIR 1
 #else
 #define QSET_PAIR 0
+#endif
+
+#if QSET_ANY || QSET_PAIR
+#define QSET_ALONE QT_F32
+#else
+#define QSET_ALONE QSET_A
 #endif
 
 #define QSET_WITH(t, ...)                                                                                              \

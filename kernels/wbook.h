@@ -6,6 +6,7 @@
 #define ZINC_KERNELS_WBOOK_H
 
 #include "kernels/kdev.h"
+#include "kernels/matvec_shared.h"
 #include "kernels/planes.h"
 
 #define BOOK(name, shape, ...) KD_TABLE uint32_t wk_##name shape = { __VA_ARGS__ };
@@ -29,7 +30,7 @@ KD_FN uint32_t wk_signed(uint32_t v, uint32_t signs)
 /* Four bytes of less than 128 less a number each. */
 KD_FN uint32_t wk_less(uint32_t v, uint32_t n) { return ((v | 0x80808080u) - n * 0x01010101u) ^ 0x80808080u; }
 
-/* Digit n of four bytes of five digits to the base of three. */
+/* Digit n, 0 to 2, of four bytes of five digits to the base of three. */
 KD_FN uint32_t wk_trits(uint32_t w, uint32_t n)
 {
     uint32_t power = n == 0 ? 1 : n == 1 ? 3 : n == 2 ? 9 : n == 3 ? 27 : 81;
@@ -48,79 +49,170 @@ KD_FN uint32_t wk_iq1_m_d(uint32_t a, uint32_t c)
 
 KD_FN float wk_odd(uint32_t d, uint32_t s, float part) { return f16_to_f32((uint16_t)d) * ((float)(2 * s + 1) * part); }
 
-/* What an item's weights are multiplied by; w: as wk_load left it. */
-KD_FN float wk_scale(uint32_t type, const uint32_t *w, uint32_t gi)
+/* What run s of an item is multiplied by; w: as wd_load_book (kernels/wdot.h) leaves it. */
+KD_FN float wk_scale(uint32_t type, const uint32_t *w, uint32_t gi, uint32_t s)
 {
     switch (type) {
-    case QT_IQ2_XXS: return wk_odd(w[4], w[1] >> 28, 0.125f);
-    case QT_IQ3_XXS: return wk_odd(w[4], w[2] >> 28, 0.25f);
-    case QT_IQ3_S: return wk_odd(w[4], w[3] >> (8 + 4 * (gi & 1)) & 15, 1.0f);
-    case QT_IQ1_S: return wk_odd(w[4], w[1] >> 12 & 7, 0.125f);
-    case QT_IQ2_XS: return wk_odd(w[4], w[1] >> 4 * (gi & 1) & 15, 0.125f);
-    case QT_IQ2_S: return wk_odd(w[4], w[1] >> (8 + 4 * (gi & 1)) & 15, 0.125f);
-    case QT_IQ1_M: {
-        uint32_t run = gi >> 1 & 7, s = (run & 4 ? w[3] : w[2]) >> (16 * (run >> 1 & 1) + 6 * (run & 1) + 3 * (gi & 1)) & 7;
-        return wk_odd(wk_iq1_m_d(w[2], w[3]), s, 0.125f);
-    }
-    default: return f16_to_f32((uint16_t)w[8]); /* TQ1_0, TQ2_0 */
+    case QT_IQ2_XXS: return wk_odd(w[4], w[2 * s + 1] >> 28, 0.125f);
+    case QT_IQ3_XXS: return wk_odd(w[6], w[4 + s] >> 28, 0.25f);
+    case QT_IQ3_S: return wk_odd(w[7], w[6] >> (16 + 4 * s) & 15, 1.0f);
+    case QT_IQ1_S: return wk_odd(w[4], w[2] >> (12 + 16 * s) & 7, 0.125f);
+    case QT_IQ2_XS: return wk_odd(w[5], w[4] >> 4 * s & 15, 0.125f);
+    case QT_IQ2_S: return wk_odd(w[5], w[4] >> (16 + 4 * s) & 15, 0.125f);
+    case QT_IQ1_M: return wk_odd(wk_iq1_m_d(w[4], w[5]), (gi & 2 ? w[5] : w[4]) >> (16 * (gi & 1) + 3 * s) & 7, 0.125f);
+    case QT_TQ1_0: return f16_to_f32((uint16_t)w[13]);
+    default: return f16_to_f32((uint16_t)w[8]); /* TQ2_0 */
     }
 }
 
-/* Elements 8 j and up of an item. */
-KD_FN void wk_entry(uint32_t type, const uint32_t *w, uint32_t gi, uint32_t j, uint32_t q[2])
+/* Elements 8 j and up of an item: which entries, which signs (seven, and one that makes their number even, or eight), and of IQ1
+ * whether the weights are moved up. */
+struct wk_ref {
+    uint32_t at[2], signs;
+    bool up;
+};
+KD_FN struct wk_ref wk_ref(uint32_t type, const uint32_t *w, uint32_t j)
 {
-    uint32_t at, signs = 0, h;
+    struct wk_ref r = { { 0, 0 }, 0, false };
+    uint32_t run = j >> 2, h;
     switch (type) {
     case QT_IQ2_XXS:
-        at = w[0] >> 8 * j & 255;
-        q[0] = wk_iq2_xxs[at][0], q[1] = wk_iq2_xxs[at][1];
-        signs = wk_signs(w[1] >> 7 * j & 127);
+        r.at[0] = w[2 * run] >> 8 * (j & 3) & 255;
+        r.signs = w[2 * run + 1] >> 7 * (j & 3) & 127;
         break;
     case QT_IQ2_XS:
-        at = w[0] >> 16 * j;
-        q[0] = wk_iq2_xs[at & 511][0], q[1] = wk_iq2_xs[at & 511][1];
-        signs = wk_signs(at >> 9 & 127);
+        h = w[j >> 1] >> 16 * (j & 1);
+        r.at[0] = h & 511, r.signs = h >> 9 & 127;
         break;
     case QT_IQ2_S:
-        at = (w[0] >> 8 * j & 255) | (w[1] >> (4 * (gi & 1) + 2 * j) & 3) << 8;
-        q[0] = wk_iq2_s[at][0], q[1] = wk_iq2_s[at][1];
-        signs = w[0] >> (16 + 8 * j);
+        r.at[0] = (w[run] >> 8 * (j & 3) & 255) | (w[4] >> 2 * j & 3) << 8;
+        r.signs = w[2 + run] >> 8 * (j & 3) & 255;
         break;
     case QT_IQ3_XXS:
-        at = w[j >> 1] >> 16 * (j & 1);
-        q[0] = wk_iq3_xxs[at & 255], q[1] = wk_iq3_xxs[at >> 8 & 255];
-        signs = wk_signs(w[2] >> 7 * j & 127);
+        h = w[j >> 1] >> 16 * (j & 1);
+        r.at[0] = h & 255, r.at[1] = h >> 8 & 255;
+        r.signs = w[4 + run] >> 7 * (j & 3) & 127;
         break;
     case QT_IQ3_S:
-        at = w[j >> 1] >> 16 * (j & 1), h = w[3] >> 2 * j;
-        q[0] = wk_iq3_s[(at & 255) | (h & 1) << 8], q[1] = wk_iq3_s[(at >> 8 & 255) | (h >> 1 & 1) << 8];
-        signs = w[2] >> 8 * j;
+        h = w[j >> 1] >> 16 * (j & 1);
+        r.at[0] = (h & 255) | (w[6] >> 2 * j & 1) << 8, r.at[1] = (h >> 8 & 255) | (w[6] >> (2 * j + 1) & 1) << 8;
+        r.signs = w[4 + run] >> 8 * (j & 3) & 255;
         break;
-    default: /* IQ1: eight times the weight, moved up or down by one */
-        h = type == QT_IQ1_S ? w[1] : w[1] >> 4 * j;
-        at = (w[0] >> 8 * j & 255) | (type == QT_IQ1_S ? h >> 3 * j & 7 : h & 7) << 8;
-        h = h >> (type == QT_IQ1_S ? 15 : 3) & 1 ? 9 : 7;
-        q[0] = wk_less(wk_iq1[at][0], h), q[1] = wk_less(wk_iq1[at][1], h);
-        return;
+    default: /* IQ1 */
+        h = type == QT_IQ1_S ? w[2] >> (16 * run + 3 * (j & 3)) & 7 : w[2] >> 4 * j & 7;
+        r.at[0] = (w[run] >> 8 * (j & 3) & 255) | h << 8;
+        r.up = !((type == QT_IQ1_S ? w[2] >> (16 * run + 15) : w[2] >> (4 * j + 3)) & 1);
+    }
+    return r;
+}
+
+/* The eight elements. Those of IQ1 are eight times the weight, moved up or down by one. */
+KD_FN void wk_entry(uint32_t type, const struct wk_ref *r, uint32_t q[2])
+{
+    uint32_t at = r->at[0], signs = mv_book_signs(type) == 128 ? wk_signs(r->signs) : r->signs;
+    switch (type) {
+    case QT_IQ2_XXS: q[0] = wk_iq2_xxs[at][0], q[1] = wk_iq2_xxs[at][1]; break;
+    case QT_IQ2_XS: q[0] = wk_iq2_xs[at][0], q[1] = wk_iq2_xs[at][1]; break;
+    case QT_IQ2_S: q[0] = wk_iq2_s[at][0], q[1] = wk_iq2_s[at][1]; break;
+    case QT_IQ3_XXS: q[0] = wk_iq3_xxs[at], q[1] = wk_iq3_xxs[r->at[1]]; break;
+    case QT_IQ3_S: q[0] = wk_iq3_s[at], q[1] = wk_iq3_s[r->at[1]]; break;
+    default: q[0] = wk_less(wk_iq1[at][0], r->up ? 7 : 9), q[1] = wk_less(wk_iq1[at][1], r->up ? 7 : 9); return;
     }
     q[0] = wk_signed(q[0], signs), q[1] = wk_signed(q[1], signs >> 4);
 }
 
-/* The words of an item. */
-KD_FN void wk_open(uint32_t type, const uint32_t *w, uint32_t gi, uint32_t *q)
+/* Run s of an item of the types of digits: eight words of digits, 0 to 2. TQ1_0 has 160 elements in 32 bytes, 80 in 16, 16 in
+ * 4. */
+KD_FN void wk_digits(uint32_t type, const uint32_t *w, uint32_t s, uint32_t *q)
 {
-    uint32_t run = gi & 7;
-    if (type == QT_TQ2_0) {
-        for (uint32_t k = 0; k < 8; k++)
-            q[k] = wk_less(w[k] >> 2 * (run & 3) & 0x03030303u, 1);
-    } else if (type == QT_TQ1_0) { /* 160 elements in 32 bytes, 80 in 16, 16 in 4 */
-        for (uint32_t k = 0; k < 8; k++) {
-            uint32_t digit = run < 5 ? run : run == 7 && k >= 4 ? k - 4 : 2 * (run - 5) + (k >> 2);
-            q[k] = wk_less(wk_trits(run < 5 ? w[k] : run == 7 && k >= 4 ? w[4] : w[k & 3], digit), 1);
-        }
-    } else {
-        for (uint32_t j = 0; j < (type == QT_IQ2_XS || type == QT_IQ2_S || type == QT_IQ1_M ? 2u : 4u); j++)
-            wk_entry(type, w, gi, j, q + 2 * j);
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++) {
+        if (type == QT_TQ2_0)
+            q[k] = w[k] >> 2 * s & 0x03030303u;
+        else if (s < 5)
+            q[k] = wk_trits(w[k], s);
+        else
+            q[k] = s == 7 && k >= 4 ? wk_trits(w[12], k - 4) : wk_trits(w[8 + (k & 3)], 2 * (s - 5) + (k >> 2));
+    }
+}
+
+/* ---- codebooks in shared memory ---- */
+
+/* Where a byte can be chosen by a nibble: each entry is eight nibbles, what they choose among fits into two words, and a sign
+ * is a bit of the nibble (those of IQ3 are bytes: eight magnitudes leave no room for signs). To look an entry up takes a word
+ * from shared memory, whose banks serve lanes that want different ones; the level-1 cache takes them line by line. */
+
+KD_FN uint32_t wk_nibbles(uint32_t v)
+{
+    v = (v | v >> 4) & 0x00ff00ffu;
+    return (v | v >> 8) & 0xffff;
+}
+
+/* Bit i of a byte as bit 4 i + 2. */
+KD_FN uint32_t wk_spread(uint32_t b)
+{
+    b = (b | b << 12) & 0x000f000fu;
+    b = (b | b << 6) & 0x03030303u;
+    return ((b | b << 3) & 0x11111111u) << 2;
+}
+
+/* Word i of a type's codebook. The magnitudes of IQ2 are 8, 25 and 43; IQ1 has 0, 8 and 16. */
+KD_FN uint32_t wk_book_word(uint32_t type, uint32_t i)
+{
+    uint32_t n = mv_book_entries(type), lo, hi;
+    if (i >= n)
+        return wk_spread(mv_book_signs(type) == 128 ? wk_signs(i - n) : i - n);
+    switch (type) {
+    case QT_IQ3_XXS: return wk_iq3_xxs[i];
+    case QT_IQ3_S: return wk_iq3_s[i];
+    case QT_IQ2_XXS: lo = wk_iq2_xxs[i][0], hi = wk_iq2_xxs[i][1]; break;
+    case QT_IQ2_XS: lo = wk_iq2_xs[i][0], hi = wk_iq2_xs[i][1]; break;
+    case QT_IQ2_S: lo = wk_iq2_s[i][0], hi = wk_iq2_s[i][1]; break;
+    default: return wk_nibbles(wk_iq1[i][0] >> 3 & 0x03030303u) | wk_nibbles(wk_iq1[i][1] >> 3 & 0x03030303u) << 16;
+    }
+    return wk_nibbles(lo >> 4 & 0x03030303u) | wk_nibbles(hi >> 4 & 0x03030303u) << 16;
+}
+
+/* By all of a work-group, MV_HEAD_BYTES into shared memory; a barrier follows. */
+KD_FN void wk_book(uint32_t type)
+{
+    for (uint32_t i = kd_tid(); i < mv_book_entries(type) + mv_book_signs(type); i += kd_group_size())
+        *KD_SHARED_AT(uint32_t, MV_HEAD_BYTES + 4 * i) = wk_book_word(type, i);
+}
+
+/* Word n from `first` on. */
+KD_FN uint32_t wk_book_at(uint32_t first, uint32_t n) { return *KD_SHARED_AT(const uint32_t, MV_HEAD_BYTES + 4 * (first + n)); }
+
+/* wk_entry of a type whose codebook lies there. zero: as for wd_open_nibbles (kernels/wdot.h). */
+KD_FN void wk_book_entry(uint32_t type, const struct wk_ref *r, uint32_t zero, uint32_t q[2])
+{
+    const uint32_t ones = 0x01010101u, minus = 0x00d5e7f8u; /* -8 -25 -43 */
+    uint32_t e = wk_book_at(0, r->at[0]), s, plus = 0x002b1908u + zero;
+    if (type == QT_IQ1_S || type == QT_IQ1_M) {
+        s = r->up ? 0x000901f9u : 0x0007fff7u; /* -7 1 9, or -9 -1 7 */
+        q[0] = kd_pick4(s, 0, e), q[1] = kd_pick4(s, 0, e >> 16);
+        return;
+    }
+    s = wk_book_at(mv_book_entries(type), r->signs);
+    if (type == QT_IQ3_XXS || type == QT_IQ3_S) {
+        uint32_t other = wk_book_at(0, r->at[1]), m = kd_pick4(0, ones, s), n = kd_pick4(0, ones, s >> 16);
+        q[0] = (e ^ m * 255) + m, q[1] = (other ^ n * 255) + n;
+        return;
+    }
+    e ^= s;
+    q[0] = kd_pick4(plus, minus, e), q[1] = kd_pick4(plus, minus, e >> 16);
+}
+
+/* The words of run s of an item of a codebook; words: of a run. shared: the book lies in shared memory. */
+KD_FN void wk_open(uint32_t type, bool shared, uint32_t words, const uint32_t *w, uint32_t s, uint32_t zero, uint32_t *q)
+{
+    KD_UNROLL
+    for (uint32_t k = 0; k < words; k += 2) {
+        struct wk_ref r = wk_ref(type, w, (s * words + k) / 2);
+        if (shared)
+            wk_book_entry(type, &r, zero, q + k);
+        else
+            wk_entry(type, &r, q + k);
     }
 }
 
@@ -130,41 +222,50 @@ KD_FN uint32_t wk_u8(gpu_va p, uint64_t i) { return KD_PTR(const uint8_t, p)[i];
 KD_FN uint32_t wk_u16(gpu_va p, uint64_t i) { return KD_PTR(const uint16_t, p)[i]; }
 KD_FN uint32_t wk_u32(gpu_va p, uint64_t i) { return wk_u16(p, 2 * i) | wk_u16(p, 2 * i + 1) << 16; }
 
-/* Element i of block b: p are the matrix's planes. */
+/* Element i of block b: p are the matrix's planes. What it needs is put where the first elements of an item have it, so that no word is
+ * chosen by its number. */
 KD_FN float wk_at(uint32_t type, const gpu_va *p, uint64_t b, uint32_t i)
 {
-    uint32_t r = i / 32, e = i / 8, w[12] = { 0 }, q[8], gi = r;
+    uint32_t in = i / 64, e = i / 8 & 7, s = e >> 2, even = e & 2, run = e >> 1, w[8] = { 0 }, q[2], signs, h;
+    uint64_t gi = b * 4 + in;
+    float scale;
     switch (type) {
     case QT_IQ2_XXS:
-        w[0] = wk_u32(p[0], b * 16 + 2 * r), w[1] = wk_u32(p[0], b * 16 + 2 * r + 1), w[4] = wk_u16(p[1], b);
+        signs = wk_u32(p[0], gi * 4 + 2 * s + 1);
+        w[0] = wk_u32(p[0], gi * 4 + 2 * s) >> 8 * even, w[1] = signs >> 7 * even;
+        scale = wk_odd(wk_u16(p[1], b), signs >> 28, 0.125f);
         break;
     case QT_IQ3_XXS:
-        w[0] = wk_u32(p[0], b * 16 + 2 * r), w[1] = wk_u32(p[0], b * 16 + 2 * r + 1);
-        w[2] = wk_u32(p[1], b * 8 + r), w[4] = wk_u16(p[2], b);
+        signs = wk_u32(p[1], gi * 2 + s);
+        w[0] = wk_u32(p[0], gi * 4 + run), w[4] = signs >> 7 * even;
+        scale = wk_odd(wk_u16(p[2], b), signs >> 28, 0.25f);
         break;
     case QT_IQ3_S:
-        w[0] = wk_u32(p[0], b * 16 + 2 * r), w[1] = wk_u32(p[0], b * 16 + 2 * r + 1);
-        w[2] = wk_u32(p[1], b * 11 + 2 + r);
-        w[3] = wk_u8(p[1], b * 44 + r) | wk_u8(p[1], b * 44 + 40 + r / 2) << 8;
-        w[4] = wk_u16(p[2], b);
+        w[0] = wk_u32(p[0], gi * 4 + run), w[4] = wk_u32(p[1], b * 11 + 2 + in * 2 + s) >> 8 * even;
+        w[6] = wk_u16(p[1], b * 22 + in) >> 4 * run;
+        scale = wk_odd(wk_u16(p[2], b), wk_u8(p[1], b * 44 + 40 + in) >> 4 * s & 15, 1.0f);
         break;
-    case QT_IQ1_S: w[0] = wk_u32(p[0], b * 8 + r), w[1] = wk_u16(p[1], b * 8 + r), w[4] = wk_u16(p[2], b); break;
+    case QT_IQ1_S:
+        h = wk_u16(p[1], gi * 2 + s);
+        w[0] = wk_u32(p[0], gi * 2 + s) >> 8 * even, w[2] = (h >> 3 * even & 63) | (h & 0x8000);
+        scale = wk_odd(wk_u16(p[2], b), h >> 12 & 7, 0.125f);
+        break;
     case QT_IQ2_XS:
-        gi = i / 16;
-        w[0] = wk_u32(p[0], b * 16 + gi), w[1] = wk_u8(p[1], b * 8 + r), w[4] = wk_u16(p[2], b);
+        w[0] = wk_u32(p[0], gi * 4 + run);
+        scale = wk_odd(wk_u16(p[2], b), wk_u16(p[1], gi) >> 4 * run & 15, 0.125f);
         break;
     case QT_IQ2_S:
-        gi = i / 16;
-        w[0] = wk_u16(p[0], b * 32 + gi) | wk_u16(p[0], b * 32 + 16 + gi) << 16;
-        w[1] = wk_u8(p[1], b * 16 + r) | wk_u8(p[1], b * 16 + 8 + r) << 8, w[4] = wk_u16(p[2], b);
+        w[0] = wk_u32(p[0], b * 16 + in * 2 + s) >> 8 * even, w[2] = wk_u32(p[0], b * 16 + 8 + in * 2 + s) >> 8 * even;
+        w[4] = wk_u16(p[1], b * 8 + in) >> 4 * run;
+        scale = wk_odd(wk_u16(p[2], b), wk_u16(p[1], b * 8 + 4 + in) >> 4 * run & 15, 0.125f);
         break;
     case QT_IQ1_M:
-        gi = i / 16;
-        w[0] = wk_u16(p[0], b * 16 + gi), w[1] = wk_u8(p[1], b * 24 + gi);
-        w[2] = wk_u32(p[1], b * 6 + 4), w[3] = wk_u32(p[1], b * 6 + 5);
+        w[0] = wk_u32(p[0], gi * 2 + s) >> 8 * even, w[2] = wk_u32(p[1], b * 6 + in) >> 8 * run;
+        w[4] = wk_u32(p[1], b * 6 + 4), w[5] = wk_u32(p[1], b * 6 + 5);
+        scale = wk_scale(type, w, in, run);
         break;
     case QT_TQ2_0: {
-        uint32_t code = wk_u8(p[0], b * 64 + 32 * (i / 128) + i % 32) >> 2 * (r & 3) & 3;
+        uint32_t code = wk_u8(p[0], b * 64 + 32 * (i / 128) + i % 32) >> 2 * (i / 32 & 3) & 3;
         return (float)((int32_t)code - 1) * f16_to_f32((uint16_t)wk_u16(p[1], b));
     }
     default: { /* TQ1_0 */
@@ -173,8 +274,9 @@ KD_FN float wk_at(uint32_t type, const gpu_va *p, uint64_t b, uint32_t i)
         return (float)((int32_t)wk_trits(byte, k / of) - 1) * f16_to_f32((uint16_t)wk_u16(p[2], b));
     }
     }
-    wk_entry(type, w, gi, gi == r ? e & 3 : e & 1, q);
-    return wk_scale(type, w, gi) * (float)(int8_t)(q[i / 4 & 1] >> 8 * (i & 3));
+    struct wk_ref r = wk_ref(type, w, e & 1);
+    wk_entry(type, &r, q);
+    return scale * (float)(int8_t)((i & 4 ? q[1] : q[0]) >> 8 * (i & 3));
 }
 
 #endif

@@ -19,24 +19,28 @@
 #include "kernels/planes.h"
 #include "kernels/wbook.h"
 
-enum { WD_WORDS = 16, WD_SLOTS = 8, WD_SUBS = 4, WD_SUB_WORDS = 8 };
+enum { WD_WORDS = 16, WD_SLOTS = 8, WD_SUBS = 4, WD_SUB_WORDS = 8, WD_OPEN_WORDS = 2 * WD_SUB_WORDS };
 
 KD_FN bool wd_is_k(uint32_t type)
 {
     return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q4_K || type == QT_Q5_K || type == QT_Q6_K;
 }
 
-/* Items are half a block of x, and so is a run. */
-KD_FN bool wd_is_half(uint32_t type) { return mv_item_elems(type) == 16; }
+/* Elements of a run, which share a scale. */
+KD_FN uint32_t wd_run(uint32_t type)
+{
+    return wd_is_k(type) || type == QT_Q8_0 || type == QT_IQ2_XS || type == QT_IQ2_S || type == QT_IQ1_M || type == QT_NVFP4 ? 16 : 32;
+}
 
 /* Items that a lane keeps in flight: as many as leave two work-groups of 256 their registers. */
 KD_FN uint32_t wd_slots(uint32_t type)
 {
-    return type == QT_Q5_K || type == QT_Q6_K ? 2 : wd_is_k(type) || type == QT_TQ1_0 || type == QT_TQ2_0 ? 4 : 8;
+    uint32_t elems = mv_item_elems(type);
+    return type == QT_Q5_K || type == QT_Q6_K || elems > 64 ? 2 : elems == 64 ? 4 : 8;
 }
-/* Runs of an item that share a scale, and words of four elements in a run. */
-KD_FN uint32_t wd_subs(uint32_t type) { return wd_is_k(type) ? 4 : 1; }
-KD_FN uint32_t wd_sub_words(uint32_t type) { return wd_is_k(type) || wd_is_half(type) ? 4 : 8; }
+/* Runs of an item, and words of four elements in a run. */
+KD_FN uint32_t wd_subs(uint32_t type) { return mv_item_elems(type) < wd_run(type) ? 1 : mv_item_elems(type) / wd_run(type); }
+KD_FN uint32_t wd_sub_words(uint32_t type) { return wd_run(type) / 4; }
 
 /* ---- matrices ---- */
 
@@ -154,64 +158,62 @@ KD_FN void wd_get_floats(uint32_t type, uint32_t *w, gpu_va row, uint32_t k, uin
     }
 }
 
-/* Item i of the types of codebooks, as wk_open and wk_scale want it. */
+/* Item i of the types of codebooks, a quarter of a block, and of digits, as kernels/wbook.h wants it. */
 KD_FN void wd_load_book(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat *m, uint64_t i)
 {
-    uint64_t b = i >> 3, r = i & 7, half = i >> 4, in = i & 15; /* block and run; of items of 16: block, and item in it */
+    uint64_t b = i >> 2, in = i & 3;
     gpu_va p = 0;
     switch (type) {
     case QT_IQ2_XXS:
-        wd_get8(ragged, w, m->p[0] + i * 8);
+        wd_get16(ragged, w, m->p[0] + i * 16);
         w[4] = wd_get2(ragged, m->p[1] + b * 2);
         return;
     case QT_IQ3_XXS:
+        wd_get16(ragged, w, m->p[0] + i * 16);
+        wd_get8(ragged, w + 4, m->p[1] + i * 8);
+        w[6] = wd_get2(ragged, m->p[2] + b * 2);
+        return;
+    case QT_IQ3_S:
+        p = m->p[1] + b * 44;
+        wd_get16(ragged, w, m->p[0] + i * 16);
+        w[4] = wd_get4(ragged, p + 8 + in * 8), w[5] = wd_get4(ragged, p + 12 + in * 8);
+        w[6] = wd_get2(ragged, p + in * 2) | wk_u8(p, 40 + in) << 16;
+        w[7] = wd_get2(ragged, m->p[2] + b * 2);
+        return;
+    case QT_IQ1_S:
         wd_get8(ragged, w, m->p[0] + i * 8);
         w[2] = wd_get4(ragged, m->p[1] + i * 4);
         w[4] = wd_get2(ragged, m->p[2] + b * 2);
         return;
-    case QT_IQ3_S:
-        p = m->p[1] + b * 44;
-        wd_get8(ragged, w, m->p[0] + i * 8);
-        w[2] = wd_get4(ragged, p + 8 + r * 4);
-        w[3] = wk_u8(p, r) | wk_u8(p, 40 + r / 2) << 8;
-        w[4] = wd_get2(ragged, m->p[2] + b * 2);
-        return;
-    case QT_IQ1_S:
-        w[0] = wd_get4(ragged, m->p[0] + i * 4);
-        w[1] = wd_get2(ragged, m->p[1] + i * 2);
-        w[4] = wd_get2(ragged, m->p[2] + b * 2);
-        return;
     case QT_IQ2_XS:
-        w[0] = wd_get4(ragged, m->p[0] + i * 4);
-        w[1] = wk_u8(m->p[1], i >> 1);
-        w[4] = wd_get2(ragged, m->p[2] + half * 2);
+        wd_get16(ragged, w, m->p[0] + i * 16);
+        w[4] = wd_get2(ragged, m->p[1] + i * 2);
+        w[5] = wd_get2(ragged, m->p[2] + b * 2);
         return;
     case QT_IQ2_S:
-        p = m->p[1] + half * 16 + in / 2;
-        w[0] = wd_get2(ragged, m->p[0] + half * 64 + in * 2) | wd_get2(ragged, m->p[0] + half * 64 + 32 + in * 2) << 16;
-        w[1] = wk_u8(p, 0) | wk_u8(p, 8) << 8;
-        w[4] = wd_get2(ragged, m->p[2] + half * 2);
+        p = m->p[1] + b * 16 + in * 2;
+        wd_get8(ragged, w, m->p[0] + b * 64 + in * 8);
+        wd_get8(ragged, w + 2, m->p[0] + b * 64 + 32 + in * 8);
+        w[4] = wd_get2(ragged, p) | wd_get2(ragged, p + 8) << 16;
+        w[5] = wd_get2(ragged, m->p[2] + b * 2);
         return;
     case QT_IQ1_M:
-        p = m->p[1] + half * 24;
-        w[0] = wd_get2(ragged, m->p[0] + i * 2);
-        w[1] = wk_u8(p, in);
-        wd_get8(ragged, w + 2, p + 16);
+        p = m->p[1] + b * 24;
+        wd_get8(ragged, w, m->p[0] + i * 8);
+        w[2] = wd_get4(ragged, p + in * 4);
+        wd_get8(ragged, w + 4, p + 16);
         return;
     case QT_TQ2_0:
-        p = m->p[0] + b * 64 + r / 4 * 32;
-        w[8] = wd_get2(ragged, m->p[1] + b * 2);
-        break;
-    default: /* TQ1_0: behind 160 elements the upper half is not used */
-        p = m->p[0] + b * 48 + (r < 5 ? 0 : 16);
-        w[8] = wd_get2(ragged, m->p[2] + b * 2);
-    }
-    wd_get16(ragged, w, p);
-    wd_get16(ragged, w + 4, p + 16);
-    if (type == QT_TQ1_0 && r >= 5) {
-        for (uint32_t k = 0; k < 4; k++)
-            w[k] = w[4 + k];
-        w[4] = wd_get4(ragged, m->p[1] + b * 4);
+        wd_get16(ragged, w, m->p[0] + i * 32);
+        wd_get16(ragged, w + 4, m->p[0] + i * 32 + 16);
+        w[8] = wd_get2(ragged, m->p[1] + (i >> 1) * 2);
+        return;
+    default: /* TQ1_0 */
+        wd_get16(ragged, w, m->p[0] + i * 48);
+        wd_get16(ragged, w + 4, m->p[0] + i * 48 + 16);
+        wd_get16(ragged, w + 8, m->p[0] + i * 48 + 32);
+        w[12] = wd_get4(ragged, m->p[1] + i * 4);
+        w[13] = wd_get2(ragged, m->p[2] + i * 2);
     }
 }
 
@@ -306,8 +308,9 @@ KD_FN void wd_load(uint32_t type, bool ragged, uint32_t *w, const struct wd_mat 
         w[4] = *KD_PTR(const uint8_t, m->p[1] + i);
         break;
     case QT_NVFP4:
-        wd_get8(ragged, w, m->p[0] + i * 8);
-        w[4] = *KD_PTR(const uint8_t, m->p[1] + i);
+        wd_get16(ragged, w, m->p[0] + i * 32);
+        wd_get16(ragged, w + 4, m->p[0] + i * 32 + 16);
+        w[8] = wd_get4(ragged, m->p[1] + i * 4);
         break;
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
     case QT_TQ1_0: case QT_TQ2_0: wd_load_book(type, ragged, w, m, i); break;
@@ -422,15 +425,47 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
         break;
     }
     case QT_MXFP4: s.d = e8m0_half_to_f32((uint8_t)w[4]); break;
-    case QT_NVFP4: s.d = ue4m3_half_to_f32(w[4]); break;
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
-    case QT_TQ1_0: case QT_TQ2_0: s.d = wk_scale(type, w, gi); break;
+    case QT_NVFP4: break; /* wd_factor */
+    case QT_TQ1_0: case QT_TQ2_0: s.d = wk_scale(type, w, gi, 0); break;
     case QT_Q4_1: s.d = wd_f16(w[4]), s.m = wd_f16_high(w[4]); break;
     case QT_Q5_0: s.d = wd_f16(w[5]); break;
     case QT_Q5_1: s.d = wd_f16(w[5]), s.m = wd_f16_high(w[5]); break;
     default: s.d = wd_f16(w[4]); break; /* Q8_0, Q4_0, IQ4_NL */
     }
     return s;
+}
+
+/* Nibbles that stand for the 16 values of a table as two words for each of x's: a nibble chooses among eight bytes of `low` if it is
+ * below 8 and gets copies of the chosen byte's sign if it is not, and the other way round in `high`. The signs are the same for all
+ * of a half that counts, so that the two bytes of a nibble can be made to add up to its value: 0 or -1 from one, and the value, or one
+ * more, from the other. Codes of x lie as nibbles do then (struct mv_x). zero: what the compiler does not know to be 0, so that a word
+ * stays in a register: an instruction has room for one constant, and a second one costs an instruction. */
+KD_FN bool wd_is_nibbles(uint32_t type)
+{
+    return type == QT_IQ4_NL || type == QT_IQ4_XS || type == QT_MXFP4 || type == QT_NVFP4;
+}
+KD_FN void wd_open_nibbles(uint32_t type, const uint32_t *w, uint32_t s, uint32_t zero, uint32_t *q)
+{
+    const uint32_t n = type == QT_NVFP4 ? 2 : 4, one = 0x01010101u;
+    const bool e2m1 = type == QT_MXFP4 || type == QT_NVFP4;
+    uint32_t t[4];
+    if (e2m1) { /* `high` is negative but for 0, and gives -1 where `low` counts */
+        wd_e2m1_x2(t);
+        t[0] += one - 1, t[1] += one;
+    } else { /* `low` is negative, and gives -1 where `high` counts */
+        wd_iq4_values(t);
+        t[2] += one, t[3] += one;
+    }
+    t[0] += zero, t[2] += zero;
+    KD_UNROLL
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t u = w[n * s + k], v = u ^ 0x88888888u;
+        q[2 * k] = kd_pick4(t[0], t[1], u);
+        q[2 * k + 1] = kd_pick4(t[0], t[1], u >> 16);
+        q[2 * n + 2 * k] = kd_pick4(t[2], t[3], v);
+        q[2 * n + 2 * k + 1] = kd_pick4(t[2], t[3], v >> 16);
+    }
 }
 
 KD_FN bool wd_has_min(uint32_t type) { return qtype_has_min((enum qtype)type); }
@@ -443,8 +478,17 @@ KD_FN int32_t wd_bias(uint32_t type, uint32_t s)
     case QT_Q5_0: return -16;
     case QT_Q3_K: return -4;
     case QT_Q6_K: return -32;
+    case QT_TQ1_0: case QT_TQ2_0: return -1;
     default: return 0;
     }
+}
+
+/* The factor of run s of the types but the K types. */
+KD_FN float wd_factor(uint32_t type, const uint32_t *w, const struct wd_scale *c, uint32_t gi, uint32_t s)
+{
+    if (type == QT_NVFP4)
+        return ue4m3_half_to_f32(w[8] >> 8 * s & 255);
+    return mv_book_bytes(type) ? wk_scale(type, w, gi, s) : c->d;
 }
 
 /* Run s: the words that meet x, and the factors of the canonical arithmetic; dw includes what undoes a scaling. */
@@ -452,7 +496,7 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
                    float *dw, float *mw)
 {
     uint32_t n4 = (gi & 2) * 2; /* 4 n */
-    *dw = c->d;
+    *dw = wd_factor(type, w, c, gi, s);
     *mw = c->m;
     if (wd_is_k(type)) {
         uint32_t sc = c->sc >> 8 * s & 255;
@@ -516,11 +560,13 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
         uint32_t t[4];
         wd_e2m1_x2(t);
         for (uint32_t k = 0; k < 2; k++)
-            wd_lookup(w[k], t, &q[k], &q[k + 2]);
+            wd_lookup(w[2 * s + k], t, &q[k], &q[k + 2]);
         break;
     }
     case QT_IQ2_XXS: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ1_S: case QT_IQ2_XS: case QT_IQ2_S: case QT_IQ1_M:
-    case QT_TQ1_0: case QT_TQ2_0: wk_open(type, w, gi, q); break;
+        wk_open(type, false, wd_sub_words(type), w, s, 0, q);
+        break;
+    case QT_TQ1_0: case QT_TQ2_0: wk_digits(type, w, s, q); break;
     default: /* Q4_0, Q4_1 */
         for (uint32_t k = 0; k < 4; k++) {
             q[k] = w[k] & 0x0f0f0f0fu;

@@ -142,13 +142,22 @@ KD_FN float xq_rms(const struct xq_in *in, uint32_t r, KD_SHARED const float *re
     return k_divide(1.0f, kd_root(k_divide(ss, (float)in->n_in) + in->eps));
 }
 
+/* Two words of a lane in the order of nibbles: those of a run's lower and upper half in turn. Lanes `apart` apart have what belongs
+ * together: the lower one gets both first words, the upper one both second ones. */
+KD_FN kd_u32x2 xq_nibbles(uint32_t w0, uint32_t w1, uint32_t apart)
+{
+    bool upper = kd_lane() & apart;
+    uint32_t other = kd_shfl_xor_u32(upper ? w0 : w1, apart), lo = upper ? other : w0, hi = upper ? w1 : other;
+    return (kd_u32x2){ kd_pick4(lo, hi, 0x5140), kd_pick4(lo, hi, 0x7362) };
+}
+
 /* Chunk c of row r as codes: two words, to their place; the scale and the halves' sums by the block's first lane. */
 KD_FN void xq_store(const struct mv_x *l, uint32_t r, uint32_t c, uint32_t w0, uint32_t w1, float d)
 {
-    uint32_t half = c >> 1, at = l->q + r * l->q_row;
+    uint32_t of = l->nibbles == 32 ? (c & ~3u) | (c & 1) << 1 | (c >> 1 & 1) : c, half = of >> 1, at = l->q + r * l->q_row;
     KD_SHARED kd_u32x2 *q = KD_SHARED_AT(kd_u32x2, at + (half >> 1 & 3) * l->q_stride + (half >> 3) * 32 +
-                                                       (half & 1) * 16 + (c & 1) * 8);
-    *q = (kd_u32x2){ w0, w1 };
+                                                       (half & 1) * 16 + (of & 1) * 8);
+    *q = l->nibbles ? xq_nibbles(w0, w1, l->nibbles == 32 ? 2 : 1) : (kd_u32x2){ w0, w1 };
     int32_t sum = kd_dot4(w0, 0x01010101u, kd_dot4(w1, 0x01010101u, 0));
     sum += (int32_t)kd_shfl_xor_u32((uint32_t)sum, 1);
     int32_t other = (int32_t)kd_shfl_xor_u32((uint32_t)sum, 2);

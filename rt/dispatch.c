@@ -209,10 +209,23 @@ static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t sh
  * runs; more would be in the way of that one's own. The items of the K types are large: little is left to ask for. */
 enum { ASK_BYTES = 20 << 20, ASK_BYTES_K = 8 << 20 };
 
-/* Shared memory of a single row's launch that also makes its input. */
-static uint32_t made_shared_bytes(const ka_matmul *a)
+/* Shared memory of a launch whose passes take `rows` rows, with its types' codebooks. */
+static uint32_t book_bytes(const struct dispatcher *d, const uint32_t *types, uint32_t n)
 {
-    return (uint32_t)align_up(matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1), 16) + 4 * a->n_in;
+    uint32_t most = 0;
+    for (uint32_t m = 0; m < n && d->t->books; m++)
+        most = MAX(most, mv_book_bytes(types[m]));
+    return most;
+}
+static uint32_t shared_bytes(const struct dispatcher *d, const ka_matmul *a, uint32_t rows)
+{
+    return book_bytes(d, a->type, a->n_mats) + matvec_shared_bytes(a->type, a->n_mats, a->n_in, rows);
+}
+
+/* Shared memory of a single row's launch that also makes its input. */
+static uint32_t made_shared_bytes(const struct dispatcher *d, const ka_matmul *a)
+{
+    return (uint32_t)align_up(shared_bytes(d, a, 1), 16) + 4 * a->n_in;
 }
 
 /* The kernel of kernels/matring.c; 0: none. */
@@ -272,7 +285,7 @@ static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up
     }
     if (t->r1 == t->r8 || (gate_up && a->type[0] != a->type[1]))
         return false;
-    uint32_t shared = d->pre || d->pre_act ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
+    uint32_t shared = d->pre || d->pre_act ? made_shared_bytes(d, a) : shared_bytes(d, a, 1);
     *groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
     k->rows_pass = 1;
     k->gate_up = gate_up;
@@ -302,7 +315,7 @@ static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t ro
     enum cmd_op op = d->s->cmds[next].op;
     const ka_matmul *a = stream_args(d->s, next);
     if ((op != CMD_MATMUL && op != CMD_PROJ && op != CMD_GATE_UP) || a->x != y || a->n_in != n || a->rows != rows ||
-        n % 8 || y % 16 || a->resid == y || made_shared_bytes(a) > d->t->shared_max)
+        n % 8 || y % 16 || a->resid == y || made_shared_bytes(d, a) > d->t->shared_max)
         return false;
     for (uint32_t i = 0; i < n_reads; i++)
         if (reads[i] == y || reads[i] % 16)
@@ -407,7 +420,7 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
 /* A row of x too wide for shared memory goes through the prompt's products, which take it in parts. */
 static bool too_wide(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
-    return matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1) > d->t->shared_max &&
+    return shared_bytes(d, a, 1) > d->t->shared_max &&
            dispatch_many_products(d, op, a);
 }
 
@@ -429,7 +442,7 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
         bool made = take_pre(d, &k), beside = d->t->ahead && !made && a->rows == ROWS_STEP && is_beside(d);
         bool alone = d->t->ahead && !made && !beside; /* one work-group a core */
         uint32_t ring = alone ? ring_for(types) : 0, one = MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores);
-        uint32_t shared = made ? made_shared_bytes(a) : matvec_shared_bytes(a->type, a->n_mats, a->n_in, 1);
+        uint32_t shared = made ? made_shared_bytes(d, a) : shared_bytes(d, a, 1);
         uint32_t threads = d->small && product_bytes(a) <= SMALL_BYTES ? MR_HALF : MR_THREADS;
         if (ring && mr_shared_bytes(a->type, a->n_mats, a->n_in, threads) <= d->t->shared_max) {
             struct dispatch *l = dispatch_add(d, ring, one, 1, 1, mr_shared_bytes(a->type, a->n_mats, a->n_in, threads), &k);
@@ -439,7 +452,7 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
             }
             return;
         }
-        alone = alone && mv_one_slots(a->type[0]) == 2; /* the K types */
+        alone = alone && (mv_one_slots(a->type[0]) == 2 || mv_book_bytes(a->type[0])); /* the K types, digits, books */
         struct dispatch *l = dispatch_add(d, made ? t->r1_made : t->r1, alone ? one : groups, 1, 1, shared, &k);
         if (l && alone)
             l->threads = MV_WIDE;
@@ -451,9 +464,9 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
         return;
     memset(&k, 0, sizeof k);
     memcpy(&k, a, sizeof *a);
-    while (pass > 1 && matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass) > d->t->shared_max)
+    while (pass > 1 && shared_bytes(d, a, pass) > d->t->shared_max)
         pass--;
-    uint32_t shared = matvec_shared_bytes(a->type, a->n_mats, a->n_in, pass);
+    uint32_t shared = shared_bytes(d, a, pass);
     k.rows_pass = pass;
     k.gate_up = gate_up;
     uint32_t units = matvec_units(a->n_out, a->n_mats, gate_up);
@@ -471,7 +484,7 @@ static void decode_router(struct dispatcher *d, const ka_router *a)
 {
     kl_router k = { 0 };
     memcpy(&k, a, sizeof *a);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert) + book_bytes(d, &a->type, 1);
     uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
     if (rows > 1) /* several to a core where rows are many: each looks at its experts one after the other */
         groups = MIN(groups, share_of(d, (rows > KL_DECODE_ROWS ? 4 : 2) * d->t->n_cores, rows, 1));
@@ -486,7 +499,7 @@ static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
     kl_moe_up k = { 0 };
     memcpy(&k, a, sizeof *a);
     uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
-    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1), groups = share_of(d, 2 * d->t->n_cores, pairs, MIN(pairs, a->k));
+    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1) + book_bytes(d, types, 2), groups = share_of(d, 2 * d->t->n_cores, pairs, MIN(pairs, a->k));
     struct mv_geom g = mv_geom(a->type_gate, a->n_in);
     bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride | a->x | a->norm) % 16 == 0 && a->n_in % 8 == 0 &&
                    !(mv_is_float(a->type_gate) && qtype_row_bytes(a->type_gate, a->n_in) % 16);
@@ -503,7 +516,7 @@ static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
     kl_moe_down k = { 0 };
     memcpy(&k, a, sizeof *a);
-    uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k);
+    uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k) + book_bytes(d, &a->type, 1);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), groups = resident(d, moe_down_units(a->n_out), shared);
     struct dispatch *l = dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, share_of(d, groups, rows, 1), rows, 1, shared, &k);
     if (l && a->ids == d->chosen) {

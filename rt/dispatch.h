@@ -36,6 +36,7 @@ struct dispatch_target {
     uint32_t shared_core;    /* bytes of shared memory of one core                                         */
     bool wgmma;              /* sm_90a: kernels of modules named *_wgmma                                   */
     bool mma8;               /* matrix instructions on signed bytes: the class "rows" of kernels/klaunch.h  */
+    bool books;              /* decode products have a codebook in shared memory (kernels/wbook.h)        */
     bool ahead;              /* launches may begin while the one before runs: kernels/matring.c             */
     bool walks;              /* has persistent plans                                                       */
     bool amd;                /* kernels compiled for AMD: see enum ap_room                                  */

@@ -66,7 +66,7 @@ static gpu_va open_rows(struct dispatcher *d, const kl_gemm *g, uint32_t m, uint
     kl_open o = { .w = g->w[m], .stride = g->stride[m], .y_stride = opened_bytes(rows, g->n_in), .type = g->type[m],
                   .n_in = g->n_in, .n_out = g->n_out[m], .first = first, .rows = rows };
     o.y = dispatch_temp(d, o.y_stride * n);
-    open(d, &o, g->n_in / mv_item_elems(o.type) * rows, n);
+    open(d, &o, g->n_in * rows, n);
     return o.y;
 }
 

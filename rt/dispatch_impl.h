@@ -69,8 +69,8 @@ uint32_t dispatch_gemm_pick(kl_gemm *g, const ka_matmul *from, uint64_t types);
 kl_moe_sort dispatch_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_expert, uint32_t k);
 
 /* Matrices of types with kernels for few rows alone (QTYPE_BOOK), opened into temporary memory (kernels/open.c). A tier says
- * how: n matrices of so many items each. */
-typedef void dispatch_open_fn(struct dispatcher *d, const kl_open *o, uint32_t items, uint32_t n);
+ * how: n matrices of so many weights each. */
+typedef void dispatch_open_fn(struct dispatcher *d, const kl_open *o, uint32_t weights, uint32_t n);
 typedef void dispatch_gemm_fn(struct dispatcher *d, kl_gemm *g, void *user);
 /* The products of g's matrices, all of one such type, some rows of weights at a time; the memory is free again then. */
 void dispatch_gemm_opened(struct dispatcher *d, const kl_gemm *g, dispatch_open_fn *open, dispatch_gemm_fn *multiply, void *user);

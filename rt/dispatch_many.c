@@ -214,9 +214,9 @@ static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t row
 
 /* ---- matrices that are opened first ---- */
 
-static void add_open(struct dispatcher *d, const kl_open *o, uint32_t items, uint32_t n)
+static void add_open(struct dispatcher *d, const kl_open *o, uint32_t weights, uint32_t n)
 {
-    uint32_t groups = div_up(items, kernel_infos[K_open].threads);
+    uint32_t groups = div_up(weights / mv_item_elems(o->type), kernel_infos[K_open].threads);
     dispatch_add(d, K_open, MIN(groups, MAX(16 * d->t->n_cores / n, 1u)), n, 1, 0, o);
 }
 

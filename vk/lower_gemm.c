@@ -11,10 +11,10 @@ uint32_t vk_gemm_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint32_t n_e
     return m.n_pos;
 }
 
-void vk_gemm_open(struct dispatcher *d, const kl_open *o, uint32_t items, uint32_t n)
+void vk_gemm_open(struct dispatcher *d, const kl_open *o, uint32_t weights, uint32_t n)
 {
     struct vk_shape s = vk_shape(d, 256);
-    uint32_t groups = (items + s.v[0] - 1) / s.v[0];
+    uint32_t groups = (weights / vk_item_elems(o->type) + s.v[0] - 1) / s.v[0];
     vk_spec(&s, o->type);
     vk_spec(&s, (SADDR_OFF(o->w) | o->stride) % 16 != 0);
     vk_add(d, VK_open, &s, MIN(groups, MAX(16 * vk_caps(d)->cores / n, 1u)), n, 1, o);

@@ -52,8 +52,8 @@ static bool cut_rows(const struct vk_caps *c, struct cut *k, uint32_t rows)
 /* What a matrix adds to a cut of its types. */
 static void cut_matrix(const struct vk_caps *c, struct cut *k, uint32_t which, const ka_matmul *a, uint32_t m)
 {
-    uint32_t type = a->type[m], elems = mv_item_elems(type);
-    struct mv_geom g = mv_geom(type, a->n_in);
+    uint32_t type = a->type[m], elems = vk_item_elems(type);
+    struct mv_geom g = mv_geom_of(elems, a->n_in);
     uint32_t lanes = MIN(g.lanes, c->wave);
     bool ends = mv_is_float(type) && qtype_row_bytes(type, a->n_in) % 16;
     k->type[which] = type;
@@ -66,7 +66,7 @@ static void cut_matrix(const struct vk_caps *c, struct cut *k, uint32_t which, c
 /* Slots of a tile: wd_slots of vk/shaders/wdot.glsl. */
 static uint32_t slots(uint32_t type)
 {
-    return mv_one_slots(type);
+    return vk_item_elems(type) == 64 ? 2 : 4;
 }
 
 static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, const uint32_t n_mats[2], bool concurrent)
@@ -83,8 +83,8 @@ static void launch(struct dispatcher *d, const struct cut *cut, kl_matvec *k, co
     k->gate_up = pair;
     k->n_pad = cut->n_pad;
     const uint32_t specs[] = { cut->type[0], cut->type[1], n_mats[0], n_mats[1], cut->lanes[0], cut->lanes[1], k->n_in,
-                               cut->n_pad, cut->rows, cut->flags, mv_item_elems(cut->type[0]),
-                               mv_item_elems(cut->type[1]) };
+                               cut->n_pad, cut->rows, cut->flags, vk_item_elems(cut->type[0]),
+                               vk_item_elems(cut->type[1]) };
     for (uint32_t i = 0; i < ARRAY_LEN(specs); i++)
         vk_spec(&s, specs[i]);
     uint32_t groups = MIN(div_up(tiles, waves), 2 * c->cores); /* all of them at once */

@@ -42,9 +42,9 @@ static struct cut cut_of(const struct vk_caps *c, const uint32_t *type, uint32_t
 {
     struct cut k = { .lanes = c->wave };
     for (uint32_t m = 0; m < n; m++)
-        k.lanes = MIN(k.lanes, mv_geom(type[m], n_in).lanes);
+        k.lanes = MIN(k.lanes, mv_geom_of(vk_item_elems(type[m]), n_in).lanes);
     for (uint32_t m = 0; m < n; m++) {
-        uint32_t elems = mv_item_elems(type[m]), steps = div_up(div_up(n_in, elems), k.lanes);
+        uint32_t elems = vk_item_elems(type[m]), steps = div_up(div_up(n_in, elems), k.lanes);
         k.steps = MAX(k.steps, steps);
         k.n_pad = MAX(k.n_pad, (uint32_t)align_up(steps * k.lanes * elems, 256));
         k.words += item_words(type[m]);

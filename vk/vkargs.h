@@ -5,6 +5,14 @@
 #define ZINC_VK_VKARGS_H
 
 #include "kernels/klaunch.h"
+#include "kernels/matvec_shared.h"
+
+/* Elements of an item, as wd_elems of vk/shaders/wdot.glsl: of the types that are opened for prompts single runs. */
+static inline uint32_t vk_item_elems(uint32_t type)
+{
+    bool half = type == QT_IQ2_XS || type == QT_IQ2_S || type == QT_IQ1_M || type == QT_NVFP4;
+    return qtype_is_opened((enum qtype)type) ? half ? 16 : 32 : mv_item_elems(type);
+}
 
 /* ---- products of prompts (vk/shaders/act_*.comp, gemm_*.comp) ----
  * Activations of the int8 products: codes, [positions][n_in], and in meta per block of 32 the scale f32 and the sums of its two

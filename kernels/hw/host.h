@@ -7,6 +7,7 @@
 
 #define KD_GLOBAL
 #define KD_SHARED
+#define KD_PICKS 1 /* as on NVIDIA's */
 
 /* The work-item that runs now; the runner owns it. */
 struct kd_item {

@@ -68,6 +68,9 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
+#define KD_PICKS 1
+#define KD_PICK4
+KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at) { return __nvvm_prmt(a, b, at); }
 KD_FN int32_t kd_dot4u(uint32_t a, uint32_t b, int32_t c)
 {
     int32_t d;

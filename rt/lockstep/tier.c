@@ -53,7 +53,7 @@ static const struct {
 
 /* A small machine, so that tests see work-groups that loop; shared memory as on the GPUs of the cuda tier. */
 const struct dispatch_target lockstep_target = { .n_cores = 4, .shared_max = 232448, .shared_core = 233472,
-                                                   .mma8 = true, .ahead = true };
+                                                   .mma8 = true, .books = true, .ahead = true };
 
 struct lockstep {
     struct replay r;

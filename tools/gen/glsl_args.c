@@ -94,11 +94,11 @@ static void number(const char *name, uint32_t of(enum qtype, int), int arg)
 }
 
 static bool is_float(enum qtype t) { return mv_is_float(t); }
-static bool is_k(enum qtype t) { return mv_item_elems(t) == 64; }
+static bool is_k(enum qtype t) { return vk_item_elems(t) == 64; }
 static bool has_min(enum qtype t) { return qtype_has_min(t); }
 static bool has_table(enum qtype t) { return qtype_has_table(t); }
 static bool has_runs(enum qtype t) { return qtype_scales(t) >= QS_RUNS; }
-static bool is_half(enum qtype t) { return t == QT_OPENED || (!mv_is_float(t) && mv_item_elems(t) == 16); }
+static bool is_half(enum qtype t) { return t == QT_OPENED || (!mv_is_float(t) && vk_item_elems(t) == 16); }
 static bool is_book(enum qtype t) { return qtype_is_book(t); }
 static bool is_256(enum qtype t) { return qtype_block(t) == 256; }
 static uint32_t plane(enum qtype t, int i) { return planes_of(t).f[i].len; }
