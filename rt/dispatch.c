@@ -180,13 +180,14 @@ struct type_kernels {
     uint16_t r1, r1_made, r8, router, moe_up, moe_down;
 };
 #define BIT(t) (1ull << QT_##t)
+#define ALL_TYPES (~0ull)
 static const struct type_kernels type_kernels[] = {
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...)                                                                                    \
     { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
 #define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, 0, 0, 0 },
 #include "kernels/qtypes.def"
-    { ~0ull, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
+    { ALL_TYPES, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
 };
 
 static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
@@ -431,7 +432,7 @@ static bool is_beside(const struct dispatcher *d)
     return d->cmd > 1 && wait != CMD_NO_WAIT && wait + 1 < d->cmd;
 }
 
-static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
+static void decode_together(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     kl_matvec k = { 0 };
     uint64_t types;
@@ -471,6 +472,58 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     k.gate_up = gate_up;
     uint32_t units = matvec_units(a->n_out, a->n_mats, gate_up);
     dispatch_add(d, t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
+}
+
+/* Matrices that have a kernel together with the m-th. */
+static uint64_t types_with(const ka_matmul *a, uint32_t m)
+{
+    uint64_t types = 1ull << a->type[m];
+    for (uint32_t i = 0; i < a->n_mats; i++)
+        if (kernels_for(types | 1ull << a->type[i], false)->types != ALL_TYPES)
+            types |= 1ull << a->type[i];
+    return types;
+}
+
+/* The matrices of `a` of these types. */
+static ka_matmul matrices_of(const ka_matmul *a, uint64_t types)
+{
+    ka_matmul part = *a;
+    kl_gemm g = { 0 };
+    part.n_mats = dispatch_gemm_pick(&g, a, types);
+    memcpy(part.y, g.y, sizeof part.y), memcpy(part.w, g.w, sizeof part.w), memcpy(part.wscale, g.wscale, sizeof part.wscale);
+    memcpy(part.b, g.b, sizeof part.b), memcpy(part.n_out, g.n_out, sizeof part.n_out);
+    memcpy(part.type, g.type, sizeof part.type), memcpy(part.ld, g.ld, sizeof part.ld);
+    return part;
+}
+
+/* Products of one input whose types have no kernel of their own together: in launches of those that have, the largest last, as its
+ * weights can be on their way while the others run. */
+static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
+{
+    uint64_t left = dispatch_gemm_types(a), last = 0, most = 0;
+    if (gate_up || kernels_for(left, false)->types != ALL_TYPES) {
+        decode_together(d, a, gate_up);
+        return;
+    }
+    for (uint32_t m = 0; m < a->n_mats; m++) {
+        ka_matmul part = matrices_of(a, types_with(a, m));
+        if (product_bytes(&part) > most)
+            most = product_bytes(&part), last = types_with(a, m);
+    }
+    left &= ~last;
+    uint32_t first = d->p->n;
+    for (uint32_t m = 0; m < a->n_mats; m++) {
+        uint64_t types = types_with(a, m) & left;
+        if (!(types >> a->type[m] & 1))
+            continue;
+        ka_matmul part = matrices_of(a, types);
+        decode_together(d, &part, false);
+        left &= ~types;
+    }
+    ka_matmul part = matrices_of(a, last);
+    decode_together(d, &part, false);
+    for (uint32_t i = first + 1; i < d->p->n; i++)
+        d->p->d[i].concurrent = true;
 }
 
 /* Work-groups of routers and experts prepare x for themselves: of `all` that keep the device busy each of n rows, or pairs

@@ -70,6 +70,7 @@ const struct op_case op_cases[] = {
     { "moe_up/iq2_xxs and q6_k", make_moe_up, QT_IQ2_XXS, 6, 256, 24, .heads = 5, .arg = 2, .flags = OF_WITH_Q6K | OF_NORM,
       .max_nmse = 2 * NMSE_INT8 },
     { "proj/iq3_s and q6_k", make_proj, QT_IQ3_S, 4, 256, 72, .flags = OF_NUMBER | OF_WITH_Q6K, .max_nmse = NMSE_INT8 },
+    { "gate_up/iq3_s and q6_k", make_gate_up, QT_IQ3_S, 3, 256, 40, .flags = OF_WITH_Q6K | OF_NORM, .max_nmse = 2 * NMSE_INT8 },
     { "matmul/opened iq2_xs", make_matmul, QT_IQ2_XS, 66, 512, 136, .flags = OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,
       .max_nmse = NMSE_INT8 },
     { "matmul/opened iq3_s rows", make_matmul, QT_IQ3_S, 20, 768, 72, .flags = OF_BIAS | OF_RESID, .max_nmse = NMSE_INT8 },

@@ -191,7 +191,7 @@ struct ops *make_gate_up(const struct op_case *c)
     struct ops *o = ops_new(c->rows, c->cap, 16 * ((c->rows + 15) / 16), 1, KA_KV_F16);
     ka_matmul a = matmul_args(o, c);
     add_matrix(o, c, &a, c->type, c->n_out, true);
-    add_matrix(o, c, &a, c->type, c->n_out, false);
+    add_matrix(o, c, &a, HAS(c, OF_WITH_Q6K) ? QT_Q6_K : c->type, c->n_out, false);
     a.act = act_of(c);
     ops_cmd(o, CMD_GATE_UP, &a, sizeof a);
     return o;
