@@ -58,12 +58,14 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g
         sum = _mm256_dpbusd_avx_epi32(sum, (__m256i)w[g], word4(q + 4 * g));
 #else
     const __m256i ones = _mm256_set1_epi16(1);
+    const uint32_t n = (uint32_t)step < g1 - g0 ? (uint32_t)step : g1 - g0;
+    /* trip counts that the compiler knows: it leaves loops with a second condition as they are, and w in memory for them */
 #pragma GCC unroll 8
-    for (uint32_t g = g0; g < g1;) {
+    for (uint32_t g = g0; g < g1; g += n) {
         __m256i part = _mm256_setzero_si256();
 #pragma GCC unroll 8
-        for (uint32_t s = 0; s < (uint32_t)step && g < g1; s++, g++) {
-            __m256i u = (__m256i)w[g], x = word4(q + 4 * g);
+        for (uint32_t s = 0; s < n; s++) {
+            __m256i u = (__m256i)w[g + s], x = word4(q + 4 * (g + s));
             if (step == STEP_SIGNED)
                 part = _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(x, u));
             else
