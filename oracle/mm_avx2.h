@@ -1,14 +1,14 @@
 /* oracle/mm_avx2.h: products with AVX2, FMA and F16C, the body of mm_avx2.c and of mm_avxvnni.c. A panel's 16 rows are two
  * vectors of 8. VPDPBUSD, where there is (-mavxvnni), adds four products of u and x to a lane, and the offset comes back with the
  * sums of x. Elsewhere VPMADDUBSW multiplies unsigned by signed bytes and saturates sums of two at 16 bits, so:
- *   codes u of up to 6 bits: |u x| sums of 8, 4 or 2 groups of four fit 16 bits and are widened once (STEP_n);
+ *   codes u of up to 7 bits: |u x| sums of 8, 4, 2 or 1 groups of four fit 16 bits and are widened once (STEP_n);
  *   8-bit codes: |q| times x with q's sign, widened at once: 128 * 127 * 2 fits (STEP_SIGNED). */
 #ifndef ZINC_ORACLE_MM_AVX2_H
 #define ZINC_ORACLE_MM_AVX2_H
 
 #include "oracle/mm_block.h"
 
-enum step { STEP_SIGNED = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
+enum step { STEP_SIGNED = 0, STEP_1 = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
 
 MM_INLINE enum step step_of(enum qtype t)
 {
@@ -17,7 +17,7 @@ MM_INLINE enum step step_of(enum qtype t)
     return STEP_8; /* any u is summed in 32 bits at once */
 #else
     switch (qtype_bits(t)) {
-    case 8: case 7: return STEP_SIGNED;
+    case 8: case 7: return mm_is_book(t) ? STEP_1 : STEP_SIGNED; /* 126 * 127 * 2 = 32004 */
     case 6: return STEP_2; /* 63 * 127 * 2 * 2 = 32004 */
     case 5: return STEP_4; /* 31 * 127 * 2 * 4 = 31496 */
     default: return STEP_8; /* 15 * 127 * 2 * 8 = 30480 */
@@ -58,7 +58,7 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g
         sum = _mm256_dpbusd_avx_epi32(sum, (__m256i)w[g], word4(q + 4 * g));
 #else
     const __m256i ones = _mm256_set1_epi16(1);
-    const uint32_t n = (uint32_t)step < g1 - g0 ? (uint32_t)step : g1 - g0;
+    const uint32_t n = step == STEP_SIGNED ? 1 : (uint32_t)step < g1 - g0 ? (uint32_t)step : g1 - g0;
     /* trip counts that the compiler knows: it leaves loops with a second condition as they are, and w in memory for them */
 #pragma GCC unroll 8
     for (uint32_t g = g0; g < g1; g += n) {
@@ -106,40 +106,6 @@ MM_INLINE __m256 add_run(enum qtype_scales kind, enum step step, const mm_vu w[8
     return acc;
 }
 
-/* R rows by n runs, a half of the panel after the other: accumulators and weights stay in registers. */
-MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const struct mm_xblk *opened, uint32_t n, int off,
-                      const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
-{
-    const struct back back = back_of(off);
-    size_t ldq = x->ldq, ldd = x->ldd;
-    y += row * ldy;
-    for (uint32_t h = 0; h < 2; h++, y += 8) {
-        const struct mm_xblk *o = opened;
-        const int8_t *q = x->q + row * x->ldq;
-        const float *d = x->d + row, *dx = x->dx + row;
-        const int16_t *s16 = x->s16 + 2 * row;
-        __m256 acc[4];
-#pragma GCC unroll 4
-        for (uint32_t r = 0; r < R; r++)
-            acc[r] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + r * ldy);
-        for (uint32_t i = 0; i < n; i++, o++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
-            mm_vu w[8];
-#pragma GCC unroll 8
-            for (uint32_t g = 0; g < 8; g++)
-                memcpy(&w[g], o->w[g] + 8 * h, sizeof w[g]);
-            struct mm_scales s = { (mm_vf)_mm256_load_ps(o->dw + 8 * h), (mm_vf)_mm256_load_ps(o->mw + 8 * h),
-                                   (mm_vf)_mm256_load_ps(o->s0 + 8 * h), (mm_vf)_mm256_load_ps(o->s1 + 8 * h),
-                                   (mm_vf)_mm256_load_ps(o->m0 + 8 * h), (mm_vf)_mm256_load_ps(o->m1 + 8 * h) };
-#pragma GCC unroll 4
-            for (uint32_t r = 0; r < R; r++)
-                acc[r] = add_run(kind, step, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);
-        }
-#pragma GCC unroll 4
-        for (uint32_t r = 0; r < R; r++)
-            _mm256_storeu_ps(y + r * ldy, acc[r]);
-    }
-}
-
 /* One row: weights go from the panel through registers. */
 MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
                        uint32_t row, float *y)
@@ -173,42 +139,73 @@ MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint3
     }
 }
 
-#define RUNS(name, kind, step)                                                                                         \
+#ifdef __AVXVNNI__
+
+/* R rows by n runs, a half of the panel after the other: accumulators and weights stay in registers. */
+MM_INLINE void runs_r(enum qtype_scales kind, uint32_t R, const struct mm_xblk *opened, uint32_t n, int off,
+                      const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
+{
+    const struct back back = back_of(off);
+    size_t ldq = x->ldq, ldd = x->ldd;
+    y += row * ldy;
+    for (uint32_t h = 0; h < 2; h++, y += 8) {
+        const struct mm_xblk *o = opened;
+        const int8_t *q = x->q + row * x->ldq;
+        const float *d = x->d + row, *dx = x->dx + row;
+        const int16_t *s16 = x->s16 + 2 * row;
+        __m256 acc[4];
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < R; r++)
+            acc[r] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + r * ldy);
+        for (uint32_t i = 0; i < n; i++, o++, q += QK, d += ldd, dx += ldd, s16 += 2 * ldd) {
+            mm_vu w[8];
+#pragma GCC unroll 8
+            for (uint32_t g = 0; g < 8; g++)
+                memcpy(&w[g], o->w[g] + 8 * h, sizeof w[g]);
+            struct mm_scales s = { (mm_vf)_mm256_load_ps(o->dw + 8 * h), (mm_vf)_mm256_load_ps(o->mw + 8 * h),
+                                   (mm_vf)_mm256_load_ps(o->s0 + 8 * h), (mm_vf)_mm256_load_ps(o->s1 + 8 * h),
+                                   (mm_vf)_mm256_load_ps(o->m0 + 8 * h), (mm_vf)_mm256_load_ps(o->m1 + 8 * h) };
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < R; r++)
+                acc[r] = add_run(kind, STEP_8, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);
+        }
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < R; r++)
+            _mm256_storeu_ps(y + r * ldy, acc[r]);
+    }
+}
+
+#define RUNS(name, kind)                                                                                               \
     static void name(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y, \
                      size_t ldy, bool first)                                                                           \
     {                                                                                                                  \
         uint32_t r = 0;                                                                                                \
         for (; n_rows - r >= 4; r += 4)                                                                                \
-            runs_r(kind, step, 4, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 4, w, n, off, x, r, y, ldy, first);                                                           \
         if (n_rows - r >= 2) {                                                                                         \
-            runs_r(kind, step, 2, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 2, w, n, off, x, r, y, ldy, first);                                                           \
             r += 2;                                                                                                    \
         }                                                                                                              \
         if (n_rows > r)                                                                                                \
-            runs_r(kind, step, 1, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 1, w, n, off, x, r, y, ldy, first);                                                           \
     }
-RUNS(scale_signed, QS_SCALE, STEP_SIGNED)
-RUNS(scale_4, QS_SCALE, STEP_4)
-RUNS(scale_8, QS_SCALE, STEP_8)
-RUNS(min_4, QS_SCALE_MIN, STEP_4)
-RUNS(min_8, QS_SCALE_MIN, STEP_8)
-RUNS(runs_signed, QS_RUNS, STEP_SIGNED)
-RUNS(runs_2, QS_RUNS, STEP_2)
-RUNS(runs_8, QS_RUNS, STEP_8)
-RUNS(runs_min_8, QS_RUNS_MIN, STEP_8)
-RUNS(halves_4, QS_HALVES, STEP_4)
+RUNS(runs_scale, QS_SCALE)
+RUNS(runs_scale_min, QS_SCALE_MIN)
+RUNS(runs_runs, QS_RUNS)
+RUNS(runs_runs_min, QS_RUNS_MIN)
+RUNS(runs_halves, QS_HALVES)
 
-MM_INLINE mm_runs_fn *runs_of(enum qtype t)
+static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min, runs_halves };
+
+MM_INLINE void many_rows(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a, uint32_t row0,
+                         uint32_t n_rows, float *y, size_t ldy, void *scratch)
 {
-    enum step s = step_of(t);
-    switch (qtype_scales(t)) {
-    case QS_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
-    case QS_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
-    case QS_RUNS: return s == STEP_SIGNED ? runs_signed : s == STEP_8 ? runs_8 : runs_2;
-    case QS_HALVES: return halves_4;
-    default: return runs_min_8;
-    }
+    mm_walk(t, runs_of[qtype_scales(t)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);
 }
+
+#else
+#include "oracle/mm_avx2_rows.h"
+#endif
 
 #define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
@@ -216,7 +213,7 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
-        mm_walk(QT_##T, runs_of(QT_##T), flip_of(QT_##T), n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);   \
+        many_rows(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                   \
     }                                                                                                                  \
     static void dot1_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
                          uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
