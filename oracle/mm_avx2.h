@@ -329,6 +329,12 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
         __m256i lo = _mm256_packs_epi32(c[0], c[1]), hi = _mm256_packs_epi32(c[2], c[3]);
         __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(lo, hi), order);
         _mm256_storeu_si256((__m256i *)q, bytes);
+#ifndef __AVXVNNI__
+        __m256i *words = (__m256i *)(a->b + (q - a->q));
+        _mm256_storeu_si256((__m256i *)(a->u + (q - a->q)), _mm256_xor_si256(bytes, _mm256_set1_epi8((int8_t)0x80)));
+        _mm256_storeu_si256(words, _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+        _mm256_storeu_si256(words + 1, _mm256_srai_epi16(bytes, 8));
+#endif
         __m256i s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
         s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
         s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
