@@ -49,6 +49,12 @@ MM_INLINE struct back back_of(int off)
                           { _mm256_set1_epi32(-off & 0xffff), _mm256_set1_epi32((int32_t)((uint32_t)-off << 16)) } };
 }
 
+/* A sum as it stands: the compiler would add in a tree, and keep all products for it in memory. */
+MM_INLINE void added(__m256i *v)
+{
+    __asm__("" : "+x"(*v));
+}
+
 /* Onto sum: groups [g0, g1) of a half of a panel. */
 MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g0, uint32_t g1, const int8_t *q)
 {
@@ -69,9 +75,11 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g
             if (step == STEP_SIGNED)
                 part = _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(x, u));
             else
-                part = _mm256_add_epi16(part, _mm256_maddubs_epi16(u, x));
+                part = s ? _mm256_add_epi16(part, _mm256_maddubs_epi16(u, x)) : _mm256_maddubs_epi16(u, x);
+            added(&part);
         }
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
+        added(&sum);
     }
 #endif
     return sum;

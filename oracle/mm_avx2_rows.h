@@ -169,12 +169,6 @@ struct tile {
     float *y;
 };
 
-/* A sum as it stands: the compiler would add in a tree, and keep all products for it in memory. */
-MM_INLINE void added(__m256i *v)
-{
-    __asm__("" : "+x"(*v));
-}
-
 /* sum[r][h] (+)= products of words of groups [g0, g1). */
 MM_INLINE void products_of_words(uint32_t R, const struct opened *o, uint32_t g0, uint32_t g1, const struct tile *x, __m256i sum[4][2])
 {
