@@ -114,15 +114,18 @@ MM_INLINE __m256 add_run(enum qtype_scales kind, enum step step, const mm_vu w[8
     return acc;
 }
 
-/* One row: weights go from the panel through registers. */
-MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
-                       uint32_t row, float *y)
+/* R rows: weights go from the panel through registers. */
+MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
+                        uint32_t row, float *y, size_t ldy)
 {
     const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
     const struct back back = back_of(mm_offset(t));
     for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
         struct mm_rows x = mm_rows(a, row, 0);
-        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };
+        __m256 acc[2][2];
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < R; r++)
+            acc[r][0] = acc[r][1] = _mm256_setzero_ps();
         for (uint32_t ib = 0; ib < nb; ib++) {
             struct mm_where at = mm_where(t, nb, ib);
             mm_prefetch(panels + at.words, 64 * (size_t)mm_words(t));
@@ -139,11 +142,16 @@ MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint3
                         for (uint32_t g = 0; g < 8; g++)
                             w[g] = (mm_vu)((mm_vb)w[g] - (uint8_t)flip_of(t));
                     mm_open_scales(t, head, words, b, &s);
-                    acc[h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q, *x.d, *x.dx, x.s16, acc[h]);
+#pragma GCC unroll 2
+                    for (uint32_t r = 0; r < R; r++)
+                        acc[r][h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q + r * x.ldq, x.d[r], x.dx[r], x.s16 + 2 * r, acc[r][h]);
                 }
         }
-        _mm256_storeu_ps(y, acc[0]);
-        _mm256_storeu_ps(y + 8, acc[1]);
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < R; r++) {
+            _mm256_storeu_ps(y + r * ldy, acc[r][0]);
+            _mm256_storeu_ps(y + r * ldy + 8, acc[r][1]);
+        }
     }
 }
 
@@ -211,6 +219,12 @@ MM_INLINE void many_rows(enum qtype t, uint32_t n_in, const uint8_t *panels, uin
     mm_walk(t, runs_of[qtype_scales(t)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);
 }
 
+MM_INLINE bool by_words(enum qtype t)
+{
+    (void)t;
+    return false;
+}
+
 #else
 #include "oracle/mm_avx2_rows.h"
 #endif
@@ -228,7 +242,13 @@ MM_INLINE void many_rows(enum qtype t, uint32_t n_in, const uint8_t *panels, uin
                          void *scratch)                                                                                \
     {                                                                                                                  \
         for (uint32_t r = 0; r < n_rows; r++)                                                                          \
-            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy);                                         \
+            few_rows(QT_##T, 1, n_in, panels, n_panels, a, row0 + r, y + r * ldy, ldy);                                \
+    }                                                                                                                  \
+    static void dot2_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
+                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
+                         void *scratch)                                                                                \
+    {                                                                                                                  \
+        few_rows(QT_##T, 2, n_in, panels, n_panels, a, row0, y, ldy);                                                  \
     }
 #include "kernels/qtypes.def"
 
@@ -358,7 +378,7 @@ static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
 #define QTYPE_BOOKS
-#define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
+#define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : n_rows == 2 && by_words(QT_##T) ? dot2_##T : dot_##T;
 #define QTYPE_FLOAT(T, ...) case QT_##T: return dot_##T;
 #include "kernels/qtypes.def"
     default: return NULL;

@@ -54,6 +54,12 @@ MM_INLINE struct form form_of(enum qtype t)
     }
 }
 
+/* Opened to twice their size, which two rows do not bring in. */
+MM_INLINE bool by_words(enum qtype t)
+{
+    return form_of(t).pairing == WORDS;
+}
+
 /* Two vectors of integers in the halves of words. */
 MM_INLINE mm_vu halves_of(mm_vf low, mm_vf high)
 {
