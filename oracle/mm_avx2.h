@@ -120,6 +120,7 @@ MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *
 {
     const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
     const struct back back = back_of(mm_offset(t));
+    const uint32_t turn = mm_is_book(t) && t != QT_IQ3_S ? 1 : per; /* all runs of a block would fill the cache of code */
     for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
         struct mm_rows x = mm_rows(a, row, 0);
         __m256 acc[2][2];
@@ -129,8 +130,10 @@ MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *
         for (uint32_t ib = 0; ib < nb; ib++) {
             struct mm_where at = mm_where(t, nb, ib);
             mm_prefetch(panels + at.words, 64 * (size_t)mm_words(t));
+#pragma GCC unroll 1
+            for (uint32_t b0 = 0; b0 < per; b0 += turn)
 #pragma GCC unroll 8
-            for (uint32_t b = 0; b < per; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd)
+                for (uint32_t b = b0; b < b0 + turn; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd)
 #pragma GCC unroll 2
                 for (uint32_t h = 0; h < 2; h++) {
                     const uint8_t *head = panels + at.head + mm_head_bytes(t) * MM_LANES * h, *words = panels + at.words + sizeof(mm_vu) * h;
