@@ -29,8 +29,7 @@ struct mm_act {
     float *d;          /* [n_in / 32, ldd] scales                                         */
     float *dx;         /* [n_in / 32, ldd] d * sum of q, for types with a minimum         */
     int16_t *s16;      /* [n_in / 32, ldd, 2] sums of q over runs of 16                   */
-    uint16_t *b;       /* [cap + some, ldq] amx: q * 2^-24 as bfloat16; avx2: q in pairs of words, of each eight the first four elements
-                        * 0, 2 and 4, 6 and so on, then 1, 3 (mm_avx2_rows.h); unused by others */
+    uint16_t *b;       /* [cap + some, ldq] amx: q * 2^-24 as bfloat16; avx2: q, of a run of 32 the even elements, then the odd */
     uint8_t *u;        /* [cap + some, ldq] avx2: q + 128                                 */
 };
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in);

@@ -136,7 +136,8 @@ MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *
                 for (uint32_t b = b0; b < b0 + turn; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd)
 #pragma GCC unroll 2
                 for (uint32_t h = 0; h < 2; h++) {
-                    const uint8_t *head = panels + at.head + mm_head_bytes(t) * MM_LANES * h, *words = panels + at.words + sizeof(mm_vu) * h;
+                    const uint8_t *head = panels + at.head + mm_head_bytes(t) * MM_LANES * h;
+                    const uint8_t *words = panels + at.words + sizeof(mm_vu) * h;
                     mm_vu w[8];
                     struct mm_scales s;
                     mm_open_quants(t, words, b, w);
@@ -147,7 +148,8 @@ MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *
                     mm_open_scales(t, head, words, b, &s);
 #pragma GCC unroll 2
                     for (uint32_t r = 0; r < R; r++)
-                        acc[r][h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q + r * x.ldq, x.d[r], x.dx[r], x.s16 + 2 * r, acc[r][h]);
+                        acc[r][h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q + r * x.ldq, x.d[r], x.dx[r],
+                                            x.s16 + 2 * r, acc[r][h]);
                 }
         }
 #pragma GCC unroll 2

@@ -28,10 +28,10 @@ struct opened {
 
 /* What meets what. */
 enum pairing {
-    UNSIGNED, /* codes u, not offset, and q of x                                                                            */
-    SIGNED,   /* weights to 64, and x + 128, unsigned: 255 * 64 * 2 fits 16 bits. Sums of more wrap round and come back when 128 times the
-               * weights' sum is taken off, for which only the result has to fit                                            */
-    WORDS,    /* 16 bits each: VPMADDWD                                                                                     */
+    UNSIGNED, /* codes u, not offset, and q of x */
+    SIGNED,   /* weights to 64, and x + 128, unsigned: 255 * 64 * 2 fits 16 bits. Sums of more wrap round and come back when
+               * 128 times the weights' sum is taken off, for which only the result has to fit */
+    WORDS,    /* 16 bits each: VPMADDWD */
 };
 
 /* How a type's weights are opened: as `mul` times what is multiplied; sums of n groups of four fit 16 bits. */
