@@ -95,8 +95,10 @@ MM_INLINE void open_back(uint32_t n, uint32_t per, const mm_vu w[8], uint32_t h,
 {
     const uint32_t parts = (per + n - 1) / n;
 #pragma GCC unroll 4
-    for (uint32_t i = 0; i < 8 / per * parts; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         const uint32_t in = i % parts * n, g = i / parts * per + in;
+        if (g >= 8)
+            break;
         if (n == 3 && in + 2 < per)
             OPEN_STORE(o->back[i], _mm256_add_epi16(back_of_groups(w + g, 2), back_of_groups(w + g + 2, 1)));
         else
@@ -203,10 +205,12 @@ MM_INLINE void products(struct form f, uint32_t R, const struct opened *o, uint3
         products_of_words(R, o, g0, g1, x, sum);
         return;
     }
-#pragma GCC unroll 8
-    for (uint32_t c = 0; c < (g1 - g0 + n - 1) / n; c++) {
+#pragma GCC unroll 3
+    for (uint32_t c = 0; c < 3; c++) {
         const uint32_t c0 = g0 + c * n, c1 = c0 + n < g1 ? c0 + n : g1;
         __m256i part[4][2];
+        if (c0 >= g1)
+            break;
 #pragma GCC unroll 8
         for (uint32_t g = c0; g < c1; g++) {
             __m256i w[2] = { half_of(o->w[g], 0), half_of(o->w[g], 1) };
