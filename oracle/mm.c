@@ -36,7 +36,7 @@ static size_t act_scale_bytes(uint32_t cap, uint32_t n_in)
 
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in)
 {
-    return 3 * act_q_bytes(cap, n_in) + 3 * act_scale_bytes(cap, n_in);
+    return 4 * act_q_bytes(cap, n_in) + 3 * act_scale_bytes(cap, n_in);
 }
 
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
@@ -49,6 +49,7 @@ void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem)
     a->dx = (float *)(p + scale);
     a->s16 = (int16_t *)(p + 2 * scale);
     a->b = (uint16_t *)(p + 3 * scale);
+    a->u = p + 3 * scale + 2 * act_q_bytes(cap, n_in);
 }
 
 size_t mm_panel_bytes(enum qtype t, uint32_t n_in)

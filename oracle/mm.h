@@ -29,7 +29,8 @@ struct mm_act {
     float *d;          /* [n_in / 32, ldd] scales                                         */
     float *dx;         /* [n_in / 32, ldd] d * sum of q, for types with a minimum         */
     int16_t *s16;      /* [n_in / 32, ldd, 2] sums of q over runs of 16                   */
-    uint16_t *b;       /* [cap + some, ldq] q * 2^-24 as bfloat16; for the amx set alone  */
+    uint16_t *b;       /* [cap + some, ldq] amx: q * 2^-24 as bfloat16; avx2: q, of a run of 32 the even elements, then the odd */
+    uint8_t *u;        /* [cap + some, ldq] avx2: q + 128                                 */
 };
 size_t mm_act_bytes(uint32_t cap, uint32_t n_in);
 void mm_act_init(struct mm_act *a, uint32_t cap, uint32_t n_in, void *mem);

@@ -1,14 +1,14 @@
 /* oracle/mm_avx2.h: products with AVX2, FMA and F16C, the body of mm_avx2.c and of mm_avxvnni.c. A panel's 16 rows are two
  * vectors of 8. VPDPBUSD, where there is (-mavxvnni), adds four products of u and x to a lane, and the offset comes back with the
  * sums of x. Elsewhere VPMADDUBSW multiplies unsigned by signed bytes and saturates sums of two at 16 bits, so:
- *   codes u of up to 6 bits: |u x| sums of 8, 4 or 2 groups of four fit 16 bits and are widened once (STEP_n);
+ *   codes u of up to 7 bits: |u x| sums of 8, 4, 2 or 1 groups of four fit 16 bits and are widened once (STEP_n);
  *   8-bit codes: |q| times x with q's sign, widened at once: 128 * 127 * 2 fits (STEP_SIGNED). */
 #ifndef ZINC_ORACLE_MM_AVX2_H
 #define ZINC_ORACLE_MM_AVX2_H
 
 #include "oracle/mm_block.h"
 
-enum step { STEP_SIGNED = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
+enum step { STEP_SIGNED = 0, STEP_1 = 1, STEP_2 = 2, STEP_4 = 4, STEP_8 = 8 };
 
 MM_INLINE enum step step_of(enum qtype t)
 {
@@ -17,7 +17,7 @@ MM_INLINE enum step step_of(enum qtype t)
     return STEP_8; /* any u is summed in 32 bits at once */
 #else
     switch (qtype_bits(t)) {
-    case 8: case 7: return STEP_SIGNED;
+    case 8: case 7: return mm_is_book(t) ? STEP_1 : STEP_SIGNED; /* 126 * 127 * 2 = 32004 */
     case 6: return STEP_2; /* 63 * 127 * 2 * 2 = 32004 */
     case 5: return STEP_4; /* 31 * 127 * 2 * 4 = 31496 */
     default: return STEP_8; /* 15 * 127 * 2 * 8 = 30480 */
@@ -49,6 +49,12 @@ MM_INLINE struct back back_of(int off)
                           { _mm256_set1_epi32(-off & 0xffff), _mm256_set1_epi32((int32_t)((uint32_t)-off << 16)) } };
 }
 
+/* A sum as it stands: the compiler would add in a tree, and keep all products for it in memory. */
+MM_INLINE void added(__m256i *v)
+{
+    __asm__("" : "+x"(*v));
+}
+
 /* Onto sum: groups [g0, g1) of a half of a panel. */
 MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g0, uint32_t g1, const int8_t *q)
 {
@@ -58,18 +64,22 @@ MM_INLINE __m256i dot4(enum step step, __m256i sum, const mm_vu w[8], uint32_t g
         sum = _mm256_dpbusd_avx_epi32(sum, (__m256i)w[g], word4(q + 4 * g));
 #else
     const __m256i ones = _mm256_set1_epi16(1);
+    const uint32_t n = step == STEP_SIGNED ? 1 : (uint32_t)step < g1 - g0 ? (uint32_t)step : g1 - g0;
+    /* trip counts that the compiler knows: it leaves loops with a second condition as they are, and w in memory for them */
 #pragma GCC unroll 8
-    for (uint32_t g = g0; g < g1;) {
+    for (uint32_t g = g0; g < g1; g += n) {
         __m256i part = _mm256_setzero_si256();
 #pragma GCC unroll 8
-        for (uint32_t s = 0; s < (uint32_t)step && g < g1; s++, g++) {
-            __m256i u = (__m256i)w[g], x = word4(q + 4 * g);
+        for (uint32_t s = 0; s < n; s++) {
+            __m256i u = (__m256i)w[g + s], x = word4(q + 4 * (g + s));
             if (step == STEP_SIGNED)
                 part = _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(x, u));
             else
-                part = _mm256_add_epi16(part, _mm256_maddubs_epi16(u, x));
+                part = s ? _mm256_add_epi16(part, _mm256_maddubs_epi16(u, x)) : _mm256_maddubs_epi16(u, x);
+            added(&part);
         }
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
+        added(&sum);
     }
 #endif
     return sum;
@@ -104,8 +114,56 @@ MM_INLINE __m256 add_run(enum qtype_scales kind, enum step step, const mm_vu w[8
     return acc;
 }
 
+/* R rows: weights go from the panel through registers. */
+MM_INLINE void few_rows(enum qtype t, uint32_t R, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
+                        uint32_t row, float *y, size_t ldy)
+{
+    const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
+    const struct back back = back_of(mm_offset(t));
+    const uint32_t turn = mm_is_book(t) && t != QT_IQ3_S ? 1 : per; /* all runs of a block would fill the cache of code */
+    for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
+        struct mm_rows x = mm_rows(a, row, 0);
+        __m256 acc[2][2];
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < R; r++)
+            acc[r][0] = acc[r][1] = _mm256_setzero_ps();
+        for (uint32_t ib = 0; ib < nb; ib++) {
+            struct mm_where at = mm_where(t, nb, ib);
+            mm_prefetch(panels + at.words, 64 * (size_t)mm_words(t));
+#pragma GCC unroll 1
+            for (uint32_t b0 = 0; b0 < per; b0 += turn)
+#pragma GCC unroll 8
+                for (uint32_t b = b0; b < b0 + turn; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd)
+#pragma GCC unroll 2
+                for (uint32_t h = 0; h < 2; h++) {
+                    const uint8_t *head = panels + at.head + mm_head_bytes(t) * MM_LANES * h;
+                    const uint8_t *words = panels + at.words + sizeof(mm_vu) * h;
+                    mm_vu w[8];
+                    struct mm_scales s;
+                    mm_open_quants(t, words, b, w);
+                    if (flip_of(t))
+#pragma GCC unroll 8
+                        for (uint32_t g = 0; g < 8; g++)
+                            w[g] = (mm_vu)((mm_vb)w[g] - (uint8_t)flip_of(t));
+                    mm_open_scales(t, head, words, b, &s);
+#pragma GCC unroll 2
+                    for (uint32_t r = 0; r < R; r++)
+                        acc[r][h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q + r * x.ldq, x.d[r], x.dx[r],
+                                            x.s16 + 2 * r, acc[r][h]);
+                }
+        }
+#pragma GCC unroll 2
+        for (uint32_t r = 0; r < R; r++) {
+            _mm256_storeu_ps(y + r * ldy, acc[r][0]);
+            _mm256_storeu_ps(y + r * ldy + 8, acc[r][1]);
+        }
+    }
+}
+
+#ifdef __AVXVNNI__
+
 /* R rows by n runs, a half of the panel after the other: accumulators and weights stay in registers. */
-MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const struct mm_xblk *opened, uint32_t n, int off,
+MM_INLINE void runs_r(enum qtype_scales kind, uint32_t R, const struct mm_xblk *opened, uint32_t n, int off,
                       const struct mm_rows *x, uint32_t row, float *y, size_t ldy, bool first)
 {
     const struct back back = back_of(off);
@@ -130,7 +188,7 @@ MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const 
                                    (mm_vf)_mm256_load_ps(o->m0 + 8 * h), (mm_vf)_mm256_load_ps(o->m1 + 8 * h) };
 #pragma GCC unroll 4
             for (uint32_t r = 0; r < R; r++)
-                acc[r] = add_run(kind, step, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);
+                acc[r] = add_run(kind, STEP_8, w, &s, &back, q + r * ldq, d[r], dx[r], s16 + 2 * r, acc[r]);
         }
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < R; r++)
@@ -138,75 +196,43 @@ MM_INLINE void runs_r(enum qtype_scales kind, enum step step, uint32_t R, const 
     }
 }
 
-/* One row: weights go from the panel through registers. */
-MM_INLINE void one_row(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,
-                       uint32_t row, float *y)
-{
-    const uint32_t per = qtype_block(t) / QK, nb = n_in / qtype_block(t);
-    const struct back back = back_of(mm_offset(t));
-    for (; n_panels; n_panels--, panels += mm_panel_bytes(t, n_in), y += MM_ROWS) {
-        struct mm_rows x = mm_rows(a, row, 0);
-        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };
-        for (uint32_t ib = 0; ib < nb; ib++) {
-            struct mm_where at = mm_where(t, nb, ib);
-            mm_prefetch(panels + at.words, 64 * (size_t)mm_words(t));
-#pragma GCC unroll 8
-            for (uint32_t b = 0; b < per; b++, x.q += QK, x.d += x.ldd, x.dx += x.ldd, x.s16 += 2 * x.ldd)
-#pragma GCC unroll 2
-                for (uint32_t h = 0; h < 2; h++) {
-                    const uint8_t *head = panels + at.head + mm_head_bytes(t) * MM_LANES * h, *words = panels + at.words + sizeof(mm_vu) * h;
-                    mm_vu w[8];
-                    struct mm_scales s;
-                    mm_open_quants(t, words, b, w);
-                    if (flip_of(t))
-#pragma GCC unroll 8
-                        for (uint32_t g = 0; g < 8; g++)
-                            w[g] = (mm_vu)((mm_vb)w[g] - (uint8_t)flip_of(t));
-                    mm_open_scales(t, head, words, b, &s);
-                    acc[h] = add_run(qtype_scales(t), step_of(t), w, &s, &back, x.q, *x.d, *x.dx, x.s16, acc[h]);
-                }
-        }
-        _mm256_storeu_ps(y, acc[0]);
-        _mm256_storeu_ps(y + 8, acc[1]);
-    }
-}
-
-#define RUNS(name, kind, step)                                                                                         \
+#define RUNS(name, kind)                                                                                               \
     static void name(const struct mm_xblk *w, uint32_t n, int off, const struct mm_rows *x, uint32_t n_rows, float *y, \
                      size_t ldy, bool first)                                                                           \
     {                                                                                                                  \
         uint32_t r = 0;                                                                                                \
         for (; n_rows - r >= 4; r += 4)                                                                                \
-            runs_r(kind, step, 4, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 4, w, n, off, x, r, y, ldy, first);                                                           \
         if (n_rows - r >= 2) {                                                                                         \
-            runs_r(kind, step, 2, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 2, w, n, off, x, r, y, ldy, first);                                                           \
             r += 2;                                                                                                    \
         }                                                                                                              \
         if (n_rows > r)                                                                                                \
-            runs_r(kind, step, 1, w, n, off, x, r, y, ldy, first);                                                     \
+            runs_r(kind, 1, w, n, off, x, r, y, ldy, first);                                                           \
     }
-RUNS(scale_signed, QS_SCALE, STEP_SIGNED)
-RUNS(scale_4, QS_SCALE, STEP_4)
-RUNS(scale_8, QS_SCALE, STEP_8)
-RUNS(min_4, QS_SCALE_MIN, STEP_4)
-RUNS(min_8, QS_SCALE_MIN, STEP_8)
-RUNS(runs_signed, QS_RUNS, STEP_SIGNED)
-RUNS(runs_2, QS_RUNS, STEP_2)
-RUNS(runs_8, QS_RUNS, STEP_8)
-RUNS(runs_min_8, QS_RUNS_MIN, STEP_8)
-RUNS(halves_4, QS_HALVES, STEP_4)
+RUNS(runs_scale, QS_SCALE)
+RUNS(runs_scale_min, QS_SCALE_MIN)
+RUNS(runs_runs, QS_RUNS)
+RUNS(runs_runs_min, QS_RUNS_MIN)
+RUNS(runs_halves, QS_HALVES)
 
-MM_INLINE mm_runs_fn *runs_of(enum qtype t)
+static mm_runs_fn *const runs_of[] = { runs_scale, runs_scale_min, runs_runs, runs_runs_min, runs_halves };
+
+MM_INLINE void many_rows(enum qtype t, uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a, uint32_t row0,
+                         uint32_t n_rows, float *y, size_t ldy, void *scratch)
 {
-    enum step s = step_of(t);
-    switch (qtype_scales(t)) {
-    case QS_SCALE: return s == STEP_SIGNED ? scale_signed : s == STEP_4 ? scale_4 : scale_8;
-    case QS_SCALE_MIN: return s == STEP_4 ? min_4 : min_8;
-    case QS_RUNS: return s == STEP_SIGNED ? runs_signed : s == STEP_8 ? runs_8 : runs_2;
-    case QS_HALVES: return halves_4;
-    default: return runs_min_8;
-    }
+    mm_walk(t, runs_of[qtype_scales(t)], 0, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);
 }
+
+MM_INLINE bool by_words(enum qtype t)
+{
+    (void)t;
+    return false;
+}
+
+#else
+#include "oracle/mm_avx2_rows.h"
+#endif
 
 #define QTYPE_BOOKS
 #define QTYPE_BLOCK(T, ...)                                                                                            \
@@ -214,14 +240,20 @@ MM_INLINE mm_runs_fn *runs_of(enum qtype t)
                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,              \
                         void *scratch)                                                                                 \
     {                                                                                                                  \
-        mm_walk(QT_##T, runs_of(QT_##T), flip_of(QT_##T), n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);   \
+        many_rows(QT_##T, n_in, panels, n_panels, a, row0, n_rows, y, ldy, scratch);                                   \
     }                                                                                                                  \
     static void dot1_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
                          uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
                          void *scratch)                                                                                \
     {                                                                                                                  \
         for (uint32_t r = 0; r < n_rows; r++)                                                                          \
-            one_row(QT_##T, n_in, panels, n_panels, a, row0 + r, y + r * ldy);                                         \
+            few_rows(QT_##T, 1, n_in, panels, n_panels, a, row0 + r, y + r * ldy, ldy);                                \
+    }                                                                                                                  \
+    static void dot2_##T(uint32_t n_in, const uint8_t *panels, uint32_t n_panels, const struct mm_act *a,              \
+                         uint32_t row0, const float *x, size_t ldx, uint32_t n_rows, float *y, size_t ldy,             \
+                         void *scratch)                                                                                \
+    {                                                                                                                  \
+        few_rows(QT_##T, 2, n_in, panels, n_panels, a, row0, y, ldy);                                                  \
     }
 #include "kernels/qtypes.def"
 
@@ -330,6 +362,12 @@ static void quant(const float *x, uint32_t n_in, const struct mm_act *a, uint32_
         __m256i lo = _mm256_packs_epi32(c[0], c[1]), hi = _mm256_packs_epi32(c[2], c[3]);
         __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(lo, hi), order);
         _mm256_storeu_si256((__m256i *)q, bytes);
+#ifndef __AVXVNNI__
+        __m256i *words = (__m256i *)(a->b + (q - a->q));
+        _mm256_storeu_si256((__m256i *)(a->u + (q - a->q)), _mm256_xor_si256(bytes, _mm256_set1_epi8((int8_t)0x80)));
+        _mm256_storeu_si256(words, _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+        _mm256_storeu_si256(words + 1, _mm256_srai_epi16(bytes, 8));
+#endif
         __m256i s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
         s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
         s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
@@ -345,7 +383,7 @@ static mm_dot_fn *dot(enum qtype t, uint32_t n_rows)
 {
     switch (t) {
 #define QTYPE_BOOKS
-#define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : dot_##T;
+#define QTYPE_BLOCK(T, ...) case QT_##T: return n_rows == 1 ? dot1_##T : n_rows == 2 && by_words(QT_##T) ? dot2_##T : dot_##T;
 #define QTYPE_FLOAT(T, ...) case QT_##T: return dot_##T;
 #include "kernels/qtypes.def"
     default: return NULL;

@@ -369,11 +369,12 @@ MM_INLINE void mm_quant_row(const float *x, uint32_t n_in, const struct mm_act *
     }
 }
 
-/* Rows of x as a kernel sees them from run k0 on: row r, run i has element r * ldq + 32 * i of q and b, and element
+/* Rows of x as a kernel sees them from run k0 on: row r, run i has element r * ldq + 32 * i of q, b and u, and element
  * i * ldd + r of d, dx and s16 (there a pair). */
 struct mm_rows {
     const int8_t *q;
     const uint16_t *b;
+    const uint8_t *u;
     const float *d, *dx;
     const int16_t *s16;
     size_t ldq, ldd;
@@ -383,7 +384,7 @@ MM_INLINE struct mm_rows mm_rows(const struct mm_act *a, uint32_t row, uint32_t 
 {
     size_t at = (size_t)k0 * a->ldd + row;
     size_t first = (size_t)row * a->ldq + (size_t)k0 * QK;
-    return (struct mm_rows){ a->q + first, a->b + first, a->d + at, a->dx + at, a->s16 + 2 * at, a->ldq, a->ldd };
+    return (struct mm_rows){ a->q + first, a->b + first, a->u + first, a->d + at, a->dx + at, a->s16 + 2 * at, a->ldq, a->ldd };
 }
 
 /* Rows [0, n_rows) of x by n opened runs, onto the accumulators in y (or, first, onto zero). off: mm_offset, for
