@@ -159,6 +159,10 @@ endif
 $(B)/obj/oracle/mm_avx512.o $(B)/obj/oracle/mm_vbmi.o: CFLAGS += -O2 -fno-sanitize-address-use-after-scope
 $(B)/obj/oracle/ops_avx512.o: CFLAGS += -O3 -fno-sanitize-address-use-after-scope
 endif
+# Where variables are in products that are inlined whole costs as much as compiling them; lines stay.
+ifeq ($(config),debug)
+$(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS := $(subst $(CFLAGS_debug),$(patsubst -g,-g1,$(CFLAGS_debug)),$(CFLAGS))
+endif
 ifneq ($(filter aarch64% arm64%,$(MACHINE)),)
 ISA_dotprod := -march=armv8.2-a+dotprod
 endif
