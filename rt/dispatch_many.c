@@ -217,7 +217,8 @@ static void f32_input(struct dispatcher *d, kl_gemm *g, kl_act act, uint32_t row
 static void add_open(struct dispatcher *d, const kl_open *o, uint32_t weights, uint32_t n)
 {
     uint32_t groups = div_up(weights / mv_item_elems(o->type), kernel_infos[K_open].threads);
-    dispatch_add(d, K_open, MIN(groups, MAX(16 * d->t->n_cores / n, 1u)), n, 1, 0, o);
+    uint32_t book = d->t->books ? mv_book_bytes(o->type) : 0; /* which a work-group makes anew: no more than there is room for */
+    dispatch_add(d, K_open, MIN(groups, MAX((book ? 8 : 16) * d->t->n_cores / n, 1u)), n, 1, book ? MV_HEAD_BYTES + book : 0, o);
 }
 
 static void add_gemm_part(struct dispatcher *d, kl_gemm *g, void *positions)
