@@ -88,8 +88,8 @@ struct mv_x {
     uint32_t end;
     uint32_t last; /* the last row there is: it stands for those behind it */
     bool book;     /* the type's codebook lies in front of x (kernels/wbook.h) */
-    uint32_t nibbles; /* 0, or codes lie as the nibbles do that meet them, in runs of so many: 0, 16, 1, 17 .. of 32, 0, 8, 1, 9 .. of
-                       * 16 */
+    uint32_t nibbles; /* 0, or codes lie as the nibbles do that meet them, in runs of so many: 0, 16, 1, 17 .. of 32, or 0, 8, 1, 9
+                       * .. of 16 */
 };
 
 /* Words of a codebook in shared memory: its entries, then signs by their number. */

@@ -144,8 +144,8 @@ KD_FN void mv_open(uint32_t type, const struct mv_x *l, const uint32_t *w, const
     }
 }
 
-/* A run's integer sum as a float. words: twice those of x where two meet each; they are added apart, as an addition waits for the one
- * before it. */
+/* A run's integer sum as a float. words: twice those of x where two meet each; they are added apart, as an addition waits for
+ * the one before it. */
 KD_FN float mv_sum_run(uint32_t type, uint32_t s, uint32_t words, const uint32_t *q, const struct mv_run_x *x)
 {
     const uint32_t n = wd_sub_words(type);

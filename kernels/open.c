@@ -22,7 +22,7 @@ KD_FN float open_run(uint32_t type, bool book, const uint32_t *w, const struct w
     return dw;
 }
 
-/* Neighbouring lanes store both halves of 32 bytes for each other, as memory takes 32 at once: of item i the even one has the first half. */
+/* Neighbouring lanes store halves of 32 bytes for each other, as memory takes 32 at once: the even one the first halves of both. */
 KD_FN void open_store(gpu_va first, gpu_va second, bool has_first, bool has_second, const uint32_t *q)
 {
     bool odd = kd_lane() & 1;

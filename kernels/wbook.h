@@ -1,7 +1,8 @@
 /* kernels/wbook.h
- * Weights of the types of codebooks, out of their planes: items for dot products (kernels/wdot.h), of 32 elements, or of 16
- * where halves have scales of their own, and single ones (kernels/wblock.h). Each kernel has the codebooks that it uses with
- * its code. `type` is a constant wherever the functions of items are called. */
+ * Weights of the types of codebooks and of digits, out of their planes: items for dot products (kernels/wdot.h), of 64 elements,
+ * or as many as share bytes (TQ2_0 128, TQ1_0 256), and single ones (kernels/wblock.h). Each kernel has the codebooks that it uses
+ * with its code, and where KD_PICKS says so those for decode in shared memory too. `type` is a constant wherever the functions of
+ * items are called. */
 #ifndef ZINC_KERNELS_WBOOK_H
 #define ZINC_KERNELS_WBOOK_H
 
@@ -30,7 +31,7 @@ KD_FN uint32_t wk_signed(uint32_t v, uint32_t signs)
 /* Four bytes of less than 128 less a number each. */
 KD_FN uint32_t wk_less(uint32_t v, uint32_t n) { return ((v | 0x80808080u) - n * 0x01010101u) ^ 0x80808080u; }
 
-/* Digit n, 0 to 2, of four bytes of five digits to the base of three. */
+/* Digit n of four bytes of five digits to the base of three: 0, 1 or 2 each. */
 KD_FN uint32_t wk_trits(uint32_t w, uint32_t n)
 {
     uint32_t power = n == 0 ? 1 : n == 1 ? 3 : n == 2 ? 9 : n == 3 ? 27 : 81;
@@ -222,8 +223,8 @@ KD_FN uint32_t wk_u8(gpu_va p, uint64_t i) { return KD_PTR(const uint8_t, p)[i];
 KD_FN uint32_t wk_u16(gpu_va p, uint64_t i) { return KD_PTR(const uint16_t, p)[i]; }
 KD_FN uint32_t wk_u32(gpu_va p, uint64_t i) { return wk_u16(p, 2 * i) | wk_u16(p, 2 * i + 1) << 16; }
 
-/* Element i of block b: p are the matrix's planes. What it needs is put where the first elements of an item have it, so that no word is
- * chosen by its number. */
+/* Element i of block b: p are the matrix's planes. What it needs is put where the first elements of an item have it, so that no
+ * word is chosen by its number. */
 KD_FN float wk_at(uint32_t type, const gpu_va *p, uint64_t b, uint32_t i)
 {
     uint32_t in = i / 64, e = i / 8 & 7, s = e >> 2, even = e & 2, run = e >> 1, w[8] = { 0 }, q[2], signs, h;
