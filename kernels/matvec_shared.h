@@ -92,7 +92,7 @@ struct mv_x {
                        * .. of 16 */
 };
 
-/* Words of a codebook in shared memory: its entries, then signs by their number. */
+/* Words of a codebook in shared memory: its entries, then seven signs by their number. */
 MVS_FN uint32_t mv_book_entries(uint32_t type)
 {
     switch (type) {
@@ -103,14 +103,7 @@ MVS_FN uint32_t mv_book_entries(uint32_t type)
     default: return 0;
     }
 }
-MVS_FN uint32_t mv_book_signs(uint32_t type)
-{
-    switch (type) {
-    case QT_IQ2_XXS: case QT_IQ2_XS: case QT_IQ3_XXS: return 128;
-    case QT_IQ2_S: case QT_IQ3_S: return 256;
-    default: return 0;
-    }
-}
+MVS_FN uint32_t mv_book_signs(uint32_t type) { return type == QT_IQ2_XXS || type == QT_IQ2_XS ? 128 : 0; }
 MVS_FN uint32_t mv_book_bytes(uint32_t type) { return 4 * (mv_book_entries(type) + mv_book_signs(type)); }
 
 MVS_FN struct mv_x mv_x_layout(uint32_t n_pad, bool quants, bool floats, uint32_t rows)

@@ -115,9 +115,15 @@ KD_FN void mv_x_floats(uint32_t type, const struct mv_x *l, uint32_t row, uint32
  * is started at the bits of a float whose last place is worth 1, or so much less, and is that float plus the sum when it ends. */
 KD_FN uint32_t mv_shift(uint32_t type, uint32_t s)
 {
-    return type == QT_Q4_K ? 4 * (s & 1) : type == QT_TQ2_0 ? 2 * s : 0;
+    switch (type) {
+    case QT_Q4_K: return 4 * (s & 1);
+    case QT_Q2_K: case QT_TQ2_0: return 2 * s;
+    case QT_Q3_K: return s < 3 ? 2 * s : 4;
+    case QT_Q6_K: return s < 3 ? 0 : 2;
+    default: return 0;
+    }
 }
-KD_FN bool mv_unsigned(uint32_t type) { return type == QT_Q4_K || type == QT_TQ2_0; }
+KD_FN bool mv_unsigned(uint32_t type) { return mv_shift(type, 3) && type != QT_Q3_K; }
 KD_FN float mv_magic(uint32_t type, uint32_t s) { return 12582912.0f / (float)(1u << mv_shift(type, s)); }
 KD_FN int32_t mv_start(uint32_t type, uint32_t s, int32_t sum)
 {
@@ -141,6 +147,16 @@ KD_FN void mv_open(uint32_t type, const struct mv_x *l, const uint32_t *w, const
             q[k] = w[k] & 0x03030303u << 2 * s;
     } else {
         wd_open(type, w, c, gi, s, q, dw, mw);
+        const uint32_t by = mv_shift(type, s), left = 2 * s - by; /* left: what is still to be shifted */
+        KD_UNROLL
+        for (uint32_t k = 0; k < 4; k++) {
+            if (type == QT_Q2_K)
+                q[k] = w[k] & 0x03030303u << by;
+            if (type == QT_Q3_K)
+                q[k] = (w[k] >> left & 0x03030303u << by) | (w[4 + k] >> (gi & 2) * 2 << (2 + by - s) & 0x04040404u << by);
+            if (type == QT_Q6_K && s == 3)
+                q[k] = (w[4 + k] >> 2 & 0x3c3c3c3cu) | (w[8 + k] & 0xc0c0c0c0u);
+        }
     }
 }
 

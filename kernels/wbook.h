@@ -21,6 +21,8 @@ KD_FN uint32_t wk_signs(uint32_t seven)
     return seven | ((p ^ p >> 1) & 1) << 7;
 }
 
+KD_FN bool wk_is_seven(uint32_t type) { return type == QT_IQ2_XXS || type == QT_IQ2_XS || type == QT_IQ3_XXS; }
+
 /* Four magnitudes, not zero, as signed bytes; signs in the low four bits. */
 KD_FN uint32_t wk_signed(uint32_t v, uint32_t signs)
 {
@@ -110,7 +112,7 @@ KD_FN struct wk_ref wk_ref(uint32_t type, const uint32_t *w, uint32_t j)
 /* The eight elements. Those of IQ1 are eight times the weight, moved up or down by one. */
 KD_FN void wk_entry(uint32_t type, const struct wk_ref *r, uint32_t q[2])
 {
-    uint32_t at = r->at[0], signs = mv_book_signs(type) == 128 ? wk_signs(r->signs) : r->signs;
+    uint32_t at = r->at[0], signs = wk_is_seven(type) ? wk_signs(r->signs) : r->signs;
     switch (type) {
     case QT_IQ2_XXS: q[0] = wk_iq2_xxs[at][0], q[1] = wk_iq2_xxs[at][1]; break;
     case QT_IQ2_XS: q[0] = wk_iq2_xs[at][0], q[1] = wk_iq2_xs[at][1]; break;
@@ -141,7 +143,8 @@ KD_FN void wk_digits(uint32_t type, const uint32_t *w, uint32_t s, uint32_t *q)
 
 /* Where a byte can be chosen by a nibble: each entry is eight nibbles, what they choose among fits into two words, and a sign
  * is a bit of the nibble (those of IQ3 are bytes: eight magnitudes leave no room for signs). To look an entry up takes a word
- * from shared memory, whose banks serve lanes that want different ones; the level-1 cache takes them line by line. */
+ * from shared memory, whose banks serve lanes that want different ones; the level-1 cache takes them line by line. Seven signs of
+ * IQ2 are looked up behind the entries: their eighth has to be counted, which takes longer there. */
 
 KD_FN uint32_t wk_nibbles(uint32_t v)
 {
@@ -150,19 +153,14 @@ KD_FN uint32_t wk_nibbles(uint32_t v)
 }
 
 /* Bit i of a byte as bit 4 i + 2. */
-KD_FN uint32_t wk_spread(uint32_t b)
-{
-    b = (b | b << 12) & 0x000f000fu;
-    b = (b | b << 6) & 0x03030303u;
-    return ((b | b << 3) & 0x11111111u) << 2;
-}
+KD_FN uint32_t wk_spread(uint32_t b) { return ((b * 0x1001 & 0x000f000fu) * 0x41 & 0x03030303u) * 36 & 0x44444444u; }
 
 /* Word i of a type's codebook. The magnitudes of IQ2 are 8, 25 and 43; IQ1 has 0, 8 and 16. */
 KD_FN uint32_t wk_book_word(uint32_t type, uint32_t i)
 {
     uint32_t n = mv_book_entries(type), lo, hi;
     if (i >= n)
-        return wk_spread(mv_book_signs(type) == 128 ? wk_signs(i - n) : i - n);
+        return wk_spread(wk_signs(i - n));
     switch (type) {
     case QT_IQ3_XXS: return wk_iq3_xxs[i];
     case QT_IQ3_S: return wk_iq3_s[i];
@@ -187,20 +185,19 @@ KD_FN uint32_t wk_book_at(uint32_t first, uint32_t n) { return *KD_SHARED_AT(con
 /* wk_entry of a type whose codebook lies there. zero: as for wd_open_nibbles (kernels/wdot.h). */
 KD_FN void wk_book_entry(uint32_t type, const struct wk_ref *r, uint32_t zero, uint32_t q[2])
 {
-    const uint32_t ones = 0x01010101u, minus = 0x00d5e7f8u; /* -8 -25 -43 */
+    const uint32_t minus = 0x00d5e7f8u; /* -8 -25 -43 */
     uint32_t e = wk_book_at(0, r->at[0]), s, plus = 0x002b1908u + zero;
     if (type == QT_IQ1_S || type == QT_IQ1_M) {
         s = r->up ? 0x000901f9u : 0x0007fff7u; /* -7 1 9, or -9 -1 7 */
         q[0] = kd_pick4(s, 0, e), q[1] = kd_pick4(s, 0, e >> 16);
         return;
     }
-    s = wk_book_at(mv_book_entries(type), r->signs);
     if (type == QT_IQ3_XXS || type == QT_IQ3_S) {
-        uint32_t other = wk_book_at(0, r->at[1]), m = kd_pick4(0, ones, s), n = kd_pick4(0, ones, s >> 16);
-        q[0] = (e ^ m * 255) + m, q[1] = (other ^ n * 255) + n;
+        s = wk_is_seven(type) ? r->signs | ((uint32_t)kd_popcount(r->signs) << 7 & 128) : r->signs;
+        q[0] = wk_signed(e, s), q[1] = wk_signed(wk_book_at(0, r->at[1]), s >> 4);
         return;
     }
-    e ^= s;
+    e ^= mv_book_signs(type) ? wk_book_at(mv_book_entries(type), r->signs) : wk_spread(r->signs);
     q[0] = kd_pick4(plus, minus, e), q[1] = kd_pick4(plus, minus, e >> 16);
 }
 
