@@ -39,9 +39,9 @@ tiles = lambda i: i["grid"][0] * i["grid"][1] * i["grid"][2]
 assert sum(g["tiles"] for g in d["lists"][0]["loads"]) == sum(map(tiles, it))
 ' || fail "--walk --json"
 "$dump" --walk --group=1 "$work/a.zstream" >"$work/group" || fail "--group: exit $?"
-line='^1 PROJ command 1 layer 0 kernel k_matvec_any_r8 tile 1 every 5 to 6 of 8 weights 2880, waits for 1: items up to 0, adds 1 of 5$'
+line='^1 PROJ command 1 layer 0 kernel k_matvec_q80_r1 tile 1 every 5 to 6 of 8 weights 1152, waits for 1: items up to 0, adds 1 of 5$'
 grep -q "$line" "$work/group" || fail "--group=1: $(head -n 4 "$work/group")"
-"$dump" --walk --groups=3 --cores=2 "$work/a.zstream" | grep -q '^list 0 launches 0 to 14 work-groups 3 bytes' || fail "--groups"
+"$dump" --walk --groups=3 --cores=2 "$work/a.zstream" | grep -q '^list 0 launches 0 to 16 work-groups 3 bytes' || fail "--groups"
 printf '\001' | dd of="$work/a.zwalk" bs=1 seek=70 conv=notrunc status=none
 "$dump" --walk --lists="$work/a.zwalk" "$work/a.zstream" >"$work/out" 2>"$work/err"; [ $? = 1 ] || fail "damaged lists: no exit 1"
 grep -q 'a.zwalk: damaged' "$work/err" && [ "$(wc -l <"$work/err")" = 1 ] && [ ! -s "$work/out" ] || fail "damaged lists: $(cat "$work/err")"
