@@ -13,14 +13,11 @@
 #define ZINC_KERNELS_WRUN_H
 
 #include "kernels/wdot.h"
+#include "kernels/wrun_shared.h"
 
 enum { WR_WORDS = 16, WR_UNIT = 128 };
 
-/* Runs are 16 long. */
-KD_FN bool wr_is_short(uint32_t type) { return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q6_K || type == QT_OPENED; }
 KD_FN uint32_t wr_runs(uint32_t type) { return wr_is_short(type) ? 8 : 4; }
-/* Elements of a run lie side by side in memory, so a lane has eight of them in two words. */
-KD_FN bool wr_is_wide(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K || type == QT_Q8_0; }
 
 /* The word of a block of 32 elements of x, of eight. */
 KD_FN uint32_t wr_x(uint32_t type, uint32_t r, uint32_t k)
@@ -31,46 +28,59 @@ KD_FN uint32_t wr_x(uint32_t type, uint32_t r, uint32_t k)
 
 KD_FN uint32_t wr_get4(gpu_va p) { return *KD_PTR(const uint32_t, p); }
 
-/* at: the row's first block in its matrix; blocks: of a row. A unit behind the row's end reads the last block. */
-KD_FN void wr_load(uint32_t type, uint32_t *w, const struct wd_mat *m, uint32_t at, uint32_t u, uint32_t blocks)
+/* at: the row's first block in its matrix; blocks: of a row. A unit behind the row's end reads the last block. codes, scales: which of
+ * the words of types whose scales are codes (wr_is_coded); the others load all. */
+KD_FN void wr_load_part(uint32_t type, bool codes, bool scales, uint32_t *w, const struct wd_mat *m, uint32_t at, uint32_t u, uint32_t blocks)
 {
     uint64_t t = kd_lane() % 4, k = at + (u >> 1), pair = u & 1; /* k: of the K types, two units long */
     switch (type) {
     case QT_Q4_K:
     case QT_Q5_K:
-        wd_get8(false, w, m->p[0] + k * 128 + pair * 64 + t * 8);
-        wd_get8(false, w + 2, m->p[0] + k * 128 + pair * 64 + 32 + t * 8);
-        wd_get16(false, w + 4, m->p[type == QT_Q4_K ? 1 : 2] + k * 16);
-        if (type == QT_Q5_K)
+        if (codes) {
+            wd_get8(false, w, m->p[0] + k * 128 + pair * 64 + t * 8);
+            wd_get8(false, w + 2, m->p[0] + k * 128 + pair * 64 + 32 + t * 8);
+        }
+        if (scales)
+            wd_get16(false, w + 4, m->p[type == QT_Q4_K ? 1 : 2] + k * 16);
+        if (codes && type == QT_Q5_K)
             wd_get8(false, w + 8, m->p[1] + k * 32 + t * 8);
         return;
     case QT_Q6_K:
-        for (uint32_t i = 0; i < 4; i++)
-            w[i] = wr_get4(m->p[0] + k * 128 + pair * 64 + i * 16 + t * 4);
-        for (uint32_t i = 0; i < 2; i++)
-            w[4 + i] = wr_get4(m->p[1] + k * 64 + pair * 32 + i * 16 + t * 4);
-        wd_get8(false, w + 6, m->p[2] + k * 16 + pair * 8);
-        w[8] = wd_get2(false, m->p[3] + k * 2);
+        if (codes) {
+            for (uint32_t i = 0; i < 4; i++)
+                w[i] = wr_get4(m->p[0] + k * 128 + pair * 64 + i * 16 + t * 4);
+            for (uint32_t i = 0; i < 2; i++)
+                w[4 + i] = wr_get4(m->p[1] + k * 64 + pair * 32 + i * 16 + t * 4);
+        }
+        if (scales) {
+            wd_get8(false, w + 6, m->p[2] + k * 16 + pair * 8);
+            w[8] = wd_get2(false, m->p[3] + k * 2);
+        }
         return;
     case QT_Q2_K:
-        for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t i = 0; i < 2 && codes; i++)
             w[i] = wr_get4(m->p[0] + k * 64 + pair * 32 + i * 16 + t * 4);
-        wd_get8(false, w + 2, m->p[1] + k * 16 + pair * 8);
-        w[4] = wr_get4(m->p[2] + k * 4);
+        if (scales) {
+            wd_get8(false, w + 2, m->p[1] + k * 16 + pair * 8);
+            w[4] = wr_get4(m->p[2] + k * 4);
+        }
         return;
     case QT_Q3_K:
-        for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t i = 0; i < 2 && codes; i++) {
             w[i] = wr_get4(m->p[0] + k * 64 + pair * 32 + i * 16 + t * 4);
             w[2 + i] = wr_get4(m->p[1] + k * 32 + i * 16 + t * 4);
         }
-        for (uint32_t i = 0; i < 3; i++)
-            w[4 + i] = wr_get4(m->p[2] + k * 12 + i * 4);
-        w[7] = wd_get2(false, m->p[3] + k * 2);
+        if (scales) {
+            for (uint32_t i = 0; i < 3; i++)
+                w[4 + i] = wr_get4(m->p[2] + k * 12 + i * 4);
+            w[7] = wd_get2(false, m->p[3] + k * 2);
+        }
         return;
     case QT_IQ4_XS:
-        for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t i = 0; i < 4 && codes; i++)
             w[i] = wr_get4(m->p[0] + k * 128 + pair * 64 + i * 16 + t * 4);
-        wd_get8(false, w + 4, m->p[1] + k * 8);
+        if (scales)
+            wd_get8(false, w + 4, m->p[1] + k * 8);
         return;
     default: break;
     }
@@ -101,6 +111,11 @@ KD_FN void wr_load(uint32_t type, uint32_t *w, const struct wd_mat *m, uint32_t 
         if (type == QT_Q5_1)
             w[4 + i] = wr_get4(m->p[2] + b * 4);
     }
+}
+
+KD_FN void wr_load(uint32_t type, uint32_t *w, const struct wd_mat *m, uint32_t at, uint32_t u, uint32_t blocks)
+{
+    wr_load_part(type, true, true, w, m, at, u, blocks);
 }
 
 /* The factors of run r of unit u, as wd_open has them. */
