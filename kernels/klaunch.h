@@ -7,7 +7,7 @@
  * depend on what shares its step:
  *   decode   up to KL_DECODE_ROWS rows; products by int8 dot products as kargs.h says
  *   rows     up to KL_ROWS_MAX, where a target has matrix instructions for signed bytes: the same products on them; on
- *            sm_90a products of block types in f16
+ *            sm_90a products of block types in f16, but of experts that get few rows each
  *   prompt   more; products on matrix units, with bf16 weights and activations and f32 sums
  * F16 and BF16 weights are multiplied as prompts are in the class "rows" too, F32 weights in f32 in all three. */
 #ifndef ZINC_KERNELS_KLAUNCH_H
@@ -48,6 +48,17 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 #define KL_MOE_UP(F)                                                                                                   \
     KA_MOE_UP(F) F(uint32_t, shape, 1, N) F(uint32_t, tiles, 1, N) F(uint32_t, n_pad, 1, N) F(uint32_t, pad, 1, N)
 #define KL_MOE_DOWN(F) KA_MOE_DOWN(F) F(uint32_t, early, 1, N) F(uint32_t, pad2, 1, N)
+
+/* MOE_UP and MOE_DOWN of the class "rows" where an expert gets few of them (kernels/experts.c). Pair p of row and choice, of the
+ * step's rows times k, takes row p / div of x, as codes of 32; y [pairs, n_out] = act(gate, up) with pair, else one matrix's
+ * product by its number. Grid x: as many work-groups as there is room for. tiles: of 16 weight rows, of pairs 8 of each; n_pad:
+ * n_in as a multiple of 256; cap: rows of a step at most. */
+#define KL_EXPERTS(F)                                                                                                  \
+    F(gpu_va, step, 1, R) F(gpu_va, x, 1, R) F(gpu_va, ids, 1, R) F(gpu_va, y, 1, W) F(gpu_va, norm, 1, T)             \
+    F(gpu_va, w, 4, T) F(gpu_va, wscale, 4, T) F(gpu_va, b, 4, T) F(uint64_t, stride, 4, N) F(uint32_t, n_expert, 1, N) \
+    F(uint32_t, k, 1, N) F(uint32_t, n_in, 1, N) F(uint32_t, n_out, 1, N) F(uint32_t, act, 1, N)                       \
+    F(uint32_t, pair, 1, N) F(uint32_t, div, 1, N) F(uint32_t, cap, 1, N) F(uint32_t, tiles, 1, N)                     \
+    F(uint32_t, n_pad, 1, N) F(float, eps, 1, E) F(uint32_t, pad, 1, N)
 
 /* ATTN, split over positions: grid x: splits, y: kv heads, z: rows. Split i takes positions [i chunk, (i + 1) chunk) of
  * those that the row sees, chunk = max(chunk_min, what makes at most `splits` of them), so it depends on the row alone.
@@ -203,6 +214,7 @@ enum { KL_GEMM_HALF_STAGES = 8, KL_GEMM_HALF_FEW = 32 };
     X(kl_router, KL_ROUTER)                                                                                            \
     X(kl_moe_up, KL_MOE_UP)                                                                                            \
     X(kl_moe_down, KL_MOE_DOWN)                                                                                        \
+    X(kl_experts, KL_EXPERTS)                                                                                          \
     X(kl_attn, KL_ATTN)                                                                                                \
     X(kl_attn_rope, KL_ATTN_ROPE)                                                                                      \
     X(kl_gdn, KL_GDN)                                                                                                  \

@@ -3,7 +3,8 @@
  * multiply with weights as they are (rows_*). On wgmma both take f16 tiles (act_lanes) and weights opened to f16 (gemm_half_*,
  * rows_half_*). F16 and BF16 take the prompts' kernels by bf16 (gemm_wgmma_*) in both; F32, and halves whose rows do
  * not fit those, multiply in f32 (gemm_f32). Types with kernels for few rows alone are opened first (open), a part of a matrix
- * at a time. Experts: pairs are sorted by expert first, and the weighted sum comes last. */
+ * at a time. Experts: pairs are sorted by expert first, and the weighted sum comes last
+ * (few rows each: rt/dispatch_experts.c). */
 #include <string.h>
 
 #include "base/check.h"
@@ -348,6 +349,8 @@ static kl_moe_sort take_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint3
 
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
+    if (dispatch_experts_up(d, a))
+        return true;
     if (a->type_gate != a->type_up || !can_tile(d, a->type_gate, a->gate, a->gate_stride, a->n_in) ||
         !can_tile(d, a->type_up, a->up, a->up_stride, a->n_in) || !aligned(a->x, a->n_in, a->norm) ||
         !dispatch_open_pays(d, a->type_up, a->k, a->n_expert, 2ull * a->n_ff, a->n_in))
@@ -365,23 +368,37 @@ bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
     return true;
 }
 
+/* The weighted sum of o f32 [rows, k, n_out]. */
+static void add_mix(struct dispatcher *d, const ka_moe_down *a, gpu_va o)
+{
+    kl_moe_mix mix = { 0 };
+    memcpy(&mix, a, sizeof *a);
+    mix.o = o;
+    uint32_t rows = dispatch_rows(d, ROWS_STEP), columns = div_up(a->n_out, kernel_infos[K_moe_mix].threads);
+    uint32_t share = MAX(4 * d->t->n_cores / rows, 1u); /* of each row's columns */
+    dispatch_begin_after(dispatch_add(d, K_moe_mix, rows, MIN(columns, share), 1, 0, &mix));
+}
+
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
+    uint64_t temp = d->temp_at;
+    gpu_va o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
+    if (dispatch_experts_down(d, a, o)) {
+        add_mix(d, a, o);
+        return true;
+    }
+    d->temp_at = temp;
     if (!can_tile(d, a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0) ||
         !dispatch_open_pays(d, a->type, a->k, a->n_expert, a->n_out, a->n_in))
         return false;
-    kl_moe_mix mix = { 0 };
-    memcpy(&mix, a, sizeof *a);
     kl_gemm g = { .step = a->step, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride }, .n_out = { a->n_out },
                   .type = { a->type }, .ld = { a->n_out }, .n_mats = 1, .n_in = a->n_in };
     kl_moe_sort sort = take_sort(d, &g, a->ids, a->n_expert, a->k);
-    g.y[0] = mix.o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
+    g.y[0] = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
     kl_act act = { .step = a->step, .x = a->x, .map = g.map, .n_in = a->n_in, .ldx = a->n_in, .div = 1 };
     add_tiles(d, &g, 1ull << a->type, act, sort.n_pos);
     dispatch_open_experts(d, &g, a->n_expert, add_open);
     add_gemm(d, &g, sort.n_pos, sort.slot);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), columns = div_up(a->n_out, kernel_infos[K_moe_mix].threads);
-    uint32_t share = MAX(4 * d->t->n_cores / rows, 1u); /* of each row's columns */
-    dispatch_begin_after(dispatch_add(d, K_moe_mix, rows, MIN(columns, share), 1, 0, &mix));
+    add_mix(d, a, g.y[0]);
     return true;
 }

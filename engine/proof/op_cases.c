@@ -34,9 +34,16 @@
       .max_nmse = NMSE_INT8 },                                                                                         \
     { "router/" s, make_router, QT_##t, 2, 256, .heads = 9, .arg = 2, .flags = OF_NORM | OF_LATE, .max_nmse = 1e-3 },
 
+/* Rows that go to so many experts that each gets a few; dim: all of them to the first experts. */
+#define FEW_EACH(t, s)                                                                                                 \
+    { "moe_up/few each " s, make_moe_up, QT_##t, 12, 512, 20, .heads = 24, .arg = 3, .flags = OF_NUMBER | OF_NORM | OF_BIAS, \
+      .max_nmse = 2 * NMSE_INT8 },                                                                                     \
+    { "moe_down/few each " s, make_moe_down, QT_##t, 12, 256, 40, .heads = 24, .arg = 3, .dim = 4,                     \
+      .flags = OF_NUMBER | OF_RESID | OF_BIAS, .max_nmse = NMSE_INT8 },
+
 const struct op_case op_cases[] = {
 #define QTYPE_FLOAT(NAME, name, ...)                 PER_TYPE(NAME, #name, 16, NMSE_FLOAT, QT_##NAME == QT_F32 ? NMSE_FLOAT : NMSE_HALF)
-#define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8, NMSE_INT8)
+#define QTYPE_BLOCK(NAME, name, set, id, elems, ...) PER_TYPE(NAME, #name, elems, NMSE_INT8, NMSE_INT8) FEW_EACH(NAME, #name)
 #define QTYPE_BOOK(NAME, name, ...)                  PER_BOOK(NAME, #name)
 #include "kernels/qtypes.def"
     /* tiles of matrix units, whole and ragged, on the tiers that have them */
@@ -50,6 +57,9 @@ const struct op_case op_cases[] = {
     { "proj/prompt q8_0", make_proj, QT_Q8_0, 70, 768, 150, .flags = OF_NUMBER | OF_NORM | OF_BIAS, .max_nmse = NMSE_INT8 },
     { "gate_up/prompt q4_k", make_gate_up, QT_Q4_K, 70, 256, 136, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/few each, two turns of x, oai", make_moe_up, QT_Q8_0, 40, 2880, 20, .heads = 70, .arg = 3, .flags = OF_NORM | OF_OAI,
+      .max_nmse = 2 * NMSE_INT8 },
+    { "moe_up/few each, crowds", make_moe_up, QT_Q4_K, 33, 768, 72, .heads = 60, .arg = 3, .dim = 5, .max_nmse = 2 * NMSE_INT8 },
     { "moe_up/prompt q4_k", make_moe_up, QT_Q4_K, 70, 512, 80, .heads = 9, .arg = 4, .flags = OF_NUMBER | OF_NORM | OF_BIAS,
       .max_nmse = 2 * NMSE_INT8 },
     { "matmul/prompt f16", make_matmul, QT_F16, 70, 512, 200, .flags = OF_NUMBER | OF_NORM | OF_BIAS | OF_SCALE | OF_RESID,

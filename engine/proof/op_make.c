@@ -370,14 +370,15 @@ struct ops *make_router(const struct op_case *c)
     return o;
 }
 
-/* k different experts for each row. */
+/* k different experts for each row, of the first `dim` where that is not 0. */
 static uint32_t random_ids(struct ops *o, const struct op_case *c)
 {
+    uint32_t n = c->dim ? c->dim : c->heads;
     uint32_t b = ops_ids(o, "ids", OPS_IN, c->arg);
     uint32_t *ids = (uint32_t *)ops_data(o, b);
     for (uint32_t r = 0; r < c->rows; r++)
         for (uint32_t j = 0, first = ops_random(); j < c->arg; j++)
-            ids[r * c->arg + j] = (first + j * (r % 2 ? 1 : c->heads - 1)) % c->heads;
+            ids[r * c->arg + j] = (first + j * (r % 2 ? 1 : n - 1)) % n;
     return b;
 }
 

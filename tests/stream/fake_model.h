@@ -54,7 +54,10 @@ __attribute__((format(printf, 6, 7))) static struct gguf_tensor *fake_tensor(str
 /* A norm, a bias: n f32. */
 #define FAKE_VEC(n, ...) fake_tensor(f, QT_F32, n, 1, 1, __VA_ARGS__)
 
-enum { FAKE_EMBD = 64, FAKE_HEAD = FAKE_HEAD_DIM, FAKE_HEADS = 4, FAKE_KV = 2, FAKE_FF = 96, FAKE_VOCAB = 160, FAKE_EXPERTS = 8,
+#ifndef FAKE_N_EXPERT
+#define FAKE_N_EXPERT 8
+#endif
+enum { FAKE_EMBD = 64, FAKE_HEAD = FAKE_HEAD_DIM, FAKE_HEADS = 4, FAKE_KV = 2, FAKE_FF = 96, FAKE_VOCAB = 160, FAKE_EXPERTS = FAKE_N_EXPERT,
        FAKE_USED = 2, FAKE_FF_EXP = 32 };
 
 static void fake_start(struct fake_model *f, enum model_family family, uint32_t n_layer)
