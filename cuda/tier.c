@@ -136,7 +136,7 @@ static int probe(const struct tier_opts *o, struct tier_info *info, const struct
     info->by_capacity = true;
     info->kv_planes = true;
     info->decode_rows = KL_ROWS_MAX;
-    info->expert_slots = strcmp(target, "sm_90a") == 0 ? 64 : 0; /* measured there (doc/speed-log.md) */
+    info->expert_slots = strcmp(target, "sm_90a") == 0 ? 32 : 0; /* measured there (doc/speed-log.md) */
     info->chunk = 2048;
     *out = cu;
     return 0;

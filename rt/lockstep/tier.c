@@ -442,7 +442,7 @@ static int lockstep_probe(const struct tier_opts *o, struct tier_info *info)
     }
     info->by_capacity = true;
     info->decode_rows = KL_ROWS_MAX;
-    info->expert_slots = o->target ? 64 : 0; /* as cuda/tier.c */
+    info->expert_slots = o->target ? 32 : 0; /* as cuda/tier.c */
     info->kv_planes = true;
     info->persistent = true;
     return 0;
