@@ -289,40 +289,40 @@ KD_FN void ring_turn(kd_f32x2 x[GDN_TAPS], const kd_f32x2 entry[GDN_TAPS], uint3
 
 /* grid x: v-heads, y: rows; the first row of each slot does all rows of it. counters (steps of several rows): u32
  * [rows, n_k] that are 0. */
-KD_KERNEL(k_gdn_step_h128, kl_gdn)
+KD_FN void head_step(const kl_gdn *a)
 {
     uint32_t h = kd_group_x(), r0 = kd_group_y(), w = kd_warp(), at = head_element();
-    uint32_t n = gdn_channels(a.n_k, a.n_v, GDN_DIM), hk = gdn_k_head(a.heads, a.n_k, a.n_v, h);
-    uint32_t ch = (w / 2 == 0 ? hk : w / 2 == 1 ? a.n_k + hk : 2 * a.n_k + h) * GDN_DIM + at;
+    uint32_t n = gdn_channels(a->n_k, a->n_v, GDN_DIM), hk = gdn_k_head(a->heads, a->n_k, a->n_v, h);
+    uint32_t ch = (w / 2 == 0 ? hk : w / 2 == 1 ? a->n_k + hk : 2 * a->n_k + h) * GDN_DIM + at;
     KD_SHARED struct head_shared *sh = KD_SHARED_AT(struct head_shared, 0);
-    kd_f32x4 taps[2] = { KD_PTR(const kd_f32x4, a.conv_w)[ch], KD_PTR(const kd_f32x4, a.conv_w)[ch + 1] };
-    kd_f32x2 norm = *(KD_GLOBAL const kd_f32x2 *)(KD_PTR(const float, a.norm) + at), x[GDN_TAPS];
-    float av = KD_PTR(const float, a.a)[h], dt = KD_PTR(const float, a.dt)[h];
-    kd_ask_args(&a, sizeof a, KD_PTR(const void, a.step));
-    if (a.early) {
+    kd_f32x4 taps[2] = { KD_PTR(const kd_f32x4, a->conv_w)[ch], KD_PTR(const kd_f32x4, a->conv_w)[ch + 1] };
+    kd_f32x2 norm = *(KD_GLOBAL const kd_f32x2 *)(KD_PTR(const float, a->norm) + at), x[GDN_TAPS];
+    float av = KD_PTR(const float, a->a)[h], dt = KD_PTR(const float, a->dt)[h];
+    kd_ask_args(a, sizeof *a, KD_PTR(const void, a->step));
+    if (a->early) {
         kd_see_inputs();
     } else {
-        prefetch_state(&a, h, r0);
+        prefetch_state(a, h, r0);
         kd_wait_inputs();
         kd_let_next_start();
     }
     /* With one slot nothing of the step block is waited for before the loads leave. */
-    uint32_t n_rows = kd_step_rows(a.step, ROWS_STEP), slot = kd_row(a.step, r0)->slot, pos = kd_row(a.step, r0)->pos;
+    uint32_t n_rows = kd_step_rows(a->step, ROWS_STEP), slot = kd_row(a->step, r0)->slot, pos = kd_row(a->step, r0)->pos;
     bool none = r0 > 0;
-    if (a.n_slots == 1)
+    if (a->n_slots == 1)
         slot = 0;
     else
-        none = r0 >= n_rows || row_of_slot(a.step, 0, n_rows, slot) != r0;
+        none = r0 >= n_rows || row_of_slot(a->step, 0, n_rows, slot) != r0;
     if (none) {
-        if (a.early)
+        if (a->early)
             kd_wait_inputs();
         return;
     }
     struct row_input in = { .alpha = 0.0f };
-    if (!a.early)
-        in = row_load(&a, r0, h, ch);
-    KD_GLOBAL float *ring = gdn_slot(a.conv, a.conv_slot_bytes, slot) + ch;
-    KD_GLOBAL float *S = gdn_slot(a.state, a.state_slot_bytes, slot) + (uint64_t)h * GDN_DIM * GDN_DIM;
+    if (!a->early)
+        in = row_load(a, r0, h, ch);
+    KD_GLOBAL float *ring = gdn_slot(a->conv, a->conv_slot_bytes, slot) + ch;
+    KD_GLOBAL float *S = gdn_slot(a->state, a->state_slot_bytes, slot) + (uint64_t)h * GDN_DIM * GDN_DIM;
     struct head_state p;
     kd_f32x2 entry[GDN_TAPS];
     KD_UNROLL
@@ -330,23 +330,23 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
         entry[i] = *(KD_GLOBAL const kd_f32x2 *)(ring + (uint64_t)i * n);
     kd_warp_sync(); /* keeps the convolution's few loads before the many of the state; all leave before one is used */
     state_load(&p, S);
-    if (a.early) {
+    if (a->early) {
         kd_wait_inputs();
         kd_let_next_start();
-        in = row_load(&a, r0, h, ch);
+        in = row_load(a, r0, h, ch);
     }
     ring_turn(x, entry, pos);
     if (pos == 0)
         p = (struct head_state){ 0 };
     /* an entry written by a step's only row is one that no other work-group reads */
-    int writes_ring = w / 2 == 2 || (w < 4 && !a.counters && gdn_is_first(a.heads, a.n_k, a.n_v, h));
+    int writes_ring = w / 2 == 2 || (w < 4 && !a->counters && gdn_is_first(a->heads, a->n_k, a->n_v, h));
 
     for (uint32_t r = r0, next; r < n_rows; r = next) {
-        next = row_of_slot(a.step, r + 1, n_rows, slot);
+        next = row_of_slot(a->step, r + 1, n_rows, slot);
         x[0] = in.x;
         if (w < H_GATES) {
             if (writes_ring)
-                *(KD_GLOBAL kd_f32x2 *)(ring + (uint64_t)(kd_row(a.step, r)->pos % GDN_TAPS) * n) = x[0];
+                *(KD_GLOBAL kd_f32x2 *)(ring + (uint64_t)(kd_row(a->step, r)->pos % GDN_TAPS) * n) = x[0];
             head_conv(sh, taps, x);
         } else if (w == H_GATES) {
             float decay = gdn_decay(av, in.alpha, dt), beta = k_sigmoid(in.beta);
@@ -356,23 +356,31 @@ KD_KERNEL(k_gdn_step_h128, kl_gdn)
             }
         }
         if (next < n_rows)
-            in = row_load(&a, next, h, ch);
+            in = row_load(a, next, h, ch);
         kd_barrier();
-        head_row(&p, sh, a.eps);
+        head_row(&p, sh, a->eps);
         if (next >= n_rows)
             state_store(&p, S);
         kd_barrier();
         if (w >= H_NORM) {
             kd_f32x4 o = ((KD_SHARED const kd_f32x4 *)sh->o)[kd_lane()];
-            float scale = 1.0f / kd_sqrt(kd_warp_sum(gdn_dot4(o, o, 0.0f)) / (float)GDN_DIM + a.eps);
+            float scale = 1.0f / kd_sqrt(kd_warp_sum(gdn_dot4(o, o, 0.0f)) / (float)GDN_DIM + a->eps);
             kd_f32x2 y = *(KD_SHARED const kd_f32x2 *)(sh->o + at) * scale * norm;
             y *= (kd_f32x2){ k_silu(x[0][0]), k_silu(x[0][1]) };
-            *(KD_GLOBAL kd_f32x2 *)(KD_PTR(float, a.y) + ((uint64_t)r * a.n_v + h) * GDN_DIM + at) = y;
+            *(KD_GLOBAL kd_f32x2 *)(KD_PTR(float, a->y) + ((uint64_t)r * a->n_v + h) * GDN_DIM + at) = y;
         }
         x[3] = x[2];
         x[2] = x[1];
         x[1] = x[0];
     }
-    if (w == 0 && a.counters)
-        ring_store_late(&a, r0, n_rows, slot, hk);
+    if (w == 0 && a->counters)
+        ring_store_late(a, r0, n_rows, slot, hk);
 }
+
+KD_KERNEL(k_gdn_step_h128, kl_gdn) { head_step(&a); }
+
+/* The same for many rows, by registers for two work-groups a core (tools/ptx_threads.awk), so that one of them loads while the other one
+ * multiplies. A single row has no work for two, and would lose by what does not fit. */
+#if !defined(__AMDGCN__) && !defined(KD_MSL)
+KD_KERNEL(k_gdn_step_many, kl_gdn) { head_step(&a); }
+#endif

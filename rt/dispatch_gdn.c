@@ -23,7 +23,8 @@ void dispatch_gdn(struct dispatcher *d, const ka_gdn *a)
     if (gdn_quick(a)) {
         if (rows > 1)
             k.counters = dispatch_counters(d, rows * a->n_k);
-        struct dispatch *l = dispatch_add(d, K_gdn_step_h128, a->n_v, rows, 1, GDN_STEP_H128_SHARED, &k);
+        enum kernel_id id = d->rows && d->t->wgmma ? K_gdn_step_many : K_gdn_step_h128;
+        struct dispatch *l = dispatch_add(d, id, a->n_v, rows, 1, GDN_STEP_H128_SHARED, &k);
         if (l)
             l->early = offsetof(kl_gdn, early);
         return;

@@ -349,6 +349,7 @@ static kl_moe_sort take_sort(struct dispatcher *d, kl_gemm *g, gpu_va ids, uint3
 
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a)
 {
+    d->sorted = (kl_moe_sort){ 0 }; /* an earlier layer's, whose ids lay at the same place */
     if (dispatch_experts_up(d, a))
         return true;
     if (a->type_gate != a->type_up || !can_tile(d, a->type_gate, a->gate, a->gate_stride, a->n_in) ||
