@@ -1,7 +1,5 @@
-/* rt/dispatch_experts.c: experts of the class "rows" that get a few rows each, on matrix instructions for signed bytes (kernels/experts.c). Which classes
- * those are the stream's row capacity says, so that a row's bits do not depend on its company. */
-#include <string.h>
-
+/* rt/dispatch_experts.c: experts of the class "rows" that get a few rows each, on matrix instructions for signed bytes
+ * (kernels/experts.c). Whether they do is a matter of the stream's row capacity, so that a row's bits do not depend on its company. */
 #include "kernels/experts_shared.h"
 #include "rt/dispatch_impl.h"
 
@@ -17,7 +15,8 @@ static enum kernel_id kernel_of(uint32_t type)
     }
 }
 
-/* Completes k, whose inputs and matrices are there, and launches it; false: it has none for these types and shapes. */
+/* Completes k, whose inputs and matrices are there, and launches it, with y in temporary memory where that is 0; false: it has none
+ * for these types and shapes. */
 static bool add(struct dispatcher *d, kl_experts *k, uint32_t type)
 {
     enum { PER_CORE = 2 };
@@ -34,6 +33,8 @@ static bool add(struct dispatcher *d, kl_experts *k, uint32_t type)
     uint32_t shared = experts_shared_bytes(type, k->n_pad, k->n_expert, pairs);
     if (shared > d->t->shared_max / PER_CORE)
         return false;
+    if (!k->y)
+        k->y = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * k->k * k->n_out);
     dispatch_begin_after(dispatch_add(d, id, PER_CORE * d->t->n_cores, 1, 1, shared, k));
     return true;
 }
@@ -46,9 +47,9 @@ bool dispatch_experts_up(struct dispatcher *d, const ka_moe_up *a)
     return a->type_gate == a->type_up && add(d, &k, a->type_gate);
 }
 
-bool dispatch_experts_down(struct dispatcher *d, const ka_moe_down *a, gpu_va o)
+gpu_va dispatch_experts_down(struct dispatcher *d, const ka_moe_down *a)
 {
-    kl_experts k = { .step = a->step, .x = a->x, .ids = a->ids, .y = o, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride },
+    kl_experts k = { .step = a->step, .x = a->x, .ids = a->ids, .w = { a->down }, .wscale = { a->sd }, .stride = { a->stride },
                      .n_expert = a->n_expert, .k = a->k, .n_in = a->n_in, .n_out = a->n_out, .div = 1 };
-    return add(d, &k, a->type);
+    return add(d, &k, a->type) ? k.y : 0;
 }

@@ -84,9 +84,9 @@ void dispatch_open_experts(struct dispatcher *d, kl_gemm *g, uint32_t n_expert, 
 bool dispatch_many_products(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
 bool dispatch_many_moe_up(struct dispatcher *d, const ka_moe_up *a);
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a);
-/* rt/dispatch_experts.c; MOE_DOWN's products alone, o: f32 [rows, k, n_out]. */
+/* rt/dispatch_experts.c; of MOE_DOWN the products alone: where they are, f32 [rows, k, n_out], or 0 for false. */
 bool dispatch_experts_up(struct dispatcher *d, const ka_moe_up *a);
-bool dispatch_experts_down(struct dispatcher *d, const ka_moe_down *a, gpu_va o);
+gpu_va dispatch_experts_down(struct dispatcher *d, const ka_moe_down *a);
 bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a);
 bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a);
 /* Is the ROPE_KV being lowered done by the launch of the ATTN behind it? Then d->pre_rope; and the launch of that ATTN, from

@@ -382,13 +382,11 @@ static void add_mix(struct dispatcher *d, const ka_moe_down *a, gpu_va o)
 
 bool dispatch_many_moe_down(struct dispatcher *d, const ka_moe_down *a)
 {
-    uint64_t temp = d->temp_at;
-    gpu_va o = dispatch_temp(d, 4ull * dispatch_rows(d, ROWS_STEP) * a->k * a->n_out);
-    if (dispatch_experts_down(d, a, o)) {
+    gpu_va o = dispatch_experts_down(d, a);
+    if (o) {
         add_mix(d, a, o);
         return true;
     }
-    d->temp_at = temp;
     if (!can_tile(d, a->type, a->down, a->stride, a->n_in) || !aligned(a->x, a->n_in, 0) ||
         !dispatch_open_pays(d, a->type, a->k, a->n_expert, a->n_out, a->n_in))
         return false;
