@@ -1,5 +1,5 @@
 /* kernels/attn.c: attention of single rows over the cache, split over positions
- * Grid x: splits, y: kv heads, z: rows.
+ * Grid x: kv heads, y: rows, z: splits, so that those that a short row does not have come last.
  *
  * A warp takes up to four query heads of a kv head and every n-th run of eight positions. A lane holds eight
  * dimensions of q, K, V and o (16 bytes of f16 cache), so head_dim / 8 lanes hold a position's row. Their partial
@@ -19,7 +19,7 @@
 
 /* What a work-group does. */
 struct attn_job {
-    uint32_t row, kvh, slot, pos;
+    uint32_t row, kvh, split, slot, pos;
     uint32_t group;        /* query heads per kv head                     */
     uint32_t n_active;     /* splits in use                               */
     uint32_t from, to;     /* positions of this split                     */
@@ -38,8 +38,9 @@ KD_FN KD_SHARED float *sh_o(const struct attn_job *j) { return sh_ml() + j->warp
 /* False: the work-group has nothing to do. */
 KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_t n_rows)
 {
-    j->row = kd_group_z();
-    j->kvh = kd_group_y();
+    j->row = kd_group_y();
+    j->kvh = kd_group_x();
+    j->split = kd_group_z();
     if (j->row >= n_rows)
         return false;
     uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
@@ -48,14 +49,14 @@ KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_
     j->pos = pos;
     j->group = a->n_head / a->n_kv;
     j->n_active = kd_div_up(n, chunk);
-    j->from = lo + kd_group_x() * chunk;
+    j->from = lo + j->split * chunk;
     j->to = kd_min_u32(j->from + chunk, pos + 1);
-    return kd_group_x() < j->n_active;
+    return j->split < j->n_active;
 }
 
 KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
 {
-    ka_row row = *kd_row(a->step, kd_group_z()); /* asked for with the count, for which it would wait */
+    ka_row row = *kd_row(a->step, kd_group_y()); /* asked for with the count, for which it would wait */
     return attn_job_of(a, j, row, kd_step_rows(a->step, ROWS_STEP));
 }
 
@@ -110,7 +111,7 @@ KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32
             attn_write(a, j->row, hd, head, d, m, l, o);
             continue;
         }
-        KD_COHERENT float *p = attn_part(a, j, hd, head, kd_group_x());
+        KD_COHERENT float *p = attn_part(a, j, hd, head, j->split);
         if (d == 0) {
             p[0] = m;
             p[1] = l;

@@ -27,7 +27,8 @@ enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
  * are asked for before the launch waits; KL_ASK_LATE: its inputs are complete when it starts, so that it waits for the launches
  * before it only when it is done (dispatch_find_late).
  * kernels/matmul8.c: rows_pass 8 or 4; shape[0]: chunks of a warp's ring, [1]: log2 of the warps that share
- * a tile, [2]: steps of a row, [3]: tiles of a work-group at once; tile_end[0]: rows that x has room for.
+ * a tile, [2]: steps of a row, [3]: tiles of a unit; tile_end[m]: units before matrix m, modulo grid x; n_pad: rows that x has
+ * room for.
  * pre, of a single row's kernels: x is what the command before makes, a NORM (KL_PRE_NORM: of pre_x, with pre_w, pre_other the
  * residual, pre_scale and pre_eps) or an ACT_MUL (KL_PRE_ACT + act: of pre_x and pre_other). Every work-group makes it for
  * itself, in the bits of k_norm and k_act_mul, and the first one writes it to x. */

@@ -17,14 +17,17 @@
 #include "kernels/mvone.h"
 #include "kernels/qset.h"
 
-enum { M8_START = 0x4b400000 }; /* the bits of 1.5 * 2^23: with an integer added they are that float plus the integer */
+enum {
+    M8_START = 0x4b400000, /* the bits of 1.5 * 2^23: with an integer added they are that float plus the integer */
+    M8_TOP = 0x4b000049,   /* the first byte of 2^23, and of 2^19 */
+};
 #define M8_MAGIC 12582912.0f
 
 /* ---- x ---- */
 
 /* Sets of two types share what goes with x: there codes are opened with their signs. */
 KD_FN bool m8_is_signed(uint32_t type) { return QSET_PAIR && wd_bias(type, 0); }
-KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR; }
+KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR && wd_bias(type, 0); }
 
 /* What goes with the scale d of a run of x whose codes add up to `sum`. */
 KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
@@ -46,10 +49,10 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
     if (c & 3)
         return;
     uint32_t run = m8_run(type) == 16 ? c >> 1 : c >> 2;
-    KD_SHARED kd_u32x2 *meta = KD_SHARED_AT(kd_u32x2, x->meta) + run * x->cols + r;
+    KD_SHARED kd_u32x2 *meta = KD_SHARED_AT(kd_u32x2, x->meta + r / 2 * x->pair) + run * 2 + r % 2;
     if (m8_run(type) == 16) {
         kd_cluster_store8(meta, (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum) });
-        kd_cluster_store8(meta + x->cols, (kd_u32x2){ f32_bits(d), m8_beside(type, d, other) });
+        kd_cluster_store8(meta + 2, (kd_u32x2){ f32_bits(d), m8_beside(type, d, other) });
     } else {
         kd_cluster_store8(meta, (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum + other) });
     }
@@ -61,7 +64,7 @@ enum { M8_SIDES = KD_CLUSTER * (M8_THREADS / MV_THREADS), M8_SIDE_ROWS = M8_ROWS
 KD_FN uint32_t m8_side(void) { return kd_cluster_rank() + KD_CLUSTER * (kd_tid() / MV_THREADS); }
 
 /* Chunk c of the side's rows, zeros behind the end. Rows that the step does not have are read as well: their number would
- * have to be waited for. There is room for a->tile_end[0] of them. */
+ * have to be waited for. There is room for a->n_pad of them. */
 KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t row0, uint32_t c, kd_f32x4 (*v)[2])
 {
     bool in = c * 8 < a->n_in;
@@ -69,7 +72,7 @@ KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t 
     for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
         if (M8_SIDES * i >= cols)
             break;
-        uint64_t row = kd_min_u32(row0 + side + M8_SIDES * i, a->tile_end[0] - 1);
+        uint64_t row = kd_min_u32(row0 + side + M8_SIDES * i, a->n_pad - 1);
         KD_GLOBAL const kd_f32x4 *p = KD_PTR(const kd_f32x4, a->x + (row * a->ldx + (in ? c * 8 : 0)) * 4);
         KD_UNROLL
         for (uint32_t k = 0; k < 2; k++)
@@ -80,14 +83,18 @@ KD_FN void m8_load_x(const kl_matvec *a, uint32_t cols, uint32_t side, uint32_t 
         v[i / 8][i / 4 % 2][i % 4] = in ? v[i / 8][i / 4 % 2][i % 4] : 0.0f;
 }
 
-/* All rows of the pass. What a turn takes is asked for in the turn before. Returns how many rows the step has. */
-KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0)
+/* All rows of the pass. What a turn takes is asked for in the turn before; first: the norm's weights that its first turn takes.
+ * Returns how many rows the step has. */
+KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t row0, const float *first)
 {
     struct xq_in in = { .n_in = a->n_in, .eps = a->eps };
     uint32_t tid = kd_tid() % MV_THREADS, side = m8_side(), chunks = x->n_pad / 8;
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
     kd_f32x4 v[M8_SIDE_ROWS][2], next[M8_SIDE_ROWS][2];
-    float scale[M8_SIDE_ROWS];
+    float scale[M8_SIDE_ROWS], norm[8];
+    KD_UNROLL
+    for (uint32_t k = 0; k < 8; k++)
+        norm[k] = first[k];
     m8_load_x(a, x->cols, side, row0, tid, v);
     uint32_t n = kd_step_rows(a->step, a->rows);
     if (a->norm) {
@@ -119,9 +126,9 @@ KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *
     }
     kd_cluster_wait(); /* the others are there */
     for (uint32_t c = tid; c < chunks; c += MV_THREADS) {
-        float norm[8];
+        float then[8];
         if (a->norm)
-            xq_load8(norm, a->norm, c * 8, a->n_in);
+            xq_load_even8(then, a->norm, (c + MV_THREADS) * 8, a->n_in);
         m8_load_x(a, x->cols, side, row0, c + MV_THREADS, next);
         KD_UNROLL
         for (uint32_t i = 0; i < M8_SIDE_ROWS; i++) {
@@ -136,6 +143,9 @@ KD_FN uint32_t m8_prepare(uint32_t type, const kl_matvec *a, const struct m8_x *
                 m8_quant(type, x, side + M8_SIDES * i, c, e);
             v[i][0] = next[i][0], v[i][1] = next[i][1];
         }
+        KD_UNROLL
+        for (uint32_t k = 0; k < 8; k++)
+            norm[k] = then[k];
     }
     kd_cluster_arrive();
     kd_cluster_wait();
@@ -153,8 +163,10 @@ struct m8_mats {
     uint32_t first;         /* tile of the work-group                                      */
     uint32_t tile, stride;  /* this warp's first one, and from one to the next              */
     uint32_t x_end, slots;  /* of the ring                                                 */
+    bool whole;             /* the steps of a row are full                                 */
     gpu_va w;
     uint64_t second;        /* bytes from it to the other matrix of pairs                  */
+    uint64_t half[2];       /* in planes 0 and 1, from row 0 of a tile to row 8            */
 };
 
 /* log2 of the rows of y that a tile makes: of pairs the second half of its rows are the other matrix's. */
@@ -188,10 +200,10 @@ KD_FN bool m8_has_row(const struct m8_mats *s, uint32_t tile, uint32_t r)
 }
 
 /* The planes of what scales are made of. */
-KD_FN uint32_t m8_scales(uint32_t type) { return m8_pieces(type, 1) ? 2 : 1; }
+KD_FN uint32_t m8_first(uint32_t type) { return m8_pieces(type, 1) ? 2 : 1; }
 
 /* Where a warp's copies have come to: this lane's first piece of each plane of codes, and its row of the first plane of
- * scales, which is asked for in the level-2 cache. */
+ * scales, or another row where the tile has none there, which is asked for in the level-2 cache. */
 struct m8_feed {
     uint32_t tile, step;
     gpu_va p[2], scales;
@@ -206,8 +218,8 @@ KD_FN struct m8_feed m8_feed(uint32_t type, const struct m8_mats *s)
         if (n)
             d.p[f] = m8_plane(type, f, s) + m8_row(s, kd_lane() / n, bytes) + (s->part * n + kd_lane() % n) * 16;
     }
-    uint32_t f = m8_scales(type);
-    d.scales = m8_plane(type, f, s) + m8_row(s, kd_lane() % M8_TILE, mo_row_bytes(type, f, s->a->n_in));
+    uint32_t f = m8_first(type), r = m8_has_row(s, s->tile, kd_lane() % M8_TILE) ? kd_lane() % M8_TILE : 0;
+    d.scales = m8_plane(type, f, s) + m8_row(s, r, mo_row_bytes(type, f, s->a->n_in));
     return d;
 }
 
@@ -219,68 +231,97 @@ KD_FN KD_SHARED uint8_t *m8_slot(uint32_t type, const struct m8_mats *s, uint32_
     return KD_SHARED_AT(uint8_t, s->x_end + (kd_warp() * s->slots + i) * m8_slot_bytes(type));
 }
 
+/* The tile's rows of chunk c in plane f; all: it has them, to the chunk's end. Else zeros stand for what it lacks. A lane's rows are
+ * 32 / n apart. */
+KD_FN void m8_copy_plane(uint32_t type, uint32_t f, const struct m8_mats *s, const struct m8_feed *d, uint32_t c, bool all,
+                         KD_SHARED uint8_t *to)
+{
+    uint32_t n = m8_pieces(type, f), bytes = mo_row_bytes(type, f, s->a->n_in), l = kd_lane();
+    bool in = all || (c * n + l % n) * 16 < bytes;
+    KD_UNROLL
+    for (uint32_t k = 0; k < n * M8_TILE / KD_WARP; k++) {
+        uint32_t down = k * (KD_WARP / n), place = m8_place(n, l / n, l % n) ^ (n == 8 && k % 2 ? 64 : 0);
+        gpu_va from = d->p[f] + down % 8 * (uint64_t)bytes + (down / 8 ? s->half[f] : 0);
+        kd_copy16(to + place + down * n * 16, KD_PTR(const uint8_t, from), in && (all || m8_has_row(s, d->tile, l / n + down)));
+    }
+}
+
 /* The codes of the next chunk on their way; zeros behind the row's end and for rows behind the last. */
 KD_FN void m8_copy(uint32_t type, const struct m8_mats *s, struct m8_feed *d, KD_SHARED uint8_t *slot)
 {
     uint32_t c = (d->step << s->log2) + s->part;
-    bool last = d->step + 1 == s->steps;
+    bool last = d->step + 1 == s->steps, all = (d->tile + 1) << m8_wide(s->a) <= s->n_out && (s->whole || !last);
     if (d->tile < s->end) {
-        KD_UNROLL
-        for (uint32_t f = 0; f < 2; f++) {
-            uint32_t n = m8_pieces(type, f), bytes = mo_row_bytes(type, f, s->a->n_in), l = kd_lane();
-            if (!n)
-                continue;
-            bool in = (c * n + l % n) * 16 < bytes;
-            KD_UNROLL
-            for (uint32_t k = 0; k < n * M8_TILE / KD_WARP; k++) {
-                uint32_t r = l / n + k * (KD_WARP / n);
-                uint64_t off = n > 2 ? m8_row(s, k * (KD_WARP / n), bytes) : 0;
-                kd_copy16(slot + m8_place(n, r, l % n), KD_PTR(const uint8_t, d->p[f] + off),
-                          in && m8_has_row(s, d->tile, r));
-            }
-            slot += M8_TILE * n * 16;
-            d->p[f] += last ? m8_to_next(type, f, s) - (uint64_t)(s->steps - 1) * (n * 16 << s->log2) : n * 16 << s->log2;
+        KD_SHARED uint8_t *second = slot + M8_TILE * m8_pieces(type, 0) * 16;
+        if (all) {
+            m8_copy_plane(type, 0, s, d, c, true, slot);
+            if (m8_pieces(type, 1))
+                m8_copy_plane(type, 1, s, d, c, true, second);
+        } else {
+            m8_copy_plane(type, 0, s, d, c, false, slot);
+            if (m8_pieces(type, 1))
+                m8_copy_plane(type, 1, s, d, c, false, second);
         }
-        uint32_t f = m8_scales(type), bytes = mo_row_bytes(type, f, s->a->n_in);
+        uint32_t f = m8_first(type), bytes = mo_row_bytes(type, f, s->a->n_in);
         uint32_t at = c * (planes_of((enum qtype)type).f[f].len * m8_chunk(type) / qtype_block((enum qtype)type));
-        if (m8_has_row(s, d->tile, kd_lane() % M8_TILE))
-            kd_prefetch(KD_PTR(const void, d->scales + kd_min_u32(at, bytes - 1)));
-        d->scales += last ? m8_to_next(type, f, s) : 0;
+        kd_prefetch(KD_PTR(const void, d->scales + kd_min_u32(at, bytes - 1)));
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t n = m8_pieces(type, k), step = n * 16 << s->log2;
+            d->p[k] += last ? m8_to_next(type, k, s) - (uint64_t)(s->steps - 1) * step : step;
+        }
+        if (last && m8_has_row(s, d->tile + s->stride, kd_lane() % M8_TILE))
+            d->scales += m8_to_next(type, f, s);
     }
     kd_copy_commit();
     d->step = last ? 0 : d->step + 1;
     d->tile += last ? s->stride : 0;
 }
 
-/* What a chunk's scales are made of, for this lane's rows g and g + 8. */
+/* What a chunk's scales are made of, for this lane's rows g and g + 8; and the scales that Q4_K's and Q5_K's two pairs of items
+ * have, which leaves the head to the next chunk. */
 struct m8_head {
     uint32_t w[2][8];
 };
-/* Rows g of the tile, or of the first row where there is none, in the planes from m8_scales on. */
+struct m8_scales {
+    struct wd_scale of[2][2]; /* [row][pair] */
+};
+KD_FN bool m8_by_pairs(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
+/* Rows g and g + 8 of the tile in the planes from m8_first on; where the tile has no such row, another one. */
 struct m8_heads {
-    gpu_va p[2];
+    gpu_va p[2][2];
 };
 KD_FN struct m8_heads m8_heads(uint32_t type, const struct m8_mats *s)
 {
     struct m8_heads h;
     KD_UNROLL
-    for (uint32_t i = 0; i < 2; i++)
-        h.p[i] = m8_plane(type, m8_scales(type) + i, s);
-    return h;
-}
-
-KD_FN void m8_load_head(uint32_t type, const struct m8_mats *s, const struct m8_heads *at, uint32_t tile, uint32_t c,
-                        struct m8_head *h)
-{
-    uint32_t blocks = s->a->n_in / qtype_block((enum qtype)type), f = m8_scales(type);
-    KD_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t r = kd_lane() / 4 + 8 * i, *w = h->w[i], b = kd_min_u32(c, blocks - 1);
-        gpu_va p[2];
-        r = m8_has_row(s, tile, r) ? r : 0;
+        uint32_t r = kd_lane() / 4 + 8 * i, f = m8_first(type);
+        r = m8_has_row(s, s->tile, r) ? r : 0;
         KD_UNROLL
         for (uint32_t k = 0; k < 2; k++)
-            p[k] = at->p[k] + m8_row(s, r, mo_row_bytes(type, f + k, s->a->n_in));
+            h.p[i][k] = m8_plane(type, f + k, s) + m8_row(s, r, mo_row_bytes(type, f + k, s->a->n_in));
+    }
+    return h;
+}
+/* To the warp's next tile, `tile`. */
+KD_FN void m8_heads_move(uint32_t type, const struct m8_mats *s, uint32_t tile, struct m8_heads *h)
+{
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        KD_UNROLL
+        for (uint32_t k = 0; k < 2; k++)
+            h->p[i][k] += m8_has_row(s, tile, kd_lane() / 4 + 8 * i) ? m8_to_next(type, m8_first(type) + k, s) : 0;
+}
+
+/* Of chunk c of the tile's rows. */
+KD_FN void m8_load_head(uint32_t type, uint32_t n_in, const struct m8_heads *at, uint32_t c, struct m8_head *h)
+{
+    uint32_t blocks = n_in / qtype_block((enum qtype)type);
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t *w = h->w[i], b = kd_min_u32(c, blocks - 1);
+        const gpu_va *p = at->p[i];
         switch (type) {
         case QT_Q4_K:
         case QT_Q5_K: wd_get16(false, w, p[0] + b * 16); break;
@@ -300,9 +341,11 @@ KD_FN void m8_load_head(uint32_t type, const struct m8_mats *s, const struct m8_
             break;
         case QT_IQ4_XS: wd_get8(false, w, p[0] + kd_min_u32(c / 2, blocks - 1) * 8); break;
         case QT_Q8_0:
-            KD_UNROLL
-            for (uint32_t k = 0; k < 2; k++)
-                w[k] = wd_get2(false, p[0] + kd_min_u32(2 * c + k, blocks - 1) * 2);
+            if (n_in % 64 == 0) /* both of the chunk's blocks at once; nothing may wait for them here */
+                w[0] = wd_get4(false, p[0] + kd_min_u32(c, blocks / 2 - 1) * 4);
+            else
+                w[0] = wd_get2(false, p[0] + kd_min_u32(2 * c, blocks - 1) * 2) |
+                       wd_get2(false, p[0] + kd_min_u32(2 * c + 1, blocks - 1) * 2) << 16;
             break;
         default:
             KD_UNROLL
@@ -334,22 +377,37 @@ KD_FN void m8_words(uint32_t n, KD_SHARED const uint8_t *plane, uint32_t p, uint
 
 /* ---- a chunk ---- */
 
+/* Where a lane finds x of a chunk: its row's codes, and what goes with the runs of its column pair. */
+struct m8_at {
+    KD_SHARED const uint8_t *words, *meta;
+    uint32_t top; /* M8_TOP, which the compiler does not know: an instruction has room for one constant */
+};
+KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) ? 32 : 16; }
+KD_FN struct m8_at m8_at(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t k)
+{
+    uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
+    return (struct m8_at){
+        KD_SHARED_AT(const uint8_t, words + row * x->ld + kd_lane() / 8 * m8_step(type) + k),
+        KD_SHARED_AT(const uint8_t, x->meta + (kd_lane() & (x->cols / 2 - 1)) * x->pair + k / m8_run(type) * 16),
+        M8_TOP | (a->n_in & kd_lane() & 1), /* n_in is even */
+    };
+}
+
 /* Column pair of C: scales, and what goes with them. */
 struct m8_pair {
     float d[2];
     uint32_t by[2];
 };
-KD_FN struct m8_pair m8_meta(const struct m8_x *x, uint32_t run)
+KD_FN struct m8_pair m8_meta(const struct m8_at *at, uint32_t run)
 {
-    kd_u32x4 v = *KD_SHARED_AT(const kd_u32x4, x->meta + (run * x->cols + 2 * (kd_lane() & (x->cols / 2 - 1))) * 8);
+    kd_u32x4 v = *(KD_SHARED const kd_u32x4 *)(at->meta + run * 16);
     return (struct m8_pair){ { f32_from_bits(v[0]), f32_from_bits(v[2]) }, { v[1], v[3] } };
 }
 
-/* 16 bytes of each row of x from elements k, k + step, ... on. */
-KD_FN void m8_x_words(const struct m8_x *x, uint32_t k, uint32_t step, uint32_t b[4])
+/* 16 bytes of each row of x from elements k, k + m8_step, ... of the chunk on. */
+KD_FN void m8_x_words(const struct m8_at *at, uint32_t k, uint32_t b[4])
 {
-    uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
-    kd_bytes8_load(b, KD_SHARED_AT(const uint8_t, words + row * x->ld + k + kd_lane() / 8 * step));
+    kd_bytes8_load(b, at->words + k);
 }
 
 KD_FN void m8_starts(uint32_t type, const struct m8_pair *p, uint32_t c[4])
@@ -363,11 +421,7 @@ KD_FN void m8_item(uint32_t type, const uint32_t *head, uint32_t i, uint32_t *w)
 {
     switch (type) {
     case QT_Q4_K:
-    case QT_Q5_K:
-        KD_UNROLL
-        for (uint32_t k = 0; k < 4; k++)
-            w[8 + k] = head[k];
-        break;
+    case QT_Q5_K: break; /* m8_pairs */
     case QT_Q6_K: w[12] = head[i & 2], w[13] = head[(i & 2) + 1], w[14] = head[4]; break;
     case QT_Q2_K: w[4] = head[i & 2], w[5] = head[(i & 2) + 1], w[6] = head[4]; break;
     case QT_Q3_K:
@@ -378,24 +432,47 @@ KD_FN void m8_item(uint32_t type, const uint32_t *head, uint32_t i, uint32_t *w)
     case QT_IQ4_XS: w[4] = head[0], w[5] = head[1]; break;
     case QT_Q5_0:
     case QT_Q5_1: w[4] = head[4 + i] >> kd_lane() % 4 * 4, w[5] = head[i]; break;
-    case QT_Q8_0: w[4] = head[i / 2]; break;
+    case QT_Q8_0: w[4] = head[0] >> i / 2 * 16; break;
     default: w[4] = head[i]; break;
     }
 }
 
-/* The word of run s that meets x; Q4_K's high nibbles as they are. */
+KD_FN struct m8_scales m8_pairs(uint32_t type, const struct m8_head *h)
+{
+    struct m8_scales all = { 0 };
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4 && m8_by_pairs(type); i++) {
+        uint32_t w[WD_WORDS] = { 0 };
+        KD_UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            w[8 + k] = h->w[i / 2][k];
+        all.of[i / 2][i % 2] = wd_scale(type, w, i % 2 * 2);
+    }
+    return all;
+}
+
+/* The word of run s that meets x; Q4_K's high nibbles stay where they are, bytes without a sign. */
+KD_FN bool m8_by_16(uint32_t type, uint32_t s) { return type == QT_Q4_K && s & 1; }
 KD_FN uint32_t m8_open(uint32_t type, const uint32_t *w, const struct wd_scale *sc, uint32_t i, uint32_t s)
 {
     uint32_t q[WD_SUB_WORDS];
     float dw, mw;
     if (type == QT_Q4_K)
-        return w[(s >> 1) * 4] >> (s & 1) * 4 & 0x0f0f0f0fu;
+        return w[(s >> 1) * 4] & (s & 1 ? 0xf0f0f0f0u : 0x0f0f0f0fu);
     wd_open(type, w, sc, i, s, q, &dw, &mw);
     return m8_is_signed(type) ? ((q[0] | 0x80808080u) - 0x01010101u * (uint32_t)-wd_bias(type, s)) ^ 0x80808080u : q[0];
 }
 
-/* An item of the K types, for this lane's rows; run: the first of its runs of x. */
-KD_FN void m8_item_k(uint32_t type, const struct m8_x *x, uint32_t run, uint32_t item, const uint32_t (*w)[WD_WORDS],
+/* Code s of a scale, as mv_code: the low byte of a float of 2^23. Of 2^19 it is a 16th. */
+KD_FN float m8_code(uint32_t type, const struct m8_at *x, uint32_t codes, uint32_t s, bool sixteenth)
+{
+    float less = type == QT_Q6_K ? 128.0f : type == QT_Q3_K ? 32.0f : 0.0f;
+    codes = type == QT_Q6_K ? codes ^ 0x80808080u : codes;
+    return f32_from_bits(kd_pick4(codes, x->top, (sixteenth ? 0x4550 : 0x7550) | s)) - ((sixteenth ? 0x1p19f : 0x1p23f) + less);
+}
+
+/* An item of the K types, for this lane's rows; run: the first of its runs in the chunk. */
+KD_FN void m8_item_k(uint32_t type, const struct m8_at *x, uint32_t run, uint32_t item, const uint32_t (*w)[WD_WORDS],
                      const struct wd_scale *sc, const uint32_t *b, float acc[4])
 {
     float sum_d[4] = { 0.0f, 0.0f, 0.0f, 0.0f }, sum_m[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
@@ -404,13 +481,17 @@ KD_FN void m8_item_k(uint32_t type, const struct m8_x *x, uint32_t run, uint32_t
         struct m8_pair p = m8_meta(x, run + 2 * s);
         uint32_t c[4];
         m8_starts(type, &p, c);
-        kd_mma8_k16(c, m8_open(type, w[0], &sc[0], item, s), m8_open(type, w[1], &sc[1], item, s), b[s]);
+        uint32_t a0 = m8_open(type, w[0], &sc[0], item, s), a1 = m8_open(type, w[1], &sc[1], item, s);
+        if (m8_by_16(type, s))
+            kd_mma8_k16_unsigned(c, a0, a1, b[s]);
+        else
+            kd_mma8_k16(c, a0, a1, b[s]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
-            sum_d[i] = k_fma(mv_code(type, sc[i / 2].sc, s), t, sum_d[i]);
+            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, s, m8_by_16(type, s)), t, sum_d[i]);
             if (wd_has_min(type))
-                sum_m[i] = k_fma(mv_code(QT_Q4_K, sc[i / 2].mn, s), f32_from_bits(p.by[i % 2]), sum_m[i]);
+                sum_m[i] = k_fma(m8_code(QT_Q4_K, x, sc[i / 2].mn, s, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
         }
     }
     KD_UNROLL
@@ -422,9 +503,9 @@ KD_FN void m8_item_k(uint32_t type, const struct m8_x *x, uint32_t run, uint32_t
     }
 }
 
-/* The K types: two pairs of items, elements k and on of x. */
-KD_FN void m8_chunk_k(uint32_t type, const struct m8_x *x, uint32_t k, KD_SHARED const uint8_t *slot, const struct m8_head *h,
-                      float (*acc)[4])
+/* The K types: two pairs of items. */
+KD_FN void m8_chunk_k(uint32_t type, const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_head *h,
+                      const struct m8_scales *pairs, float (*acc)[4])
 {
     uint32_t n0 = m8_pieces(type, 0), n1 = m8_pieces(type, 1), high[4];
     KD_SHARED const uint8_t *plane1 = slot + M8_TILE * n0 * 16;
@@ -443,31 +524,31 @@ KD_FN void m8_chunk_k(uint32_t type, const struct m8_x *x, uint32_t k, KD_SHARED
             struct wd_scale sc[2];
             if (n0 == 8)
                 m8_words(n0, slot, 4 * n + j, 4 * n + 2 + j, o);
-            m8_x_words(x, k + 128 * n + 16 * j, 32, b);
+            m8_x_words(x, 128 * n + 16 * j, b);
             KD_UNROLL
             for (uint32_t i = 0; i < 2; i++) {
                 m8_item(type, h->w[i], item, w[i]);
-                sc[i] = wd_scale(type, w[i], item);
+                sc[i] = m8_by_pairs(type) ? pairs->of[i][n] : wd_scale(type, w[i], item);
                 w[i][0] = n0 == 8 ? o[i] : both[2 * j + i];
                 if (n0 == 8)
                     w[i][4] = o[2 + i];
                 if (n1)
                     w[i][type == QT_Q5_K ? 12 : type == QT_Q6_K ? 8 : 4] = high[2 * j + i];
             }
-            m8_item_k(type, x, (k >> 4) + 8 * n + j, item, w, sc, b, acc[item]);
+            m8_item_k(type, x, 8 * n + j, item, w, sc, b, acc[item]);
         }
     }
 }
 
 /* The others: items that are runs; c: the chunk's number in the row. */
-KD_FN void m8_chunk_runs(uint32_t type, const struct m8_x *x, uint32_t k, uint32_t c, KD_SHARED const uint8_t *slot,
+KD_FN void m8_chunk_runs(uint32_t type, const struct m8_at *x, uint32_t c, KD_SHARED const uint8_t *slot,
                          const struct m8_head *h, float (*acc)[4])
 {
     const bool half = m8_run(type) == 16;
     uint32_t b[2][4];
-    m8_x_words(x, k, 16, b[0]);
+    m8_x_words(x, 0, b[0]);
     if (!half)
-        m8_x_words(x, k + 64, 16, b[1]);
+        m8_x_words(x, 64, b[1]);
     KD_UNROLL
     for (uint32_t j = 0; j < M8_LANES; j += 2) {
         uint32_t v[4];
@@ -484,7 +565,7 @@ KD_FN void m8_chunk_runs(uint32_t type, const struct m8_x *x, uint32_t k, uint32
                 w[0] = v[2 * (i - j) + r];
                 wd_open(type, w, &sc, M8_LANES * c + i, 0, q[r], &dw[r], &mw[r]);
             }
-            struct m8_pair p = m8_meta(x, k / m8_run(type) + i);
+            struct m8_pair p = m8_meta(x, i);
             m8_starts(type, &p, s);
             if (half)
                 kd_mma8_k16(s, q[0][0], q[1][0], b[0][i]);
@@ -566,13 +647,20 @@ KD_FN void m8_finish(const struct m8_mats *s, uint32_t parity, uint32_t tile, ui
 
 /* ---- the tiles of a matrix ---- */
 
-/* The first chunks of this warp's tiles on their way. */
-KD_FN struct m8_feed m8_fill(uint32_t type, const struct m8_mats *s)
+/* What a warp begins with: its first chunks are on their way, and what the scales of the first one are made of. */
+struct m8_ready {
+    struct m8_feed feed;
+    struct m8_heads at;
+    struct m8_head head;
+};
+KD_FN void m8_begin(uint32_t type, const struct m8_mats *s, struct m8_ready *r)
 {
-    struct m8_feed d = m8_feed(type, s);
+    r->feed = m8_feed(type, s);
     for (uint32_t i = 0; i < s->slots; i++)
-        m8_copy(type, s, &d, m8_slot(type, s, i));
-    return d;
+        m8_copy(type, s, &r->feed, m8_slot(type, s, i));
+    r->at = m8_heads(type, s);
+    if (s->tile < s->end)
+        m8_load_head(type, s->a->n_in, &r->at, s->part, &r->head);
 }
 
 KD_FN void m8_wait(uint32_t slots)
@@ -588,36 +676,35 @@ KD_FN void m8_wait(uint32_t slots)
     kd_warp_sync();
 }
 
-/* All warps of the work-group make the same number of turns. fed: what m8_fill returned. */
-KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_feed *fed, uint32_t row0,
+/* All warps of the work-group make the same number of turns. */
+KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x, struct m8_ready *r, uint32_t row0,
                     uint32_t rows, uint32_t *parity)
 {
     uint32_t tile = s->tile, slot = 0, first = s->first;
-    struct m8_head head, next;
-    struct m8_heads at = m8_heads(type, s);
-    if (tile < s->end)
-        m8_load_head(type, s, &at, tile, s->part, &next);
+    struct m8_head next = r->head;
+    struct m8_heads at = r->at;
     for (uint32_t turn = first; turn < s->end; turn += s->stride, tile += s->stride, *parity ^= 1) {
         float acc[M8_LANES][4];
         KD_UNROLL
         for (uint32_t i = 0; i < 4 * M8_LANES; i++)
             acc[i / 4][i % 4] = 0.0f;
         for (uint32_t step = 0; step < s->steps && tile < s->end; step++) {
-            uint32_t c = (step << s->log2) + s->part, k = c * m8_chunk(type);
-            head = next;
-            bool more = step + 1 < s->steps;
-            KD_UNROLL
-            for (uint32_t i = 0; i < 2; i++)
-                at.p[i] += more ? 0 : m8_to_next(type, m8_scales(type) + i, s);
-            if (more || tile + s->stride < s->end)
-                m8_load_head(type, s, &at, more ? tile : tile + s->stride, more ? c + (1u << s->log2) : s->part, &next);
+            uint32_t c = (step << s->log2) + s->part, then = c + (1u << s->log2);
+            struct m8_head head = next;
+            struct m8_scales pairs = m8_pairs(type, &next);
+            if (step + 1 == s->steps) {
+                m8_heads_move(type, s, tile + s->stride, &at);
+                then = s->part;
+            }
+            m8_load_head(type, s->a->n_in, &at, then, &next);
             m8_wait(s->slots);
+            struct m8_at at_x = m8_at(type, s->a, x, c * m8_chunk(type));
             if (m8_is_k(type))
-                m8_chunk_k(type, x, k, m8_slot(type, s, slot), &head, acc);
+                m8_chunk_k(type, &at_x, m8_slot(type, s, slot), &head, &pairs, acc);
             else
-                m8_chunk_runs(type, x, k, c, m8_slot(type, s, slot), &head, acc);
+                m8_chunk_runs(type, &at_x, c, m8_slot(type, s, slot), &head, acc);
             kd_warp_sync();
-            m8_copy(type, s, fed, m8_slot(type, s, slot));
+            m8_copy(type, s, &r->feed, m8_slot(type, s, slot));
             slot = slot + 1 == s->slots ? 0 : slot + 1;
         }
         m8_leave(*parity, acc);
@@ -628,20 +715,23 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
 }
 
 /* Matrix m. A work-group takes as many tiles at once as it has warps for; such units are dealt to the work-groups across
- * the matrices, *unit of them, modulo the work-groups, before this one. */
-KD_FN struct m8_mats m8_mats(const kl_matvec *a, const struct m8_x *x, uint32_t m, uint32_t *unit)
+ * the matrices, tile_end[m] of them, modulo the work-groups, before this one. */
+KD_FN struct m8_mats m8_mats(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t m)
 {
     uint32_t groups = kd_groups_x(), log2 = a->shape[1], at_once = a->shape[3], side = kd_warp() >> log2;
     struct m8_mats s = { .a = a, .m = m, .steps = a->shape[2], .log2 = log2, .part = kd_warp() & ((1u << log2) - 1),
                          .side = side, .stride = groups * at_once, .x_end = x->end, .slots = a->shape[0] };
     s.w = mo_pick_va(a->w, m);
+    s.whole = a->n_in == s.steps * m8_chunk(type) << log2;
     s.second = a->gate_up ? a->w[1] - a->w[0] : 0;
+    KD_UNROLL
+    for (uint32_t f = 0; f < 2; f++)
+        s.half[f] = a->gate_up ? s.second : 8 * (uint64_t)mo_row_bytes(type, f, a->n_in);
     s.n_out = mo_pick(a->n_out, m);
     s.end = kd_div_up(s.n_out, 1u << m8_wide(a));
-    uint32_t before = *unit; /* below the number of work-groups */
+    uint32_t before = mo_pick(a->tile_end, m);
     s.first = (kd_group_x() + (kd_group_x() < before ? groups : 0) - before) * at_once;
     s.tile = s.first + side;
-    *unit = (before + kd_div_up(s.end, at_once)) % groups;
     if (side >= at_once) /* warps that only help with x: as many turns as the others */
         s.tile = s.end + side;
     return s;
@@ -650,29 +740,31 @@ KD_FN struct m8_mats m8_mats(const kl_matvec *a, const struct m8_x *x, uint32_t 
 QSET_KERNEL(k_matmul8_, , kl_matvec)
 {
     struct m8_x x = m8_x(a.type[0], a.n_in, a.rows_pass);
-    uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0, unit = 0;
-    struct m8_feed fed = { 0 };
+    uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0;
+    struct m8_ready r = { 0 };
     kd_cluster_arrive();
     QSET_FOR(a.type[0], {
-        struct m8_mats s = m8_mats(&a, &x, 0, &unit);
-        fed = m8_fill(type, &s);
+        struct m8_mats s = m8_mats(type, &a, &x, 0);
+        m8_begin(type, &s, &r);
     })
+    float norm[8] = { 0 };
+    if (a.norm)
+        xq_load_even8(norm, a.norm, kd_tid() % MV_THREADS * 8, a.n_in);
     kd_wait_inputs();
     kd_let_next_start();
     uint32_t n = 0, row0 = kd_group_y() * a.rows_pass;
-    QSET_FOR(a.type[0], n = m8_prepare(type, &a, &x, row0))
+    QSET_FOR(a.type[0], n = m8_prepare(type, &a, &x, row0, norm))
     if (row0 >= n) {
         kd_copy_wait_0();
         return;
     }
     uint32_t rows = kd_min_u32(n - row0, a.rows_pass);
-    unit = 0;
     for (uint32_t m = 0; m < mats; m++) {
         QSET_FOR(mo_pick(a.type, m), {
-            struct m8_mats s = m8_mats(&a, &x, m, &unit);
+            struct m8_mats s = m8_mats(type, &a, &x, m);
             if (m)
-                fed = m8_fill(type, &s);
-            m8_tiles(type, &s, &x, &fed, row0, rows, &parity);
+                m8_begin(type, &s, &r);
+            m8_tiles(type, &s, &x, &r, row0, rows, &parity);
         })
     }
 }

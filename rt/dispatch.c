@@ -405,15 +405,20 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
     uint32_t parts = m8_parts(a->type[0], a->n_in);
     for (uint32_t m = 0; m < mats; m++)
         tiles += div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE);
-    k.shape[3] = MIN(div_up(tiles, d->t->n_cores), M8_WARPS / parts); /* tiles of a work-group at once */
-    for (uint32_t m = 0; m < mats; m++)
+    k.shape[3] = MIN(div_up(tiles, d->t->n_cores), M8_WARPS / parts);
+    for (uint32_t m = 0; m < mats; m++) {
+        k.tile_end[m] = units;
         units += div_up(div_up(a->n_out[m], gate_up ? M8_TILE / 2 : M8_TILE), k.shape[3]);
+    }
     k.gate_up = gate_up;
-    k.tile_end[0] = rows;
+    k.n_pad = rows;
     k.shape[1] = (uint32_t)__builtin_ctz(parts);
     k.shape[2] = mv_geom(a->type[0], a->n_in).steps;
     uint32_t groups = MIN(units, d->t->n_cores);
-    dispatch_add(d, kernel, d->t->wgmma ? div_up(groups, 2) * 2 : groups, div_up(rows, k.rows_pass), 1,
+    groups = d->t->wgmma ? div_up(groups, 2) * 2 : groups; /* clusters of two */
+    for (uint32_t m = 0; m < mats; m++)
+        k.tile_end[m] %= groups;
+    dispatch_add(d, kernel, groups, div_up(rows, k.rows_pass), 1,
                  m8_shared_bytes(a->type, a->n_mats, a->n_in, k.rows_pass, k.shape[0]), &k);
     return true;
 }
@@ -611,14 +616,16 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
-        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, k.splits, a->n_kv, 1, shared, &own);
+        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, a->n_kv, 1, k.splits, shared, &own);
         if (l)
             l->early = offsetof(kl_attn_rope, early); /* the step block, and the cache but for the newest position */
         return;
     }
-    struct dispatch *l = dispatch_add(d, id, k.splits, a->n_kv, rows, shared, &k);
+    /* more work-groups than cores: by half of the warps, two of them share a core */
+    bool halves = d->t->mma8 && (id == K_attn_h64 || id == K_attn_h128) && rows > 1 && rows * a->n_kv * k.splits > d->t->n_cores;
+    struct dispatch *l = dispatch_add(d, id, a->n_kv, rows, k.splits, shared, &k);
     if (l)
-        l->threads = (uint16_t)(32 * warps);
+        l->threads = (uint16_t)(32 * warps / (halves ? 2 : 1));
 }
 
 /* ---- the rest ---- */

@@ -8,6 +8,7 @@
  *
  * A word is four elements, the first in the low byte. k may be permuted, the same way in A and B.
  *
+ *     kd_mma8_k16_unsigned(c, a0, a1, b0)         A's bytes have no sign
  *     kd_mma8_k32_of(c, start, ..)                the sums begin at start[], which stays
  *     kd_bytes8_load(r, row);                     four matrices of 8 rows of 16 bytes from shared memory: lane l points at
  *                                                 row l % 8 of matrix l / 8, and gets of each matrix row g, bytes 4 t on
@@ -41,6 +42,12 @@ KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
             : "r"(a0), "r"(a1), "r"(b0));
 }
+KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
+{
+    __asm__("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+            : "r"(a0), "r"(a1), "r"(b0));
+}
 
 KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 {
@@ -62,6 +69,12 @@ KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
         c[0] += (uint32_t)kd_dot4(r0, c0, 0), c[1] += (uint32_t)kd_dot4(r0, c1, 0);
         c[2] += (uint32_t)kd_dot4(r1, c0, 0), c[3] += (uint32_t)kd_dot4(r1, c1, 0);
     }
+}
+KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0) /* the sign's bit as twice the half of it */
+{
+    kd_mma8_k16(c, a0 & 0x7f7f7f7fu, a1 & 0x7f7f7f7fu, b0);
+    for (uint32_t i = 0; i < 2; i++)
+        kd_mma8_k16(c, (a0 & 0x80808080u) >> 1, (a1 & 0x80808080u) >> 1, b0);
 }
 KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
 {
