@@ -287,6 +287,7 @@ struct m8_scales {
     struct wd_scale of[2][2]; /* [row][pair] */
 };
 KD_FN bool m8_by_pairs(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
+
 /* Rows g and g + 8 of the tile in the planes from m8_first on; where the tile has no such row, another one. */
 struct m8_heads {
     gpu_va p[2][2];
