@@ -22,7 +22,7 @@ enum { KL_DECODE_ROWS = 8, KL_ROWS_FEW = 16, KL_ROWS_MAX = 64 };
 
 /* MATMUL, PROJ and GATE_UP by dot products. Work-groups loop over units of output rows; grid y: passes of rows.
  * rows_pass: rows of x that a work-group takes at once, 1 to MV_PASS_ROWS; grid y covers the rows. gate_up: the command is GATE_UP.
- * A single row's kernels: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
+ * A single row's kernels, and those of two: tiles of matrices 0..m end at tile_end[m]; shape[m]: log2 of the lanes that share a row,
  * steps of a row << 8; n_pad: elements of x as the lanes see it (kernels/matvec_shared.h); ask: KL_ASK_ALL: all of the weights
  * are asked for before the launch waits; KL_ASK_LATE: its inputs are complete when it starts, so that it waits for the launches
  * before it only when it is done (dispatch_find_late).

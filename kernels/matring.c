@@ -93,11 +93,11 @@ KD_FN void mr_stream(const struct mo_mats *s, struct mr_cursor *at, struct mr_cu
         kd_copy_wait_3(); /* all stages but the last three */
         mr_load(&at->t, item, slot, w);
         if (at->step == 0)
-            mo_with_own(TYPE, s, &at->t, &with);
+            mo_with_own(TYPE, s, &at->t, 0, &with);
         mv_dot_rows(TYPE, mo_slots(TYPE), 1, (const uint32_t(*)[WD_WORDS])w, item, at->step * s->lanes + s->il, l, acc);
         mr_feed(feed, s, stride, slot);
         if (at->step + 1 == s->steps)
-            mo_finish(TYPE, s, &at->t, acc, &with);
+            mo_finish(TYPE, 1, s, &at->t, 1, acc, &with);
         mr_next(at, s, stride);
     }
 }
@@ -118,7 +118,7 @@ QSET_KERNEL(k_matvec_, _ring, kl_matvec)
         mr_feed(&feed, &s, stride, ring + i * mr_stage_bytes(TYPE));
     struct xq_in in = { .x = a.x, .norm = a.norm, .n_in = a.n_in, .rows = 1, .eps = a.eps };
     float norm[MO_HELD][8];
-    mo_norm_weights(&in, norm);
+    mo_norm_weights(&in, kd_tid(), norm);
     kd_ask_args(&a, sizeof a, KD_PTR(const void, a.x));
     kd_wait_inputs();
     if (a.rows == ROWS_OUT && kd_step_rows(a.step, ROWS_OUT) == 0) /* a step has a row; looking costs a turn to memory */

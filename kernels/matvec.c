@@ -415,7 +415,7 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     for (uint32_t m = 0; m < 2; m++)
         QSET_FOR(m ? a.type_up : a.type_gate, quants |= !mv_is_float(type); floats |= mv_is_float(type))
     if (!QSET_ANY && a.shape)
-        mo_norm_weights(&in, norm);
+        mo_norm_weights(&in, kd_tid(), norm);
     mv_book(QSET_ALONE);
     kd_wait_inputs();
     kd_let_next_start();
@@ -440,7 +440,7 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
         }
         mo_prepare(MV_THREADS, &in, &l, quants, floats, norm);
         if (u < a.tiles)
-            mo_stream(type, &s, &l, u, warps, w);
+            mo_stream(type, 1, &s, &l, 1, u, warps, w);
     })
 }
 

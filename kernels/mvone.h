@@ -150,6 +150,8 @@ KD_FN void mo_ask(uint32_t type, const struct mo_mats *s, const struct mo_tile *
 
 /* ---- the ends of rows ---- */
 
+enum { MO_ROWS = 2 }; /* of x, at most */
+
 /* What a row's sum is combined with, read while the sum is still being made; mo_joins: is there any such thing? */
 struct mo_with {
     float own, b, b2, resid; /* own: the matrix's number */
@@ -158,7 +160,8 @@ KD_FN struct mo_with mo_without(void) { return (struct mo_with){ 1.0f, 0.0f, 0.0
 KD_FN bool mo_joins(const kl_matvec *a) { return (a->resid | a->b[0] | a->b[1] | a->b[2] | a->b[3]) != 0; }
 KD_FN bool mo_numbers(const kl_matvec *a) { return (a->wscale[0] | a->wscale[1] | a->wscale[2] | a->wscale[3]) != 0; }
 
-KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, struct mo_with *w)
+/* Row `row` of y, of x's row r. */
+KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, uint32_t r, struct mo_with *w)
 {
     gpu_va b = mo_pick_va(a->b, t->m);
     w->b = w->b2 = w->resid = 0.0f;
@@ -169,10 +172,10 @@ KD_FN void mo_with(const kl_matvec *a, const struct mo_tile *t, uint32_t row, st
     if (a->gate_up && a->b[1])
         w->b2 = KD_PTR(const float, a->b[1])[row];
     if (a->resid)
-        w->resid = KD_PTR(const float, a->resid)[row];
+        w->resid = KD_PTR(const float, a->resid)[(uint64_t)r * a->ldr + row];
 }
 
-KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, float v, float up, const struct mo_with *w)
+KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, uint32_t r, float v, float up, const struct mo_with *w)
 {
     if (row >= t->n_out)
         return;
@@ -182,13 +185,13 @@ KD_FN void mo_store(const kl_matvec *a, const struct mo_tile *t, uint32_t row, f
         v = kd_act(a->act, v, a->b[1] ? up + w->b2 : up);
     } else {
         if (a->scale)
-            v *= *KD_PTR(const float, a->scale);
+            v *= KD_PTR(const float, a->scale)[r];
         if (a->resid)
             v += w->resid;
         if (a->softcap > 0.0f)
             v = a->softcap * k_tanh(v / a->softcap);
     }
-    KD_PTR(float, mo_pick_va(a->y, t->m))[row] = v;
+    KD_PTR(float, mo_pick_va(a->y, t->m))[(r ? (uint64_t)r * mo_pick(a->ld, t->m) : 0) + row] = v;
 }
 
 /* The sums of a tile's slots end in the first lanes of a row, one in each (mv_reduce); with pairs those of the gate rows are
@@ -204,7 +207,7 @@ KD_FN bool mo_holds(uint32_t type, const struct mo_mats *s)
 {
     return s->il < (s->a->gate_up ? mo_slots(type) / 2 : mo_slots(type));
 }
-KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, struct mo_with *w)
+KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, uint32_t r, struct mo_with *w)
 {
     if (mo_numbers(s->a)) {
         /* the sums of up are in the second half of the lanes that have one */
@@ -212,53 +215,60 @@ KD_FN void mo_with_own(uint32_t type, const struct mo_mats *s, const struct mo_t
         w->own = own ? *KD_PTR(const float, own) : 1.0f;
     }
     if (mo_joins(s->a) && mo_holds(type, s))
-        mo_with(s->a, t, t->row + mo_own(type, s) * s->abreast, w);
+        mo_with(s->a, t, t->row + mo_own(type, s) * s->abreast, r, w);
 }
 
-/* The end of a tile: lanes' sums are added and stored, and begin anew. */
-KD_FN void mo_finish(uint32_t type, const struct mo_mats *s, const struct mo_tile *t, float acc[4], const struct mo_with *with)
+/* The end of a tile: lanes' sums, [slots][R] for R rows of x, are added and stored, those of the first `rows`, and begin anew. */
+KD_FN void mo_finish(uint32_t type, uint32_t R, const struct mo_mats *s, const struct mo_tile *t, uint32_t rows, float *acc,
+                     const struct mo_with *with)
 {
     const uint32_t T = mo_slots(type);
     uint32_t first, left;
-    mv_reduce(T, 1, acc, s->lanes, &first, &left);
-    acc[0] *= with->own;
-    float up = s->a->gate_up ? kd_shfl_xor_f32(acc[0], T / 2) : 0.0f;
-    if (mo_holds(type, s))
-        mo_store(s->a, t, t->row + mo_own(type, s) * s->abreast, acc[0], up, with);
+    mv_reduce(T, R, acc, s->lanes, &first, &left);
     KD_UNROLL
-    for (uint32_t k = 0; k < T; k++)
+    for (uint32_t r = 0; r < R; r++) {
+        acc[r] *= with[r].own;
+        float up = s->a->gate_up ? kd_shfl_xor_f32(acc[r], T / 2) : 0.0f;
+        if (mo_holds(type, s) && r < rows)
+            mo_store(s->a, t, t->row + mo_own(type, s) * s->abreast, r, acc[r], up, &with[r]);
+    }
+    KD_UNROLL
+    for (uint32_t k = 0; k < T * R; k++)
         acc[k] = 0.0f;
 }
 
-/* Tiles u, u + stride, ... below the matrices' end. w holds the first step of the first. */
-KD_FN void mo_stream(uint32_t type, const struct mo_mats *s, const struct mv_x *l, uint32_t u, uint32_t stride,
-                     uint32_t (*w)[WD_WORDS])
+/* Tiles u, u + stride, ... below the matrices' end, for R rows of x of which the step has `rows`. w holds the first step of the
+ * first. */
+KD_FN void mo_stream(uint32_t type, uint32_t R, const struct mo_mats *s, const struct mv_x *l, uint32_t rows, uint32_t u,
+                     uint32_t stride, uint32_t (*w)[WD_WORDS])
 {
     uint32_t end = mo_pick(s->a->tile_end, s->end - 1), step = 0;
-    float acc[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+    float acc[4 * MO_ROWS] = { 0.0f, 0.0f, 0.0f, 0.0f };
     struct mo_tile t, next;
-    struct mo_with with = mo_without();
+    struct mo_with with[MO_ROWS] = { mo_without(), mo_without() };
     mo_tile(type, s, u, &t);
     next = t;
     for (;;) {
         bool last = step + 1 == s->steps, more = !last || u + stride < end;
         if (step == 0)
-            mo_with_own(type, s, &t, &with);
+            KD_UNROLL
+            for (uint32_t r = 0; r < R; r++)
+                mo_with_own(type, s, &t, kd_min_u32(r, rows - 1), &with[r]);
         uint32_t i = mo_item(s, step), ix = step * s->lanes + s->il, then = mo_item(s, last ? 0 : step + 1);
         if (last && more)
             mo_next(type, s, u + stride, stride, &next);
         if (wd_is_k(type)) {
             struct mv_refill fill = { (const gpu_va(*)[PLANES_MAX])next.p, then, more };
-            mv_dot_k(type, mo_slots(type), 1, w, i, ix, l, acc, &fill);
+            mv_dot_k(type, mo_slots(type), R, w, i, ix, l, acc, &fill);
         } else {
-            mv_dot_rows(type, mo_slots(type), 1, (const uint32_t(*)[WD_WORDS])w, i, ix, l, acc);
+            mv_dot_rows(type, mo_slots(type), R, (const uint32_t(*)[WD_WORDS])w, i, ix, l, acc);
             if (more)
                 mo_fetch(type, s, &next, then, w);
         }
         step++;
         if (!last)
             continue;
-        mo_finish(type, s, &t, acc, &with);
+        mo_finish(type, R, s, &t, rows, acc, with);
         if (!more)
             return;
         u += stride;
@@ -276,12 +286,12 @@ enum { MO_HELD = 1 };
 #else
 enum { MO_HELD = 3 };
 #endif
-KD_FN void mo_norm_weights(const struct xq_in *in, float (*w)[8])
+KD_FN void mo_norm_weights(const struct xq_in *in, uint32_t chunk, float (*w)[8])
 {
     KD_UNROLL
     for (uint32_t h = 0; h < MO_HELD; h++)
         if (in->norm && h * MV_THREADS * 8 < in->n_in)
-            xq_load_even8(w[h], in->norm, (kd_tid() + h * MV_THREADS) * 8, in->n_in);
+            xq_load_even8(w[h], in->norm, (chunk + h * MV_THREADS) * 8, in->n_in);
 }
 
 /* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more; rows as xq_load_even8 wants them. norm:
@@ -327,6 +337,48 @@ KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_
                 xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
             xq_chunk(in, l, quants, floats, 0, c, v[0], norm[0], scale);
         }
+    }
+    kd_barrier();
+}
+
+/* The same for two rows, which the halves of 2 MV_THREADS work-items take; rows: those that the step has. */
+KD_FN void mo_prepare_two(const struct xq_in *in, const struct mv_x *l, uint32_t rows, bool quants, bool floats, float (*norm)[8])
+{
+    KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    uint32_t n = l->n_pad / 8, r = kd_tid() / MV_THREADS, c = kd_tid() % MV_THREADS;
+    gpu_va x = in->x + (uint64_t)kd_min_u32(r, rows - 1) * in->ldx * 4;
+    float scale = 0.0f, v[MO_HELD][8];
+    KD_UNROLL
+    for (uint32_t h = 0; h < MO_HELD; h++)
+        if (h * MV_THREADS < n)
+            xq_load_even8(v[h], x, (c + h * MV_THREADS) * 8, in->n_in);
+    if (in->norm) {
+        float ss = 0.0f, more[8];
+        KD_UNROLL
+        for (uint32_t h = 0; h < MO_HELD; h++)
+            if (h * MV_THREADS < n)
+                ss = xq_sum_squares(v[h], ss);
+        WD_ROLLED
+        for (uint32_t i = c + MO_HELD * MV_THREADS; i * 8 < in->n_in; i += MV_THREADS) {
+            xq_load_even8(more, x, i * 8, in->n_in);
+            ss = xq_sum_squares(more, ss);
+        }
+        ss = kd_warp_sum(ss);
+        if (kd_lane() == 0)
+            red[kd_warp()] = ss;
+        kd_barrier();
+        scale = xq_rms(in, r, red);
+    }
+    KD_UNROLL
+    for (uint32_t h = 0; h < MO_HELD; h++)
+        if (c + h * MV_THREADS < n)
+            xq_chunk(in, l, quants, floats, r, c + h * MV_THREADS, v[h], norm[h], scale);
+    WD_ROLLED
+    for (c += MO_HELD * MV_THREADS; c < n; c += MV_THREADS) {
+        xq_load_even8(v[0], x, c * 8, in->n_in);
+        if (in->norm)
+            xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
+        xq_chunk(in, l, quants, floats, r, c, v[0], norm[0], scale);
     }
     kd_barrier();
 }

@@ -177,17 +177,19 @@ void dispatch_free(struct dispatch_plan *p)
 
 struct type_kernels {
     uint64_t types; /* bit per enum qtype */
-    uint16_t r1, r1_made, r8, router, moe_up, moe_down;
+    uint16_t r1, r1_made, r2, r8, router, moe_up, moe_down;
 };
 #define BIT(t) (1ull << QT_##t)
 #define ALL_TYPES (~0ull)
 static const struct type_kernels type_kernels[] = {
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...)                                                                                    \
-    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, K_router_##set, K_moe_up_##set, K_moe_down_##set },
-#define QTYPE_PAIR(set, A, B) { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r8, 0, 0, 0 },
+    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8, K_router_##set,         \
+      K_moe_up_##set, K_moe_down_##set },
+#define QTYPE_PAIR(set, A, B) \
+    { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8, 0, 0, 0 },
 #include "kernels/qtypes.def"
-    { ALL_TYPES, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
+    { ALL_TYPES, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
 };
 
 static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
@@ -423,6 +425,17 @@ static bool few_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, uin
     return true;
 }
 
+/* Two rows on Hopper, one work-group a core: as a single row, each weight opened once for both. */
+static bool two_rows(struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t)
+{
+    kl_matvec k;
+    uint32_t groups, shared = shared_bytes(d, a, 2);
+    if (!d->t->wgmma || shared > d->t->shared_max || a->ldx % 4 || !one_row(d, a, gate_up, t, &k, &groups))
+        return false;
+    dispatch_add(d, t->r2, MIN(matvec_units(a->n_out, a->n_mats, gate_up), d->t->n_cores), 1, 1, shared, &k);
+    return true;
+}
+
 /* A row of x too wide for shared memory goes through the prompt's products, which take it in parts. */
 static bool too_wide(struct dispatcher *d, enum cmd_op op, const ka_matmul *a)
 {
@@ -466,6 +479,8 @@ static void decode_together(struct dispatcher *d, const ka_matmul *a, bool gate_
             l->beside = beside;
         return;
     }
+    if (rows == 2 && two_rows(d, a, gate_up, t))
+        return;
     if (rows > 1 && few_rows(d, a, gate_up, types))
         return;
     memset(&k, 0, sizeof k);
