@@ -294,6 +294,24 @@ KD_FN void mo_norm_weights(const struct xq_in *in, uint32_t chunk, float (*w)[8]
             xq_load_even8(w[h], in->norm, (chunk + h * MV_THREADS) * 8, in->n_in);
 }
 
+/* Chunks c, c + by .. of row r, which begins at x: the first are held in v, with the norm's weights. */
+KD_FN void mo_chunks(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, uint32_t r, gpu_va x, uint32_t c,
+                     uint32_t by, float (*v)[8], float (*norm)[8], float scale)
+{
+    uint32_t n = l->n_pad / 8;
+    KD_UNROLL
+    for (uint32_t h = 0; h < MO_HELD; h++)
+        if (c + h * by < n)
+            xq_chunk(in, l, quants, floats, r, c + h * by, v[h], norm[h], scale);
+    WD_ROLLED
+    for (c += MO_HELD * by; c < n; c += by) {
+        xq_load_even8(v[0], x, c * 8, in->n_in);
+        if (in->norm)
+            xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
+        xq_chunk(in, l, quants, floats, r, c, v[0], norm[0], scale);
+    }
+}
+
 /* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more; rows as xq_load_even8 wants them. norm:
  * what mo_norm_weights read. What is normed is done by MV_THREADS work-items, as the sum of squares always is. */
 KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float (*norm)[8])
@@ -325,19 +343,8 @@ KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_
         kd_barrier();
         scale = xq_rms(in, 0, red);
     }
-    if (mine) {
-        KD_UNROLL
-        for (uint32_t h = 0; h < MO_HELD; h++)
-            if (c + h * by < n)
-                xq_chunk(in, l, quants, floats, 0, c + h * by, v[h], norm[h], scale);
-        WD_ROLLED
-        for (c += MO_HELD * by; c < n; c += by) {
-            xq_load_even8(v[0], in->x, c * 8, in->n_in);
-            if (in->norm)
-                xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
-            xq_chunk(in, l, quants, floats, 0, c, v[0], norm[0], scale);
-        }
-    }
+    if (mine)
+        mo_chunks(in, l, quants, floats, 0, in->x, c, by, v, norm, scale);
     kd_barrier();
 }
 
@@ -369,17 +376,7 @@ KD_FN void mo_prepare_two(const struct xq_in *in, const struct mv_x *l, uint32_t
         kd_barrier();
         scale = xq_rms(in, r, red);
     }
-    KD_UNROLL
-    for (uint32_t h = 0; h < MO_HELD; h++)
-        if (c + h * MV_THREADS < n)
-            xq_chunk(in, l, quants, floats, r, c + h * MV_THREADS, v[h], norm[h], scale);
-    WD_ROLLED
-    for (c += MO_HELD * MV_THREADS; c < n; c += MV_THREADS) {
-        xq_load_even8(v[0], x, c * 8, in->n_in);
-        if (in->norm)
-            xq_load_even8(norm[0], in->norm, c * 8, in->n_in);
-        xq_chunk(in, l, quants, floats, r, c, v[0], norm[0], scale);
-    }
+    mo_chunks(in, l, quants, floats, r, x, c, MV_THREADS, v, norm, scale);
     kd_barrier();
 }
 
