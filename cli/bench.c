@@ -21,6 +21,7 @@ static const struct opt opts[] = {
     OPT("depth", 'd', OPT_STR, &args.d, "N,..", "context, in tokens, after which to generate (default: 0)"),
     OPT("streams", 0, OPT_STR, &args.streams, "N,..", "instead: this many answers at the same time, each of -p and -n tokens"),
     OPT_RANGE(0, 60000, "every", 0, OPT_U32, &args.every_ms, "MS", "with --streams: requests arrive MS apart (default: 0, all at once)"),
+    CLI_BATCH_VARIANT,
     OPT("reps", 'r', OPT_U32, &args.reps, "N", "repetitions of each measurement (default: 3)"),
     OPT("startup", 0, OPT_FLAG, &args.startup, NULL, "also measure opening the model and its first token (vulkan: with a cold and a warm pipeline cache)"),
     OPT("profile", 0, OPT_FLAG, &args.profile, NULL, "time by kernel; launches then run one at a time, which is slower"),
@@ -354,6 +355,8 @@ static int all_rows(struct bench *b)
         return usage_error("--report profiles by itself, after measuring: not with --profile");
     if (args.every_ms)
         return usage_error("--every %u: it needs --streams", args.every_ms);
+    if (cli_model.o.batch_variant)
+        return usage_error("--batch-variant: it needs --streams");
     return bench_all(b);
 }
 

@@ -307,7 +307,8 @@ static int measure_all(struct engine *eng, struct sched *s, const struct bench_s
 static void print_head(const struct engine_info *in, const struct bench_streams *o)
 {
     printf("model    %s (%s, %s)\n", in->label, in->family, in->weights);
-    printf("tier     %s%s, %s, %u slots of %u tokens\n", in->tier, in->exact ? ":exact" : "", in->device, in->n_slots, in->n_ctx);
+    printf("tier     %s%s, %s, %u slots of %u tokens%s\n", in->tier, in->exact ? ":exact" : "", in->device, in->n_slots, in->n_ctx,
+           in->few_rows ? ", --batch-variant" : "");
     printf("load     each stream: %u tokens of prompt, %u generated; they arrive ", o->p, o->n);
     if (o->every_ms)
         printf("%u ms apart\n", o->every_ms);
@@ -319,9 +320,9 @@ static void print_head(const struct engine_info *in, const struct bench_streams 
 
 static int print_json(const struct engine_info *in, const struct bench_streams *o, json_t *rows)
 {
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "model", in->label, "family",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "model", in->label, "family",
                             in->family, "weights", in->weights, "tier", in->tier, "exact", in->exact, "device", in->device,
-                            "slots", (int)in->n_slots, "context", (int)in->n_ctx, "prompt", (int)o->p, "generate",
+                            "slots", (int)in->n_slots, "few_rows", (int)in->few_rows, "context", (int)in->n_ctx, "prompt", (int)o->p, "generate",
                             (int)o->n, "every_ms", (int)o->every_ms, "repetitions", (int)o->reps, "rows", rows);
     if (all)
         json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));

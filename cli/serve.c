@@ -58,8 +58,9 @@ static const struct opt several_opts[] = {
 
 static const struct opt request_opts[] = {
     { "slots", 0, OPT_U32, &args.slots, "N",
-      "requests that run at the same time, each with a context of --ctx; auto (default): 4, on a GPU 8 (16 for embeddings), or fewer "
-      "when memory is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
+      "requests that run at the same time, each with a context of --ctx; auto (default): 4, on a GPU 8 (16 for embeddings, with "
+      "--batch-variant up to 64), or fewer when memory is short", NULL, 0, 1, MOST_SLOTS, "auto", NULL },
+    CLI_BATCH_VARIANT,
     CLI_DRAFT(&args.n_draft),
     OPT("queue", 0, OPT_U32, &args.queue, "N", "requests that may wait; beyond that the answer is 429 (default: 1024, or 4 per slot)"),
     OPT("cache-mib", 0, OPT_I32, &args.cache_mib, "N",
@@ -196,7 +197,7 @@ static void print_address(const struct engine *eng, const struct server *s)
     const struct engine_info *in = engine_info(eng);
     const char *url = server_url(s);
     bool page = !args.no_page && !in->pooling && strncmp(url, "http", 4) == 0;
-    char what[96] = "";
+    char what[96] = "", few[64] = "";
     if (in->pooling && strcmp(in->pooling, "rank") == 0)
         snprintf(what, sizeof what, "ranks documents, ");
     else if (in->pooling)
@@ -206,9 +207,13 @@ static void print_address(const struct engine *eng, const struct server *s)
     cli_print_header(eng);
     if (in->fit[0] && in->n_ctx >= in->n_ctx_train) /* else the header has it */
         cli_say("%s", in->fit);
-    fprintf(stderr, "serving %s at %s%s: %s%u slots of %u tokens%s%s\n", args.name ? args.name : in->label, url,
-            strncmp(url, "http", 4) == 0 ? "/v1" : "", what, in->n_slots, in->n_ctx, page ? "; chat at " : "",
+    if (in->few_rows)
+        snprintf(few, sizeof few, ", steps of up to %u rows by kernels of their own", in->few_rows);
+    fprintf(stderr, "serving %s at %s%s: %s%u slots of %u tokens%s%s%s\n", args.name ? args.name : in->label, url,
+            strncmp(url, "http", 4) == 0 ? "/v1" : "", what, in->n_slots, in->n_ctx, few, page ? "; chat at " : "",
             page ? url : "");
+    if (cli_model.o.batch_variant && !in->few_rows)
+        cli_say("--batch-variant changes nothing here: steps of %u slots take the same kernels as those of one", in->n_slots);
 }
 
 static int serve_all(struct engine **eng, struct server **s)

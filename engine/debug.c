@@ -19,6 +19,10 @@ void engine_debug_open(const struct engine *eng)
             eng->info.chunk);
     fprintf(stderr, "debug: decode ");
     graph_print_plan(stderr, eng->decode.s);
+    if (eng->decode_few.s) {
+        fprintf(stderr, "debug: decode, few rows, ");
+        graph_print_plan(stderr, eng->decode_few.s);
+    }
     fprintf(stderr, "debug: prompt ");
     graph_print_plan(stderr, eng->prefill.s);
     if (level >= 4)

@@ -244,9 +244,21 @@ static int choose_pooling(struct engine *eng, const char *wanted, struct err *e)
     return 0;
 }
 
-/* Both streams: for decoding a row for each slot, at least 8 and at most what the tier's kernels for that take; a chunk of
- * rows for prompts. With experts 8: rows that go to experts of their own gain nothing from being together
- * (doc/speed-log.md). */
+/* Rows of the stream for decoding: one for each slot, at least 8 and at most what the tier's kernels for that take. With experts 8,
+ * below so many slots as pay for more: rows that go to experts of their own gain nothing from being together (doc/speed-log.md). */
+static uint32_t decode_rows(const struct engine *eng, uint32_t slots)
+{
+    const struct tier_info *t = &eng->tier->info;
+    bool few = eng->model->n_expert && (!t->expert_slots || slots < t->expert_slots);
+    return few ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, engine_most_rows(eng)), (uint32_t)DECODE_ROWS);
+}
+
+uint32_t engine_most_rows(const struct engine *eng)
+{
+    return MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
+}
+
+/* For decoding, for few rows of it where these are to have kernels of their own, and for a chunk of a prompt. */
 static int compile_streams(struct engine *eng, const struct engine_opts *o, const struct engine_spec *sp,
                            struct err *e)
 {
@@ -276,13 +288,16 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
         if ((rc = engine_fit(eng, o, &go, e)))
             return rc;
     }
-    uint32_t slots = go.n_slots, most = MAX(eng->tier->info.decode_rows, (uint32_t)DECODE_ROWS);
-    bool few = eng->model->n_expert && (!eng->tier->info.expert_slots || slots < eng->tier->info.expert_slots);
-    uint32_t decode = few ? (uint32_t)DECODE_ROWS : MAX(MIN(slots, most), (uint32_t)DECODE_ROWS);
-    go.row_cap = go.out_cap = decode;
+    uint32_t slots = go.n_slots;
+    go.row_cap = go.out_cap = decode_rows(eng, slots);
     if ((rc = graph_compile(eng->model, &go, &eng->decode.s, e)))
         return rc;
-    uint32_t least = most + eng->tier->info.by_capacity; /* never of a class for decoding */
+    if (o->batch_variant && eng->tier->info.by_capacity && go.row_cap > DECODE_ROWS) {
+        go.row_cap = go.out_cap = DECODE_ROWS;
+        if ((rc = graph_compile(eng->model, &go, &eng->decode_few.s, e)))
+            return rc;
+    }
+    uint32_t least = engine_most_rows(eng) + eng->tier->info.by_capacity; /* never of a class for decoding */
     go.row_cap = MAX(o->chunk ? o->chunk : suits, least);
     go.row_cap = MIN(go.row_cap, MAX(align_up(go.n_ctx, 16), (uint64_t)least));
     uint32_t score = o->score_rows ? o->score_rows : o->fit && !o->n_slots ? MAX(slots, DRAFT_MOST + 1u) : (uint32_t)DEFAULT_OUT;
@@ -316,6 +331,11 @@ static void describe_plan(struct engine *eng)
     eng->n_output = eng->pooling == POOLING_NONE ? eng->decode.s->h.n_vocab : eng->info.n_vector;
     const struct stream_head *d = &eng->decode.s->h, *p = &eng->prefill.s->h;
     struct engine_info *in = &eng->info;
+    in->few_rows = 0;
+    if (eng->decode_few.s) {
+        eng->decode_few.out_off = output_off(eng->decode_few.s);
+        in->few_rows = eng->decode_few.s->h.row_cap;
+    }
     in->n_ctx = d->n_ctx;
     in->n_slots = d->n_slots;
     in->n_batch = MIN(d->row_cap, d->out_cap);
@@ -384,20 +404,35 @@ static int prepare(struct engine *eng, struct engine_plan *p, struct err *e)
     return tier_prepare(eng->tier, p->s, eng->plan, &p->native, e);
 }
 
+/* Those that have a stream of their own. */
+static uint32_t own_plans(struct engine *eng, struct engine_plan *p[3])
+{
+    uint32_t n = 0;
+    p[n++] = &eng->decode;
+    if (eng->prefill.s != eng->decode.s)
+        p[n++] = &eng->prefill;
+    if (eng->decode_few.s)
+        p[n++] = &eng->decode_few;
+    return n;
+}
+
 /* Weights, arenas and plans of an open tier. */
 static int load_tier(struct engine *eng, const struct progress *progress, struct err *e)
 {
-    uint64_t bytes[ARENA_COUNT];
-    for (uint32_t a = 0; a < ARENA_COUNT; a++)
-        bytes[a] = MAX(eng->decode.s->h.arena_bytes[a], eng->prefill.s->h.arena_bytes[a]);
+    struct engine_plan *p[3];
+    uint64_t bytes[ARENA_COUNT] = { 0 };
+    uint32_t n = own_plans(eng, p);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t a = 0; a < ARENA_COUNT; a++)
+            bytes[a] = MAX(bytes[a], p[i]->s->h.arena_bytes[a]);
     bytes[ARENA_STATE] *= 1 + eng->go_back;
     struct tier_weights w = { eng->decode.s, eng->weights };
-    int rc;
     eng->tier->progress = progress;
-    if (!(rc = tier_load(eng->tier, &w, progress, e)) && !(rc = tier_alloc(eng->tier, bytes, e)))
-        rc = prepare(eng, &eng->decode, e);
-    if (!rc && eng->prefill.s != eng->decode.s)
-        rc = prepare(eng, &eng->prefill, e);
+    int rc = tier_load(eng->tier, &w, progress, e);
+    if (!rc)
+        rc = tier_alloc(eng->tier, bytes, e);
+    for (uint32_t i = 0; i < n && !rc; i++)
+        rc = prepare(eng, p[i], e);
     eng->tier->progress = NULL;
     if (!rc && eng->prefill.s == eng->decode.s)
         eng->prefill.native = eng->decode.native;
@@ -464,9 +499,10 @@ static void close_tier(struct engine *eng)
 {
     if (eng->prefill.native != eng->decode.native)
         tier_plan_destroy(eng->prefill.native);
+    tier_plan_destroy(eng->decode_few.native);
     tier_plan_destroy(eng->decode.native);
     tier_close(eng->tier);
-    eng->prefill.native = eng->decode.native = NULL;
+    eng->prefill.native = eng->decode.native = eng->decode_few.native = NULL;
     eng->tier = NULL;
 }
 
@@ -486,17 +522,17 @@ int engine_reopen(struct engine *eng, struct err *e)
 /* Everything that start_on_tier made, also by halves. */
 static void leave_tier(struct engine *eng)
 {
+    struct engine_plan *p[3];
     close_tier(eng);
-    if (eng->prefill.s != eng->decode.s)
-        stream_free(eng->prefill.s);
-    stream_free(eng->decode.s);
+    for (uint32_t i = 0, n = own_plans(eng, p); i < n; i++)
+        stream_free(p[i]->s);
     free(eng->weights);
     free(eng->slots);
     free(eng->rows);
     free(eng->out_row);
     free(eng->unread);
     free(eng->logits);
-    eng->prefill = eng->decode = (struct engine_plan){ 0 };
+    eng->prefill = eng->decode = eng->decode_few = (struct engine_plan){ 0 };
     eng->weights = NULL;
     eng->slots = NULL;
     eng->rows = NULL;

@@ -52,12 +52,15 @@ struct engine_opts {
     bool no_fuse;            /* one command per operation where the catalogue has one                        */
     bool ignore_memory;      /* do not compare the plan with the memory that is free                         */
     bool fit;                /* n_ctx 0: all that the model was trained for, as far as memory goes; n_slots 0: up
-                                to 4 (on a card 8, vectors there 16), fewer where that leaves a session a short context: engine_info.fit
-                                tells what was chosen, and what else it could have been                      */
+                                to 4 (on a card 8, vectors there 16, with batch_variant as many as a step takes), fewer where that
+                                leaves a session a short context: engine_info.fit tells what was chosen, and what else it could
+                                have been                                                                    */
     uint32_t n_ctx;          /* positions of a session; 0, without `fit`: 4096, or ctx_wanted if that is more, but
                                 not more than the model was trained for                                      */
     uint32_t ctx_wanted;     /* what the caller expects to need                                              */
     uint32_t n_slots;        /* sessions at the same time; 0: 1                                              */
+    bool batch_variant;      /* where steps for so many sessions take kernels for many rows, those of few rows take kernels for few,
+                                which are as fast as with few sessions; but a row's low bits depend on how many share its step   */
     uint32_t chunk;          /* prompt tokens per step; 0: 512                                               */
     bool go_back;            /* one slot: room for a second state, so that a recurrent model can guess too
                                 (gen_opts.n_draft)                                                           */
@@ -89,6 +92,7 @@ struct engine_info {
                                              made up; opening it compiles kernels, which are kept            */
     uint32_t n_layer, n_embd, n_vocab, n_ctx, n_ctx_train, n_slots, chunk, n_cmds;
     uint32_t n_batch;        /* sessions that session_eval_batch takes at once */
+    uint32_t few_rows;       /* by engine_opts.batch_variant: steps of up to so many rows take kernels of their own; 0: none do */
     uint64_t n_params, file_bytes;
     uint64_t weight_bytes, const_bytes, kv_bytes, state_bytes, scratch_bytes, io_bytes; /* the memory plan   */
     uint64_t mem_need, mem_free; /* what all of it takes on the tier, and what was free for it before; mem_free 0: unknown */

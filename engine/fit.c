@@ -105,12 +105,15 @@ int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opt
     if (rc)
         return rc;
     budget_of(eng, &b);
-    uint32_t most = !card ? MOST_SLOTS : vectors ? MOST_VECTOR_SLOTS : MOST_CARD_SLOTS;
+    bool many = o->batch_variant && engine_most_rows(eng) > MOST_CARD_SLOTS; /* a single one stays as fast */
+    uint32_t most = !card ? MOST_SLOTS : vectors ? MOST_VECTOR_SLOTS : many ? engine_most_rows(eng) : MOST_CARD_SLOTS;
     go->n_slots = o->n_slots ? o->n_slots : most;
     while (!o->n_slots && !vectors && go->n_slots > MOST_SLOTS && positions(&b, go->n_slots, train) < (o->n_ctx ? wanted : train))
         go->n_slots--; /* more sessions than these are worth no context */
     while (!o->n_slots && go->n_slots > 1 && positions(&b, go->n_slots, wanted) < wanted)
         go->n_slots--;
+    if (!o->n_slots && many && eng->model->n_expert && go->n_slots < eng->tier->info.expert_slots)
+        go->n_slots = MIN(go->n_slots, (uint32_t)MOST_CARD_SLOTS); /* between are steps of 8 rows only */
     uint32_t fits = positions(&b, go->n_slots, train);
     if (eng->fit_halvings) /* a device has more limits than its memory */
         fits = MAX((fits >> eng->fit_halvings) / STEP_CTX * STEP_CTX, (uint32_t)STEP_CTX);

@@ -41,6 +41,7 @@ struct engine {
     struct err tok_err;
     struct tier *tier;
     struct engine_plan decode, prefill; /* a replayed stream serves as both: prefill.s == decode.s */
+    struct engine_plan decode_few; /* of engine_opts.batch_variant; s NULL: there is none           */
     const uint8_t **weights;  /* [n_weights] where they lie in the file         */
     struct session **slots;   /* [n_slots]                                      */
     ka_row *rows;             /* [row capacity of the larger stream]            */
@@ -94,6 +95,7 @@ uint32_t engine_default_ctx(const struct engine_opts *o, uint32_t n_ctx_train);
 /* Compares the memory plan with what the tier, or the host, has free. -ENOMEM says what would help. */
 int engine_check_memory(struct engine *eng, bool ignore, struct err *e); /* and fills engine_info.mem_* */
 uint64_t engine_memory_available(const struct engine *eng); /* where the arenas will lie, in bytes; 0: unknown */
+uint32_t engine_most_rows(const struct engine *eng); /* that generate, of a step */
 /* engine/fit.c: engine_opts.fit: go->n_ctx and n_slots, by the memory that is there; fills eng->fit. */
 int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opts *go, struct err *e);
 uint64_t host_memory_available(void); /* bytes; 0: unknown */
@@ -144,6 +146,8 @@ void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t
 /* The plan that evaluates n rows, of a prompt or one by one, and how many of them fit in one step. Where a tier's
  * arithmetic depends on the stream's capacity, a prompt's rows all take the same stream, however the prompt is cut. */
 struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, bool prompt, uint32_t *n_step);
+/* The plan for a step of n rows that generate, at most eng->decode's capacity. */
+struct engine_plan *engine_decode_plan(struct engine *eng, uint32_t n);
 
 /* engine/debug.c: what ZINC_DEBUG asks for; nothing below its levels. */
 void engine_debug_open(const struct engine *eng);

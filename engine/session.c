@@ -206,10 +206,15 @@ void engine_fill_rows(struct engine *eng, const struct session *s, const int32_t
         eng->rows[i] = (ka_row){ .token = tok[i], .pos = s->pos + i, .slot = s->slot };
 }
 
+struct engine_plan *engine_decode_plan(struct engine *eng, uint32_t n)
+{
+    return eng->decode_few.s && n <= eng->decode_few.s->h.row_cap ? &eng->decode_few : &eng->decode;
+}
+
 struct engine_plan *engine_plan_for(struct engine *eng, uint32_t n, bool prompt, uint32_t *n_step)
 {
     bool few = eng->tier->info.by_capacity ? !prompt : n <= eng->decode.s->h.row_cap;
-    struct engine_plan *p = few ? &eng->decode : &eng->prefill;
+    struct engine_plan *p = few ? engine_decode_plan(eng, n) : &eng->prefill;
     *n_step = MIN(n, p->s->h.row_cap);
     return p;
 }
@@ -304,7 +309,7 @@ int session_submit(struct session *s, int32_t tok, uint32_t pos, ka_sample how, 
     how.quiet = 1;
     eng->rows[0] = (ka_row){ .token = tok, .pos = pos, .slot = s->slot };
     eng->out_row[0] = 0;
-    return engine_submit(eng, &eng->decode, 1, 1, &how, f, e);
+    return engine_submit(eng, engine_decode_plan(eng, 1), 1, 1, &how, f, e);
 }
 
 int session_follow(struct session *s, int32_t first, uint32_t n, int32_t *next, struct err *e)
@@ -357,7 +362,7 @@ int session_try(struct session *s, const struct session_try *t, int32_t *next, c
         eng->out_row[i] = t->n - t->n_out + i;
         t->how[i].quiet = next != NULL;
     }
-    int rc = engine_step(eng, &eng->decode, t->n, t->n_out, t->how, next ? NULL : logits, e);
+    int rc = engine_step(eng, engine_decode_plan(eng, t->n), t->n, t->n_out, t->how, next ? NULL : logits, e);
     return rc || !next ? rc : engine_read_next(eng, next, e);
 }
 
@@ -409,7 +414,7 @@ int session_eval_batch(struct session *const *s, const int32_t *tok, uint32_t n,
     if (!n)
         return err_set(e, -EINVAL, "engine: a batch of no sessions, expected 1 or more");
     struct engine *eng = s[0]->eng;
-    struct engine_plan *p = n <= eng->decode.s->h.row_cap ? &eng->decode : &eng->prefill; /* as the scheduler chooses */
+    struct engine_plan *p = n <= eng->decode.s->h.row_cap ? engine_decode_plan(eng, n) : &eng->prefill; /* as the scheduler chooses */
     int rc;
     if (n > eng->info.n_batch)
         return err_set(e, -EINVAL, "engine: a batch of %u sessions, the stream takes %u", n, eng->info.n_batch);

@@ -159,7 +159,8 @@ int api_create(const struct api_opts *o, struct api **out, struct err *e)
     a->has_tools = api_has_tools(o->eng);
     a->can_infill = api_can_infill(o->eng);
     engine_sampling_defaults(o->eng, &a->defaults.sampling);
-    snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s", ZINC_VERSION, in->tier ? in->tier : "none");
+    snprintf(a->fingerprint, sizeof a->fingerprint, "zinc-%s-%s%s", ZINC_VERSION, in->tier ? in->tier : "none",
+             in->few_rows ? "-batch-variant" : "");
     pthread_mutex_init(&a->lock, NULL);
     budget_on_pressure(o->budget, relieve, a);
     json_object_seed(0);

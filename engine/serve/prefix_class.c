@@ -95,7 +95,7 @@ struct prefix_hash prefix_class(const struct engine *eng, bool generated)
     const struct tier_info *t = &eng->tier->info;
     struct prefix_hash h = { 0 };
     uint32_t arithmetic[] = { in->exact, generated, in->n_ctx, t->by_capacity, t->kv_planes, t->firmware,
-                              t->by_capacity ? eng->decode.s->h.row_cap : 0,
+                              t->by_capacity ? eng->decode.s->h.row_cap : 0, in->few_rows,
                               t->by_capacity ? eng->prefill.s->h.row_cap : 0 };
     add_text(&h, ZINC_VERSION);
     add_program(&h);

@@ -61,7 +61,7 @@ bool sched_flies_on(struct sched *s)
         here++;
         on += goes_on(s, j);
     }
-    return on && here == s->n_run;
+    return on && here == s->n_run && engine_decode_plan(s->eng, on) == f->step.plan;
 }
 
 /* The step behind the one under way, for those who go on; s->ahead_of says which row of it an output goes to. */
@@ -84,7 +84,7 @@ static int submit_next(struct sched *s, struct sched_flight *to, struct err *e)
         s->ahead_of[i] = to->n;
         to->part[to->n++] = (struct part){ .job = j, .n = 1, .out = true, .on_device = true };
     }
-    return engine_submit(eng, &eng->decode, to->n, to->n, s->how, &to->step, e);
+    return engine_submit(eng, f->step.plan, to->n, to->n, s->how, &to->step, e);
 }
 
 /* The host wants another token than the device chose. The session goes back before the one that it was chosen after, which the
@@ -145,7 +145,7 @@ static int land(struct sched *s, struct sched_flight *behind, struct err *e)
 int sched_take_off(struct sched *s, const struct sched_batch *b, struct err *e)
 {
     struct sched_flight *f = &s->flight;
-    int rc = engine_submit(s->eng, &s->eng->decode, b->n_rows, b->n_out, s->how, &f->step, e);
+    int rc = engine_submit(s->eng, engine_decode_plan(s->eng, b->n_rows), b->n_rows, b->n_out, s->how, &f->step, e);
     if (rc)
         return rc;
     memcpy(f->part, b->part, b->n_parts * sizeof *f->part);

@@ -135,7 +135,7 @@ static void run_batch(struct sched_batch *b)
     if (!b->n_rows || b->rc)
         return;
     bool few = eng->tier->info.by_capacity ? !b->n_prompt_rows : b->n_rows <= eng->decode.s->h.row_cap;
-    struct engine_plan *plan = few ? &eng->decode : &eng->prefill;
+    struct engine_plan *plan = few ? engine_decode_plan(eng, b->n_rows) : &eng->prefill;
     const float *logits = NULL;
     uint64_t t0 = clock_ns();
     b->rc = engine_step(eng, plan, b->n_rows, b->n_out, s->how, b->wants_logits ? &logits : NULL, &b->err);

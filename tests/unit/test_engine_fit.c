@@ -110,6 +110,26 @@ START_TEST(vectors_get_more_sessions)
 }
 END_TEST
 
+/* Where steps of few rows take kernels of their own, more sessions cost a single one nothing. */
+START_TEST(batch_variant_gets_as_many_as_a_step_takes)
+{
+    const struct engine_opts o = { .fit = true, .batch_variant = true };
+    setup();
+    ck_assert_uint_eq(fit(100 * TRAINED, &o).n_slots, 8);
+    card.info.decode_rows = 64;
+    ck_assert_uint_eq(fit(100 * TRAINED, &o).n_slots, 64);
+    ck_assert_uint_eq(fit(20 * TRAINED + 600, &o).n_slots, 20);
+    ck_assert_uint_eq(fit(20 * TRAINED + 600, &o).n_ctx, TRAINED);
+    eng.model->n_expert = 4;
+    card.info.expert_slots = 32;
+    ck_assert_uint_eq(fit(20 * TRAINED + 600, &o).n_slots, 8);
+    ck_assert_uint_eq(fit(40 * TRAINED + 600, &o).n_slots, 40);
+    eng.model->n_expert = 0;
+    card.info.decode_rows = card.info.expert_slots = 0;
+    teardown();
+}
+END_TEST
+
 START_TEST(where_nothing_fits_nothing_is_promised)
 {
     setup();
@@ -135,5 +155,6 @@ int main(void)
 {
     tiny_model_or_skip();
     return RUN_TESTS("engine_fit", the_trained_length_comes_first_then_sessions, what_is_asked_for_stays,
-                       vectors_get_more_sessions, where_nothing_fits_nothing_is_promised);
+                       vectors_get_more_sessions, batch_variant_gets_as_many_as_a_step_takes,
+                       where_nothing_fits_nothing_is_promised);
 }
