@@ -3,8 +3,9 @@
 #include "kernels/experts_shared.h"
 #include "rt/dispatch_impl.h"
 
-/* Pairs of an expert, when all rows are taken, up to which these kernels are quicker than those for any number. */
-enum { FEW_EACH = 2 };
+/* Pairs of an expert, when all rows are taken, up to which these kernels are quicker than those for any number; of types whose scales
+ * are codes, with which those have more to do (doc/speed-log.md, "Many streams"). */
+enum { FEW_EACH = 2, FEW_EACH_CODED = 4 };
 
 static enum kernel_id kernel_of(uint32_t type)
 {
@@ -21,9 +22,9 @@ static bool add(struct dispatcher *d, kl_experts *k, uint32_t type)
 {
     enum { PER_CORE = 2 };
     uint32_t cap = d->s->h.row_cap, pairs = cap * k->k, rows = k->pair ? EX_TILE / 2 : EX_TILE;
+    uint64_t few = wr_is_coded(type) ? FEW_EACH_CODED : FEW_EACH;
     enum kernel_id id = kernel_of(type);
-    if (!d->rows || !d->t->wgmma || id == KERNEL_COUNT || pairs > (uint64_t)FEW_EACH * k->n_expert || pairs > EX_MAX_PAIRS ||
-        k->n_expert > EX_MAX_EXPERTS)
+    if (!d->rows || !d->t->wgmma || id == KERNEL_COUNT || pairs > few * k->n_expert || pairs > EX_MAX_PAIRS || k->n_expert > EX_MAX_EXPERTS)
         return false;
     if ((k->w[0] | k->w[1] | k->stride[0] | k->stride[1] | k->x | k->norm) % 16 || k->n_in % 8)
         return false;

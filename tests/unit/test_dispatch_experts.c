@@ -38,7 +38,7 @@ static uint32_t check(uint32_t model, uint32_t cap, const struct dispatch_target
                 const ka_moe_down *a = stream_args(s, c);
                 k = a->k, n_expert = a->n_expert, type = a->type;
             }
-            bool fits = k && !never && !mv_is_float(type) && cap > KL_DECODE_ROWS && cap <= KL_ROWS_MAX && cap * k <= 2 * n_expert;
+            bool fits = k && !never && !mv_is_float(type) && cap > KL_DECODE_ROWS && cap <= KL_ROWS_MAX && cap * k <= (wr_is_coded(type) ? 4 : 2) * n_expert;
             ck_assert_msg(n == fits, "%s, %u of %u rows, command %u: %u launches by experts, not %u", fake_models[model].name, rows, cap, c, n, fits);
             for (uint32_t i = 0; i < p->n && n; i++)
                 ck_assert(p->d[i].cmd != c || p->d[i].after);
