@@ -120,31 +120,40 @@ KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32
     }
 }
 
-/* The splits of all heads of the pass, in ascending order. */
+/* o of splits k0 and on, of dimension i % hd of head i / hd of the pass. */
+enum { ATTN_HELD = 16 };
+KD_FN void attn_held(const kl_attn *a, const struct attn_job *j, const uint32_t hd, uint32_t i, uint32_t k0, float *v)
+{
+    uint32_t head0 = j->kvh * j->group + j->set0 * ATTN_NH;
+    KD_COHERENT const float *p = attn_part(a, j, hd, head0 + i / hd, 0) + 2 + i % hd;
+    KD_UNROLL
+    for (uint32_t k = 0; k < ATTN_HELD; k++)
+        v[k] = k0 + k < j->n_active ? p[(uint64_t)(k0 + k) * (hd + 2)] : 0.0f;
+}
+
+/* The splits of all heads of the pass, in ascending order. Their o is asked for together with what it is weighed by. */
 KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
-    uint32_t n = job_heads(j), head0 = j->kvh * j->group + j->set0 * ATTN_NH, splits = j->n_active;
+    uint32_t n = job_heads(j) * hd, head0 = j->kvh * j->group + j->set0 * ATTN_NH, splits = j->n_active;
     KD_SHARED float *ml = sh_ml();
-    for (uint32_t i = kd_tid(); i < n * splits; i += kd_group_size()) {
+    float v[ATTN_HELD];
+    attn_held(a, j, hd, kd_min_u32(kd_tid(), n - 1), 0, v);
+    for (uint32_t i = kd_tid(); i < n / hd * splits; i += kd_group_size()) {
         KD_COHERENT const float *p = attn_part(a, j, hd, head0 + i / splits, i % splits);
         ml[2 * i] = p[0];
         ml[2 * i + 1] = p[1];
     }
     kd_barrier();
-    for (uint32_t i = kd_tid(); i < n * hd; i += kd_group_size()) {
-        uint32_t s = i / hd, d = i % hd;
-        KD_SHARED const float *mine = ml + 2 * s * splits;
-        KD_COHERENT const float *p = attn_part(a, j, hd, head0 + s, 0) + 2 + d;
+    for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
+        KD_SHARED const float *mine = ml + 2 * (i / hd) * splits;
         float m = mine[0], l = 0.0f, o = 0.0f;
         for (uint32_t k = 1; k < splits; k++)
             m = kd_max(mine[2 * k], m);
-        for (uint32_t k0 = 0; k0 < splits; k0 += 16) {
-            float v[16];
+        for (uint32_t k0 = 0; k0 < splits; k0 += ATTN_HELD) {
+            if (k0 || i != kd_tid())
+                attn_held(a, j, hd, i, k0, v);
             KD_UNROLL
-            for (uint32_t k = 0; k < 16; k++)
-                v[k] = p[(uint64_t)kd_min_u32(k0 + k, splits - 1) * (hd + 2)];
-            KD_UNROLL
-            for (uint32_t k = 0; k < 16; k++) {
+            for (uint32_t k = 0; k < ATTN_HELD; k++) {
                 if (k0 + k >= splits)
                     break;
                 float by = kd_exp2(mine[2 * (k0 + k)] - m);
@@ -152,7 +161,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
                 o = k_fma(v[k], by, o);
             }
         }
-        attn_write(a, j->row, hd, head0 + s, d, m, l, o);
+        attn_write(a, j->row, hd, head0 + i / hd, i % hd, m, l, o);
     }
     kd_barrier();
 }
