@@ -22,9 +22,12 @@ static inline uint32_t attn_sets(uint32_t group)
     return (group + ATTN_NH - 1) / ATTN_NH;
 }
 
-/* Positions of a split, for a row that sees n; it has ceil(n / that) splits. */
+/* Positions of a split, for a row that sees n; it has ceil(n / that) splits. A second turn of its warps costs less than a merge, a third
+ * one does not (doc/speed-log.md). */
 static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_min)
 {
+    if (n <= 2 * chunk_min)
+        return n;
     uint32_t c = ((n + splits - 1) / splits + 31) / 32 * 32;
     return c > chunk_min ? c : chunk_min;
 }
@@ -66,10 +69,12 @@ static inline uint32_t attn_group_chunks(uint32_t head_dim, uint32_t n_kv)
 }
 
 /* Positions of a chunk, a multiple of AG_POS and of chunk_min, for a row that sees n; chunks begin at multiples of it. At
- * most `chunks` of them then, 2 or more. */
+ * most `chunks` of them then, 2 or more. Two tiles are sooner done than merged. */
 static inline uint32_t attn_group_chunk(uint32_t n, uint32_t chunks, uint32_t chunk_min)
 {
     uint32_t c = (n + chunks - 2) / (chunks - 1);
+    if (n <= 2 * AG_POS && c < 2 * AG_POS)
+        c = 2 * AG_POS;
     return (c + chunk_min - 1) / chunk_min * chunk_min;
 }
 
