@@ -292,7 +292,7 @@ static int compile_streams(struct engine *eng, const struct engine_opts *o, cons
     go.row_cap = go.out_cap = decode_rows(eng, slots);
     if ((rc = graph_compile(eng->model, &go, &eng->decode.s, e)))
         return rc;
-    if (o->batch_variant && eng->tier->info.by_capacity && go.row_cap > DECODE_ROWS) {
+    if (o->batch_variant && eng->pooling == POOLING_NONE && eng->tier->info.by_capacity && go.row_cap > DECODE_ROWS) {
         go.row_cap = go.out_cap = DECODE_ROWS;
         if ((rc = graph_compile(eng->model, &go, &eng->decode_few.s, e)))
             return rc;

@@ -105,7 +105,7 @@ int engine_fit(struct engine *eng, const struct engine_opts *o, struct graph_opt
     if (rc)
         return rc;
     budget_of(eng, &b);
-    bool many = o->batch_variant && engine_most_rows(eng) > MOST_CARD_SLOTS; /* a single one stays as fast */
+    bool many = o->batch_variant && !vectors && engine_most_rows(eng) > MOST_CARD_SLOTS; /* a single one stays as fast */
     uint32_t most = !card ? MOST_SLOTS : vectors ? MOST_VECTOR_SLOTS : many ? engine_most_rows(eng) : MOST_CARD_SLOTS;
     go->n_slots = o->n_slots ? o->n_slots : most;
     while (!o->n_slots && !vectors && go->n_slots > MOST_SLOTS && positions(&b, go->n_slots, train) < (o->n_ctx ? wanted : train))
