@@ -34,6 +34,11 @@ sed -n '/"test": "tg4"/,/}/p' "$work/j.json" | grep -q '"roof_percent"' || miss 
 "$zinc" bench -m "$work/m.gguf" --tier cpu --streams 1,5 -p 20 -n 12 -r 2 --json >"$work/j.json" 2>"$work/log" ||
     miss "bench --streams: $(tail -n 1 "$work/log")"
 grep -q '"slots": 5,' "$work/j.json" && grep -q '"context": 64,' "$work/j.json" || miss "--streams: $(head -n 12 "$work/j.json")"
+grep -q '"few_rows": 0,' "$work/j.json" || miss "--streams: $(head -n 12 "$work/j.json")"
+"$zinc" bench -m "$work/m.gguf" --tier lockstep --streams 1,9 -p 4 -n 2 -r 1 --batch-variant --json >"$work/v.json" 2>"$work/log" &&
+    grep -q '"few_rows": 8,' "$work/v.json" || miss "--batch-variant: $(tail -n 1 "$work/log"), $(head -n 12 "$work/v.json")"
+"$zinc" bench -m "$work/m.gguf" --tier cpu --batch-variant >"$work/out" 2>"$work/log"
+[ $? -eq 2 ] && grep -q -- '--batch-variant: it needs --streams' "$work/log" || miss "--batch-variant without --streams: $(tail -n 1 "$work/log")"
 [ "$(grep -oE '"streams": [0-9]+' "$work/j.json" | tr -dc '0-9\n' | paste -sd,)" = 1,5 ] || miss "--streams 1,5: $(cat "$work/j.json")"
 [ "$(grep -cE '"(first_token_ms|between_tokens_ms)": \{' "$work/j.json")" = 4 ] || miss "--streams: no times: $(cat "$work/j.json")"
 awk '/"p50"/ { a = $2 + 0 } /"p95"/ { b = $2 + 0 } /"p99"/ { c = $2 + 0; n++; if (!(a > 0 && a <= b && b <= c)) bad = 1 }

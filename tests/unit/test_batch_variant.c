@@ -13,12 +13,18 @@ enum { FEW = 8, MANY = 11, STEPS = 2 };
 
 static struct err e;
 
-static struct engine *open_slots(const char *path, const char *tier, uint32_t slots, bool variant)
+static struct engine *open_pooling(const char *path, const char *tier, uint32_t slots, bool variant, const char *pooling)
 {
-    struct engine_opts o = { .path = path, .tier = tier, .n_ctx = 64, .chunk = CHUNK, .n_slots = slots, .batch_variant = variant, .threads = 1 };
+    struct engine_opts o = { .pooling = pooling, .path = path, .tier = tier, .n_ctx = 64, .chunk = CHUNK, .n_slots = slots,
+                             .batch_variant = variant, .threads = 1 };
     struct engine *eng;
     ck_assert_msg(engine_open(&o, &eng, &e) == 0, "%s", e.msg);
     return eng;
+}
+
+static struct engine *open_slots(const char *path, const char *tier, uint32_t slots, bool variant)
+{
+    return open_pooling(path, tier, slots, variant, NULL);
 }
 
 /* The last step's logits, f32 [n, n_vocab], of n new sessions that make STEPS steps together. */
@@ -88,6 +94,12 @@ START_TEST(where_there_is_one_kind_nothing_changes)
     engine_close(cpu);
     engine_close(experts);
     unlink(path);
+    strcpy(path, "/tmp/zinc-variant-XXXXXX");
+    tiny_model(path, "tiny-qwen3 --layers 1 --type Q8_0");
+    struct engine *vectors = open_pooling(path, "lockstep:sm90", MANY, true, "last");
+    ck_assert_uint_eq(engine_info(vectors)->few_rows, 0);
+    engine_close(vectors);
+    unlink(path);
 }
 END_TEST
 
@@ -122,6 +134,7 @@ START_TEST(requests_go_from_one_kind_to_the_other)
     }
     ck_assert_uint_gt(sched_stats(s).ahead, 0);
     sched_destroy(s);
+    ck_assert_ptr_eq(eng->last.plan, &eng->decode_few); /* few were left at the end */
     engine_close(eng);
     engine_close(one);
     unlink(path);

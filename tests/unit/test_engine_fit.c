@@ -124,6 +124,9 @@ START_TEST(batch_variant_gets_as_many_as_a_step_takes)
     card.info.expert_slots = 32;
     ck_assert_uint_eq(fit(20 * TRAINED + 600, &o).n_slots, 8);
     ck_assert_uint_eq(fit(40 * TRAINED + 600, &o).n_slots, 40);
+    eng.pooling = POOLING_LAST; /* vectors have no such steps: as without it */
+    ck_assert_uint_eq(fit(100 * TRAINED, &o).n_slots, 16);
+    eng.pooling = POOLING_NONE;
     eng.model->n_expert = 0;
     card.info.decode_rows = card.info.expert_slots = 0;
     teardown();
