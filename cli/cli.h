@@ -31,8 +31,8 @@ extern const struct opt cli_model_opts[];
               "or its prompt, and the same answer; 0: no (default)")
 #define CLI_BATCH_VARIANT                                                                                              \
     OPT("batch-variant", 0, OPT_FLAG, &cli_model.o.batch_variant, NULL,                                                \
-        "where there are more than 8 slots (32, models with experts), steps of up to 8 rows take kernels of their own: on NVIDIA's "  \
-        "Hopper a single answer is twice as fast there, but the low bits of logits then depend on how many run at the same time")
+        "cuda, more than 8 slots (models with experts: 32, on Hopper): steps of up to 8 rows take the kernels for few, so that a "    \
+        "single answer is twice as fast, but the low bits of logits then depend on how many run at the same time")
 #define CLI_KV                                                                                                         \
     OPT_WORDS("f16|f32|q8_0|fp8|q4_0|rot4", "kv", 0, OPT_STR, &cli_model.o.kv, "TYPE",                                 \
               "type of the KV cache: f16 (default), f32, q8_0, fp8, q4_0, rot4"),                                        \
