@@ -40,15 +40,32 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
     F(gpu_va, pre_other, 1, R) F(gpu_va, pre_scale, 1, T) F(uint32_t, pre, 1, N) F(float, pre_eps, 1, E)
 
 /* ROUTER: grid x work-groups share the experts' rows, grid y: rows; the last one to arrive chooses. counters: u32 [rows]
- * that are 0. */
+ * that are 0, or no address: there are the logits then, and those who want the choice make it (kernels/choice.h): MOE_UP, and
+ * MOE_DOWN, which also writes ids and weights. */
 #define KL_ROUTER(F) KA_ROUTER(F) F(gpu_va, counters, 1, M)
 
 /* MOE_UP: grid y: (row, choice) pairs; shape, tiles, n_pad as for a single row above, shape 0: rows are not aligned or of
- * two types. MOE_DOWN: grid y: rows; early: ids and weights of the choice are complete when the launch starts, so that it asks for
- * experts before it waits for x (dispatch_find_late). */
+ * two types. MOE_DOWN: grid y: rows; early: ids and weights of the choice (and what the shared expert's product reads) are complete
+ * when the launch starts, so that it asks for experts before it waits for x (dispatch_find_late). logits: those of ROUTER, where
+ * they are to be chosen from, else no address; the rest as in KA_ROUTER. */
 #define KL_MOE_UP(F)                                                                                                   \
-    KA_MOE_UP(F) F(uint32_t, shape, 1, N) F(uint32_t, tiles, 1, N) F(uint32_t, n_pad, 1, N) F(uint32_t, pad, 1, N)
-#define KL_MOE_DOWN(F) KA_MOE_DOWN(F) F(uint32_t, early, 1, N) F(uint32_t, pad2, 1, N)
+    KA_MOE_UP(F) F(gpu_va, logits, 1, R) F(uint32_t, shape, 1, N) F(uint32_t, tiles, 1, N) F(uint32_t, n_pad, 1, N)    \
+    F(uint32_t, pad, 1, N)
+#define KL_MOE_DOWN(F)                                                                                                 \
+    KA_MOE_DOWN(F) F(gpu_va, logits, 1, R) F(gpu_va, expert_scale, 1, T) F(uint32_t, early, 1, N)                      \
+    F(uint32_t, gating, 1, N) F(float, scale, 1, E) F(uint32_t, pad2, 1, N)
+
+/* Single rows, the shared expert's products by launches that are there anyway (kernels/shexp.c). ROUTER, its weights F32, and the
+ * GATE_UP behind it: work-groups [0, groups) of grid x are the router's, the others have tiles of s_gate and s_up, of one type,
+ * cut as KL_MATVEC's. MOE_DOWN, and the MATMUL before it, whose y is its resid: s_y = s_w s_x * s_scale + s_resid. */
+#define KL_ROUTER_SHARED(F)                                                                                            \
+    KL_ROUTER(F) F(gpu_va, s_x, 1, R) F(gpu_va, s_y, 1, W) F(gpu_va, s_norm, 1, T) F(gpu_va, s_gate, 1, T)             \
+    F(gpu_va, s_up, 1, T) F(uint32_t, groups, 1, N) F(uint32_t, s_n_in, 1, N) F(uint32_t, s_n_out, 1, N)               \
+    F(uint32_t, s_act, 1, N) F(uint32_t, s_shape, 1, N) F(uint32_t, s_tiles, 1, N) F(uint32_t, s_n_pad, 1, N)          \
+    F(float, s_eps, 1, E)
+#define KL_MOE_DOWN_SHARED(F)                                                                                          \
+    KL_MOE_DOWN(F) F(gpu_va, s_x, 1, R) F(gpu_va, s_y, 1, W) F(gpu_va, s_resid, 1, R) F(gpu_va, s_scale, 1, R)         \
+    F(gpu_va, s_w, 1, T) F(uint32_t, s_type, 1, N) F(uint32_t, s_n_in, 1, N)
 
 /* MOE_UP and MOE_DOWN of the class "rows" where an expert gets few of them (kernels/experts.c). Pair p of row and choice, of the
  * step's rows times k, takes row p / div of x, as codes of 32; y [pairs, n_out] = act(gate, up) with pair, else one matrix's
@@ -213,8 +230,10 @@ enum { KL_GEMM_HALF_STAGES = 8, KL_GEMM_HALF_FEW = 32 };
     X(kl_rope_kv, KA_ROPE_KV)                                                                                          \
     X(kl_matvec, KL_MATVEC)                                                                                            \
     X(kl_router, KL_ROUTER)                                                                                            \
+    X(kl_router_shared, KL_ROUTER_SHARED)                                                                              \
     X(kl_moe_up, KL_MOE_UP)                                                                                            \
     X(kl_moe_down, KL_MOE_DOWN)                                                                                        \
+    X(kl_moe_down_shared, KL_MOE_DOWN_SHARED)                                                                          \
     X(kl_experts, KL_EXPERTS)                                                                                          \
     X(kl_attn, KL_ATTN)                                                                                                \
     X(kl_attn_rope, KL_ATTN_ROPE)                                                                                      \

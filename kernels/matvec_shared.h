@@ -162,10 +162,11 @@ MVS_FN struct mv_x mv_router_x(uint32_t type, uint32_t n_in)
     uint32_t types[2] = { type, QT_F32 };
     return mv_x_of(types, 2, n_in, 1);
 }
+/* What choosing needs: candidates and logits, then the chosen ones' weights and ids (kernels/choice.h). */
+MVS_FN uint32_t mv_choice_bytes(uint32_t n_expert) { return ((n_expert + 31) & ~31u) * 12 + MV_TOPK_MAX * 8; }
 MVS_FN uint32_t router_shared_bytes(uint32_t type, uint32_t n_in, uint32_t n_expert)
 {
-    uint32_t all = (n_expert + 31) & ~31u; /* candidates and logits; then the chosen ones' and their ids */
-    return mv_router_x(type, n_in).end + all * 12 + MV_TOPK_MAX * 8;
+    return mv_router_x(type, n_in).end + mv_choice_bytes(n_expert);
 }
 MVS_FN uint32_t router_units(uint32_t n_expert)
 {
@@ -192,6 +193,11 @@ MVS_FN struct mv_x mv_down_x(uint32_t type, uint32_t n_in, uint32_t k)
 MVS_FN uint32_t moe_down_shared_bytes(uint32_t type, uint32_t n_in, uint32_t k)
 {
     return mv_down_x(type, n_in, k).end + 2 * k * mv_down_rows(type, n_in, k, 4) * 4 + k * 8;
+}
+/* Beside it, in a launch that also does the shared expert's product: its results twice, and its x. */
+MVS_FN uint32_t moe_down_beside_bytes(uint32_t type, uint32_t n_in, uint32_t k, uint32_t s_type, uint32_t s_n_in)
+{
+    return 8 * mv_down_rows(type, n_in, k, 4) + mv_x_layout(mv_padded(s_type, s_n_in), true, false, 1).end - MV_HEAD_BYTES;
 }
 MVS_FN uint32_t moe_down_units(uint32_t n_out) { return (n_out + MV_WARPS - 1) / MV_WARPS; }
 

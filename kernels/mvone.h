@@ -312,18 +312,24 @@ KD_FN void mo_chunks(const struct xq_in *in, const struct mv_x *l, bool quants, 
     }
 }
 
-/* xq_prepare for one row, in little code, by `threads` work-items, MV_THREADS or more; rows as xq_load_even8 wants them. norm:
- * what mo_norm_weights read. What is normed is done by MV_THREADS work-items, as the sum of squares always is. */
-KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float (*norm)[8])
+/* The row's first chunks of those that `by` work-items take, on their way. */
+KD_FN void mo_x(const struct xq_in *in, const struct mv_x *l, uint32_t by, float (*v)[8])
 {
-    KD_SHARED float *red = KD_SHARED_AT(float, 0);
-    uint32_t n = l->n_pad / 8, by = in->norm ? MV_THREADS : threads, c = kd_tid();
-    bool mine = kd_warp() < by / KD_WARP;
-    float scale = 0.0f, v[MO_HELD][8];
     KD_UNROLL
     for (uint32_t h = 0; h < MO_HELD; h++)
-        if (mine && h * by < n)
-            xq_load_even8(v[h], in->x, (c + h * by) * 8, in->n_in);
+        if (kd_warp() < by / KD_WARP && h * by < l->n_pad / 8)
+            xq_load_even8(v[h], in->x, (kd_tid() + h * by) * 8, in->n_in);
+}
+
+/* xq_prepare for one row, in little code, by work-items 0 .. by - 1, MV_THREADS where the row is normed, as the sum of squares is
+ * always made by so many; rows as xq_load_even8 wants them. v: what mo_x read, norm: what mo_norm_weights read. */
+KD_FN void mo_prepare_held(const struct xq_in *in, const struct mv_x *l, uint32_t by, bool quants, bool floats, float (*v)[8],
+                           float (*norm)[8])
+{
+    KD_SHARED float *red = KD_SHARED_AT(float, 0);
+    uint32_t n = l->n_pad / 8, c = kd_tid();
+    bool mine = kd_warp() < by / KD_WARP;
+    float scale = 0.0f;
     if (in->norm) {
         if (mine) {
             float ss = 0.0f, x[8];
@@ -346,6 +352,15 @@ KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_
     if (mine)
         mo_chunks(in, l, quants, floats, 0, in->x, c, by, v, norm, scale);
     kd_barrier();
+}
+
+/* Both, by `threads` work-items, MV_THREADS or more. */
+KD_FN void mo_prepare(uint32_t threads, const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, float (*norm)[8])
+{
+    uint32_t by = in->norm ? MV_THREADS : threads;
+    float v[MO_HELD][8];
+    mo_x(in, l, by, v);
+    mo_prepare_held(in, l, by, quants, floats, v, norm);
 }
 
 /* The same for two rows, which the halves of 2 MV_THREADS work-items take; rows: those that the step has. */

@@ -18,7 +18,7 @@ endif
 MODULES := $(sort $(MODULES))
 NV      := $(sort $(MODULES) $(MODULES_MMA8))
 PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
-WALKED  := $(filter-out %_any attn_prompt_%,$(filter basic altup rope attn_% gdn matvec1_% matvec_%,$(NV)))
+WALKED  := $(filter-out %_any attn_prompt_% attn_wgmma_%,$(filter basic altup rope attn_% gdn matvec1_% matvec_% shexp_%,$(NV) $(MODULES_SM90)))
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 # What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is.
 CUBIN   := $(if $(HAVE_PTXAS),$(patsubst $(K)/sm_90a/%.ptx,$(K)/sm_90a_cubin/%.cubin,$(filter $(K)/sm_90a/%,$(PTX))))

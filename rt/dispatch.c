@@ -173,35 +173,49 @@ void dispatch_free(struct dispatch_plan *p)
     free(p);
 }
 
+/* ---- buffers ---- */
+
+const struct stream_buf *dispatch_buf_at(const struct stream *s, uint32_t cmd, size_t field_off)
+{
+    const struct cmd *c = &s->cmds[cmd];
+    for (uint32_t i = 0; i < c->n_uses; i++)
+        if (s->uses[c->first_use + i].field_off == field_off)
+            return &s->bufs[s->uses[c->first_use + i].buf];
+    return NULL;
+}
+
+bool dispatch_apart(const struct stream_buf *a, const struct stream_buf *b)
+{
+    return a->arena != b->arena || a->off + a->bytes <= b->off || b->off + b->bytes <= a->off;
+}
+
 /* ---- products, decode class ---- */
 
 struct type_kernels {
     uint64_t types; /* bit per enum qtype */
-    uint16_t r1, r1_made, r2, r8, router, moe_up, moe_down;
+    uint16_t r1, r1_made, r2, r8;
 };
 #define BIT(t) (1ull << QT_##t)
 #define ALL_TYPES (~0ull)
 static const struct type_kernels type_kernels[] = {
 #define QTYPE_BOOKS
 #define QTYPE(NAME, name, set, ...)                                                                                    \
-    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8, K_router_##set,         \
-      K_moe_up_##set, K_moe_down_##set },
-#define QTYPE_PAIR(set, A, B) \
-    { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8, 0, 0, 0 },
+    { BIT(NAME), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8 },
+#define QTYPE_PAIR(set, A, B)                                                                                          \
+    { BIT(A) | BIT(B), K_matvec_##set##_r1, K_matvec_##set##_r1_made, K_matvec_##set##_r2, K_matvec_##set##_r8 },
 #include "kernels/qtypes.def"
-    { ALL_TYPES, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_router_any, K_moe_up_any, 0 }, /* MOE_DOWN has one matrix */
+    { ALL_TYPES, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8, K_matvec_any_r8 },
 };
 
-static const struct type_kernels *kernels_for(uint64_t types, bool with_moe)
+static const struct type_kernels *kernels_for(uint64_t types)
 {
     const struct type_kernels *t = type_kernels;
-    while ((types & ~t->types) || (with_moe && !t->moe_up))
+    while (types & ~t->types)
         t++;
     return t;
 }
 
-/* Work-groups that share `units` pieces of work: all of them resident at once, so that none waits for another. */
-static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t shared)
+uint32_t dispatch_resident(const struct dispatcher *d, uint32_t units, uint32_t shared)
 {
     uint32_t fit = d->t->shared_core / (shared + 1024);
     uint32_t per_core = MAX(MIN(fit, 2u), 1u); /* as tools/ptx_threads.awk promises */
@@ -213,7 +227,7 @@ static uint32_t resident(const struct dispatcher *d, uint32_t units, uint32_t sh
 enum { ASK_BYTES = 20 << 20, ASK_BYTES_K = 8 << 20 };
 
 /* Shared memory of a launch whose passes take `rows` rows, with its types' codebooks. */
-static uint32_t book_bytes(const struct dispatcher *d, const uint32_t *types, uint32_t n)
+uint32_t dispatch_book_bytes(const struct dispatcher *d, const uint32_t *types, uint32_t n)
 {
     uint32_t most = 0;
     for (uint32_t m = 0; m < n && d->t->books; m++)
@@ -222,7 +236,7 @@ static uint32_t book_bytes(const struct dispatcher *d, const uint32_t *types, ui
 }
 static uint32_t shared_bytes(const struct dispatcher *d, const ka_matmul *a, uint32_t rows)
 {
-    return book_bytes(d, a->type, a->n_mats) + matvec_shared_bytes(a->type, a->n_mats, a->n_in, rows);
+    return dispatch_book_bytes(d, a->type, a->n_mats) + matvec_shared_bytes(a->type, a->n_mats, a->n_in, rows);
 }
 
 /* Shared memory of a single row's launch that also makes its input. */
@@ -267,8 +281,7 @@ static bool all_small(const struct stream *s)
     return true;
 }
 
-/* A single row: the kernels of kernels/matvec1.c, where rows are aligned to 16 bytes and gate and up of one type. The launch, but
- * for what d->pre adds; false: another kernel has to serve. */
+/* The kernels of kernels/matvec1.c. */
 static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, const struct type_kernels *t, kl_matvec *k,
                     uint32_t *groups)
 {
@@ -289,7 +302,7 @@ static bool one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up
     if (t->r1 == t->r8 || (gate_up && a->type[0] != a->type[1]))
         return false;
     uint32_t shared = d->pre || d->pre_act ? made_shared_bytes(d, a) : shared_bytes(d, a, 1);
-    *groups = resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
+    *groups = dispatch_resident(d, matvec_units(a->n_out, a->n_mats, gate_up), shared);
     k->rows_pass = 1;
     k->gate_up = gate_up;
     bool all = k->tile_end[gate_up ? 0 : a->n_mats - 1] <= *groups * MV_WARPS &&
@@ -303,7 +316,13 @@ static const struct type_kernels *matvec_kernels(const ka_matmul *a, uint64_t *t
     *types = 0;
     for (uint32_t m = 0; m < a->n_mats; m++)
         *types |= 1ull << a->type[m];
-    return kernels_for(*types, false);
+    return kernels_for(*types);
+}
+
+bool dispatch_one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, kl_matvec *k, uint32_t *groups)
+{
+    uint64_t types;
+    return one_row(d, a, gate_up, matvec_kernels(a, &types), k, groups);
 }
 
 /* Of a single row, the command before a product that makes the product's input (NORM, ACT_MUL) is done by the product's
@@ -311,7 +330,6 @@ static const struct type_kernels *matvec_kernels(const ka_matmul *a, uint64_t *t
 static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t rows, const gpu_va *reads, uint32_t n_reads)
 {
     uint32_t next = d->cmd + 1, groups;
-    uint64_t types;
     kl_matvec k;
     if (d->rows || d->prompt || dispatch_rows(d, rows) != 1 || next >= d->s->h.n_cmds || d->t->lower)
         return false;
@@ -323,7 +341,7 @@ static bool made_by_next(struct dispatcher *d, gpu_va y, uint32_t n, uint32_t ro
     for (uint32_t i = 0; i < n_reads; i++)
         if (reads[i] == y || reads[i] % 16)
             return false;
-    return one_row(d, a, op == CMD_GATE_UP, matvec_kernels(a, &types), &k, &groups);
+    return dispatch_one_row(d, a, op == CMD_GATE_UP, &k, &groups);
 }
 
 enum { REDUCE = 1024 }; /* shared memory of kernels that only reduce */
@@ -491,7 +509,7 @@ static void decode_together(struct dispatcher *d, const ka_matmul *a, bool gate_
     k.rows_pass = pass;
     k.gate_up = gate_up;
     uint32_t units = matvec_units(a->n_out, a->n_mats, gate_up);
-    dispatch_add(d, t->r8, resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
+    dispatch_add(d, t->r8, dispatch_resident(d, units, shared), div_up(rows, pass), 1, shared, &k);
 }
 
 /* Matrices that have a kernel together with the m-th. */
@@ -499,7 +517,7 @@ static uint64_t types_with(const ka_matmul *a, uint32_t m)
 {
     uint64_t types = 1ull << a->type[m];
     for (uint32_t i = 0; i < a->n_mats; i++)
-        if (kernels_for(types | 1ull << a->type[i], false)->types != ALL_TYPES)
+        if (kernels_for(types | 1ull << a->type[i])->types != ALL_TYPES)
             types |= 1ull << a->type[i];
     return types;
 }
@@ -521,7 +539,7 @@ static ka_matmul matrices_of(const ka_matmul *a, uint64_t types)
 static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_up)
 {
     uint64_t left = dispatch_gemm_types(a), last = 0, most = 0;
-    if (gate_up || kernels_for(left, false)->types != ALL_TYPES) {
+    if (gate_up || kernels_for(left)->types != ALL_TYPES) {
         decode_together(d, a, gate_up);
         return;
     }
@@ -544,58 +562,6 @@ static void decode_products(struct dispatcher *d, const ka_matmul *a, bool gate_
     decode_together(d, &part, false);
     for (uint32_t i = first + 1; i < d->p->n; i++)
         d->p->d[i].concurrent = true;
-}
-
-/* Work-groups of routers and experts prepare x for themselves: of `all` that keep the device busy each of n rows, or pairs
- * of row and expert, gets its share. Where there are no plans for 2 and 4 rows, half of the rows are counted on. */
-static uint32_t share_of(const struct dispatcher *d, uint32_t all, uint32_t n, uint32_t least)
-{
-    return MAX(all / MAX(d->t->mma8 ? n : div_up(n, 2), least), 1u);
-}
-
-static void decode_router(struct dispatcher *d, const ka_router *a)
-{
-    kl_router k = { 0 };
-    memcpy(&k, a, sizeof *a);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert) + book_bytes(d, &a->type, 1);
-    uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
-    if (rows > 1) /* several to a core where rows are many: each looks at its experts one after the other */
-        groups = MIN(groups, share_of(d, (rows > KL_DECODE_ROWS ? 4 : 2) * d->t->n_cores, rows, 1));
-    k.counters = dispatch_counters(d, rows);
-    dispatch_add(d, kernels_for(1ull << a->type | (a->shared_w ? BIT(F32) : 0), true)->router, groups, rows, 1, shared, &k);
-    d->chosen = a->ids;
-    d->router = d->p->n - 1;
-}
-
-static void decode_moe_up(struct dispatcher *d, const ka_moe_up *a)
-{
-    kl_moe_up k = { 0 };
-    memcpy(&k, a, sizeof *a);
-    uint32_t pairs = dispatch_rows(d, ROWS_STEP) * a->k, types[2] = { a->type_gate, a->type_up };
-    uint32_t shared = matvec_shared_bytes(types, 2, a->n_in, 1) + book_bytes(d, types, 2), groups = share_of(d, 2 * d->t->n_cores, pairs, MIN(pairs, a->k));
-    struct mv_geom g = mv_geom(a->type_gate, a->n_in);
-    bool aligned = (a->gate | a->up | a->gate_stride | a->up_stride | a->x | a->norm) % 16 == 0 && a->n_in % 8 == 0 &&
-                   !(mv_is_float(a->type_gate) && qtype_row_bytes(a->type_gate, a->n_in) % 16);
-    if (a->type_gate == a->type_up && aligned) {
-        k.shape = (uint32_t)__builtin_ctz(g.lanes) | g.steps << 8;
-        k.tiles = div_up(a->n_ff, mv_one_slots(a->type_gate) / 2 * (32 / g.lanes));
-    }
-    k.n_pad = MAX(mv_padded(a->type_gate, a->n_in), mv_padded(a->type_up, a->n_in));
-    uint64_t set = 1ull << a->type_gate | 1ull << a->type_up;
-    dispatch_add(d, kernels_for(set, true)->moe_up, MAX(MIN(moe_up_units(a->n_ff), groups), 1u), pairs, 1, shared, &k);
-}
-
-static void decode_moe_down(struct dispatcher *d, const ka_moe_down *a)
-{
-    kl_moe_down k = { 0 };
-    memcpy(&k, a, sizeof *a);
-    uint32_t shared = moe_down_shared_bytes(a->type, a->n_in, a->k) + book_bytes(d, &a->type, 1);
-    uint32_t rows = dispatch_rows(d, ROWS_STEP), groups = resident(d, moe_down_units(a->n_out), shared);
-    struct dispatch *l = dispatch_add(d, kernels_for(1ull << a->type, true)->moe_down, share_of(d, groups, rows, 1), rows, 1, shared, &k);
-    if (l && a->ids == d->chosen) {
-        l->early = offsetof(kl_moe_down, early);
-        l->early_from = d->router + 1;
-    }
 }
 
 /* ---- attention, decode class ---- */
@@ -701,6 +667,8 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
     case CMD_MATMUL:
     case CMD_PROJ:
     case CMD_GATE_UP:
+        if (dispatch_shared_expert(d, op, args))
+            break;
         if ((!many || !dispatch_many_products(d, op, args)) && !too_wide(d, op, args))
             decode_products(d, args, op == CMD_GATE_UP);
         break;
@@ -715,15 +683,15 @@ static void lower(struct dispatcher *d, enum cmd_op op, const void *args)
         break;
     case CMD_ROUTER:
         if (!d->prompt || !dispatch_many_router(d, args))
-            decode_router(d, args);
+            dispatch_router(d, args);
         break;
     case CMD_MOE_UP:
         if (!many || !dispatch_many_moe_up(d, args))
-            decode_moe_up(d, args);
+            dispatch_moe_up(d, args);
         break;
     case CMD_MOE_DOWN:
         if (!many || !dispatch_many_moe_down(d, args))
-            decode_moe_down(d, args);
+            dispatch_moe_down(d, args);
         break;
     case CMD_GATHER: dispatch_add(d, K_gather, dispatch_rows(d, ROWS_OUT), 1, 1, 0, args); break;
     case CMD_STEP_OUT: dispatch_add(d, K_step_out, 1, 1, 1, 0, args); break;
@@ -750,7 +718,8 @@ int dispatch_build(const struct stream *s, const struct dispatch_target *t, uint
         d.temp_at = d.temp_base;
         (t->lower ? t->lower : lower)(&d, s->cmds[d.cmd].op, stream_args(s, d.cmd));
         const void *now = stream_args(s, d.cmd);
-        CHECK(d.rc || !((d.pre && d.pre != now) || (d.pre_act && d.pre_act != now) || (d.pre_rope && d.pre_rope != now)));
+        CHECK(d.rc || !((d.pre && d.pre != now) || (d.pre_act && d.pre_act != now) || (d.pre_rope && d.pre_rope != now) ||
+                        (d.pre_router && d.pre_router != now) || (d.pre_shared && d.pre_shared != now)));
     }
     if (d.rc) {
         dispatch_free(d.p);

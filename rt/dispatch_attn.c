@@ -101,29 +101,14 @@ bool dispatch_prompt_attn(struct dispatcher *d, const ka_attn *a)
 
 /* ---- ROPE_KV by the launch of the ATTN behind it ---- */
 
-/* The buffer at that field of a command's arguments; NULL: no address there. */
-static const struct stream_buf *buf_at(const struct stream *s, uint32_t cmd, size_t field_off)
-{
-    const struct cmd *c = &s->cmds[cmd];
-    for (uint32_t i = 0; i < c->n_uses; i++)
-        if (s->uses[c->first_use + i].field_off == field_off)
-            return &s->bufs[s->uses[c->first_use + i].buf];
-    return NULL;
-}
-
-static bool apart(const struct stream_buf *a, const struct stream_buf *b)
-{
-    return a->arena != b->arena || a->off + a->bytes <= b->off || b->off + b->bytes <= a->off;
-}
-
 /* q stays in memory as it is, so only the ATTN may read it; and what the launch reads until its end must not lie where it
  * writes. */
 static bool memory_allows(const struct stream *s, uint32_t cmd, bool own)
 {
     static const size_t reads[] = { offsetof(ka_rope_kv, q), offsetof(ka_rope_kv, k), offsetof(ka_rope_kv, v) };
-    const struct stream_buf *q = buf_at(s, cmd, reads[0]), *y = buf_at(s, cmd + 1, offsetof(ka_attn, y)), *x;
+    const struct stream_buf *q = dispatch_buf_at(s, cmd, reads[0]), *y = dispatch_buf_at(s, cmd + 1, offsetof(ka_attn, y)), *x;
     for (uint32_t i = 0; i < (own ? 3 : 1); i++)
-        if (!y || !(x = buf_at(s, cmd, reads[i])) || !apart(x, y))
+        if (!y || !(x = dispatch_buf_at(s, cmd, reads[i])) || !dispatch_apart(x, y))
             return false;
     for (uint32_t c = cmd + 2; c < s->h.n_cmds; c++)
         for (uint32_t i = 0; i < s->cmds[c].n_uses; i++)

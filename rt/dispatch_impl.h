@@ -45,6 +45,10 @@ struct dispatcher {
     const ka_norm *pre; /* the command before, which this one's launch does; NULL: none */
     const ka_act_mul *pre_act; /* the same                                             */
     const ka_rope_kv *pre_rope; /* the same                                            */
+    const ka_router *pre_router; /* the same                                           */
+    const ka_matmul *pre_shared; /* the same                                           */
+    kl_router routed; /* the last router */
+    gpu_va logits; /* of the last router, where those who want its choice make it; 0: ids and weights are there */
 };
 
 /* Rows that a command of these rows processes at most. */
@@ -58,6 +62,17 @@ struct dispatch *dispatch_add(struct dispatcher *d, uint32_t k, uint32_t gx, uin
 void dispatch_begin_after(struct dispatch *l);
 gpu_va dispatch_temp(struct dispatcher *d, uint64_t bytes);
 gpu_va dispatch_counters(struct dispatcher *d, uint32_t n);
+
+/* The buffer at that field of a command's arguments; NULL: no address there. Do two lie apart? */
+const struct stream_buf *dispatch_buf_at(const struct stream *s, uint32_t cmd, size_t field_off);
+bool dispatch_apart(const struct stream_buf *a, const struct stream_buf *b);
+
+/* rt/dispatch.c, decode class. Work-groups that share `units` pieces of work: all of them resident at once, so that none waits
+ * for another. Shared memory for the types' codebooks. A single row's product, where rows are aligned to 16 bytes and gate and up
+ * of one type: the launch, but for what d->pre adds; false: another kernel has to serve. */
+uint32_t dispatch_resident(const struct dispatcher *d, uint32_t units, uint32_t shared);
+uint32_t dispatch_book_bytes(const struct dispatcher *d, const uint32_t *types, uint32_t n);
+bool dispatch_one_row(const struct dispatcher *d, const ka_matmul *a, bool gate_up, kl_matvec *k, uint32_t *groups);
 
 /* rt/dispatch_gemm.c: products of many rows, in C kernels and shaders. Types are bits, 1 << enum qtype. */
 uint64_t dispatch_gemm_types(const ka_matmul *a);
@@ -95,6 +110,13 @@ bool dispatch_rope_by_attn(const struct dispatcher *d, const ka_rope_kv *a);
 uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t shared, kl_attn_rope *k);
 bool dispatch_prompt_gdn(struct dispatcher *d, const ka_gdn *a);
 bool dispatch_many_router(struct dispatcher *d, const ka_router *a);
+/* The decode class of ROUTER, MOE_UP and MOE_DOWN, rt/dispatch_moe.c. */
+void dispatch_router(struct dispatcher *d, const ka_router *a);
+void dispatch_moe_up(struct dispatcher *d, const ka_moe_up *a);
+void dispatch_moe_down(struct dispatcher *d, const ka_moe_down *a);
+/* The shared expert's products of a single row: does the launch of the ROUTER before this command, or of the MOE_DOWN behind it,
+ * do what it does? */
+bool dispatch_shared_expert(struct dispatcher *d, enum cmd_op op, const ka_matmul *a);
 /* The decode class of GDN, rt/dispatch_gdn.c. */
 void dispatch_gdn(struct dispatcher *d, const ka_gdn *a);
 

@@ -24,14 +24,24 @@ static uint32_t done_by(const struct dispatch_plan *p, uint32_t before, uint32_t
     return by;
 }
 
+/* Does launch i, the first of its command, wait for commands from `complete` on? For all that it does: those before its command
+ * that have no launch are its own. */
+static bool waits_for(const struct dispatch_plan *p, const struct stream *s, uint32_t i, uint32_t complete)
+{
+    uint32_t last = p->d[i].cmd;
+    for (uint32_t c = i ? p->d[i - 1].cmd + 1 : last; c <= last; c++)
+        if (s->cmds[c].wait != CMD_NO_WAIT && done_by(p, i, s->cmds[c].wait) >= complete)
+            return true;
+    return false;
+}
+
 void dispatch_find_waits(struct dispatch_plan *p, const struct stream *s)
 {
     uint32_t complete = 0, work = UINT32_MAX; /* commands below are; who used ARENA_WORK since the last barrier */
     for (uint32_t i = 0; i < p->n; i++) {
         struct dispatch *d = &p->d[i];
-        uint32_t needs = s->cmds[d->cmd].wait;
         bool first = i == 0 || d[-1].cmd != d->cmd, mine = uses_work(p, d);
-        d->wait = first ? needs != CMD_NO_WAIT && done_by(p, i, needs) >= complete : !d->concurrent;
+        d->wait = first ? waits_for(p, s, i, complete) : !d->concurrent;
         d->wait |= mine && work != UINT32_MAX && work != d->cmd;
         if (d->wait) {
             complete = d->cmd;

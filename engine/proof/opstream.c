@@ -12,7 +12,7 @@
 #include "model/quant.h"
 #include "model/quant_book.h"
 
-enum { MAX_BUFS = 32, MAX_CMDS = 4, MAX_USES = 64, GUARD = 256, ARGS = 512, STRS = 2048 };
+enum { MAX_BUFS = 32, MAX_CMDS = 8, MAX_USES = 128, GUARD = 256, ARGS = 512, STRS = 2048 };
 #define GUARD_BYTE 0xa5
 
 struct buf {

@@ -1,5 +1,5 @@
 /* engine/proof/opstream.h
- * Streams of one or two commands made by hand, and runs of them on a tier with guard bytes around every buffer.
+ * Streams of a few commands made by hand, and runs of them on a tier with guard bytes around every buffer.
  *
  *     struct ops *o = ops_new(8, 8, 256, 1, KA_KV_F16);           rows, outputs, positions, slots
  *     uint32_t x = ops_rows(o, "x", OPS_IN, 64), y = ops_rows(o, "y", OPS_OUT, 64), w = ops_vec(o, "w", 64, 1, 2);

@@ -194,7 +194,8 @@ KD_FN void kd_wait_inputs(void)
     }
     kd_barrier();
 }
-KD_FN void kd_see_inputs(void) {}
+/* A walk's item begins while those before it run, whatever these have waited for. */
+KD_FN void kd_see_inputs(void) { kd_wait_inputs(); }
 KD_FN void kd_let_next_start(void) {}
 #elif __CUDA_ARCH__ >= 900 || defined(KD_SM90)
 KD_FN void kd_wait_inputs(void) { __asm__ volatile("griddepcontrol.wait;" ::: "memory"); }

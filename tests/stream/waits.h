@@ -24,7 +24,9 @@ static bool in_work(const struct dispatch_plan *p, uint32_t i)
 /* The first command that launch i does: those before its own that have no launch are made by it (rt/dispatch.c). */
 static uint32_t first_cmd(const struct dispatch_plan *p, uint32_t i)
 {
-    return i && p->d[i - 1].cmd < p->d[i].cmd ? p->d[i - 1].cmd + 1 : p->d[i].cmd;
+    if (i == 0)
+        return 0;
+    return p->d[i - 1].cmd < p->d[i].cmd ? p->d[i - 1].cmd + 1 : p->d[i].cmd;
 }
 
 /* Must launch b see what launch a does, or leave alone what it reads? */
@@ -116,13 +118,16 @@ __attribute__((unused)) static uint32_t check_early(const char *what, const stru
             enum cmd_op own = s->cmds[d->cmd].op;
             ck_assert_msg(own == CMD_MOE_DOWN || own == CMD_ATTN || own == CMD_GDN, "%s: launch %u: what is it early for?", what, i);
             ck_assert_msg(waited >= 0, "%s: launch %u is early and nobody waits before it", what, i);
-            for (uint32_t k = (uint32_t)waited; k < i; k++) {
-                const void *b = stream_args(s, p->d[k].cmd);
-                enum cmd_op op = s->cmds[p->d[k].cmd].op;
+            for (uint32_t c = first_cmd(p, (uint32_t)waited); c < first_cmd(p, i); c++) {
+                const void *b = stream_args(s, c);
+                enum cmd_op op = s->cmds[c].op;
                 bool writes = own == CMD_MOE_DOWN ? op == CMD_ROUTER && ((const ka_router *)b)->ids == ((const ka_moe_down *)a)->ids
                               : own == CMD_ATTN   ? op == CMD_ROPE_KV && ((const ka_rope_kv *)b)->kc == ((const ka_attn *)a)->kc
                                                   : op == CMD_GDN && ((const ka_gdn *)b)->state == ((const ka_gdn *)a)->state;
-                ck_assert_msg(!writes, "%s: launch %u is early, and %u may still write", what, i, k);
+                const ka_matmul *shared = own == CMD_MOE_DOWN && first_cmd(p, i) < d->cmd ? stream_args(s, d->cmd - 1) : NULL;
+                writes |= shared && ((op == CMD_GATE_UP && ((const ka_matmul *)b)->y[0] == shared->x) ||
+                                     (op == CMD_ROUTER && ((const ka_router *)b)->share == shared->scale));
+                ck_assert_msg(!writes, "%s: launch %u is early, and command %u may still write", what, i, c);
             }
             n++;
         }
