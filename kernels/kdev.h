@@ -130,7 +130,8 @@ KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at)
  *   void kd_wait_inputs()                          before the first read of what earlier dispatches wrote, and before
  *                                                  the first write; every workgroup calls it
  *   void kd_see_inputs()                           in place of that where all inputs were complete before this launch could
- *                                                  start: they are seen; kd_wait_inputs still follows, at the end
+ *                                                  start: they are seen; kd_wait_inputs still follows, at the end;
+ *                                                  an item of a walk, which may begin at any time, waits here
  *   void kd_let_next_start()                       a hint: the next dispatch may begin its prologue
  *   float kd_exp2(float)                           fast 2^x, relative error below 1e-6, 0 for very negative x
  *   float kd_root(x)                               the square root where x is of ordinary size, 2^-100 to 2^100: without a way

@@ -90,7 +90,7 @@ KD_FN uint32_t kd_arrive(uint32_t *counter, uint32_t n)
 KD_FN void kd_store_host(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 
 KD_FN void kd_wait_inputs(void) { kd_host_wait_inputs(); }
-KD_FN void kd_see_inputs(void) {}
+KD_FN void kd_see_inputs(void) { kd_host_wait_inputs(); }
 KD_FN void kd_let_next_start(void) {}
 
 KD_FN float kd_root(float x) { return __builtin_sqrtf(x); }
