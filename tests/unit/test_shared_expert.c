@@ -8,6 +8,18 @@
 #include "tests/lib/run.h"
 #include "tests/stream/waits.h"
 
+/* A few of the forms under the sanitizers: the kernels that Hopper alone has are the release build's anyway. */
+#if defined(__SANITIZE_ADDRESS__)
+#define EVERY 4
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define EVERY 4
+#endif
+#endif
+#ifndef EVERY
+#define EVERY 1
+#endif
+
 enum form {
     ALONE = 1,       /* no shared expert                                                */
     NO_SHARE = 2,    /* its result is not weighted                                      */
@@ -142,11 +154,11 @@ static void check_bits(const struct layer *c)
 
 START_TEST(rows_alone_have_the_bits_of_a_launch_a_command)
 {
-    for (uint32_t i = 0; i < ARRAY_LEN(layers); i++)
+    for (uint32_t i = 0; i < ARRAY_LEN(layers); i += EVERY)
         check_bits(&layers[i]);
-    for (uint32_t i = 0; i < ARRAY_LEN(others); i++)
+    for (uint32_t i = 0; i < ARRAY_LEN(others); i += EVERY)
         check_bits(&others[i]);
-    for (uint32_t k = 0; k < KERNEL_COUNT; k++)
+    for (uint32_t k = 0; k < KERNEL_COUNT && EVERY == 1; k++)
         ck_assert_msg(dispatch_used[k] || (!strstr(kernel_infos[k].name, "router_shared_") && !strstr(kernel_infos[k].name, "down_shared_")),
                       "%s was not launched", kernel_infos[k].name);
 }
