@@ -107,7 +107,8 @@ static const ka_matmul *gate_up_beside(const struct dispatcher *d, const ka_rout
         return NULL;
     wait = d->s->cmds[d->cmd + 1].wait;
     bool bare = !(a->b[0] | a->b[1] | a->wscale[0] | a->wscale[1]), depends = wait != CMD_NO_WAIT && wait >= d->cmd;
-    return bare && !depends && a->type[0] == a->type[1] && moe_kernels(a->type[0]).router_shared &&
+    bool fits = matvec_shared_bytes(a->type, 2, a->n_in, 1) <= d->t->shared_max; /* a wider row has kernels of its own */
+    return bare && fits && !depends && a->type[0] == a->type[1] && moe_kernels(a->type[0]).router_shared &&
            dispatch_one_row(d, a, true, &k, &groups) ? a : NULL;
 }
 
