@@ -81,7 +81,6 @@ KD_FN void mv_products(const kl_matvec *a)
     uint32_t w[WD_SLOTS][WD_WORDS], first = 0, has = mats;
     struct xq_in in = { .x = a->x, .norm = a->norm, .ldx = a->ldx, .n_in = a->n_in,
                         .eps = a->eps };
-    struct xq_kept kept;
     for (uint32_t m = 0; m < mats; m++) {
         struct mv_segment s = mv_segment(a, m);
         uint32_t tiles = mv_segment_tiles(&s.p, s.plain, MV_T), tile = mv_first(first, id, warps) - first;
@@ -98,7 +97,6 @@ KD_FN void mv_products(const kl_matvec *a)
                 mv_prefetch(type, &j, MV_T, tile + k * warps);
         })
     }
-    xq_norm_weights(&in, &kept);
     mv_book(QSET_ALONE);
     kd_wait_inputs();
     kd_let_next_start();
@@ -113,7 +111,7 @@ KD_FN void mv_products(const kl_matvec *a)
     for (uint32_t m = 0; m < a->n_mats; m++)
         QSET_FOR(a->type[m], quants |= !mv_is_float(type); floats |= mv_is_float(type))
     mv_outs(a, in.rows, row0);
-    xq_prepare(&in, &l, quants, floats, false, &kept);
+    xq_prepare(&in, &l, quants, floats, 0, 0);
     if (QSET_ANY || in.rows == 1)
         l.last = in.rows - 1;
     first = 0;
@@ -203,8 +201,8 @@ QSET_KERNEL(k_moe_up_, , kl_moe_up)
     kl_matvec k = mv_expert_args(&a, pair, mv_expert_of(&a, pair, l.end));
     if (QSET_ANY || !a.shape) {
         struct xq_kept kept;
-        xq_norm_weights(&in, &kept);
-        xq_prepare(&in, &l, quants, floats, true, &kept);
+        xq_norm_weights(&in, 1, &kept);
+        xq_prepare(&in, &l, quants, floats, 1, &kept);
         mv_expert_plain(&a, &k, &l, pair);
         return;
     }

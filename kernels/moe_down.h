@@ -68,12 +68,12 @@ KD_FN void mv_shexp_rows(const struct mv_shexp *b, const struct mv_x *l, uint32_
 }
 
 /* What is added to row n of MOE_DOWN: the product v there, finished and stored. */
-KD_FN float mv_shexp_end(const struct mv_shexp *b, uint32_t n, float v)
+KD_FN float mv_shexp_end(const struct mv_shexp *b, uint32_t n, float v, float resid)
 {
     if (b->scale)
         v *= *KD_PTR(const float, b->scale);
     if (b->resid)
-        v += KD_PTR(const float, b->resid)[n];
+        v += resid;
     KD_PTR(float, b->y)[n] = v;
     return v;
 }
@@ -146,29 +146,62 @@ KD_FN void mv_down_task(uint32_t type, uint32_t T, const struct mv_down *d, cons
     res[at + d->j.abreast] = acc[1];
 }
 
-KD_FN void mv_down_sum(const kl_moe_down *a, const struct mv_shexp *b, const struct mv_down *d, uint32_t unit, uint32_t r,
-                       KD_SHARED const float *res, KD_SHARED const float *beside, KD_SHARED const float *weights)
+/* What a unit's row is combined with: each work-item has one, as a unit has at most MV_THREADS. Read behind the products, one after
+ * the other, each would be a turn to memory. */
+enum { MV_DOWN_HELD = 4 };
+struct mv_down_ends {
+    float b[MV_DOWN_HELD], resid; /* biases of the first choices; what is added */
+};
+KD_FN float mv_down_bias(const kl_moe_down *a, const struct mv_down *d, uint32_t j, uint32_t n)
 {
-    for (uint32_t i = kd_tid(); i < d->rows; i += MV_THREADS) {
-        uint32_t n = unit * d->rows + i;
-        if (n >= a->n_out)
-            continue;
-        float s = 0.0f;
-        for (uint32_t j = 0; j < a->k; j++) {
-            float v = res[j * d->rows + i];
-            if (a->sd)
-                v *= KD_PTR(const float, a->sd)[d->ids[j]];
-            if (a->b)
-                v += KD_PTR(const float, a->b)[(uint64_t)d->ids[j] * a->n_out + n];
-            s = j ? k_fma(weights[j], v, s) : weights[0] * v;
-        }
-        uint64_t at = (uint64_t)r * a->n_out + n;
-        if (b)
-            s += mv_shexp_end(b, n, beside[i]);
-        else if (a->resid)
-            s += KD_PTR(const float, a->resid)[at];
-        KD_PTR(float, a->y)[at] = s;
-    }
+    return a->b ? KD_PTR(const float, a->b)[(uint64_t)d->ids[j] * a->n_out + n] : 0.0f;
+}
+KD_FN void mv_down_ask_biases(const kl_moe_down *a, const struct mv_down *d, uint32_t unit, struct mv_down_ends *e)
+{
+    uint32_t n = unit * d->rows + kd_tid();
+    bool is = kd_tid() < d->rows && n < a->n_out;
+    KD_UNROLL
+    for (uint32_t j = 0; j < MV_DOWN_HELD; j++)
+        e->b[j] = is && j < a->k ? mv_down_bias(a, d, j, n) : 0.0f;
+}
+KD_FN void mv_down_ask_resid(const kl_moe_down *a, const struct mv_shexp *b, const struct mv_down *d, uint32_t unit, uint32_t r,
+                             struct mv_down_ends *e)
+{
+    uint32_t n = unit * d->rows + kd_tid();
+    gpu_va resid = b ? b->resid : a->resid;
+    e->resid = resid && kd_tid() < d->rows && n < a->n_out ? KD_PTR(const float, resid)[(uint64_t)r * a->n_out + n] : 0.0f;
+}
+
+/* s with choice j. */
+KD_FN float mv_down_add(const kl_moe_down *a, const struct mv_down *d, uint32_t j, float v, float bias, float s,
+                        KD_SHARED const float *weights)
+{
+    if (a->sd)
+        v *= KD_PTR(const float, a->sd)[d->ids[j]];
+    if (a->b)
+        v += bias;
+    return j ? k_fma(weights[j], v, s) : weights[0] * v;
+}
+
+KD_FN void mv_down_sum(const kl_moe_down *a, const struct mv_shexp *b, const struct mv_down *d, uint32_t unit, uint32_t r,
+                       KD_SHARED const float *res, KD_SHARED const float *beside, KD_SHARED const float *weights,
+                       const struct mv_down_ends *e)
+{
+    uint32_t i = kd_tid(), n = unit * d->rows + i, held = b ? 0 : MV_DOWN_HELD; /* models with both have no biases */
+    if (i >= d->rows || n >= a->n_out)
+        return;
+    float s = 0.0f;
+    KD_UNROLL
+    for (uint32_t j = 0; j < held; j++)
+        if (j < a->k)
+            s = mv_down_add(a, d, j, res[j * d->rows + i], e->b[j], s, weights);
+    for (uint32_t j = held; j < a->k; j++)
+        s = mv_down_add(a, d, j, res[j * d->rows + i], mv_down_bias(a, d, j, n), s, weights);
+    if (b)
+        s += mv_shexp_end(b, n, beside[i], e->resid);
+    else if (a->resid)
+        s += e->resid;
+    KD_PTR(float, a->y)[(uint64_t)r * a->n_out + n] = s;
 }
 
 /* The row's experts and their weights, to shared memory from byte `at` on; where they are not chosen yet (logits), the ids alone,
@@ -208,6 +241,37 @@ KD_FN void mv_down_chosen(const kl_moe_down *a, const struct mv_down_choice *c, 
     }
 }
 
+/* xq_prepare for the choices' rows, with more than one chunk of a work-item on its way at once. */
+#ifdef KD_WALK
+enum { MV_DOWN_CHUNKS = 1 }; /* a walk's bodies share one kernel's registers */
+#else
+enum { MV_DOWN_CHUNKS = 2 };
+#endif
+KD_FN void mv_down_prepare(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats)
+{
+    uint32_t chunks = l->n_pad / 8, r = 0, c = kd_tid();
+    while (r < in->rows) {
+        float v[MV_DOWN_CHUNKS][8];
+        uint32_t row[MV_DOWN_CHUNKS], at[MV_DOWN_CHUNKS];
+        KD_UNROLL
+        for (uint32_t h = 0; h < MV_DOWN_CHUNKS; h++) {
+            for (; c >= chunks; c -= chunks) /* rows follow each other without a gap, warp by warp */
+                r++;
+            row[h] = r, at[h] = c;
+            if (r < in->rows)
+                xq_load8(v[h], xq_row(in, r), c * 8, in->n_in);
+            c += MV_THREADS;
+        }
+        KD_UNROLL
+        for (uint32_t h = 0; h < MV_DOWN_CHUNKS; h++)
+            if (row[h] < in->rows)
+                xq_chunk(in, l, quants, floats, row[h], at[h], v[h], 0, 0.0f);
+        for (; c >= chunks; c -= chunks)
+            r++;
+    }
+    kd_barrier();
+}
+
 /* b: the shared expert's product before it, or NULL. */
 KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const struct mv_shexp *b, const struct xq_in *in,
                        const struct mv_x *l, uint32_t r)
@@ -224,6 +288,9 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
     d.ids = c.ids;
     if (unit < units && task < d.tasks)
         mv_down_fill(type, T, &d, unit, task, w);
+    struct mv_down_ends ends;
+    if (!b)
+        mv_down_ask_biases(a, &d, unit, &ends);
     struct mv_x lb;
     if (b) {
         lb = mv_shexp_x(b, at + mv_choice_bytes(a->n_expert));
@@ -237,10 +304,15 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
         kd_let_next_start();
     }
     mv_down_chosen(a, &c, r);
-    struct xq_kept kept;
-    xq_prepare(in, l, !mv_is_float(type), mv_is_float(type), false, &kept);
+    mv_down_ask_resid(a, b, &d, unit, r, &ends);
+    mv_down_prepare(in, l, !mv_is_float(type), mv_is_float(type));
     for (; unit < units; unit += kd_groups_x(), parity ^= 1) {
         KD_SHARED float *to = res + parity * res_floats;
+        if (unit != kd_group_x()) {
+            if (!b)
+                mv_down_ask_biases(a, &d, unit, &ends);
+            mv_down_ask_resid(a, b, &d, unit, r, &ends);
+        }
         for (task = kd_warp(); task < d.tasks; task += MV_WARPS) {
             bool inside = task + MV_WARPS < d.tasks;
             uint32_t unit2 = inside ? unit : unit + kd_groups_x(), task2 = inside ? task + MV_WARPS : kd_warp();
@@ -249,7 +321,7 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
         if (b && unit != kd_group_x())
             mv_shexp_rows(b, &lb, a->n_out, unit * d.rows, d.rows, beside + parity * d.rows);
         kd_barrier();
-        mv_down_sum(a, b, &d, unit, r, to, beside + parity * d.rows, c.weights);
+        mv_down_sum(a, b, &d, unit, r, to, beside + parity * d.rows, c.weights, &ends);
     }
 }
 
@@ -313,10 +385,9 @@ KD_FN void mv_moe_down(const kl_moe_down *a, const struct mv_shexp *b)
     struct mv_x l = mv_x_own(QSET_ALONE, mv_down_x(a->type, a->n_in, a->k));
     QSET_FOR(a->type, {
         if (!b && wd_is_ragged(type, a->down | a->stride, a->n_in)) {
-            struct xq_kept kept;
             if (a->early)
                 kd_wait_inputs();
-            xq_prepare(&in, &l, !mv_is_float(type), mv_is_float(type), false, &kept);
+            mv_down_prepare(&in, &l, !mv_is_float(type), mv_is_float(type));
             mv_down_plain(a, &l, r);
         } else if (!mv_has_4(type) || mv_down_units(a, type, 4) * 2 > mv_down_units(a, type, 2)) {
             mv_down_run(type, 2, a, b, &in, &l, r);

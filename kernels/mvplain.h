@@ -13,25 +13,40 @@ struct mv_plain {
     bool pairs;
 };
 
-/* Items from + n step of a row, B of them on their way at once; a lane's part of the sums. */
+/* Items of a row that a lane has on its way at once. */
+enum { MV_PLAIN_HELD = 4 };
+
+/* B items of a row from i0 on, step apart. */
+KD_FN void mv_plain_fetch(uint32_t type, uint32_t B, const struct wd_mat *m, bool ragged, uint32_t row, uint32_t i0, uint32_t step,
+                          uint32_t (*w)[WD_WORDS])
+{
+    KD_UNROLL
+    for (uint32_t b = 0; b < B; b++)
+        if (i0 + b * step < m->items)
+            wd_load(type, ragged, w[b], m, row * m->items + i0 + b * step);
+}
+
+/* Items from, from + step .. of a row, B of them on their way at once; a lane's part of the sums. held: w already holds the first B. */
+KD_FN void mv_plain_sum(uint32_t type, uint32_t B, const struct wd_mat *m, bool ragged, uint32_t row, const struct mv_x *l,
+                        uint32_t from, uint32_t step, bool held, uint32_t (*w)[WD_WORDS], float *acc)
+{
+    for (uint32_t i0 = from; i0 < m->items; i0 += B * step) {
+        if (!held || i0 != from)
+            mv_plain_fetch(type, B, m, ragged, row, i0, step, w);
+        KD_UNROLL
+        for (uint32_t b = 0; b < B; b++)
+            if (i0 + b * step < m->items)
+                mv_dot_rows(type, 1, 1, (const uint32_t(*)[WD_WORDS])(w + b), i0 + b * step, i0 + b * step, l, acc);
+    }
+}
+
+/* Items from + n step of a row, in warps. */
 KD_FN void mv_plain_row(uint32_t type, uint32_t B, gpu_va base, uint32_t n_out, uint32_t n_in, uint32_t row,
                         const struct mv_x *l, uint32_t from, uint32_t step, float *acc)
 {
     struct wd_mat m = wd_mat(type, base, n_out, n_in);
-    bool ragged = wd_is_ragged(type, base, n_in);
-    for (uint32_t i0 = from * KD_WARP + kd_lane(); i0 < m.items; i0 += B * step * KD_WARP) {
-        uint32_t w[4][WD_WORDS];
-        KD_UNROLL
-        for (uint32_t b = 0; b < B; b++)
-            if (i0 + b * step * KD_WARP < m.items)
-                wd_load(type, ragged, w[b], &m, row * m.items + i0 + b * step * KD_WARP);
-        KD_UNROLL
-        for (uint32_t b = 0; b < B; b++) {
-            uint32_t i = i0 + b * step * KD_WARP;
-            if (i < m.items)
-                mv_dot_rows(type, 1, 1, (const uint32_t(*)[WD_WORDS])(w + b), i, i, l, acc);
-        }
-    }
+    uint32_t w[MV_PLAIN_HELD][WD_WORDS];
+    mv_plain_sum(type, B, &m, wd_is_ragged(type, base, n_in), row, l, from * KD_WARP + kd_lane(), step * KD_WARP, false, w, acc);
 }
 
 /* The same for a type that is a number: the set of all types has this once, as a function. */

@@ -32,6 +32,33 @@ KD_FN float mv_router_part(const kl_router *a, bool f32, uint32_t row, uint32_t 
     return kd_warp_sum(acc[0]);
 }
 
+/* The F32 row that a warp begins with, a part of it, whose first weights are there before what makes x is. */
+struct mv_router_row {
+    struct wd_mat m;
+    uint32_t row, from, w[MV_PLAIN_HELD][WD_WORDS];
+    bool held;
+};
+enum { MV_ROUTER_STEP = MV_ROUTER_SPLIT * KD_WARP };
+
+KD_FN void mv_router_ask(const kl_router *a, uint32_t row, uint32_t part, struct mv_router_row *f)
+{
+    bool share = row >= a->n_expert;
+    gpu_va base = share ? a->shared_w : a->w;
+    f->m = wd_mat(QT_F32, base, share ? 1 : a->n_expert, a->n_in);
+    f->row = share ? 0 : row;
+    f->from = part * KD_WARP + kd_lane();
+    f->held = row < a->n_expert + (a->shared_w != 0) && !wd_is_ragged(QT_F32, base, a->n_in);
+    if (f->held)
+        mv_plain_fetch(QT_F32, MV_PLAIN_HELD, &f->m, false, f->row, f->from, MV_ROUTER_STEP, f->w);
+}
+
+KD_FN float mv_router_asked(struct mv_router_row *f, const struct mv_x *l)
+{
+    float acc[1] = { 0.0f };
+    mv_plain_sum(QT_F32, MV_PLAIN_HELD, &f->m, false, f->row, l, f->from, MV_ROUTER_STEP, true, f->w, acc);
+    return kd_warp_sum(acc[0]);
+}
+
 KD_FN void mv_router_store(const kl_router *a, uint32_t row, uint32_t r, float v)
 {
     if (row < a->n_expert)
@@ -56,7 +83,10 @@ KD_FN void mv_router(const kl_router *a, bool f32, uint32_t group, uint32_t grou
                  o += MV_ROUTER_SPLIT * KD_WARP * MV_LINE)
                 kd_prefetch(KD_PTR(const void, w + o));
         }
-    xq_norm_weights(&in, &kept);
+    struct mv_router_row first = { .held = false };
+    if (MV_CHOOSES && own == QT_F32 && (f32 || !QSET_ANY))
+        mv_router_ask(a, group * AT_ONCE + turn, part, &first);
+    xq_norm_weights(&in, XQ_KEEP, &kept);
     mv_book(own);
     kd_wait_inputs();
     kd_let_next_start();
@@ -66,11 +96,12 @@ KD_FN void mv_router(const kl_router *a, bool f32, uint32_t group, uint32_t grou
     if (!f32) {
         QSET_FOR(a->type, quants = !mv_is_float(type))
     }
-    xq_prepare(&in, &l, quants, true, true, &kept);
+    xq_prepare(&in, &l, quants, true, XQ_KEEP, &kept);
     uint32_t parity = 0;
     for (uint32_t row0 = group * AT_ONCE; row0 < total; row0 += groups * AT_ONCE, parity ^= 1) {
         KD_SHARED float *parts = KD_SHARED_AT(float, 256) + parity * MV_WARPS;
-        float v = mv_router_part(a, f32, row0 + turn, part, &l);
+        bool is_held = first.held && row0 == group * AT_ONCE;
+        float v = is_held ? mv_router_asked(&first, &l) : mv_router_part(a, f32, row0 + turn, part, &l);
         if (kd_lane() == 0)
             parts[kd_warp()] = v;
         kd_barrier();

@@ -5,9 +5,12 @@
  *
  *     struct xq_in in = { .x = a.x, .norm = a.norm, .ldx = a.ldx, .n_in = a.n_in, .rows = 1, .eps = a.eps };
  *     struct xq_kept kept;
- *     xq_norm_weights(&in, &kept);                    before kd_wait_inputs: constants
+ *     xq_norm_weights(&in, keep, &kept);              before kd_wait_inputs: constants
  *     kd_wait_inputs();
- *     xq_prepare(&in, &layout, quants, floats, one, &kept);   all of the work-group; ends with a barrier
+ *     xq_prepare(&in, &layout, quants, floats, keep, &kept);   all of the work-group; ends with a barrier
+ *
+ * keep, a constant: chunks of a work-item that stay in registers from the norm to the codes, where there is but one row; 0 where
+ * there may be more.
  *
  * A row's values do not depend on how many rows are prepared together. */
 #ifndef ZINC_KERNELS_XQUANT_H
@@ -18,7 +21,7 @@
 #include "kernels/matvec_shared.h"
 #include "kernels/wdot.h"
 
-enum { XQ_KEEP = 1 }; /* chunks of a lane that stay in registers from the norm to the codes */
+enum { XQ_KEEP = 2 }; /* at most */
 
 struct xq_in {
     gpu_va x, norm;     /* norm: 0 for none */
@@ -94,10 +97,10 @@ KD_FN void xq_normed(float *v, float scale, bool has_w, const float *w, bool has
     }
 }
 
-KD_FN void xq_norm_weights(const struct xq_in *in, struct xq_kept *kept)
+KD_FN void xq_norm_weights(const struct xq_in *in, uint32_t keep, struct xq_kept *kept)
 {
     KD_UNROLL
-    for (uint32_t c = 0; c < XQ_KEEP; c++)
+    for (uint32_t c = 0; c < keep; c++)
         if (in->norm)
             xq_load8(kept->norm[c], in->norm, (kd_tid() + c * MV_THREADS) * 8, in->n_in);
 }
@@ -108,23 +111,20 @@ KD_FN gpu_va xq_row(const struct xq_in *in, uint32_t r)
 }
 
 /* Sums of squares of all rows by one barrier: every warp leaves its part in red[row * MV_WARPS + warp]. */
-KD_FN void xq_squares(const struct xq_in *in, bool one, struct xq_kept *kept, KD_SHARED float *red)
+KD_FN void xq_squares(const struct xq_in *in, uint32_t keep, struct xq_kept *kept, KD_SHARED float *red)
 {
-    for (uint32_t r = 0; r < (one ? 1 : in->rows); r++) {
+    for (uint32_t r = 0; r < (keep ? 1 : in->rows); r++) {
         float ss = 0.0f;
         KD_UNROLL
-        for (uint32_t c = 0; c < XQ_KEEP; c++) {
+        for (uint32_t c = 0; c < keep; c++)
             xq_load8(kept->x[c], xq_row(in, r), (kd_tid() + c * MV_THREADS) * 8, in->n_in);
-            KD_UNROLL
-            for (uint32_t k = 0; k < 8; k++)
-                ss = k_fma(kept->x[c][k], kept->x[c][k], ss);
-        }
-        for (uint32_t i = (kd_tid() + XQ_KEEP * MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
+        KD_UNROLL
+        for (uint32_t c = 0; c < keep; c++)
+            ss = xq_sum_squares(kept->x[c], ss);
+        for (uint32_t i = (kd_tid() + keep * MV_THREADS) * 8; i < in->n_in; i += MV_THREADS * 8) {
             float v[8];
             xq_load8(v, xq_row(in, r), i, in->n_in);
-            KD_UNROLL
-            for (uint32_t k = 0; k < 8; k++)
-                ss = k_fma(v[k], v[k], ss);
+            ss = xq_sum_squares(v, ss);
         }
         ss = kd_warp_sum(ss);
         if (kd_lane() == 0)
@@ -224,24 +224,23 @@ KD_FN void xq_chunk(const struct xq_in *in, const struct mv_x *l, bool quants, b
         xq_floats(l, r, c, v);
 }
 
-/* `one`: a constant, true where there is but one row. A layout's n_pad is a multiple of 256, so whole warps take part
- * in each step. */
-KD_FN void xq_prepare(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, bool one,
+/* A layout's n_pad is a multiple of 256, so whole warps take part in each step. */
+KD_FN void xq_prepare(const struct xq_in *in, const struct mv_x *l, bool quants, bool floats, uint32_t keep,
                       struct xq_kept *kept)
 {
     KD_SHARED float *red = KD_SHARED_AT(float, 0);
     uint32_t chunks = l->n_pad / 8, at = kd_tid();
     if (in->norm)
-        xq_squares(in, one, kept, red);
-    if (one && in->norm) {
+        xq_squares(in, keep, kept, red);
+    if (keep && in->norm) {
         float scale = xq_rms(in, 0, red);
         KD_UNROLL
-        for (uint32_t c = 0; c < XQ_KEEP; c++)
+        for (uint32_t c = 0; c < keep; c++)
             if (kd_tid() + c * MV_THREADS < chunks)
                 xq_chunk(in, l, quants, floats, 0, kd_tid() + c * MV_THREADS, kept->x[c], kept->norm[c], scale);
-        at += XQ_KEEP * MV_THREADS;
+        at += keep * MV_THREADS;
     }
-    for (uint32_t r = 0; r < (one ? 1 : in->rows);) {
+    for (uint32_t r = 0; r < (keep ? 1 : in->rows);) {
         if (at >= chunks) { /* rows follow each other without a gap, warp by warp */
             at -= chunks;
             r++;
