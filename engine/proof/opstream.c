@@ -217,58 +217,90 @@ uint32_t ops_state(struct ops *o, const char *name, uint64_t bytes)
     return add_buf(o, name, ARENA_STATE, bytes);
 }
 
-static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out,
-                           uint32_t n_mats, const float *v)
+static uint32_t add_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats)
 {
-    uint64_t row = qtype_row_bytes(t, n_in), rows = (uint64_t)n_out * n_mats;
-    uint32_t i = add_buf(o, name, ARENA_WEIGHTS, row * rows), w = o->s.h.n_weights++;
+    uint64_t bytes = qtype_row_bytes(t, n_in) * n_out * n_mats;
+    uint32_t i = add_buf(o, name, ARENA_WEIGHTS, bytes), w = o->s.h.n_weights++;
     o->bufs[i].weight = w;
     o->weights[w] = (struct stream_weight){ .name = o->bufs[i].name, .type = t, .ne = { n_in, n_out, n_mats, 1 },
-                                            .off = o->bufs[i].off, .bytes = row * rows };
-    o->weight_data[w] = aligned_alloc(64, align_up(row * rows, 64));
+                                            .off = o->bufs[i].off, .bytes = bytes };
+    o->weight_data[w] = aligned_alloc(64, align_up(bytes, 64));
     CHECK(o->weight_data[w]);
-    struct err e = { 0 };
-    for (uint64_t r = 0; r < rows && !qtype_is_book(t); r++) {
-        int rc = quant_row(t, v + r * n_in, NULL, o->weight_data[w] + r * row, n_in, &e);
-        if (rc)
-            check_fail(__FILE__, __LINE__, "%s", e.msg);
-    }
     return i;
 }
 
 uint32_t ops_vec(struct ops *o, const char *name, uint32_t n, float lo, float hi)
 {
-    float *v = malloc(n * sizeof *v);
+    uint32_t b = add_weight(o, name, QT_F32, n, 1, 1);
+    float *v = (float *)(void *)o->weight_data[o->bufs[b].weight];
     for (uint32_t i = 0; i < n; i++)
         v[i] = lo + (hi - lo) * (float)(ops_random() >> 8) * 0x1p-24f;
-    uint32_t b = add_weight(o, name, QT_F32, n, 1, 1, v);
-    free(v);
     return b;
 }
 
-static void random_codes(enum qtype t, uint8_t *data, uint64_t bytes, float rms)
+/* Roughly N(0, 1), by one random number: a matrix has millions. */
+static float quick_normal(void)
 {
-    uint32_t block = qtype_block_bytes(t);
-    for (uint64_t i = 0; i < bytes; i++)
-        data[i] = (uint8_t)(ops_random() >> 24);
-    for (uint64_t i = 0; i < bytes; i += block)
-        quant_book_tame(t, data + i, i / block % 2 ? -rms : rms);
+    uint32_t u = ops_random();
+    int32_t sum = (int32_t)((u & 255) + (u >> 8 & 255) + (u >> 16 & 255) + (u >> 24)) - 510;
+    return (float)sum * (1.0f / 147.8f); /* four bytes of variance (256^2 - 1) / 12 */
+}
+
+/* Blocks of a type, for rows of n_in: weights are drawn from them, as quantising takes far longer than what is done with them. */
+enum { POOL_WEIGHTS = 32768, POOLS = 32 };
+struct pool {
+    enum qtype type;
+    uint32_t n_in, n; /* n: blocks */
+    uint8_t *blocks;
+};
+
+static void fill_pool(struct pool *p)
+{
+    uint32_t block = qtype_block(p->type), bytes = qtype_block_bytes(p->type), before = seed;
+    float rms = 1.0f / sqrtf((float)p->n_in);
+    struct err e = { 0 };
+    seed = 0x9e3779b9u;
+    if (qtype_is_book(p->type)) {
+        for (uint32_t i = 0; i < p->n * bytes; i++)
+            p->blocks[i] = (uint8_t)(ops_random() >> 24);
+        for (uint32_t i = 0; i < p->n; i++)
+            quant_book_tame(p->type, p->blocks + i * bytes, i % 2 ? -rms : rms);
+    } else {
+        float *v = malloc(p->n * block * sizeof *v);
+        CHECK(v);
+        for (uint32_t i = 0; i < p->n * block; i++)
+            v[i] = quick_normal() * rms;
+        if (quant_row(p->type, v, NULL, p->blocks, p->n * block, &e))
+            check_fail(__FILE__, __LINE__, "%s", e.msg);
+        free(v);
+    }
+    seed = before;
+}
+
+static const struct pool *pool_of(enum qtype t, uint32_t n_in)
+{
+    static struct pool pools[POOLS];
+    static uint32_t next;
+    for (uint32_t i = 0; i < POOLS; i++)
+        if (pools[i].blocks && pools[i].type == t && pools[i].n_in == n_in)
+            return &pools[i];
+    struct pool *p = &pools[next++ % POOLS];
+    free(p->blocks);
+    *p = (struct pool){ .type = t, .n_in = n_in, .n = POOL_WEIGHTS / qtype_block(t) };
+    p->blocks = malloc((size_t)p->n * qtype_block_bytes(t));
+    CHECK(p->blocks);
+    fill_pool(p);
+    return p;
 }
 
 uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats)
 {
-    size_t n = (size_t)n_in * n_out * n_mats;
-    float scale = 1.0f / sqrtf((float)n_in);
-    if (qtype_is_book(t)) {
-        uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats, NULL);
-        random_codes(t, o->weight_data[o->s.h.n_weights - 1], qtype_row_bytes(t, n_in) * n_out * n_mats, scale);
-        return b;
-    }
-    float *v = malloc(n * sizeof *v);
-    for (size_t i = 0; i < n; i++)
-        v[i] = ops_normal() * scale;
-    uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats, v);
-    free(v);
+    uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats), size = qtype_block_bytes(t);
+    uint64_t bytes = qtype_row_bytes(t, n_in) * n_out * n_mats;
+    const struct pool *p = pool_of(t, n_in);
+    uint8_t *data = o->weight_data[o->bufs[b].weight];
+    for (uint64_t at = 0; at < bytes; at += size)
+        memcpy(data + at, p->blocks + (ops_random() >> 8) % p->n * size, size);
     return b;
 }
 

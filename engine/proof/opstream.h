@@ -49,7 +49,7 @@ gpu_va ops_sample(const struct ops *o);
 ka_sample *ops_samples(struct ops *o);
 /* n floats, uniform in [lo, hi], as an F32 weight. */
 uint32_t ops_vec(struct ops *o, const char *name, uint32_t n, float lo, float hi);
-/* A weight [n_in, n_out, n_mats] of normal numbers / sqrt(n_in). */
+/* A weight [n_in, n_out, n_mats] of normal numbers / sqrt(n_in), of some 32,768 that are drawn again and again. */
 uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in, uint32_t n_out, uint32_t n_mats);
 uint32_t ops_const(struct ops *o, const char *name, const float *v, uint32_t n);
 
