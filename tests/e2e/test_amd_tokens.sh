@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The AMD tiers on the model of a card choose the cpu tier's tokens, of the families and weight types that matter, on
-# RDNA4 and RDNA3: on kfd 48 of them for one type of each family, whose caches grow to 68 rows, and 16 for the others, whose products
+# RDNA4 and RDNA3: on kfd 64 of them for one type of each family, whose caches grow to 84 rows, and 16 for the others, whose products
 # alone are different; by the other two ways, and of the families that have no kernels of their own, 16 on one card or the other.
-# The whole binary runs: files, ioctls, packets, machine code. AMD_ALL=1: every family by every way on both cards, 48 tokens each,
+# The whole binary runs: files, ioctls, packets, machine code. AMD_ALL=1: every family by every way on both cards, 64 tokens each,
 # some five minutes of a processor.
 . tests/e2e/lib.sh
 case $build in */sanitize | */debug) skip "the release build runs it; here the ladder does" ;; esac
@@ -28,7 +28,7 @@ for way in umq cs; do
 done
 
 if [ -n "${AMD_ALL:-}" ]; then
-    n=${AMD_TOKENS:-48}
+    n=${AMD_TOKENS:-64}
     for f in $families gemma4; do
         t=$(types "$f" | cut -d' ' -f1)
         [ "$f" != gemma4-moe ] || t=Q8_0 # in Q4_K_M two experts of a token lie closer than the error, on lockstep as well
@@ -45,7 +45,7 @@ if [ -n "${AMD_ALL:-}" ]; then
 fi
 
 for f in ${AMD_FAMILIES:-llama qwen3 qwen3moe qwen35moe gpt-oss}; do
-    n=${AMD_TOKENS:-48}
+    n=${AMD_TOKENS:-64}
     for t in $(echo Q4_K_M $(types "$f") | tr ' ' '\n' | sort -u); do
         make_model "$f" "$t" "$work/$f-$t.gguf" || continue
         for g in ${AMD_GPUS:-gfx1201 gfx1100}; do

@@ -18,7 +18,7 @@ peer_locate || skip "$peer_missing"
 peer=$build/tests/peer/llama_peer
 "$peer" probe 2>"$work/log" || skip "$(tail -n 1 "$work/log")"
 
-window=256 windows=2
+window=256 windows=3
 f32=$work/f32.gguf
 "$build/quantize" "$real_model" "$f32" F32 2>"$work/log" || { miss "quantize F32: $(tail -n 1 "$work/log")"; finish; }
 "$zinc" perplexity -m "$f32" --ctx $window --chunks $windows --print-tokens "$text" >"$work/windows"
