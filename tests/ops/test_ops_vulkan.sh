@@ -57,9 +57,9 @@ others()
 rc=0
 case $build in
 */sanitize)
-    # what the host does for a command is one for all types of weights and all devices, whose numbers are the release build's
-    some attn/64 gdn/64 router rope norm sample &
-    some /q4_k "prompt q8_0" || rc=1
+    others &
+    # what the host does for a command is one for all types of weights, whose numbers are the release build's
+    some /q4_k /mxfp4 "prompt q8_0" "prompt k 320" attn/64 gdn/64 router rope norm sample || rc=1
     ;;
 *)
     without=$books
