@@ -8,18 +8,6 @@
 #include "tests/lib/run.h"
 #include "tests/stream/waits.h"
 
-/* A few of the forms under the sanitizers: the kernels that Hopper alone has are the release build's anyway. */
-#if defined(__SANITIZE_ADDRESS__)
-#define EVERY 7
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define EVERY 7
-#endif
-#endif
-#ifndef EVERY
-#define EVERY 1
-#endif
-
 enum form {
     ALONE = 1,       /* no shared expert                                                */
     NO_SHARE = 2,    /* its result is not weighted                                      */
@@ -131,32 +119,34 @@ static const struct layer others[] = { /* with launches of their own */
     { "a choice that is read twice", Q(F32), Q(Q8_0), Q(Q8_0), Q(Q8_0), Q(Q8_0), 256, 64, 64, 9, 2, READ_TWICE },
 };
 
-static void check_bits(const struct layer *c, const char *tier)
+static void check_bits(const struct layer *c)
 {
     static const uint32_t rows = 4;
+    static const char *const tiers[] = { "lockstep", "lockstep:sm90" };
     struct ops_result four = { 0 }, one = { 0 };
     struct err e = { 0 };
     char why[160];
     struct ops *o = make(c, rows);
     ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
-    struct ops_how how = { .tier = tier, .threads = 1, .first = 4, .step = 4 };
-    ck_assert_msg(ops_run(o, &how, &four, &e) == 0, "%s: %s", c->name, e.msg);
-    how.first = how.step = 1;
-    ck_assert_msg(ops_run(o, &how, &one, &e) == 0, "%s: %s", c->name, e.msg);
-    ck_assert_msg(op_is_same(&four, &one, why, sizeof why), "%s, %s: %s", c->name, tier, why);
-    ops_result_free(&four);
-    ops_result_free(&one);
+    for (uint32_t t = 0; t < ARRAY_LEN(tiers); t++) {
+        struct ops_how how = { .tier = tiers[t], .threads = 1, .first = 4, .step = 4 };
+        ck_assert_msg(ops_run(o, &how, &four, &e) == 0, "%s: %s", c->name, e.msg);
+        how.first = how.step = 1;
+        ck_assert_msg(ops_run(o, &how, &one, &e) == 0, "%s: %s", c->name, e.msg);
+        ck_assert_msg(op_is_same(&four, &one, why, sizeof why), "%s, %s: %s", c->name, tiers[t], why);
+        ops_result_free(&four);
+        ops_result_free(&one);
+    }
     ops_free(o);
 }
 
 START_TEST(rows_alone_have_the_bits_of_a_launch_a_command)
 {
-    for (uint32_t i = 0; i < ARRAY_LEN(layers); i += EVERY)
-        check_bits(&layers[i], "lockstep:sm90");
-    for (uint32_t i = 0; i < ARRAY_LEN(others); i += EVERY)
-        check_bits(&others[i], "lockstep:sm90");
-    check_bits(&layers[0], "lockstep"); /* where no launch begins early */
-    for (uint32_t k = 0; k < KERNEL_COUNT && EVERY == 1; k++)
+    for (uint32_t i = 0; i < ARRAY_LEN(layers); i++)
+        check_bits(&layers[i]);
+    for (uint32_t i = 0; i < ARRAY_LEN(others); i++)
+        check_bits(&others[i]);
+    for (uint32_t k = 0; k < KERNEL_COUNT; k++)
         ck_assert_msg(dispatch_used[k] || (!strstr(kernel_infos[k].name, "router_shared_") && !strstr(kernel_infos[k].name, "down_shared_")),
                       "%s was not launched", kernel_infos[k].name);
 }
