@@ -26,6 +26,7 @@ struct attn_job {
     uint32_t warps;        /* among which the positions are shared        */
     uint32_t set0, n_sets; /* of heads in this pass                       */
     uint32_t set, wp, n_wp; /* the warp's: its heads, which positions      */
+    uint32_t nh, first;    /* heads of a set that are the work-group's, log2, and which of the set's is the first */
     bool idle;             /* a warp too many                             */
 };
 
@@ -35,12 +36,11 @@ KD_FN KD_SHARED float *sh_prob(void) { return KD_SHARED_AT(float, 4 * (4 + kd_wa
 KD_FN KD_SHARED float *sh_ml(void) { return KD_SHARED_AT(float, 4 * (4 + kd_n_warps() * ATTN_PROB)); }
 KD_FN KD_SHARED float *sh_o(const struct attn_job *j) { return sh_ml() + j->warps * ATTN_NH * 2; }
 
-/* False: the work-group has nothing to do. */
-KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_t n_rows)
+/* False: the work-group has nothing to do. shares: as kl_attn_rope has it, or 0. */
+KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_t n_rows, uint32_t shares)
 {
     j->row = kd_group_y();
     j->kvh = kd_group_x();
-    j->split = kd_group_z();
     if (j->row >= n_rows)
         return false;
     uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
@@ -49,15 +49,19 @@ KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_
     j->pos = pos;
     j->group = a->n_head / a->n_kv;
     j->n_active = kd_div_up(n, chunk);
+    uint32_t parts = attn_parts(j->group, j->n_active, shares);
+    j->split = kd_group_z() >> parts;
+    j->nh = !parts ? ATTN_NH_LOG2 : j->group > 2 ? ATTN_NH_LOG2 - parts : 0;
+    j->first = (kd_group_z() & ((1u << parts) - 1)) << j->nh;
     j->from = lo + j->split * chunk;
     j->to = kd_min_u32(j->from + chunk, pos + 1);
-    return j->split < j->n_active;
+    return j->split < j->n_active && j->first < j->group;
 }
 
 KD_FN bool attn_job(const kl_attn *a, struct attn_job *j)
 {
     ka_row row = *kd_row(a->step, kd_group_y()); /* asked for with the count, for which it would wait */
-    return attn_job_of(a, j, row, kd_step_rows(a->step, ROWS_STEP));
+    return attn_job_of(a, j, row, kd_step_rows(a->step, ROWS_STEP), 0);
 }
 
 /* The place of warp `warp` of `warps` in the pass over the sets of heads from set0 on. */
@@ -72,9 +76,15 @@ KD_FN void attn_place(const kl_attn *a, struct attn_job *j, uint32_t set0, uint3
     j->idle = j->wp >= j->n_wp;
 }
 
-KD_FN uint32_t job_head(const struct attn_job *j, uint32_t h) { return j->kvh * j->group + j->set * ATTN_NH + h; }
-/* Index of head h of the warp's in the pass. */
-KD_FN uint32_t job_slot(const struct attn_job *j, uint32_t h) { return (j->set - j->set0) * ATTN_NH + h; }
+/* Head h of the warp's among its kv head's. */
+KD_FN uint32_t job_head(const struct attn_job *j, uint32_t h) { return j->set * ATTN_NH + j->first + h; }
+/* Index of head h of the warp's in the pass; how many there are; which of its kv head's is slot s, j->group or more where none. */
+KD_FN uint32_t job_slot(const struct attn_job *j, uint32_t h) { return ((j->set - j->set0) << j->nh) + h; }
+KD_FN uint32_t job_slots(const struct attn_job *j) { return j->n_sets << j->nh; }
+KD_FN uint32_t job_head_of(const struct attn_job *j, uint32_t s)
+{
+    return (j->set0 + (s >> j->nh)) * ATTN_NH + j->first + (s & ((1u << j->nh) - 1));
+}
 
 /* ---- the end of a pass, shared by all kernels ---- */
 
@@ -85,20 +95,17 @@ KD_FN KD_COHERENT float *attn_part(const kl_attn *a, const struct attn_job *j, u
     return (KD_COHERENT float *)KD_PTR(float, a->part) + (((uint64_t)j->row * a->n_head + head) * a->splits + split) * (hd + 2);
 }
 
-/* Heads of the pass that exist: slots from here on are of no head. */
-KD_FN uint32_t job_heads(const struct attn_job *j)
-{
-    return kd_min_u32(j->group - j->set0 * ATTN_NH, j->n_sets * ATTN_NH);
-}
-
 /* Combines what the warps left in shared memory: m, l at sh_ml [n_wp][heads of the pass][2], o at sh_o
  * [n_wp][heads of the pass][hd]. */
 KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
-    uint32_t slots = j->n_sets * ATTN_NH, n = job_heads(j) * hd;
+    uint32_t slots = job_slots(j);
     KD_SHARED const float *ml = sh_ml(), *os = sh_o(j);
-    for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
-        uint32_t s = i / hd, d = i % hd, head = j->kvh * j->group + j->set0 * ATTN_NH + s;
+    for (uint32_t i = kd_tid(); i < slots * hd; i += kd_group_size()) {
+        uint32_t s = i / hd, d = i % hd, head = job_head_of(j, s);
+        if (head >= j->group)
+            continue;
+        head += j->kvh * j->group;
         float m = ml[2 * s], l = 0.0f, o = 0.0f;
         for (uint32_t w = 1; w < j->n_wp; w++)
             m = kd_max(ml[2 * (w * slots + s)], m);
@@ -120,12 +127,15 @@ KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32
     }
 }
 
-/* o of splits k0 and on, of dimension i % hd of head i / hd of the pass. */
+/* o of splits k0 and on, of dimension d of the head in slot s of the pass; of one without a head, that of the kv head's last. */
 enum { ATTN_HELD = 16 };
+KD_FN uint32_t attn_merged(const struct attn_job *j, uint32_t s)
+{
+    return j->kvh * j->group + kd_min_u32(job_head_of(j, s), j->group - 1);
+}
 KD_FN void attn_held(const kl_attn *a, const struct attn_job *j, const uint32_t hd, uint32_t i, uint32_t k0, float *v)
 {
-    uint32_t head0 = j->kvh * j->group + j->set0 * ATTN_NH;
-    KD_COHERENT const float *p = attn_part(a, j, hd, head0 + i / hd, 0) + 2 + i % hd;
+    KD_COHERENT const float *p = attn_part(a, j, hd, attn_merged(j, i / hd), 0) + 2 + i % hd;
     KD_UNROLL
     for (uint32_t k = 0; k < ATTN_HELD; k++)
         v[k] = k0 + k < j->n_active ? p[(uint64_t)(k0 + k) * (hd + 2)] : 0.0f;
@@ -134,18 +144,20 @@ KD_FN void attn_held(const kl_attn *a, const struct attn_job *j, const uint32_t 
 /* The splits of all heads of the pass, in ascending order. Their o is asked for together with what it is weighed by. */
 KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
-    uint32_t n = job_heads(j) * hd, head0 = j->kvh * j->group + j->set0 * ATTN_NH, splits = j->n_active;
+    uint32_t n = job_slots(j) * hd, splits = j->n_active;
     KD_SHARED float *ml = sh_ml();
     float v[ATTN_HELD];
     attn_held(a, j, hd, kd_min_u32(kd_tid(), n - 1), 0, v);
     for (uint32_t i = kd_tid(); i < n / hd * splits; i += kd_group_size()) {
-        KD_COHERENT const float *p = attn_part(a, j, hd, head0 + i / splits, i % splits);
+        KD_COHERENT const float *p = attn_part(a, j, hd, attn_merged(j, i / splits), i % splits);
         ml[2 * i] = p[0];
         ml[2 * i + 1] = p[1];
     }
     kd_barrier();
     for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
         KD_SHARED const float *mine = ml + 2 * (i / hd) * splits;
+        if (job_head_of(j, i / hd) >= j->group)
+            continue;
         float m = mine[0], l = 0.0f, o = 0.0f;
         for (uint32_t k = 1; k < splits; k++)
             m = kd_max(mine[2 * k], m);
@@ -161,7 +173,7 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
                 o = k_fma(v[k], by, o);
             }
         }
-        attn_write(a, j->row, hd, head0 + i / hd, i % hd, m, l, o);
+        attn_write(a, j->row, hd, attn_merged(j, i / hd), i % hd, m, l, o);
     }
     kd_barrier();
 }
@@ -173,7 +185,7 @@ KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd, 
         return;
     kd_barrier();
     if (kd_tid() == 0)
-        *sh_arrived() = kd_arrive(KD_PTR(uint32_t, a->counters) + (uint64_t)j->row * a->n_kv + j->kvh, j->n_active);
+        *sh_arrived() = kd_arrive(KD_PTR(uint32_t, a->counters) + (uint64_t)j->row * a->n_kv + j->kvh + j->first * a->n_kv, j->n_active);
     kd_barrier();
     if (*sh_arrived() != j->n_active - 1)
         return;
@@ -219,7 +231,7 @@ KD_FN void attn_leave(const struct attn_job *j, const uint32_t HD, const uint32_
                       const float *l)
 {
     const uint32_t lpp = HD / 8, n = HD / 32;
-    uint32_t lane = kd_lane(), d = lane % lpp * 8, slots = j->n_sets * ATTN_NH;
+    uint32_t lane = kd_lane(), d = lane % lpp * 8, slots = job_slots(j);
     KD_SHARED float *ml = sh_ml(), *os = sh_o(j);
     KD_UNROLL
     for (uint32_t h = 0; h < NH; h++) {
@@ -289,15 +301,20 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
 /* NH: the heads that a warp computes, ATTN_NH or less. OWN: as kl_attn_rope says; the heads, from what the lanes hold of them, are
  * made while the first rows of K, and of V as far as the level-2 cache, are on their way, which may be before there is anything to
  * make them from; the row's newest position is asked for again. */
-KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j, const uint32_t HD, const uint32_t NH,
+KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *job, const uint32_t HD, const uint32_t NH,
                      const enum ka_kv KV, struct ar_lane *held)
 {
+    struct attn_job mine = *job, *j = &mine;
+    if (NH == ATTN_NH) /* what it is anyway, as constants */
+        j->nh = ATTN_NH_LOG2, j->first = 0;
+    if (NH == 1)
+        j->nh = 0;
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
     uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
     uint32_t own = sub / rep % NH, own_pos = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
     struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
     struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
-    KD_SHARED float *q = sh_o(j) + (j->wp * j->n_sets * ATTN_NH + job_slot(j, 0)) * HD; /* where o ends up */
+    KD_SHARED float *q = sh_o(j) + (j->wp * job_slots(j) + job_slot(j, 0)) * HD; /* where o ends up */
     float o[ATTN_NH][8], m = NEG_INF, l = 0.0f;
     kd_u32x4 k[ATTN_SUB], v[ATTN_SUB];
     uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
@@ -306,15 +323,18 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
     KD_SHARED const float *made = q;
     if (OWN) {
         const kl_attn_rope *r = (const kl_attn_rope *)a;
-        made = ar_head(r, HD, j->set * ATTN_NH);
+        made = ar_head(r, HD, job_head(j, 0));
         ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
         if (r->early) {
             kd_wait_inputs();
             kd_let_next_start();
         }
-        ar_read(r, HD, kd_warp(), j->group, j->kvh, held);
-        ar_norm(r, HD, kd_warp(), j->group, held);
-        ar_make(r, KV, HD, kd_warp(), j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos, held);
+        uint32_t t = kd_warp();
+        if (t >= j->group || (t % ATTN_NH >= j->first && t % ATTN_NH < j->first + (1u << j->nh))) {
+            ar_read(r, HD, t, j->group, j->kvh, held);
+            ar_norm(r, HD, t, j->group, held);
+            ar_make(r, KV, HD, t, j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos, held);
+        }
         ar_scale(r, HD, j->group, j->pos);
         kd_barrier();
         if (j->idle)
@@ -325,9 +345,9 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *j,
 #endif
     KD_UNROLL
     for (uint32_t h = 0; h < NH; h++) {
-        bool is = j->set * ATTN_NH + h < j->group;
+        bool is = job_head(j, h) < j->group;
         KD_GLOBAL const float *qr = KD_PTR(const float, a->q) + (uint64_t)j->row * a->ldq +
-                                    (uint64_t)job_head(j, is ? h : 0) * a->q_hs;
+                                    (uint64_t)(j->kvh * j->group + (is ? job_head(j, h) : 0)) * a->q_hs;
         KD_UNROLL
         for (uint32_t i = 0; i < HD / KD_WARP; i++) {
             uint32_t d = lane + i * KD_WARP;
@@ -456,22 +476,26 @@ KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
         kd_let_next_start();
     }
     row = ar_row(r, &n_rows);
-    if (!attn_job_of(a, &j, row, n_rows)) {
+    if (!attn_job_of(a, &j, row, n_rows, r->shares)) {
         if (r->early)
             kd_wait_inputs();
         return;
     }
     attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
-    if (a->kv_type == KA_KV_F16 && group > 2)
-        attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
-    else if (a->kv_type == KA_KV_F16)
-        attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
-    else if (a->kv_type == KA_KV_Q8_0)
-        attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l);
-    else if (a->kv_type == KA_KV_FP8)
-        attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l);
-    else
-        attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
+    uint32_t heads = j.nh < ATTN_NH_LOG2 ? 1u << j.nh : group > 2 ? ATTN_NH : 2;
+    switch (a->kv_type) {
+    case KA_KV_F16:
+        if (heads == 1)
+            attn_scan(true, a, &j, HD, 1, KA_KV_F16, &l);
+        else if (heads == 2)
+            attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
+        else
+            attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
+        break;
+    case KA_KV_Q8_0: attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l); break;
+    case KA_KV_FP8: attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l); break;
+    default: attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
+    }
     kd_barrier();
     attn_combine(a, &j, HD);
     kd_barrier();
@@ -512,7 +536,7 @@ enum { ANY_HELD = ATTN_ANY_DIM / KD_WARP }; /* dimensions of o per lane */
 /* 32 positions at once: a lane has a position for the scores, every 32nd dimension for the values. */
 KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
 {
-    const uint32_t hd = a->head_dim, lane = kd_lane(), slots = j->n_sets * ATTN_NH;
+    const uint32_t hd = a->head_dim, lane = kd_lane(), slots = job_slots(j);
     struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
     struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, hd, j->kvh);
     KD_SHARED float *prob = sh_prob(), *ml = sh_ml();
@@ -520,9 +544,9 @@ KD_FN void attn_scan_any(const kl_attn *a, const struct attn_job *j)
     float o[ATTN_NH][ANY_HELD], m[ATTN_NH], l[ATTN_NH];
     KD_UNROLL
     for (uint32_t h = 0; h < ATTN_NH; h++) {
-        bool is = j->set * ATTN_NH + h < j->group;
+        bool is = job_head(j, h) < j->group;
         KD_GLOBAL const float *q = KD_PTR(const float, a->q) + (uint64_t)j->row * a->ldq +
-                                   (uint64_t)job_head(j, is ? h : 0) * a->q_hs;
+                                   (uint64_t)(j->kvh * j->group + (is ? job_head(j, h) : 0)) * a->q_hs;
         for (uint32_t d = lane; d < hd; d += KD_WARP)
             mine[h * hd + d] = is ? q[d] * (a->scale * LOG2E) : 0.0f;
         m[h] = NEG_INF;

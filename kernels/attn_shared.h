@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 enum {
-    ATTN_NH = 4,            /* query heads of one kv head that a warp takes    */
+    ATTN_NH_LOG2 = 2,
+    ATTN_NH = 1 << ATTN_NH_LOG2, /* query heads of one kv head that a warp takes */
     ATTN_SUB = 8,           /* positions that it takes at once                 */
     ATTN_ANY_SUB = 32,      /* the same in attn_any                            */
     ATTN_ANY_DIM = 512,     /* its largest head, a multiple of 16              */
@@ -30,6 +31,16 @@ static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_mi
         return n;
     uint32_t c = ((n + splits - 1) / splits + 31) / 32 * 32;
     return c > chunk_min ? c : chunk_min;
+}
+
+/* Work-groups that share the heads of a split, log2, where a kv head of a single row has `shares` work-groups: instructions are what
+ * a short row costs, and no sum is of two heads. A group of two saves less than more merges cost (doc/speed-log.md). */
+static inline uint32_t attn_parts(uint32_t group, uint32_t splits, uint32_t shares)
+{
+    uint32_t log2 = group > 2 ? ATTN_NH_LOG2 : group == 2 && splits <= 4 ? 1 : 0;
+    while (log2 && splits << log2 > shares)
+        log2--;
+    return log2;
 }
 
 /* Shared memory of the attn_* kernels, bytes: a word; probabilities per warp; then m and l, and o, of the warps, or

@@ -592,12 +592,15 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
     k.splits = d->prompt && a->rows == ROWS_STEP ? 1 : MIN(wanted, div_up(seen, k.chunk_min));
     if (k.splits > 1)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
-    k.counters = dispatch_counters(d, rows * a->n_kv);
+    k.counters = dispatch_counters(d, rows * a->n_kv * (d->pre_rope ? ATTN_NH : 1));
     uint32_t shared = attn_shared_bytes(a->head_dim, group, warps, most);
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
-        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, a->n_kv, 1, k.splits, shared, &own);
+        if (a->kv_type == KA_KV_F16) /* a small machine has as many too: work-groups then take turns */
+            own.shares = MAX(k.splits, MIN(MAX(wanted, 2u * ATTN_NH), k.splits << attn_parts(group, 1, ATTN_NH)));
+        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, a->n_kv, 1,
+                                          MAX(k.splits, own.shares), shared, &own);
         if (l)
             l->early = offsetof(kl_attn_rope, early); /* the step block, and the cache but for the newest position */
         return;
