@@ -29,6 +29,7 @@ enum { AG_N = 8 }; /* positions of an instruction */
 /* What a work-group does at a time. */
 struct ag_item {
     uint32_t row, kvh, slot, group;
+    uint32_t first, heads;    /* of the kv head's query heads: all, or a part */
     uint32_t chunk, n_chunks; /* of the row's */
     uint32_t from, to;        /* positions    */
 };
@@ -87,7 +88,7 @@ KD_FN uint32_t ag_count(const kl_attn *a, uint32_t n_rows)
 /* Item i of the step's. */
 KD_FN struct ag_item ag_item(const kl_attn *a, uint32_t n_rows, uint32_t i)
 {
-    struct ag_item it = { .kvh = i % a->n_kv, .group = a->n_head / a->n_kv };
+    struct ag_item it = { .kvh = i % a->n_kv, .group = a->n_head / a->n_kv, .heads = a->n_head / a->n_kv };
     uint32_t u = i / a->n_kv;
     if (a->splits == 1) {
         it.row = u;
@@ -165,6 +166,9 @@ KD_FN void ag_load_v(const bool FRESH, const enum ka_kv KV, const uint32_t HD, c
     }
 }
 
+/* Of the model: the item's head h. */
+KD_FN uint32_t ag_head_of(const struct ag_item *it, uint32_t h) { return it->kvh * it->group + it->first + h; }
+
 KD_FN struct kv_head ag_head(const kl_attn *a, const struct ag_item *it, gpu_va cache, const uint32_t HD)
 {
     return kv_head(cache + it->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, it->kvh);
@@ -194,9 +198,9 @@ KD_FN void ag_load_q(const bool OWN, const kl_attn *a, const struct ag_item *it,
     const uint32_t low = AG_HEADS * (HD + AG_Q_PAD);
     for (uint32_t i = kd_tid(); i < AG_HEADS * (HD / 2); i += 32 * W) {
         uint32_t h = i / (HD / 2), d = i % (HD / 2) * 2, hi = 0, lo = 0;
-        if (h < it->group) {
+        if (h < it->heads) {
             KD_GLOBAL const kd_f32x2 *p = KD_PTR(const kd_f32x2, a->q + 4 * ((uint64_t)it->row * a->ldq +
-                                                 (uint64_t)(it->kvh * it->group + h) * a->q_hs + d));
+                                                 (uint64_t)ag_head_of(it, h) * a->q_hs + d));
             kd_f32x2 both = OWN ? *(KD_SHARED const kd_f32x2 *)(made + h * HD + d) : p[0];
             float x = both[0] * (a->scale * LOG2E), y = both[1] * (a->scale * LOG2E);
             hi = kd_half2(x, y);
@@ -321,18 +325,28 @@ KD_FN void ag_leave(const uint32_t HD, const uint32_t W, struct ag_sum *sum)
 /* Where a chunk's o, m, l lie for head h of the item's. */
 KD_FN KD_GLOBAL float *ag_part(const kl_attn *a, const struct ag_item *it, uint32_t HD, uint32_t h, uint32_t chunk)
 {
-    uint64_t head = (uint64_t)it->row * a->n_head + it->kvh * it->group + h;
+    uint64_t head = (uint64_t)it->row * a->n_head + ag_head_of(it, h);
     return KD_PTR(float, a->part) + (head * a->splits + chunk) * (HD + AG_PART_PAD);
 }
 
-/* o of four dimensions of a head, of all its positions (last) or of those that chunk `to` stands for. */
+/* o of four dimensions of a head, of all its positions (last) or of those that chunk `to` stands for. gates: [heads][HD] of the
+ * item's, where the work-group has them. */
 KD_FN void ag_write4(const kl_attn *a, const struct ag_item *it, const uint32_t HD, uint32_t h, uint32_t d, float m,
-                     float l, const float *o, bool last, uint32_t to)
+                     float l, const float *o, bool last, uint32_t to, KD_SHARED const float *gates)
 {
+    if (last && gates) {
+        float y[4];
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            y[i] = attn_value(a, ag_head_of(it, h), m, l, o[i]) * gates[h * HD + d + i];
+        *(KD_GLOBAL kd_f32x4 *)(KD_PTR(float, a->y) + ((uint64_t)it->row * a->n_head + ag_head_of(it, h)) * HD + d) =
+            (kd_f32x4){ y[0], y[1], y[2], y[3] };
+        return;
+    }
     if (last) {
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++)
-            attn_write(a, it->row, HD, it->kvh * it->group + h, d + i, m, l, o[i]);
+            attn_write(a, it->row, HD, ag_head_of(it, h), d + i, m, l, o[i]);
         return;
     }
     KD_GLOBAL float *p = ag_part(a, it, HD, h, to);
@@ -342,11 +356,11 @@ KD_FN void ag_write4(const kl_attn *a, const struct ag_item *it, const uint32_t 
 }
 
 /* The parts of the work-group's tiles, which share m: their sums. */
-KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, KD_SHARED const float *gates)
 {
     const uint32_t PARTS = W / (HD / 64);
     KD_SHARED const float *ml = sh_ml(HD, W), *os = sh_o(HD, W);
-    for (uint32_t i = kd_tid(); i < it->group * (HD / 4); i += 32 * W) {
+    for (uint32_t i = kd_tid(); i < it->heads * (HD / 4); i += 32 * W) {
         uint32_t h = i / (HD / 4), d = i % (HD / 4) * 4;
         float l = 0.0f, o[4] = { 0 };
         KD_UNROLL
@@ -357,23 +371,23 @@ KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t
             for (uint32_t k = 0; k < 4; k++)
                 o[k] += x[k];
         }
-        ag_write4(a, it, HD, h, d, ml[2 * h], l, o, it->n_chunks == 1, it->chunk);
+        ag_write4(a, it, HD, h, d, ml[2 * h], l, o, it->n_chunks == 1, it->chunk, gates);
     }
 }
 
 /* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of
  * chunk `at`. */
 KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at,
-                   uint32_t by, uint32_t n, bool last)
+                   uint32_t by, uint32_t n, bool last, KD_SHARED const float *gates)
 {
     KD_SHARED float *ml = sh_ml(HD, W);
-    for (uint32_t i = kd_tid(); i < it->group * n; i += 32 * W) {
+    for (uint32_t i = kd_tid(); i < it->heads * n; i += 32 * W) {
         kd_f32x2 x = *(KD_GLOBAL const kd_f32x2 *)(ag_part(a, it, HD, i / n, at + i % n * by) + HD);
         ml[2 * (i / n * AG_JOIN + i % n)] = x[0];
         ml[2 * (i / n * AG_JOIN + i % n) + 1] = x[1];
     }
     kd_barrier();
-    for (uint32_t i = kd_tid(); i < it->group * (HD / 4); i += 32 * W) {
+    for (uint32_t i = kd_tid(); i < it->heads * (HD / 4); i += 32 * W) {
         uint32_t h = i / (HD / 4), d = i % (HD / 4) * 4;
         KD_SHARED const float *mine = ml + 2 * h * AG_JOIN;
         kd_f32x4 v[AG_JOIN];
@@ -393,7 +407,7 @@ KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD
             for (uint32_t c = 0; c < 4; c++)
                 o[c] = k_fma(v[k][c], f, o[c]);
         }
-        ag_write4(a, it, HD, h, d, m, l, o, last, at);
+        ag_write4(a, it, HD, h, d, m, l, o, last, at, gates);
     }
     kd_barrier();
 }
@@ -409,23 +423,24 @@ KD_FN bool ag_is_last(KD_GLOBAL uint32_t *counter, uint32_t n)
 }
 
 /* A chunk is in its place: whoever is last of 16 merges them, and whoever is last of those merges the rest. */
-KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W)
+KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, KD_SHARED const float *gates)
 {
     KD_GLOBAL uint32_t *counters = KD_PTR(uint32_t, a->counters) +
-                                   ((uint64_t)it->row * a->n_kv + it->kvh) * (AG_JOIN + 1);
+                                   (((uint64_t)it->row + it->first) * a->n_kv + it->kvh) * (AG_JOIN + 1);
     uint32_t at = it->chunk / AG_JOIN * AG_JOIN, n = kd_min_u32(it->n_chunks - at, AG_JOIN);
     uint32_t joins = kd_div_up(it->n_chunks, AG_JOIN);
     if (!ag_is_last(counters + it->chunk / AG_JOIN, n))
         return;
-    ag_join(a, it, HD, W, at, 1, n, joins == 1);
+    ag_join(a, it, HD, W, at, 1, n, joins == 1, gates);
     if (joins > 1 && ag_is_last(counters + AG_JOIN, joins))
-        ag_join(a, it, HD, W, 0, AG_JOIN, joins, true);
+        ag_join(a, it, HD, W, 0, AG_JOIN, joins, true, gates);
 }
 
 /* A chunk. next_i: number of the work-group's next item; *next becomes that item, without chunks if next_i is `end`. OWN: the
  * work-group has made q, at `made`, and the row's newest position. */
 KD_FN void ag_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i, uint32_t end,
-                    struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W, KD_SHARED const float *made)
+                    struct ag_item *next, const enum ka_kv KV, const uint32_t HD, const uint32_t W, KD_SHARED const float *made,
+                    KD_SHARED const float *gates)
 {
     struct kv_head kh = ag_head(a, it, a->kc, HD), vh = ag_head(a, it, a->vc, HD);
     kd_u32x4 k[512 / 32], v[AG_POS / 4];
@@ -454,22 +469,23 @@ KD_FN void ag_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, 
     }
     ag_leave(HD, W, &sum);
     kd_barrier();
-    ag_combine(a, it, HD, W);
+    ag_combine(a, it, HD, W, gates);
     if (it->n_chunks > 1)
-        ag_finish(a, it, HD, W);
+        ag_finish(a, it, HD, W, gates);
 }
 
 KD_FN void ag_any_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i,
-                        uint32_t end, struct ag_item *next, const uint32_t HD, const uint32_t W, KD_SHARED const float *made)
+                        uint32_t end, struct ag_item *next, const uint32_t HD, const uint32_t W, KD_SHARED const float *made,
+                        KD_SHARED const float *gates)
 {
     if (a->kv_type == KA_KV_F16)
-        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_F16, HD, W, made);
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_F16, HD, W, made, gates);
     else if (a->kv_type == KA_KV_Q8_0)
-        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q8_0, HD, W, made);
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q8_0, HD, W, made, gates);
     else if (a->kv_type == KA_KV_FP8)
-        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_FP8, HD, W, made);
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_FP8, HD, W, made, gates);
     else
-        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q4_0, HD, W, made);
+        ag_chunk(OWN, a, it, n_rows, next_i, end, next, KA_KV_Q4_0, HD, W, made, gates);
 }
 
 KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
@@ -484,7 +500,7 @@ KD_FN void ag_kernel(const kl_attn *a, const uint32_t HD, const uint32_t W)
         return;
     for (struct ag_item it = ag_item(a, n_rows, i), next; it.n_chunks; it = next) {
         i += kd_groups_x();
-        ag_any_chunk(false, a, &it, n_rows, i, end, &next, HD, W, sh_o(HD, W));
+        ag_any_chunk(false, a, &it, n_rows, i, end, &next, HD, W, sh_o(HD, W), 0);
         kd_barrier(); /* shared memory is free for the next one */
     }
 }
@@ -500,33 +516,52 @@ KD_KERNEL(k_attn_group_h512, kl_attn) { ag_kernel(&a, 512, 8); }
 #endif
 
 #if defined(ATTN_ROPE) && ATTN_SET >= 256
-/* One row, and a work-group for each item. The first tile is on its way while the heads are made. */
+/* What warp w of the work-group makes: a q head of its part, k, v, or behind that nothing. */
+KD_FN uint32_t ag_own_head(const struct ag_item *it, uint32_t w)
+{
+    return w < it->heads ? it->first + w : it->group + w - it->heads;
+}
+
+/* One row, and a work-group for each chunk or for a part of its heads. The first tile is on its way while the heads are made. Heads are
+ * asked for before the row says whether there are parts, as if there were. */
 KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32_t W)
 {
     const kl_attn *a = (const kl_attn *)r;
-    uint32_t i = kd_group_x(), group = a->n_head / a->n_kv, kvh = i % a->n_kv, n_rows;
+    uint32_t kvh = kd_group_x() % a->n_kv, share = kd_group_x() / a->n_kv, n_rows;
+    struct ag_item it = { .group = a->n_head / a->n_kv }, none;
     struct ar_lane l;
-    ar_ask(r, HD, kd_warp(), group, &l);
+    uint32_t most = attn_group_parts(it.group, 1, r->shares);
+    attn_group_part(it.group, most, share, &it.first, &it.heads);
+    uint32_t t = ag_own_head(&it, kd_warp());
+    ar_ask(r, HD, t, it.group, &l);
     kd_wait_inputs();
     kd_let_next_start();
-    ar_read(r, HD, kd_warp(), group, kvh, &l);
+    ar_read(r, HD, t, it.group, kvh, &l);
+    ar_read_gate(r, HD, t, it.group, kvh, &l);
     uint32_t pos = ar_row(r, &n_rows).pos;
-    ar_norm(r, HD, kd_warp(), group, &l);
-    if (n_rows == 0 || i / a->n_kv >= ag_cut(a, pos).n)
+    ar_norm(r, HD, t, it.group, &l);
+    uint32_t chunks = ag_cut(a, pos).n, parts = attn_group_parts(it.group, chunks, r->shares);
+    if (n_rows == 0 || share >> parts >= chunks)
         return;
-    struct ag_item it = ag_item(a, 1, i), none;
+    it = ag_item(a, 1, (share >> parts) * a->n_kv + kvh);
+    attn_group_part(it.group, parts, share, &it.first, &it.heads);
+    if (!it.heads)
+        return;
     ag_prefetch(a, &it, (enum ka_kv)a->kv_type, HD, W);
-    for (uint32_t t = kd_warp(); t < group + 2; t += W) {
-        if (t >= W) {
-            ar_ask(r, HD, t, group, &l);
-            ar_read(r, HD, t, group, kvh, &l);
-            ar_norm(r, HD, t, group, &l);
+    for (uint32_t w = kd_warp(); w < it.heads + 2; w += W) {
+        t = ag_own_head(&it, w);
+        if (w >= W || parts != most) {
+            ar_ask(r, HD, t, it.group, &l);
+            ar_read(r, HD, t, it.group, kvh, &l);
+            ar_read_gate(r, HD, t, it.group, kvh, &l);
+            ar_norm(r, HD, t, it.group, &l);
         }
-        ar_make(r, (enum ka_kv)a->kv_type, HD, t, group, kvh, pos, it.slot * a->slot_bytes, it.to == pos + 1, &l);
+        ar_make(r, (enum ka_kv)a->kv_type, HD, t, it.group, kvh, pos, it.slot * a->slot_bytes, it.to == pos + 1, &l);
+        ar_make_gate(r, HD, t, it.group, &l);
     }
-    ar_scale(r, HD, group, pos);
+    ar_scale(r, HD, it.group, pos);
     kd_barrier();
-    ag_any_chunk(true, a, &it, 1, 0, 0, &none, HD, W, ar_head(r, HD, 0));
+    ag_any_chunk(true, a, &it, 1, 0, 0, &none, HD, W, ar_head(r, HD, it.first), a->gate ? ar_gate(r, HD, it.first) : 0);
 }
 
 #if ATTN_SET == 256

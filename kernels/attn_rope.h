@@ -9,7 +9,7 @@
 /* What a lane holds of a head: dimensions lane, lane + 32 and so on of its weights and of itself, and angles per position. */
 enum { AR_HELD = ATTN_ANY_DIM / KD_WARP };
 struct ar_lane {
-    float w[AR_HELD], angle[AR_HELD / 2], x[AR_HELD];
+    float w[AR_HELD], angle[AR_HELD / 2], x[AR_HELD], gate[AR_HELD];
 };
 
 /* For targets where launches begin before their predecessor ends, and the host, which proves them. */
@@ -28,6 +28,12 @@ _Static_assert(offsetof(ka_row, pos) == 4 && offsetof(ka_row, slot) == 8, "words
 KD_FN KD_SHARED float *ar_head(const kl_attn_rope *a, const uint32_t HD, uint32_t t)
 {
     return KD_SHARED_AT(float, a->heads_at) + t * HD;
+}
+
+/* The q heads' gates, as they multiply what the heads see: behind all heads. */
+KD_FN KD_SHARED float *ar_gate(const kl_attn_rope *a, const uint32_t HD, uint32_t t)
+{
+    return ar_head(a, HD, a->n_head / a->n_kv + 2 + t);
 }
 
 /* What no launch writes: before kd_wait_inputs. */
@@ -53,6 +59,25 @@ KD_FN void ar_read(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_
     KD_UNROLL
     for (uint32_t i = 0; i < HD / KD_WARP; i++)
         l->x[i] = f32_from_bits(kd_load_fresh4(KD_PTR(const uint32_t, at) + kd_lane() + i * KD_WARP));
+}
+
+/* The gate of q head t, of models that have one: asked for with the head, so that nobody waits for it at the end. */
+KD_FN void ar_read_gate(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, struct ar_lane *l)
+{
+    if (!a->gate || t >= group)
+        return;
+    KD_UNROLL
+    for (uint32_t i = 0; i < HD / KD_WARP; i++)
+        l->gate[i] = f32_from_bits(kd_load_fresh4(KD_PTR(const uint32_t, a->gate + 4 * (uint64_t)(kvh * group + t) * a->q_hs) +
+                                                  kd_lane() + i * KD_WARP));
+}
+KD_FN void ar_make_gate(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, const struct ar_lane *l)
+{
+    if (!a->gate || t >= group)
+        return;
+    KD_UNROLL
+    for (uint32_t i = 0; i < HD / KD_WARP; i++)
+        ar_gate(a, HD, t)[kd_lane() + i * KD_WARP] = k_sigmoid(l->gate[i]);
 }
 
 /* The first row's block, and how many rows there are. */

@@ -60,33 +60,55 @@ enum {
     AG_POS = 64,        /* positions of a tile, from multiples of it on                                 */
     AG_JOIN = 16,       /* chunks that are merged at a time                                             */
     AG_MAX_CHUNKS = AG_JOIN * AG_JOIN,
+    AG_ONCE = 4 * AG_POS, /* positions of a chunk up to which one merge is preferred to two            */
     AG_MAX_ROWS = 64,   /* rows that are cut in chunks                                                  */
     AG_PART_PAD = 4,    /* floats behind o of a chunk: m, l, two that are not used                      */
     AG_S_LD = AG_POS + 16, AG_Q_PAD = 32, /* between rows in shared memory, so that banks differ         */
 };
 
 /* Work-groups of a core that find registers (tools/ptx_threads.awk): of 4 warps for heads of 64 and 128, of 8 for larger
- * ones. */
+ * ones. Where the launch does ROPE_KV as well, one. */
 static inline uint32_t attn_group_per_core(uint32_t head_dim)
 {
     return head_dim == 64 ? 5 : head_dim == 128 ? 4 : head_dim == 256 ? 2 : 1;
 }
 
-/* Chunks of a long row, so that one row keeps some 132 cores busy. Of the model alone: it says how sums are cut. */
+/* Chunks of a long row, so that one row keeps some 132 cores busy, of large heads with a work-group each. Of the model alone: it says
+ * how sums are cut. */
 static inline uint32_t attn_group_chunks(uint32_t head_dim, uint32_t n_kv)
 {
-    uint32_t n = 132 * attn_group_per_core(head_dim) / n_kv;
+    uint32_t n = 132 * (head_dim < 256 ? attn_group_per_core(head_dim) : 1) / n_kv;
     return n < 2 ? 2 : n > AG_MAX_CHUNKS ? AG_MAX_CHUNKS : n;
 }
 
 /* Positions of a chunk, a multiple of AG_POS and of chunk_min, for a row that sees n; chunks begin at multiples of it. At
- * most `chunks` of them then, 2 or more. Two tiles are sooner done than merged. */
+ * most `chunks` of them then, 2 or more. Two tiles are sooner done than merged, and up to four than merged in two steps. */
 static inline uint32_t attn_group_chunk(uint32_t n, uint32_t chunks, uint32_t chunk_min)
 {
     uint32_t c = (n + chunks - 2) / (chunks - 1);
     if (n <= 2 * AG_POS && c < 2 * AG_POS)
         c = 2 * AG_POS;
+    uint32_t once = (n + AG_JOIN - 2) / (AG_JOIN - 1);
+    if (once <= AG_ONCE && once > c)
+        c = once;
     return (c + chunk_min - 1) / chunk_min * chunk_min;
+}
+
+/* Work-groups that share the heads of a single row's chunk, log2, where a kv head has `shares`: of more heads than a work-group makes
+ * at once beside k and v, and combines at once. */
+static inline uint32_t attn_group_parts(uint32_t group, uint32_t chunks, uint32_t shares)
+{
+    uint32_t log2 = group > 4 ? 2 : 0;
+    while (log2 && chunks << log2 > shares)
+        log2--;
+    return log2;
+}
+/* The heads of work-group `share`. */
+static inline void attn_group_part(uint32_t group, uint32_t parts, uint32_t share, uint32_t *first, uint32_t *heads)
+{
+    uint32_t each = AG_HEADS >> parts, at = parts ? (share & ((1u << parts) - 1)) * each : 0, left = at < group ? group - at : 0;
+    *first = at;
+    *heads = left < each ? left : each;
 }
 
 /* Shared memory of attn_group_*, as kernels/attn_group.c lays it out, bytes. */

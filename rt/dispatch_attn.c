@@ -164,7 +164,8 @@ uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t
     k->eps = r->eps;
     k->heads_at = (uint32_t)align_up(shared, 16);
     d->pre_rope = NULL;
-    return k->heads_at + 4 * (alone->n_head / alone->n_kv + 2) * alone->head_dim;
+    uint32_t group = alone->n_head / alone->n_kv;
+    return k->heads_at + 4 * (group + 2 + (alone->gate ? group : 0)) * alone->head_dim;
 }
 
 /* ---- single rows on matrix units ---- */
@@ -193,13 +194,14 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     if (!prompt && seen > k.chunk_min) {
         k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
-        k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1));
+        k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1) * (d->pre_rope ? AG_HEADS : 1));
     }
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
         enum kernel_id both = dim == 256 ? K_attn_rope_group_h256 : K_attn_rope_group_h512;
-        dispatch_begin_after(dispatch_add(d, both, a->n_kv * k.splits, 1, 1, shared, &own));
+        own.shares = MAX(k.splits, MIN(attn_group_chunks(dim, a->n_kv), k.splits << attn_group_parts(a->n_head / a->n_kv, 1, AG_HEADS)));
+        dispatch_begin_after(dispatch_add(d, both, a->n_kv * own.shares, 1, 1, shared, &own));
         return true;
     }
     dispatch_add(d, id, MIN(d->t->n_cores * attn_group_per_core(dim), rows * a->n_kv * k.splits), 1, 1, shared, &k);
