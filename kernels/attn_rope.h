@@ -1,6 +1,7 @@
 /* kernels/attn_rope.h: ATTN of a single row that does the ROPE_KV before it as well (kl_attn_rope), for kernels/attn.c and
  * attn_group.c. A warp makes a head at a time in shared memory: head t of `group` is a q head of the work-group's kv head, then come
- * k and v, where the row's position is among the work-group's. Include after kernels/kdev.h. */
+ * k and v, where the row's position is among the work-group's: work-groups that share a split's heads each make both, and store the
+ * same bytes. Include after kernels/kdev.h. */
 #ifndef ZINC_KERNELS_ATTN_ROPE_H
 #define ZINC_KERNELS_ATTN_ROPE_H
 

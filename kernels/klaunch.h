@@ -88,8 +88,8 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 /* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads of its kv head for itself, and the one whose
  * positions end with the row's also makes k and v (none without k) and stores them, in the bits of k_rope_kv. q stays in memory as
  * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. early: the step block and the positions
- * before the row's are complete when the launch starts, so that they are read before it waits (dispatch_find_late). shares: of
- * kernels/attn.c, work-groups for each kv head along z, where parts of a split's heads may go to several (attn_parts), or 0. */
+ * before the row's are complete when the launch starts, so that they are read before it waits (dispatch_find_late). shares:
+ * work-groups for each kv head, several of which may share the heads of a split or chunk (attn_parts, attn_group_parts), or 0. */
 #define KL_ATTN_ROPE(F)                                                                                                \
     KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
     F(gpu_va, inv_freq, 1, T) F(gpu_va, q_scale, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N)                \

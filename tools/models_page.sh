@@ -84,6 +84,14 @@ table()
             }
         }' "$tsv"
 }
+# What the speed log's first table of one GPU has, without the peer's numbers.
+gpu_speeds()
+{
+    printf '| cuda, one H200, tokens a second (doc/speed-log.md) | prompt of 512 | prompt of 4,096 | generation of 128 |\n|---|---:|---:|---:|\n'
+    awk -F ' *[|] *' '/^## /{ mine = /^## GPU: one H200/ } /^### /{ mine = 0 }
+        mine && $2 ~ /^[a-z]/ { for (i = 3; i <= 7; i++) sub(/ [(].*/, "", $i); printf "| %s | %s | %s | %s |\n", $2, $6, $7, $3 }' doc/speed-log.md
+    echo
+}
 models=$(presets | cut -d ' ' -f 1 | tr '\n' ' ')
 usuals=$(for m in $models; do printf '%s %s ' "$m" "$(usual "$m")"; done)
 {
@@ -95,22 +103,15 @@ usuals=$(for m in $models; do printf '%s %s ' "$m" "$(usual "$m")"; done)
 What was run here, and what came of it. The models are `mkmodel`'s tiny ones, which have each family's layers and random weights; four tokens of a
 prompt and three more, `zinc validate` against the cpu tier, the cpu tier against itself in double precision (`cpu:exact`). A cell has the
 steps in which the tier chose the reference's token and the largest NMSE of their logits: `4, 4e-04`. `3+1`: one was a tie, two logits closer than
-the error. What int8 activations cost is in the cpu column (5e-4 is usual with random weights); tiers whose prompts have bf16 activations differ from
+the error. What int8 activations cost is in the cpu column (5e-4 is usual with random weights); tiers whose prompts have bf16 or f16 activations differ from
 the cpu tier by as much. `-`: it was refused; why stands at the end. An empty cell was not run; below each table stands why.
 
 cpu, lockstep and vulkan (Mesa's lavapipe) ran on a CPU; kfd, umq and cs on [amdsim](amdsim.md), metal on [metalsim](metalsim.md), which execute
 the same machine code and texts that cards get. Speeds of these say nothing about cards and are left out; cuda has no column, because it needs a card:
 its op table and families were run on an H100 and an H200 (doc/speed-log.md, which also has its speeds).
 
-| cuda, one H200, tokens a second (doc/speed-log.md) | prompt of 512 | prompt of 4,096 | generation of 128 |
-|---|---:|---:|---:|
-| qwen3-0.6b Q8_0 | 83,600 | | 1,220 |
-| qwen3-8b Q4_K_M | 20,600 | | 443 |
-| qwen36-35b-a3b UD-Q4_K_XL | | | 448 |
-| gemma-4-26b-a4b Q4_K_M | | 19,433 | 319 |
-| gemma-4-31b Q4_K_M | | 5,288 | 108 |
-
 END
+    gpu_speeds
     printf '## Families by tier\n\n'
     table "$models" "$tiers" "model tier" "$usuals"
     printf '\nEach in the type that files of its family usually have; the other types share its kernels, family by family on the cpu tier below.\n'

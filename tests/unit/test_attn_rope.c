@@ -2,6 +2,7 @@
  * have a launch for each command. All types of cache, across the borders of what work-groups share. */
 #include "base/ckd.h"
 #include "engine/proof/op_check.h"
+#include "kernels/attn_shared.h"
 #include "kernels/klaunch.h"
 #include "rt/dispatch.h"
 #include "tests/lib/run.h"
@@ -116,7 +117,49 @@ START_TEST(a_launch_less_where_there_is_a_kernel)
 }
 END_TEST
 
+/* As rt/dispatch_attn.c and ag_cut have it: a row's chunks have places, whatever its position. */
+START_TEST(chunks_have_places)
+{
+    static const uint32_t windows[] = { 0, 100, 512, 1024, 4096 };
+    uint32_t rows = 0, bad = 0;
+    for (uint32_t dim = 64; dim <= 512; dim *= 2)
+        for (uint32_t n_kv = 1; n_kv <= 32; n_kv *= 2)
+            for (uint32_t w = 0; w < ARRAY_LEN(windows); w++)
+                for (uint32_t n_ctx = 65; n_ctx < 50000; n_ctx = n_ctx * 3 + 1) {
+                    uint32_t window = windows[w], seen = window ? MIN(window, n_ctx) : n_ctx;
+                    uint32_t splits = MIN(attn_group_chunks(dim, n_kv), seen / AG_POS + 2);
+                    for (uint32_t pos = 0; pos < n_ctx; pos += pos < 2100 ? 1 : 61) {
+                        uint32_t lo = window && pos >= window ? pos - window + 1 : 0;
+                        uint32_t size = attn_group_chunk(pos + 1 - lo, splits, AG_POS);
+                        bad += size % AG_POS != 0 || pos / size - lo / size + 1 > splits;
+                        rows++;
+                    }
+                }
+    ck_assert_uint_gt(rows, 1000000);
+    ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
+/* Work-groups that share a chunk's heads have each head once; there are as many work-groups as were asked for. */
+START_TEST(parts_have_each_head_once)
+{
+    for (uint32_t group = 1; group <= AG_HEADS; group++)
+        for (uint32_t shares = 1; shares <= 132; shares++)
+            for (uint32_t chunks = 1; chunks <= shares; chunks++) {
+                uint32_t parts = attn_group_parts(group, chunks, shares), next = 0, first, heads;
+                ck_assert_uint_le(chunks << parts, shares);
+                for (uint32_t i = 0; i < 1u << parts; i++, next += heads) {
+                    attn_group_part(group, parts, (chunks - 1) << parts | i, &first, &heads);
+                    ck_assert(heads == 0 || first == next);
+                }
+                ck_assert_uint_eq(next, group);
+                ck_assert_uint_le(chunks << attn_parts(group, chunks, shares), shares);
+            }
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, a_launch_less_where_there_is_a_kernel);
+    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, a_launch_less_where_there_is_a_kernel, chunks_have_places,
+                     parts_have_each_head_once);
 }

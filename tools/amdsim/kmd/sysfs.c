@@ -358,7 +358,11 @@ static bool make_root(const char *in)
     tree.lock_fd = lock_tree(made, true);
     if (rename(made, tree.root) == 0)
         return true;
+    int why = errno; /* for the message */
+    close(tree.lock_fd);
+    tree.lock_fd = -1;
     nftw(made, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    errno = why;
     return false;
 }
 
