@@ -1,5 +1,6 @@
 /* kernels/attn.c: attention of single rows over the cache, split over positions
- * Grid x: kv heads, y: rows, z: splits, so that those that a short row does not have come last.
+ * Grid x: kv heads, y: rows, z: splits, so that those that a short row does not have come last; of a single row with ROPE_KV parts of
+ * a split's heads as well (attn_parts).
  *
  * A warp takes up to four query heads of a kv head and every n-th run of eight positions. A lane holds eight
  * dimensions of q, K, V and o (16 bytes of f16 cache), so head_dim / 8 lanes hold a position's row. Their partial

@@ -1,5 +1,6 @@
 /* kernels/attn_group.c: attention of single rows, all query heads of a kv head from one read of its cache.
- * Grid x: work-groups, which share out the (row, chunk of positions, kv head) triples of the step.
+ * Grid x: work-groups, which share out the (row, chunk of positions, kv head) triples of the step; of a single row with ROPE_KV one for
+ * each, or for a part of its heads (attn_group_parts).
  *
  * A chunk goes by tiles of 64 positions from multiples of 64 on. Scores: a warp has an equal part of the positions and
  * multiplies all heads with them, S = Q K^T, q split into two f16 that lie in rows 0 to 7 and 8 to 15 of the matrix

@@ -81,6 +81,13 @@ static inline uint32_t attn_group_chunks(uint32_t head_dim, uint32_t n_kv)
     return n < 2 ? 2 : n > AG_MAX_CHUNKS ? AG_MAX_CHUNKS : n;
 }
 
+/* Chunks that there has to be room for, of rows that see up to `seen` positions. */
+static inline uint32_t attn_group_splits(uint32_t head_dim, uint32_t n_kv, uint32_t seen, uint32_t chunk_min)
+{
+    uint32_t most = attn_group_chunks(head_dim, n_kv), n = seen / chunk_min + 2;
+    return n < most ? n : most;
+}
+
 /* Positions of a chunk, a multiple of AG_POS and of chunk_min, for a row that sees n; chunks begin at multiples of it. At
  * most `chunks` of them then, 2 or more. Two tiles are sooner done than merged, and up to four than merged in two steps. */
 static inline uint32_t attn_group_chunk(uint32_t n, uint32_t chunks, uint32_t chunk_min)

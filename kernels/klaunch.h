@@ -85,9 +85,9 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 #define KL_ATTN(F)                                                                                                     \
     KA_ATTN(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(uint32_t, splits, 1, N) F(uint32_t, chunk_min, 1, N)
 
-/* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads of its kv head for itself, and the one whose
- * positions end with the row's also makes k and v (none without k) and stores them, in the bits of k_rope_kv. q stays in memory as
- * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim]. early: the step block and the positions
+/* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads that it needs for itself, and those whose
+ * positions end with the row's also make k and v (none without k) and store them, in the bits of k_rope_kv. q stays in memory as
+ * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim], and with a gate n_head / n_kv more. early: the step block and the positions
  * before the row's are complete when the launch starts, so that they are read before it waits (dispatch_find_late). shares:
  * work-groups for each kv head, several of which may share the heads of a split or chunk (attn_parts, attn_group_parts), or 0. */
 #define KL_ATTN_ROPE(F)                                                                                                \

@@ -192,7 +192,7 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
     k.chunk_min = d->rows ? AG_POS * MAX(2u, MIN(2 * a->n_kv, 16u)) : AG_POS; /* many rows keep the machine busy uncut */
     k.splits = 1;
     if (!prompt && seen > k.chunk_min) {
-        k.splits = MIN(attn_group_chunks(dim, a->n_kv), seen / k.chunk_min + 2);
+        k.splits = attn_group_splits(dim, a->n_kv, seen, k.chunk_min);
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (dim + AG_PART_PAD));
         k.counters = dispatch_counters(d, rows * a->n_kv * (AG_JOIN + 1) * (d->pre_rope ? AG_HEADS : 1));
     }
@@ -200,7 +200,7 @@ bool dispatch_group_attn(struct dispatcher *d, const ka_attn *a)
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
         enum kernel_id both = dim == 256 ? K_attn_rope_group_h256 : K_attn_rope_group_h512;
-        own.shares = MAX(k.splits, MIN(attn_group_chunks(dim, a->n_kv), k.splits << attn_group_parts(a->n_head / a->n_kv, 1, AG_HEADS)));
+        own.shares = MIN(attn_group_chunks(dim, a->n_kv), k.splits << attn_group_parts(a->n_head / a->n_kv, 1, AG_HEADS));
         dispatch_begin_after(dispatch_add(d, both, a->n_kv * own.shares, 1, 1, shared, &own));
         return true;
     }

@@ -127,7 +127,7 @@ START_TEST(chunks_have_places)
             for (uint32_t w = 0; w < ARRAY_LEN(windows); w++)
                 for (uint32_t n_ctx = 65; n_ctx < 50000; n_ctx = n_ctx * 3 + 1) {
                     uint32_t window = windows[w], seen = window ? MIN(window, n_ctx) : n_ctx;
-                    uint32_t splits = MIN(attn_group_chunks(dim, n_kv), seen / AG_POS + 2);
+                    uint32_t splits = attn_group_splits(dim, n_kv, seen, AG_POS);
                     for (uint32_t pos = 0; pos < n_ctx; pos += pos < 2100 ? 1 : 61) {
                         uint32_t lo = window && pos >= window ? pos - window + 1 : 0;
                         uint32_t size = attn_group_chunk(pos + 1 - lo, splits, AG_POS);
