@@ -77,6 +77,19 @@ START_TEST(rows_alone_have_the_bits_of_two_launches)
 }
 END_TEST
 
+/* 33 kv heads have four work-groups each, so that a second chunk leaves two for its heads and a third one one: a work-group then has
+ * other heads than those it asked for. */
+START_TEST(heads_are_shared_otherwise_from_row_to_row)
+{
+    static const uint32_t windows[] = { 0, 100 }; /* three chunks from position 128 on; two */
+    for (uint32_t i = 0; i < ARRAY_LEN(windows); i++) {
+        struct op_case c = { .name = windows[i] ? "5 heads by 4, 2" : "5 heads by 4, 1", .make = make_attn, .rows = 3, .cap = 3,
+                             .heads = 5 * 33, .kv = 33, .dim = 256, .flags = OF_NORM | OF_GATE, .arg = windows[i], .n_in = 126 };
+        check_case(&c);
+    }
+}
+END_TEST
+
 static uint32_t launches(const struct ops *o, const struct dispatch_target *t, uint32_t kernel)
 {
     struct dispatch_plan *p = NULL;
@@ -160,6 +173,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, a_launch_less_where_there_is_a_kernel, chunks_have_places,
-                     parts_have_each_head_once);
+    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, heads_are_shared_otherwise_from_row_to_row,
+                     a_launch_less_where_there_is_a_kernel, chunks_have_places, parts_have_each_head_once);
 }
