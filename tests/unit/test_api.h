@@ -57,6 +57,8 @@ struct wait {
     pthread_cond_t cond;
     bool woken;
 };
+/* Not for the stack of a test that may be left while its exchange lives: Check's failures leave by longjmp, and the
+ * scheduler's thread wakes what is there then. */
 #define WAIT_INIT { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false }
 
 static inline void wait_wake(void *user)
@@ -126,7 +128,7 @@ static inline struct reply_got call_in_pieces(struct api_bench *b, const char *m
                                               const char *text, size_t piece)
 {
     char *body = quoted(text);
-    struct wait w = WAIT_INIT;
+    static _Thread_local struct wait w = WAIT_INIT;
     struct api_call c = { .method = method, .path = path, .body = body, .n_body = strlen(body), .id = "req-1",
                           .wake = wait_wake, .user = &w };
     struct api_exchange *x = api_begin(b->api, &c);
