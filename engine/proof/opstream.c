@@ -41,6 +41,12 @@ struct ops {
 };
 
 static uint32_t seed;
+static bool without_data;
+
+void ops_set_without_data(bool on)
+{
+    without_data = on;
+}
 
 uint32_t ops_random(void)
 {
@@ -169,9 +175,9 @@ static uint32_t rows_in(struct ops *o, enum arena a, const char *name, enum ops_
 {
     uint32_t i = add_buf(o, name, a, (uint64_t)o->s.h.row_cap * n * 4);
     o->bufs[i].ld = n;
-    o->own[i] = (struct buf){ .use = use, .row_bytes = 4 * n, .data = malloc((size_t)o->total * n * 4) };
+    o->own[i] = (struct buf){ .use = use, .row_bytes = 4 * n, .data = calloc(o->total, 4ull * n) };
     CHECK(o->own[i].data);
-    for (size_t k = 0; k < (size_t)o->total * n; k++)
+    for (size_t k = 0; !without_data && k < (size_t)o->total * n; k++)
         ((float *)o->own[i].data)[k] = ops_normal();
     return i;
 }
@@ -233,7 +239,7 @@ uint32_t ops_vec(struct ops *o, const char *name, uint32_t n, float lo, float hi
 {
     uint32_t b = add_weight(o, name, QT_F32, n, 1, 1);
     float *v = (float *)(void *)o->weight_data[o->bufs[b].weight];
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; !without_data && i < n; i++)
         v[i] = lo + (hi - lo) * (float)(ops_random() >> 8) * 0x1p-24f;
     return b;
 }
@@ -297,6 +303,8 @@ uint32_t ops_weight(struct ops *o, const char *name, enum qtype t, uint32_t n_in
 {
     uint32_t b = add_weight(o, name, t, n_in, n_out, n_mats), size = qtype_block_bytes(t);
     uint64_t bytes = qtype_row_bytes(t, n_in) * n_out * n_mats;
+    if (without_data)
+        return b;
     const struct pool *p = pool_of(t, n_in);
     uint8_t *data = o->weight_data[o->bufs[b].weight];
     for (uint64_t at = 0; at < bytes; at += size)

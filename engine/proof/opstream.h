@@ -24,6 +24,10 @@ void ops_free(struct ops *o); /* NULL is fine */
 uint32_t ops_random(void); /* deterministic, restarted by ops_new */
 float ops_normal(void);    /* roughly N(0, 1) */
 
+/* For who looks at streams and their plans alone: rows of cases made from then on are zero, and weights are whatever their memory
+ * holds. Making numbers takes far longer than planning. */
+void ops_set_without_data(bool on);
+
 gpu_va ops_step(const struct ops *o);
 gpu_va ops_at(const struct ops *o, uint32_t buf);
 gpu_va ops_off(const struct ops *o, uint32_t buf, uint64_t floats);

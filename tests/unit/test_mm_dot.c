@@ -248,8 +248,24 @@ static float quant_block(const float *x, int *q)
     return amax / 127;
 }
 
-/* runs: of w, [n_in / 32] for block types */
-static float reference(enum qtype t, const uint8_t *w, const struct run *runs, const float *x, uint32_t n_in)
+/* 32 elements of x in codes, and the sums of each half. */
+struct xrun {
+    float d;
+    int q[32], sum[2];
+};
+
+static struct xrun xrun_of(const float *x)
+{
+    struct xrun r = { 0 };
+    r.d = quant_block(x, r.q);
+    for (int i = 0; i < 32; i++)
+        r.sum[i / 16] += r.q[i];
+    return r;
+}
+
+/* runs: of w, xr: of x, [n_in / 32] for block types */
+static float reference(enum qtype t, const uint8_t *w, const struct run *runs, const float *x, const struct xrun *xr,
+                       uint32_t n_in)
 {
     float acc = 0;
     if (!mm_type_is_block(t)) {
@@ -261,22 +277,20 @@ static float reference(enum qtype t, const uint8_t *w, const struct run *runs, c
         return acc;
     }
     for (uint32_t k = 0; k < n_in / 32; k++) {
-        struct run r = runs[k];
-        int q[32], sum[2] = { 0, 0 }, xsum[2] = { 0, 0 };
-        float d = quant_block(x + 32 * (size_t)k, q);
-        for (int i = 0; i < 32; i++) {
-            sum[i / 16] += r.q[i] * q[i];
-            xsum[i / 16] += q[i];
-        }
+        const struct run *r = &runs[k];
+        int sum[2] = { 0, 0 };
+        float d = xr[k].d;
+        for (int i = 0; i < 32; i++)
+            sum[i / 16] += r->q[i] * xr[k].q[i];
         for (int h = 0; h < 2 && t == QT_NVFP4; h++)
-            acc = fmaf(r.half[h] * d, (float)sum[h], acc);
+            acc = fmaf(r->half[h] * d, (float)sum[h], acc);
         if (t == QT_NVFP4)
             continue;
-        acc = fmaf(r.dw * d, (float)(r.sc[0] * sum[0] + r.sc[1] * sum[1]), acc);
+        acc = fmaf(r->dw * d, (float)(r->sc[0] * sum[0] + r->sc[1] * sum[1]), acc);
         if (has_min(t))
-            acc = fmaf(r.mw, d * (float)(xsum[0] + xsum[1]), acc);
+            acc = fmaf(r->mw, d * (float)(xr[k].sum[0] + xr[k].sum[1]), acc);
         if (t == QT_Q2_K)
-            acc = fmaf(-(r.dmin * d), (float)(r.m[0] * xsum[0] + r.m[1] * xsum[1]), acc);
+            acc = fmaf(-(r->dmin * d), (float)(r->m[0] * xr[k].sum[0] + r->m[1] * xr[k].sum[1]), acc);
     }
     return acc;
 }
@@ -366,15 +380,20 @@ static struct bench bench_create(enum qtype t, uint32_t n_in, enum fill how)
     for (uint32_t r = 0; r < MAX_ROWS; r++)
         fill_x(b.x + r * b.ldx, n_in, r);
     struct run *runs = calloc(n_in / 32 + 1, sizeof *runs);
-    uint32_t per = qtype_block(t) / 32;
+    uint32_t per = qtype_block(t) / 32, n_xr = mm_type_is_block(t) ? n_in / 32 : 0;
+    struct xrun *xr = calloc((size_t)MAX_ROWS * n_xr + 1, sizeof *xr);
+    for (uint32_t r = 0; r < MAX_ROWS; r++)
+        for (uint32_t k = 0; k < n_xr; k++)
+            xr[r * n_xr + k] = xrun_of(b.x + r * b.ldx + 32 * (size_t)k);
     for (uint32_t i = 0; i < PANELS * 16; i++) {
         const uint8_t *w = b.file + i * b.row;
         for (uint32_t k = 0; mm_type_is_block(t) && k < n_in / 32; k++)
             runs[k] = run_of(t, w + (size_t)(k / per) * qtype_block_bytes(t), (int)(k % per));
         for (uint32_t r = 0; r < MAX_ROWS; r++)
-            b.want[r * b.ldy + i] = reference(t, w, runs, b.x + r * b.ldx, n_in);
+            b.want[r * b.ldy + i] = reference(t, w, runs, b.x + r * b.ldx, xr + r * n_xr, n_in);
     }
     free(runs);
+    free(xr);
     return b;
 }
 
