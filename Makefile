@@ -269,5 +269,6 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
 	@echo "  config=release|debug|sanitize|thread|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream amdsim e2e'"
+	@echo "  NO_NV=1, NO_AMD=1, NO_VULKAN=1: without kernels for such cards, which are most of a build's time"
 
 -include $(shell find $(B)/obj $(B)/pic build/obj/kernels $(K) -name '*.d' 2>/dev/null)

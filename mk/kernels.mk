@@ -2,16 +2,17 @@
 #
 # kernels/kernels.def names the modules; tools/gen/kernel_lists.c tells what each is made from: source_MODULE, its file, and
 # set_MODULE, the weight types it is compiled for. Each is compiled for the host (rt/lockstep), and by clang for each device
-# target into build/kernels/TARGET, from where the objects are embedded. Without clang the programs have no GPU tiers.
+# target into build/kernels/TARGET, from where the objects are embedded. Without clang the programs have no GPU tiers; NO_NV=1 and
+# NO_AMD=1 leave out what takes most of a build's time where no such card is.
 AMD_TARGETS := gfx11-generic gfx12-generic
-ifneq ($(filter 1,$(NO_KERNELS)),)
+ifeq ($(NO_NV),1)
 HAVE_NV :=
-HAVE_AMD :=
-endif
-ifeq ($(HAVE_NV),)
+else ifeq ($(HAVE_NV),)
 $(call note,$(CLANG) cannot compile for GPUs here: built without kernels for the cuda tier (apt-get install clang-19))
 endif
-ifeq ($(HAVE_AMD),)
+ifeq ($(NO_AMD),1)
+HAVE_AMD :=
+else ifeq ($(HAVE_AMD),)
 $(call note,no code objects for AMD in this build (apt-get install clang-19 lld-19))
 endif
 

@@ -287,7 +287,7 @@ static int load_module(struct amd_rungs *r, struct err *e)
     if (r->module.mem.va)
         return 0;
     if (!blob)
-        return err_set(e, -ENOENT, "this binary was built without clang-19 and lld-19: it has no code for %s",
+        return err_set(e, -ENOENT, "this binary has no code for %s: built without clang-19 and lld-19, or with NO_AMD=1",
                        r->w->card.chip->name);
     int rc = r->copier.stage.va ? 0 : amd_copier_init(&r->copier, r->w, e);
     if (rc)

@@ -15,8 +15,8 @@ int amd_kernels_for(const struct amd_chip *chip, const char *gpu, const char *ti
         return err_set(e, -ENODEV, "%s: %s is not one of the chips that zinc has kernels for: %s", tier, gpu,
                        amd_chip_names());
     if (!kernel_blob_find("basic", chip->target))
-        return err_set(e, -ENODEV, "%s: this binary was built without clang-19 and lld-19, so it has no kernels for "
-                       "%s", tier, chip->name);
+        return err_set(e, -ENODEV, "%s: this binary has no kernels for %s: built without clang-19 and lld-19, or with "
+                       "NO_AMD=1; make builds them", tier, chip->name);
     return 0;
 }
 
@@ -47,7 +47,7 @@ static int add_module(struct amd_tier *c, const char *name, struct err *e)
     const char *target = c->w->card.chip->target;
     const struct kernel_blob *b = kernel_blob_find(name, target);
     if (!b)
-        return err_set(e, -ENOTSUP, "%s: this binary has no module %s for %s (built without clang-19?)",
+        return err_set(e, -ENOTSUP, "%s: this binary has no module %s for %s (built without clang-19, or with NO_AMD=1?)",
                        c->w->name, name, target);
     struct amd_module *m = realloc(c->modules, (c->n_modules + 1) * sizeof *m);
     if (!m)

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "kernels/kdev.h"
 #include "kernels/hw/wgmma_host.h"
@@ -301,32 +304,48 @@ static uint32_t place_across(uint64_t desc, uint32_t k, uint32_t c)
 
 static uint32_t step_units(const struct wg_product *w) { return w->across ? 128 : 2; }
 
-static float value(bool half, uint16_t v) { return half ? f16_to_f32(v) : bf16_to_f32(v); }
+/* As the kernels beside it are compiled (mk/kernels.mk), which the tier asks for. */
+#ifdef __x86_64__
+#define AS_KERNELS __attribute__((target("fma,f16c")))
+#else
+#define AS_KERNELS
+#endif
 
-/* 8 elements of row r of what the descriptor names, the step's first or second ones: bf16, or f16. */
-static void load(const struct hopper *h, bool half, uint64_t desc, uint32_t r, uint32_t second, float *x, uint32_t step)
+/* 8 elements, bf16 or f16. */
+AS_KERNELS static void values(bool half, const uint16_t v[8], float *x, uint32_t step)
+{
+    float f[8];
+#ifdef __x86_64__
+    if (half)
+        _mm256_storeu_ps(f, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)v)));
+#else
+    for (uint32_t i = 0; half && i < 8; i++)
+        f[i] = f16_to_f32(v[i]);
+#endif
+    for (uint32_t i = 0; i < 8; i++)
+        x[i * step] = half ? f[i] : bf16_to_f32(v[i]);
+}
+
+/* 8 elements of row r of what the descriptor names, the step's first or second ones. */
+AS_KERNELS static void load(const struct hopper *h, bool half, uint64_t desc, uint32_t r, uint32_t second, float *x, uint32_t step)
 {
     uint16_t v[8];
     memcpy(v, h->g.shared + place(desc, r, second), sizeof v);
-    for (uint32_t i = 0; i < 8; i++)
-        x[i * step] = value(half, v[i]);
+    values(half, v, x, step);
 }
 
 /* The same of column c of a B that lies across. */
-static void load_across(const struct hopper *h, bool half, uint64_t desc, uint32_t c, uint32_t second, float *x, uint32_t step)
+AS_KERNELS static void load_across(const struct hopper *h, bool half, uint64_t desc, uint32_t c, uint32_t second, float *x,
+                                   uint32_t step)
 {
-    for (uint32_t i = 0; i < 8; i++) {
-        uint16_t v;
-        memcpy(&v, h->g.shared + place_across(desc, 8 * second + i, c), sizeof v);
-        x[i * step] = value(half, v);
-    }
+    uint16_t v[8];
+    for (uint32_t i = 0; i < 8; i++)
+        memcpy(&v[i], h->g.shared + place_across(desc, 8 * second + i, c), sizeof *v);
+    values(half, v, x, step);
 }
 
 /* The lane's rows of A by 8 columns: those of 4 pieces of 8 columns from the j-th on. */
-#ifdef __x86_64__
-__attribute__((target("fma")))
-#endif
-static void multiply_8(float *d, const float (*x)[STEP_K], const float (*y)[8])
+AS_KERNELS static void multiply_8(float *d, const float (*x)[STEP_K], const float (*y)[8])
 {
     float c[2][8];
     for (uint32_t i = 0; i < 16; i++)
@@ -339,7 +358,7 @@ static void multiply_8(float *d, const float (*x)[STEP_K], const float (*y)[8])
         d[i] = c[i / 2 % 2][i / 4 * 2 + i % 2];
 }
 
-static void multiply(const struct hopper *h, uint32_t tid, const struct product *p)
+AS_KERNELS static void multiply(const struct hopper *h, uint32_t tid, const struct product *p)
 {
     const struct wg_product *w = &p->w;
     uint32_t lane = tid % KD_WARP, row = tid / KD_WARP % GROUP_WARPS * 16 + lane / 4;

@@ -183,7 +183,7 @@ END_TEST
 int main(void)
 {
     if (!kernel_blob_find("basic", "gfx12-generic")) {
-        puts("built without clang-19 and lld-19: no code objects");
+        puts("built without clang-19 and lld-19, or with NO_AMD=1: no code objects");
         return 77;
     }
     return RUN_TESTS("amd_code", every_kernel_is_found, the_image_is_the_segments, refusals, damaged_objects,

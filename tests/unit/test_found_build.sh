@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What was found when something was built is written down (`says` in the Makefile): a build that finds the same makes nothing anew,
-# and one that finds a library more, or one less, makes what sees it.
+# and one that finds a library more, or one less, makes what sees it. NO_NV=1 and NO_AMD=1 leave those cards' kernels out, and no
+# others.
 work=$(mktemp -d "${TMPDIR:-/tmp}/zt.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 bad=0
@@ -55,4 +56,15 @@ for change in "EDIT_LIBS=-lother: CC cli/line_edit.c" "DRM_LIBS=-lother: CC rt/t
     again=$(would "${change%%: *}")
     case "$again" in *"AR libzinc.a"*"${change#*: }"*"LINK zinc"*) ;; *) miss "${change%%: *}: made again: ${again:-nothing}" ;; esac
 done
+
+blobs() # what is embedded, with these variables
+{
+    tree --eval 'embedded:; @echo $(BLOBS)' embedded "$@" || miss "$*: $(tail -n 1 "$work/out")"
+    tail -n 1 "$work/out" | tr ' ' '\n'
+}
+blobs | sort >"$work/all"
+for left in NO_NV=sm_ NO_AMD=gfx; do
+    grep -v "/[a-z_]*${left#*=}" "$work/all" | diff - <(blobs "${left%=*}=1" | sort) >"$work/diff" || miss "${left%=*}=1: $(head -n 3 "$work/diff")"
+done
+[ -z "$(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx')" ] || miss "NO_NV=1 NO_AMD=1: $(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx' | head -n 3)"
 exit $bad
