@@ -104,7 +104,8 @@ $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
 	@echo "  CC    $(*F)"
 	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
-	   $(K_HOST_FLAGS) $(K_HOST_SEEN) $(PIC) $(set_$(*F)) $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) -MMD -MP -c -o $@ $<
+	   $(K_HOST_FLAGS) $(K_HOST_SEEN) $(PIC) $(set_$(*F)) $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) \
+	   -MMD -MP -c -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them: a list for each module, whose time changes
 # when the list does.

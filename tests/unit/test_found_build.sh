@@ -64,7 +64,9 @@ blobs() # what is embedded, with these variables
 }
 blobs | sort >"$work/all"
 for left in NO_NV=sm_ NO_AMD=gfx; do
-    grep -v "/[a-z_]*${left#*=}" "$work/all" | diff - <(blobs "${left%=*}=1" | sort) >"$work/diff" || miss "${left%=*}=1: $(head -n 3 "$work/diff")"
+    grep -v "/[a-z_]*${left#*=}" "$work/all" | diff - <(blobs "${left%=*}=1" | sort) >"$work/diff" ||
+        miss "${left%=*}=1: $(head -n 3 "$work/diff")"
 done
-[ -z "$(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx')" ] || miss "NO_NV=1 NO_AMD=1: $(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx' | head -n 3)"
+both=$(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx' | head -n 3)
+[ -z "$both" ] || miss "NO_NV=1 NO_AMD=1: $both"
 exit $bad
