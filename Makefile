@@ -129,7 +129,13 @@ LIBZINC_SO := $(if $(filter fuzz,$(config))$(MACOS),,$(B)/libzinc.so.0)
 # One library of everything below the programs; a folder's sources are whatever lies in it.
 LIB_DIRS := base $(if $(MACOS),base/macos) pull jinja model graph oracle rt rt/lockstep $(if $(MACOS),,rt/pm4 rt/amd rt/kfd $(if $(DRM_LIBS),rt/umq)) cuda metal $(if $(HAVE_VK),vk) engine engine/sample engine/grammar engine/answer engine/serve engine/proof server server/router lib
 LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
-LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(K_HOST_OBJ)
+# The cpu tier's products and their kin take longer to compile for another build than all else there. They see tensors alone, whose
+# sizes were checked, in arenas that no sanitizer looks into: others than release take the release build's. Sanitizers look at
+# mm_plain, mm_avx2 and their kin; for the others tests/unit/test_mm_dot.c puts what they read beside pages that nobody may read.
+PRODUCTS := $(filter oracle/mm_% oracle/ops_%,$(LIB_SRC))
+PRODUCTS := $(if $(filter debug fuzz thread,$(config)),$(PRODUCTS))$(if $(filter sanitize,$(config)),$(filter %_avxvnni.c %_avx512.c %_vbmi.c %_amx.c,$(PRODUCTS)))
+PRODUCTS_OBJ := $(PRODUCTS:%.c=build/obj/%.o)
+LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(PRODUCTS),$(LIB_SRC))) $(PRODUCTS_OBJ) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 # The embedded kernels, some 13 MB: in the programs; the tests, which are many, share them.
@@ -151,17 +157,8 @@ ifeq ($(config),sanitize)
 $(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS += -fno-sanitize=alignment,$(SEEN_TWICE) $(if $(findstring clang,$(CC)),,-fira-region=one)
 # Where there is AVX-512 only tests that choose them run these: their accesses are checked by calls, which compile in less than half the time.
 ifeq ($(findstring clang,$(CC)),)
-$(B)/obj/oracle/mm_avx2.o $(B)/obj/oracle/mm_avxvnni.o: CFLAGS += --param asan-instrumentation-with-call-threshold=0
+$(B)/obj/oracle/mm_avx2.o: CFLAGS += --param asan-instrumentation-with-call-threshold=0
 endif
-# Loops are unrolled before accesses are instrumented, and no marks say where the scope of a local array begins and ends, so that
-# sums stay in registers: prompts in a quarter of the time. All is inlined here, so that the compiler itself sees a pointer out of
-# a scope (-Wdangling-pointer); mm_plain, mm_avx2 and the other makes of ops_impl.h have the marks.
-$(B)/obj/oracle/mm_avx512.o $(B)/obj/oracle/mm_vbmi.o: CFLAGS += -O2 -fno-sanitize-address-use-after-scope
-$(B)/obj/oracle/ops_avx512.o: CFLAGS += -O3 -fno-sanitize-address-use-after-scope
-endif
-# Where variables are in products that are inlined whole costs as much as compiling them; lines stay.
-ifeq ($(config),debug)
-$(B)/obj/oracle/mm_%.o $(B)/obj/oracle/ops_%.o: CFLAGS := $(subst $(CFLAGS_debug),$(patsubst -g,-g1,$(CFLAGS_debug)),$(CFLAGS))
 endif
 ifneq ($(filter aarch64% arm64%,$(MACHINE)),)
 ISA_dotprod := -march=armv8.2-a+dotprod
@@ -219,10 +216,13 @@ $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
+$(PRODUCTS_OBJ): build/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $< (release)"
+	@$(HOST_CC) $(AS_RELEASE) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): pic := $(PIC)
-$(filter-out $(K_HOST_OBJ),$(LIB_OBJ)): $(B)/lib.flags
-$(filter-out build/obj/%,$(K_HOST_OBJ)): $(B)/lib.flags
-$(filter build/obj/%,$(K_HOST_OBJ)): build/lib.flags
+$(filter $(B)/obj/%,$(LIB_OBJ)): $(B)/lib.flags
+$(filter-out $(B)/obj/%,$(LIB_OBJ)): build/lib.flags
 
 define tool_rule
 $(B)/$(1): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/$(1).c tools/$(1)/*.c)) $(LIB)
@@ -270,5 +270,6 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
 	@echo "  config=release|debug|sanitize|thread|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream amdsim e2e'"
 	@echo "  NO_NV=1, NO_AMD=1, NO_VULKAN=1: without kernels for such cards, which are most of a build's time"
+	@echo "  NO_CUBIN=1: kernels for NVIDIA cards as PTX alone, which the driver compiles at the first start, also where ptxas is"
 
--include $(shell find $(B)/obj $(B)/pic build/obj/kernels $(K) -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/pic build/obj/kernels build/obj/oracle $(K) -name '*.d' 2>/dev/null)

@@ -21,8 +21,9 @@ NV      := $(sort $(MODULES) $(MODULES_MMA8))
 PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
 WALKED  := $(filter-out %_any attn_prompt_% attn_wgmma_%,$(filter basic altup rope attn_% gdn matvec1_% matvec_% shexp_%,$(NV) $(MODULES_SM90)))
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
-# What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is.
-CUBIN   := $(if $(HAVE_PTXAS),$(patsubst $(K)/sm_90a/%.ptx,$(K)/sm_90a_cubin/%.cubin,$(filter $(K)/sm_90a/%,$(PTX))))
+# What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is. NO_CUBIN=1, where
+# no such card is to start on: it takes as long as compiling half of the PTX.
+CUBIN   := $(if $(HAVE_PTXAS),$(if $(filter 1,$(NO_CUBIN)),,$(patsubst $(K)/sm_90a/%.ptx,$(K)/sm_90a_cubin/%.cubin,$(filter $(K)/sm_90a/%,$(PTX)))))
 AMD     := $(if $(HAVE_AMD),$(foreach t,$(AMD_TARGETS),$(MODULES:%=$(K)/$(t)/%.co)))
 AMD_ASM := $(filter $(foreach t,$(AMD_TARGETS),$(WALKED:%=$(K)/$(t)/%.s)),$(AMD:.co=.s))
 AMD_WALK := $(foreach t,$(AMD_TARGETS),$(if $(HAVE_AMD),$(K)/walk_$(t)/walk.co) $(patsubst $(K)/$(t)/%.s,$(K)/walk_$(t)/%.words,$(filter $(K)/$(t)/%,$(AMD_ASM))))
@@ -83,27 +84,29 @@ $(filter %.co,$(AMD_WALK)): $(K)/walk_%/walk.co: kernels/walk_amd.S
 	@echo "  AMD   $@"
 	@$(AMD_CC) -mcpu=$* -o $@ $<
 
-# For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own, but for the types
-# of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh), and of most of Hopper's; the others take
-# the release build's.
+# For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own of one type of each
+# kind of block, but none of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh), and few of
+# Hopper's; the others are the release build's.
 K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
-K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%),$(NV)))
+K_LIKE       := bf16 q41 q50 iq4nl iq4xs q2k q3k q5k q5k_q6k # as f16 q40 q51 mxfp4 q6k q4k q4k_q6k with other numbers
+K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%) $(addprefix %_,$(K_LIKE)),$(NV)))
 # What Hopper alone has, or has otherwise, as for that, for lockstep:sm90: matmul8 once more, with clusters (kernels/hw/cluster.h).
 K_TWICE      := $(filter matmul8_%,$(NV))
 $(foreach m,$(K_TWICE),$(eval source_$(m)_sm90 := $(source_$(m)))$(eval set_$(m)_sm90 := $(set_$(m)) -Dk_$(m)=k_$(m)_sm90))
 K_SM90       := $(sort $(MODULES_SM90)) $(K_TWICE:%=%_sm90)
 K_HOST       := $(NV) $(K_SM90)
 K_OF_SAN     += $(if $(filter sanitize,$(config)),gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90)
-K_HOST_CC    := $(if $(filter fuzz,$(config)),gcc,$(CC))
+HOST_CC      := $(if $(filter fuzz,$(config)),gcc,$(CC))
+AS_RELEASE    = $(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))
 # The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
-K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(K_HOST_CC)),,-fno-var-tracking)
+K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(HOST_CC)),,-fno-var-tracking)
 # Watched, a prompt's products are most of what tests on lockstep take: what is unrolled is not looked at in each turn.
 K_HOST_SEEN   = $(if $(filter $(K_OF_SAN),$(*F)),$(if $(filter gemm_f32,$(*F)),-O3,$(if $(filter gemm_%,$(*F)),-O2)))
 K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(K_HOST)))
 $(K_HOST_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
 	@echo "  CC    $(*F)"
-	@$(K_HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))) \
+	@$(HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(AS_RELEASE)) \
 	   $(K_HOST_FLAGS) $(K_HOST_SEEN) $(PIC) $(set_$(*F)) $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) \
 	   -MMD -MP -c -o $@ $<
 
@@ -123,7 +126,7 @@ $(K)/threads/%.txt: $(K)/threads.txt
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.
 $(BLOBS): %.zst: % $(K)/compress
 	@$(K)/compress <$< >$@
-$(eval $(call says,$(K)/blobs.found,$(strip nv $(HAVE_NV) amd $(HAVE_AMD) ptxas $(HAVE_PTXAS) vk $(HAVE_VK))))
+$(eval $(call says,$(K)/blobs.found,$(strip nv $(HAVE_NV) amd $(HAVE_AMD) ptxas $(if $(CUBIN),$(HAVE_PTXAS)) vk $(HAVE_VK))))
 $(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh $(K)/blobs.found
 	@mkdir -p $(@D)
 	@tools/blobs.sh $(BLOBS) >$@

@@ -33,8 +33,13 @@ endif
 $(B)/tests/unit/test_alloc_%: LDFLAGS += $(if $(filter-out release,$(config)),$(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED)))
 WRAPPED := malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign strdup strndup
 comma   := ,
-# Tests are compiled quickly, not to be quick. -rpath: build/kernels, from build/tests/SUITE or build/CONFIG/tests/SUITE.
+# Tests are compiled quickly, not to be quick: where each assertion is looked at as well, optimising them takes ten times as long as
+# compiling them, but for the few that compute much themselves. -rpath: build/kernels, from build/tests/SUITE or build/CONFIG/tests/SUITE.
 $(B)/obj/tests/%.o: CFLAGS := $(subst -O3,-O1,$(CFLAGS))
+ifneq ($(filter sanitize thread,$(config)),)
+TEST_COMPUTES := unit/test_mm_% unit/test_quant_% ops/% stream/% amdsim/test_isa_% peer/% real/%
+$(patsubst %.c,$(B)/obj/%.o,$(filter-out $(addprefix tests/,$(TEST_COMPUTES)),$(wildcard tests/*/*.c))): CFLAGS := $(subst -O3,-O0,$(subst -O1,-O0,$(CFLAGS)))
+endif
 TEST_LDFLAGS = $(LDFLAGS) -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../..$(if $(filter release,$(config)),,/..)/kernels'
 # Those of libzinc know its header alone, as programs do.
 LIBZINC_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_libzinc*.c))

@@ -57,9 +57,8 @@ others()
 rc=0
 case $build in
 */sanitize)
-    others &
-    # what the host does for a command is one for all types of weights, whose numbers are the release build's
-    some /q4_k /mxfp4 "prompt q8_0" "prompt k 320" attn/64 gdn/64 router rope norm sample || rc=1
+    # what the host does for a command is one for all types of weights and all devices, whose numbers are the release build's
+    some /q4_k moe_down/mxfp4 "prompt q8_0" attn/64 gdn/64 router rope norm sample || rc=1
     ;;
 *)
     without=$books
@@ -67,7 +66,7 @@ case $build in
     without=$books,$elsewhere some proj gate_up moe_ router || rc=1
     some rope attn/ gdn norm/ gather argmax sample || rc=1
     without= some "${of_books[@]}" || rc=1
+    wait $! || rc=1
     ;;
 esac
-wait $! || rc=1
 exit $rc

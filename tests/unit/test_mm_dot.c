@@ -1,5 +1,5 @@
 /* Every instruction set gives the canonical accumulator, bit for bit: each type, row count and length, random and
- * extreme codes, beside a scalar transcription of the text in kernels/kargs.h. */
+ * extreme codes, beside a scalar transcription of the text in kernels/kargs.h; and none reads past its operands. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "kernels/dequant.h"
 #include "model/quant_book.h"
 #include "oracle/mm.h"
+#include "tests/lib/edge.h"
 
 static const enum qtype types[] = {
 #define QTYPE_BOOKS
@@ -354,25 +355,27 @@ static void same(float got, float want, const char *what, enum qtype t, uint32_t
                   (double)got, (double)want);
 }
 
+/* What products read and write ends at the edge of what may be touched. */
 struct bench {
     struct mm_act act;
     void *act_mem, *scratch;
     uint8_t *file, *panels;
     float *x, *y, *want;
     size_t row, ldx, ldy;
+    size_t file_bytes, panel_bytes, act_bytes, scratch_bytes, x_bytes, y_bytes;
 };
 
 static struct bench bench_create(enum qtype t, uint32_t n_in, enum fill how)
 {
     struct bench b = { .row = qtype_row_bytes(t, n_in), .ldx = n_in + 5, .ldy = PANELS * 16 + 3 };
     size_t panel = mm_panel_bytes(t, n_in);
-    b.file = malloc(b.row * 16 * PANELS);
-    b.panels = aligned_alloc(64, (panel * PANELS + 63) / 64 * 64);
-    b.act_mem = aligned_alloc(64, (mm_act_bytes(MAX_ROWS + 1, n_in) + 63) / 64 * 64);
-    b.scratch = aligned_alloc(64, mm_scratch_bytes(n_in));
-    b.x = malloc(b.ldx * MAX_ROWS * sizeof(float));
-    b.y = malloc(b.ldy * MAX_ROWS * sizeof(float));
-    b.want = malloc(b.ldy * MAX_ROWS * sizeof(float));
+    b.file = edge_alloc(b.file_bytes = b.row * 16 * PANELS, 1);
+    b.panels = edge_alloc(b.panel_bytes = panel * PANELS, 64);
+    b.act_mem = edge_alloc(b.act_bytes = mm_act_bytes(MAX_ROWS + 1, n_in), 64);
+    b.scratch = edge_alloc(b.scratch_bytes = mm_scratch_bytes(n_in), 64);
+    b.x = edge_alloc(b.x_bytes = (b.ldx * (MAX_ROWS - 1) + n_in) * sizeof(float), sizeof(float));
+    b.y = edge_alloc(b.y_bytes = b.ldy * MAX_ROWS * sizeof(float), sizeof(float));
+    b.want = malloc(b.y_bytes);
     mm_act_init(&b.act, MAX_ROWS + 1, n_in, b.act_mem);
     fill_rows(t, b.file, b.row * 16 * PANELS, how);
     for (uint32_t p = 0; p < PANELS; p++)
@@ -399,12 +402,12 @@ static struct bench bench_create(enum qtype t, uint32_t n_in, enum fill how)
 
 static void bench_destroy(struct bench *b)
 {
-    free(b->file);
-    free(b->panels);
-    free(b->act_mem);
-    free(b->scratch);
-    free(b->x);
-    free(b->y);
+    edge_free(b->file, b->file_bytes);
+    edge_free(b->panels, b->panel_bytes);
+    edge_free(b->act_mem, b->act_bytes);
+    edge_free(b->scratch, b->scratch_bytes);
+    edge_free(b->x, b->x_bytes);
+    edge_free(b->y, b->y_bytes);
     free(b->want);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/fp.h"
 #include "oracle/mm.h"
+#include "tests/lib/edge.h"
 
 enum { ROWS = 40, N_IN = 32 * 9 };
 static const char *const isas[] = { "plain", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vbmi", "amx" };
@@ -76,16 +77,17 @@ START_TEST(every_set_quantises_by_the_text)
     if (strcmp(k->isa, isas[_i]))
         return;
     struct mm_act a;
-    void *mem = aligned_alloc(64, (mm_act_bytes(ROWS, N_IN) + 63) / 64 * 64);
-    float *x = malloc(N_IN * sizeof *x);
+    size_t bytes = mm_act_bytes(ROWS, N_IN);
+    void *mem = edge_alloc(bytes, 64);
+    float *x = edge_alloc(N_IN * sizeof *x, sizeof *x);
     mm_act_init(&a, ROWS, N_IN, mem);
     for (uint32_t row = 0; row < ROWS; row++) {
         fill(x, row);
         k->quant(x, N_IN, &a, row);
         expect_row(x, &a, row, isas[_i]);
     }
-    free(x);
-    free(mem);
+    edge_free(x, N_IN * sizeof *x);
+    edge_free(mem, bytes);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the PTX for Hopper must have and must not: every kernel waits for the launch before it (one that does not would let the
 # next one begin before what came before has ended), and no fence of the asynchronous copies is without its memory's name (it
-# would be one for the whole GPU; doc/speed-log.md, "Prompts").
+# would be one for the whole GPU; doc/speed-log.md, "Prompts"). CUDA's assembler, where it is, takes what each source has in it.
 dir=build/kernels/sm_90a
 ls $dir/*.ptx >/dev/null 2>&1 || { echo "no PTX in this build"; exit 77; }
 bad=0
@@ -24,13 +24,22 @@ grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_bf16.ptx || miss "ge
 early=$(awk '/ldmatrix/ { read = 1 } /fence\.proxy\.async\.shared::cta/ { read = 0 }
              /mbarrier\.arrive\.shared/ && read { print FILENAME; nextfile }' $dir/rows_half_*.ptx)
 [ -z "$early" ] || miss "stages given back with loads under way:" $early
-# A product that ptxas cannot leave under way is waited for at once: the same bits, and much slower.
 if command -v ptxas >/dev/null; then
+    # What is written in PTX stands in text that no other compiler reads: of each source the module with the shortest.
+    shortest=$(awk '/^source_/ { sub("source_", "", $1); print $3, $1 }' build/kernels/lists.mk |
+        while read -r source m; do [ ! -e $dir/$m.ptx ] || echo "$source $(wc -c <$dir/$m.ptx) $m"; done |
+        sort -k 1,1 -k 2,2n | awk '!had[$1]++ { print $3 }')
+    [ "$(wc -w <<<"$shortest")" -ge 25 ] || miss "only $(wc -w <<<"$shortest") sources of PTX"
+    for m in $shortest; do
+        case $m in gemm_half_* | gemm_wgmma_* | attn_wgmma_*) continue ;; esac # below
+        said=$(ptxas -arch=sm_90a -O0 -o /dev/null $dir/$m.ptx 2>&1) || miss "$m: $(echo "$said" | tail -n 1)"
+    done
+    # A product that ptxas cannot leave under way is waited for at once: the same bits, and much slower.
     for m in gemm_half_q4k gemm_half_q80 gemm_wgmma_bf16 attn_wgmma_h64 attn_wgmma_h128 attn_wgmma_h256; do
         said=$(ptxas -arch=sm_90a -v -o /dev/null $dir/$m.ptx 2>&1) || miss "$m: $(echo "$said" | tail -n 1)"
         case $said in *serialized*) miss "$m: $(echo "$said" | grep -m 1 serialized)" ;; esac
     done
 else
-    echo "no ptxas here: whether products stay under way was not looked at"
+    echo "no ptxas here: whether it takes the PTX, and products stay under way, was not looked at"
 fi
 exit $bad
