@@ -132,10 +132,11 @@ LIB_SRC  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) kernels/codebooks.c
 # The cpu tier's products and their kin take longer to compile for another build than all else there. They see tensors alone, whose
 # sizes were checked, in arenas that no sanitizer looks into: others than release take the release build's. Sanitizers look at
 # mm_plain, mm_avx2 and their kin; for the others tests/unit/test_mm_dot.c puts what they read beside pages that nobody may read.
-PRODUCTS := $(filter oracle/mm_% oracle/ops_%,$(LIB_SRC))
-PRODUCTS := $(if $(filter debug fuzz thread,$(config)),$(PRODUCTS))$(if $(filter sanitize,$(config)),$(filter %_avxvnni.c %_avx512.c %_vbmi.c %_amx.c,$(PRODUCTS)))
-PRODUCTS_OBJ := $(PRODUCTS:%.c=build/obj/%.o)
-LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(PRODUCTS),$(LIB_SRC))) $(PRODUCTS_OBJ) $(K_HOST_OBJ)
+# The stand-in for Hopper's matrix products a sanitizer build has once more, for tests about kernels (WATCHED, mk/tests.mk).
+AGAIN     := $(filter oracle/mm_% oracle/ops_%,$(LIB_SRC))
+AGAIN     := $(if $(filter debug fuzz thread,$(config)),$(AGAIN))$(if $(filter sanitize,$(config)),$(filter %_avxvnni.c %_avx512.c %_vbmi.c %_amx.c,$(AGAIN)) rt/lockstep/hopper.c)
+AGAIN_OBJ := $(AGAIN:%.c=build/obj/%.o)
+LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(AGAIN),$(LIB_SRC))) $(AGAIN_OBJ) $(K_HOST_OBJ)
 CLI_SRC  := $(wildcard cli/*.c)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 # The embedded kernels, some 13 MB: in the programs; the tests, which are many, share them.
@@ -189,7 +190,7 @@ $(B)/obj/server/page.o: CFLAGS += -DZINC_PAGE='"$(PAGE)"'
 $(B)/obj/server/openapi.o: share/openapi.json
 $(B)/obj/server/openapi.o: CFLAGS += -DZINC_OPENAPI='"share/openapi.json"'
 
-FOUND := $(strip $(LIB_DIRS) $(DRM_LIBS) $(CURL_LIBS) $(EDIT_LIBS))
+FOUND := $(strip $(LIB_DIRS) $(DRM_LIBS) $(CURL_LIBS) $(EDIT_LIBS) $(AGAIN))
 $(eval $(call says,$(B)/lib.found,$(FOUND)))
 $(patsubst %.c,$(B)/obj/%.o,rt/tier.c cli/line_edit.c $(wildcard pull/*.c server/router/*.c) server/server.c \
    tests/e2e/test_amd_steps.c tests/unit/test_tier_copy.c tests/unit/test_vk_lower.c $(wildcard tests/unit/test_router_*.c)): $(B)/lib.found
@@ -216,12 +217,12 @@ $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
-$(PRODUCTS_OBJ): build/obj/%.o: %.c
+$(AGAIN_OBJ): build/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $< (release)"
 	@$(HOST_CC) $(AS_RELEASE) $(pic) $(isa_flags) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): pic := $(PIC)
-$(filter $(B)/obj/%,$(LIB_OBJ)): $(B)/lib.flags
+$(filter $(B)/obj/%,$(LIB_OBJ)) $(K_WATCHED_OBJ): $(B)/lib.flags
 $(filter-out $(B)/obj/%,$(LIB_OBJ)): build/lib.flags
 
 define tool_rule
@@ -272,4 +273,4 @@ help: ## this list
 	@echo "  NO_NV=1, NO_AMD=1, NO_VULKAN=1: without kernels for such cards, which are most of a build's time"
 	@echo "  NO_CUBIN=1: kernels for NVIDIA cards as PTX alone, which the driver compiles at the first start, also where ptxas is"
 
--include $(shell find $(B)/obj $(B)/pic build/obj/kernels build/obj/oracle $(K) -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(B)/obj build/obj) $(B)/pic $(K) -name '*.d' 2>/dev/null)

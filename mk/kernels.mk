@@ -84,31 +84,32 @@ $(filter %.co,$(AMD_WALK)): $(K)/walk_%/walk.co: kernels/walk_amd.S
 	@echo "  AMD   $@"
 	@$(AMD_CC) -mcpu=$* -o $@ $<
 
-# For the host: quick to compile, and no calls where there is an instruction. A sanitizer build has its own of one type of each
-# kind of block, but none of codebooks, which it runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh), and few of
-# Hopper's; the others are the release build's.
-K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
-K_LIKE       := bf16 q41 q50 iq4nl iq4xs q2k q3k q5k q5k_q6k # as f16 q40 q51 mxfp4 q6k q4k q4k_q6k with other numbers
-K_OF_SAN     := $(if $(filter sanitize,$(config)),$(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%) $(addprefix %_,$(K_LIKE)),$(NV)))
+# For the host: quick to compile, and no calls where there is an instruction; all builds take the release build's. Tests about
+# kernels (WATCHED, mk/tests.mk) have a sanitizer build's own, of one type of each kind of block, but none of codebooks, which it
+# runs on the cpu tier alone (tests/ops/test_ops_lockstep.sh), and few of Hopper's.
 # What Hopper alone has, or has otherwise, as for that, for lockstep:sm90: matmul8 once more, with clusters (kernels/hw/cluster.h).
 K_TWICE      := $(filter matmul8_%,$(NV))
 $(foreach m,$(K_TWICE),$(eval source_$(m)_sm90 := $(source_$(m)))$(eval set_$(m)_sm90 := $(set_$(m)) -Dk_$(m)=k_$(m)_sm90))
 K_SM90       := $(sort $(MODULES_SM90)) $(K_TWICE:%=%_sm90)
-K_HOST       := $(NV) $(K_SM90)
-K_OF_SAN     += $(if $(filter sanitize,$(config)),gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90)
+K_HOST_OBJ   := $(patsubst %,build/obj/kernels/%.o,$(NV) $(K_SM90))
+ifeq ($(config),sanitize)
+K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
+K_LIKE       := bf16 q41 q50 iq4nl iq4xs q2k q3k q5k q5k_q6k # as f16 q40 q51 mxfp4 q6k q4k q4k_q6k with other numbers
+K_WATCHED    := $(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%) $(addprefix %_,$(K_LIKE)),$(NV)) \
+                gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90
+K_WATCHED_OBJ := $(K_WATCHED:%=$(B)/obj/kernels/%.o)
+endif
 HOST_CC      := $(if $(filter fuzz,$(config)),gcc,$(CC))
 AS_RELEASE    = $(subst $(CFLAGS_$(config)),$(CFLAGS_release),$(CFLAGS))
 # The lockstep tier asks for the processor that these want (rt/lockstep/tier.c).
 K_HOST_FLAGS := -O1 $(if $(findstring x86_64,$(MACHINE)),-mfma -mf16c) $(if $(findstring clang,$(HOST_CC)),,-fno-var-tracking)
 # Watched, a prompt's products are most of what tests on lockstep take: what is unrolled is not looked at in each turn.
-K_HOST_SEEN   = $(if $(filter $(K_OF_SAN),$(*F)),$(if $(filter gemm_f32,$(*F)),-O3,$(if $(filter gemm_%,$(*F)),-O2)))
-K_HOST_OBJ   := $(K_OF_SAN:%=$(B)/obj/kernels/%.o) $(patsubst %,build/obj/kernels/%.o,$(filter-out $(K_OF_SAN),$(K_HOST)))
-$(K_HOST_OBJ): %.o: $$(source_$$(*F))
+K_SEEN_FLAGS  = $(CFLAGS) -fno-sanitize=$(SEEN_TWICE) $(K_HOST_FLAGS) $(if $(filter gemm_f32,$(*F)),-O3,$(if $(filter gemm_%,$(*F)),-O2))
+$(K_HOST_OBJ) $(K_WATCHED_OBJ): %.o: $$(source_$$(*F))
 	@mkdir -p $(@D)
 	@echo "  CC    $(*F)"
-	@$(HOST_CC) $(if $(filter $(K_OF_SAN),$(*F)),$(CFLAGS) -fno-sanitize=$(SEEN_TWICE),$(AS_RELEASE)) \
-	   $(K_HOST_FLAGS) $(K_HOST_SEEN) $(PIC) $(set_$(*F)) $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) \
-	   -MMD -MP -c -o $@ $<
+	@$(HOST_CC) $(if $(filter build/obj/%,$@),$(AS_RELEASE) $(K_HOST_FLAGS),$(K_SEEN_FLAGS)) $(PIC) $(set_$(*F)) \
+	   $(if $(filter $(K_SM90),$(*F)),-DKD_SM90) -MMD -MP -c -o $@ $<
 
 # Threads of each kernel, as PTX and as the AMD compiler want to be told them: a list for each module, whose time changes
 # when the list does.

@@ -29,6 +29,11 @@ MARK_POINT := $(B)/obj/tests/lib/mark_point.o
 $(TEST_BINS) $(SIM_TEST_BINS): $(MARK_POINT)
 $(TEST_BINS) $(SIM_TEST_BINS): private LDFLAGS += -Wl,--wrap=_mark_point
 endif
+# Whose kernels a sanitizer build watches; whole models run the release build's.
+ifeq ($(config),sanitize)
+WATCHED := test_lockstep test_lockstep_hopper test_attn_rope test_kvcopy test_shared_expert test_sm90_kernels
+$(WATCHED:%=$(B)/tests/unit/%): $(K_WATCHED_OBJ) $(B)/obj/rt/lockstep/hopper.o
+endif
 # In other builds than release malloc is somebody else's (the sanitizer's, the allocation guard's): calls of it are renamed.
 $(B)/tests/unit/test_alloc_%: LDFLAGS += $(if $(filter-out release,$(config)),$(patsubst %,-Wl$(comma)--wrap=%,$(WRAPPED)))
 WRAPPED := malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign strdup strndup
@@ -50,7 +55,7 @@ $(LIBZINC_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(LIBZINC_SO)
 $(filter-out $(LIBZINC_TESTS),$(TEST_BINS)): $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LIB)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	@$(CC) $(TEST_LDFLAGS) -o $@ $^ $(LDLIBS)
+	@$(CC) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS)
 $(SIM_TEST_BINS): $(B)/tests/amdsim/%: $(B)/obj/tests/amdsim/%.o $(B)/libamdsim_core.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
