@@ -271,6 +271,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12 | sed 's/^/  make /'
 	@echo "  config=release|debug|sanitize|thread|fuzz, PREFIX=DIR, CC=gcc|clang-19, SUITES='unit ops stream amdsim e2e'"
 	@echo "  NO_NV=1, NO_AMD=1, NO_VULKAN=1: without kernels for such cards, which are most of a build's time"
+	@echo "  NV_TARGETS='sm_80 sm_90a': which NVIDIA cards; sm_90a is Hopper, sm_80 what came before and after it"
 	@echo "  NO_CUBIN=1: kernels for NVIDIA cards as PTX alone, which the driver compiles at the first start, also where ptxas is"
 
 -include $(shell find $(sort $(B)/obj build/obj) $(B)/pic $(K) -name '*.d' 2>/dev/null)

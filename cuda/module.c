@@ -63,7 +63,7 @@ static int add_module(struct cuda *c, const char *name, struct err *e)
 {
     const struct kernel_blob *b = kernel_blob_find(name, c->target);
     if (!b)
-        return err_set(e, -ENOTSUP, "cuda: this binary has no module %s for %s (built without clang-19, or with NO_NV=1?)", name,
+        return err_set(e, -ENOTSUP, "cuda: this binary has no module %s for %s (built without clang-19, or with NO_NV or NV_TARGETS?)", name,
                        c->target);
     struct cuda_module *m = realloc(c->modules, (c->n_modules + 1) * sizeof *m);
     if (!m)

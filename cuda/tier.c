@@ -127,8 +127,8 @@ static int probe(const struct tier_opts *o, struct tier_info *info, const struct
         return -ENODEV;
     }
     if (!kernel_blob_find("basic", target)) {
-        snprintf(info->note, sizeof info->note, "this binary has no kernels for it: built without clang-19, or with NO_NV=1 "
-                 "(make builds them)");
+        snprintf(info->note, sizeof info->note, "this binary has no kernels for it: built without clang-19, or with NO_NV=1 or "
+                 "NV_TARGETS (make builds them)");
         return -ENODEV;
     }
     snprintf(info->note, sizeof info->note, "driver for CUDA %d.%d, kernels for %s", cu->version / 1000,

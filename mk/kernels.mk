@@ -5,6 +5,7 @@
 # target into build/kernels/TARGET, from where the objects are embedded. Without clang the programs have no GPU tiers; NO_NV=1 and
 # NO_AMD=1 leave out what takes most of a build's time where no such card is.
 AMD_TARGETS := gfx11-generic gfx12-generic
+NV_TARGETS  ?= sm_80 sm_90a
 ifeq ($(NO_NV),1)
 HAVE_NV :=
 else ifeq ($(HAVE_NV),)
@@ -18,7 +19,7 @@ endif
 
 MODULES := $(sort $(MODULES))
 NV      := $(sort $(MODULES) $(MODULES_MMA8))
-PTX     := $(if $(HAVE_NV),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90))))
+PTX     := $(if $(HAVE_NV),$(filter $(foreach t,$(NV_TARGETS),$(K)/$(t)/%),$(NV:%=$(K)/sm_80/%.ptx) $(patsubst %,$(K)/sm_90a/%.ptx,$(sort $(NV) $(MODULES_SM90)))))
 WALKED  := $(filter-out %_any attn_prompt_% attn_wgmma_%,$(filter basic altup rope attn_% gdn matvec1_% matvec_% shexp_%,$(NV) $(MODULES_SM90)))
 WALK    := $(if $(HAVE_NV),$(patsubst %,$(K)/walk_sm_90a/%.ptx,$(WALKED) walk))
 # What the driver would make of the PTX at the first start, in half a minute: made here where CUDA's assembler is. NO_CUBIN=1, where
@@ -127,7 +128,7 @@ $(K)/threads/%.txt: $(K)/threads.txt
 # What is embedded: the objects compressed, assembly that includes them, and C that names them.
 $(BLOBS): %.zst: % $(K)/compress
 	@$(K)/compress <$< >$@
-$(eval $(call says,$(K)/blobs.found,$(strip nv $(HAVE_NV) amd $(HAVE_AMD) ptxas $(if $(CUBIN),$(HAVE_PTXAS)) vk $(HAVE_VK))))
+$(eval $(call says,$(K)/blobs.found,$(strip nv $(if $(HAVE_NV),$(NV_TARGETS)) amd $(HAVE_AMD) ptxas $(if $(CUBIN),$(HAVE_PTXAS)) vk $(HAVE_VK))))
 $(K)/blobs.c: $(BLOBS) $(K)/lists.mk mk/kernels.mk mk/vulkan.mk tools/blobs.sh $(K)/blobs.found
 	@mkdir -p $(@D)
 	@tools/blobs.sh $(BLOBS) >$@

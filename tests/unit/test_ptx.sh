@@ -24,12 +24,25 @@ grep -q 'fence\.proxy\.async\.shared::cta;' $dir/gemm_wgmma_bf16.ptx || miss "ge
 early=$(awk '/ldmatrix/ { read = 1 } /fence\.proxy\.async\.shared::cta/ { read = 0 }
              /mbarrier\.arrive\.shared/ && read { print FILENAME; nextfile }' $dir/rows_half_*.ptx)
 [ -z "$early" ] || miss "stages given back with loads under way:" $early
+# Of each source the module whose PTX is the shortest.
+shortest=$(awk '/^source_/ { sub("source_", "", $1); print $3, $1 }' build/kernels/lists.mk |
+    while read -r source m; do [ ! -e $dir/$m.ptx ] || echo "$source $(wc -c <$dir/$m.ptx) $m"; done |
+    sort -k 1,1 -k 2,2n | awk '!had[$1]++ { print $3 }')
+[ "$(wc -w <<<"$shortest")" -ge 25 ] || miss "only $(wc -w <<<"$shortest") sources of PTX"
+# A build may have it for Hopper alone.
+if [ ! -e build/kernels/sm_80/roof.ptx ]; then
+    work=$(mktemp -d "${TMPDIR:-/tmp}/zt.XXXXXX") || exit 1
+    trap 'rm -rf "$work"' EXIT
+    all=$(env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s B="$work/build" K="$work/kernels" NV_TARGETS=sm_80 \
+        --eval 'all-ptx:; @echo $(notdir $(PTX:.ptx=))' all-ptx 2>&1 | tail -n 1)
+    older=$(for m in $shortest; do case " $all " in *" $m "*) echo "$work/kernels/sm_80/$m.ptx" ;; esac; done)
+    [ "$(wc -w <<<"$older")" -ge 18 ] || miss "only $(wc -w <<<"$older") sources of PTX for others than Hopper: $all"
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s B="$work/build" K="$work/kernels" NV_TARGETS=sm_80 $older >"$work/out" 2>&1 ||
+        miss "PTX for others than Hopper: $(grep -m 1 error "$work/out" || tail -n 1 "$work/out")"
+    [ "$(cat $older 2>/dev/null | grep -c '^\.target sm_80')" -eq "$(wc -w <<<"$older")" ] || miss "not all of it is there"
+fi
 if command -v ptxas >/dev/null; then
-    # What is written in PTX stands in text that no other compiler reads: of each source the module with the shortest.
-    shortest=$(awk '/^source_/ { sub("source_", "", $1); print $3, $1 }' build/kernels/lists.mk |
-        while read -r source m; do [ ! -e $dir/$m.ptx ] || echo "$source $(wc -c <$dir/$m.ptx) $m"; done |
-        sort -k 1,1 -k 2,2n | awk '!had[$1]++ { print $3 }')
-    [ "$(wc -w <<<"$shortest")" -ge 25 ] || miss "only $(wc -w <<<"$shortest") sources of PTX"
+    # What is written in PTX stands in text that no other compiler reads.
     for m in $shortest; do
         case $m in gemm_half_* | gemm_wgmma_* | attn_wgmma_*) continue ;; esac # below
         said=$(ptxas -arch=sm_90a -O0 -o /dev/null $dir/$m.ptx 2>&1) || miss "$m: $(echo "$said" | tail -n 1)"
