@@ -9,7 +9,8 @@ case $("$amdsim" "$zinc" check 2>/dev/null | grep '^tier *cs ') in *yes*) ;; *) 
 export ZINC_KFD_TIMEOUT=120
 export -n ZINC_TIER
 prompt=$(ids 40 3) n=4 # in three chunks
-case $build in */sanitize) prompt=$(ids 24 3) n=2 ;; esac # in two, a whole one and a part: all else is there once more
+chips="gfx1201 gfx1200 gfx1151 gfx1100"
+case $build in */sanitize) prompt=$(ids 24 3) n=2 chips="gfx1201 gfx1100" ;; esac # in two, a whole one and a part; one of each generation
 m=$work/m.gguf
 make_model llama Q8_0 "$m" || finish
 
@@ -24,7 +25,7 @@ agree()
         >"$work/out" 2>&1 || miss "$what: $(tail -n 2 "$work/out" | tr '\n' ' ')"
     printf '%-22s %s\n' "$what" "$(tail -n 1 "$work/out")"
 }
-for gpu in gfx1201 gfx1200 gfx1151 gfx1100; do
+for gpu in $chips; do
     agree $gpu --gpu $gpu -- --tier cs --against cpu
 done
 for gpu in gfx1101 gfx1103; do # their graphics cores are called otherwise: GC 11.0.3 and 11.0.1
