@@ -27,9 +27,8 @@ refuses devices=none "no Vulkan device here"
 refuses old=1 "lacks Vulkan 1.2"
 refuses device=-3 "opening .*VK_ERROR_INITIALIZATION_FAILED"
 refuses alloc=1:-2 "no room for"
-refuses alloc=4:-2 "no room for"
-refuses alloc=7:-2 "no room for"
 refuses alloc=10:-2 "no room for"
+case $build in */sanitize) ;; *) refuses alloc=4:-2 "no room for"; refuses alloc=7:-2 "no room for" ;; esac
 refuses shader=2:-1000012000 "rejects kernel"
 refuses pipeline=5:-13 "rejects kernel"
 refuses submit=1:-4 "VK_ERROR_DEVICE_LOST"
@@ -110,10 +109,15 @@ head -c 20 whole >"$file"
 broken "it is not a pipeline cache of zinc"
 head -c 48 whole >"$file"
 broken "its length is not what its head says"
-{ cat whole; echo more; } >"$file"
-broken "its length is not what its head says"
-head -c 100000 /dev/urandom >"$file"
-broken "it is not a pipeline cache of zinc"
+case $build in
+*/sanitize) ;; # nothing else is read of these
+*)
+    { cat whole; echo more; } >"$file"
+    broken "its length is not what its head says"
+    head -c 100000 /dev/urandom >"$file"
+    broken "it is not a pipeline cache of zinc"
+    ;;
+esac
 { head -c 8 whole; printf 'aaaaaaaa'; tail -c +17 whole; } >"$file"
 broken "it is of another device"
 same X=again

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Quality in numbers: the perplexity of a text that every Debian carries, by zinc and by llama.cpp on the same files
-# and the same token ids, for each weight type that zinc writes and each type of the KV cache. The released model,
+# and the same token ids, for one weight type of each kind and each type of the KV cache. The released model,
 # dequantised to F32, is what all types are made from. doc/perplexity.md has the long table and explains differences.
 . tests/real/lib.sh
 . tests/peer/locate.sh
@@ -75,8 +75,11 @@ lane() # NUMBER NAME...
         case $name in kv-*) measure_kv "${name#kv-}" ;; *) measure_type "$name" ;; esac
     done
 }
-lane 1 F16 Q8_0 Q4_K_M IQ4_NL Q5_0 Q3_K_M kv-f32 Q4_1 Q6_K Q4_0 &
-lane 2 kv-f16 IQ4_XS BF16 Q2_K kv-q8_0 Q5_K_M Q5_1 Q4_K_S MXFP4 &
+# By hand PERPLEXITY_TYPES=all takes those too that are another's with other numbers.
+like="Q4_1 Q5_0 Q3_K_M Q4_K_S Q5_K_M"
+[ "${PERPLEXITY_TYPES:-}" = all ] || like=
+lane 1 F16 Q8_0 Q4_K_M IQ4_NL kv-f32 Q6_K Q4_0 ${like:+Q4_1 Q5_0 Q3_K_M} &
+lane 2 kv-f16 IQ4_XS BF16 Q2_K kv-q8_0 Q5_1 MXFP4 ${like:+Q4_K_S Q5_K_M} &
 wait
 # the cpu tier's f32 is what --exact says
 results=$work/lane3 window=64 windows=1
@@ -103,7 +106,7 @@ within BF16 BF16/peer 0.2
 within kv-q8_0 kv-q8_0/peer 0.5
 # Other types: both round activations to int8, the peer in blocks of 32 or, for K types, of 256. Over so few
 # tokens that alone moves either by 1.5 % of what f32 activations give; what is wrong moves it by far more.
-for t in Q8_0 Q6_K Q5_K_M Q4_K_M Q4_K_S IQ4_XS IQ4_NL Q3_K_M Q2_K Q4_0 Q4_1 Q5_0 Q5_1 MXFP4; do
+for t in Q8_0 Q6_K Q4_K_M IQ4_XS IQ4_NL Q2_K Q4_0 Q5_1 MXFP4 $like; do
     within $t $t/peer 2.5
 done
 within Q4_0 Q4_0/f32 2
