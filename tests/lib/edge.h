@@ -1,6 +1,6 @@
 /* tests/lib/edge.h: memory that ends where a page begins that nobody may touch, so that code compiled as it is shipped, which
  * no sanitizer watches, dies where it reads or writes past the end, be it by one byte. Where an alignment leaves room behind
- * the end, edge_free looks whether it was written. */
+ * the end, reads there are not seen; whether it was written edge_free looks. */
 #ifndef ZINC_TESTS_EDGE_H
 #define ZINC_TESTS_EDGE_H
 

@@ -68,8 +68,9 @@ for left in NO_NV=sm_ NO_AMD=gfx; do
     grep -v "/[a-z_]*${left#*=}" "$work/all" | diff - <(blobs "${left%=*}=1" | sort) >"$work/diff" ||
         miss "${left%=*}=1: $(head -n 3 "$work/diff")"
 done
-hopper=$(blobs NV_TARGETS=sm_90a | grep -E 'sm_' | grep -v 'sm_90a')
-[ -z "$hopper" ] || miss "NV_TARGETS=sm_90a: $(head -n 3 <<<"$hopper")"
+hopper() { grep -E '/[a-z_]*sm_' | grep -v '/sm_80/'; }
+hopper <"$work/all" | diff - <(blobs NV_TARGETS=sm_90a | sort | grep -E '/[a-z_]*sm_') >"$work/diff" ||
+    miss "NV_TARGETS=sm_90a: $(head -n 3 "$work/diff")"
 both=$(blobs NO_NV=1 NO_AMD=1 | grep -E 'sm_|gfx' | head -n 3)
 [ -z "$both" ] || miss "NO_NV=1 NO_AMD=1: $both"
 exit $bad

@@ -370,7 +370,7 @@ static struct bench bench_create(enum qtype t, uint32_t n_in, enum fill how)
     struct bench b = { .row = qtype_row_bytes(t, n_in), .ldx = n_in + 5, .ldy = PANELS * 16 + 3 };
     size_t panel = mm_panel_bytes(t, n_in);
     b.file = edge_alloc(b.file_bytes = b.row * 16 * PANELS, 1);
-    b.panels = edge_alloc(b.panel_bytes = panel * PANELS, 64);
+    b.panels = edge_alloc(b.panel_bytes = panel * PANELS, 16);
     b.act_mem = edge_alloc(b.act_bytes = mm_act_bytes(MAX_ROWS + 1, n_in), 64);
     b.scratch = edge_alloc(b.scratch_bytes = mm_scratch_bytes(n_in), 64);
     b.x = edge_alloc(b.x_bytes = (b.ldx * (MAX_ROWS - 1) + n_in) * sizeof(float), sizeof(float));

@@ -53,6 +53,6 @@ if command -v ptxas >/dev/null; then
         case $said in *serialized*) miss "$m: $(echo "$said" | grep -m 1 serialized)" ;; esac
     done
 else
-    echo "no ptxas here: whether it takes the PTX, and products stay under way, was not looked at"
+    echo "skipped: 2 cases: no ptxas here: whether it takes the PTX, and leaves products under way"
 fi
 exit $bad
