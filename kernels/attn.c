@@ -1,6 +1,6 @@
 /* kernels/attn.c: attention of single rows over the cache, split over positions
- * Grid x: kv heads, y: rows, z: splits, so that those that a short row does not have come last; of a single row with ROPE_KV parts of
- * a split's heads as well (attn_parts).
+ * Grid x: kv heads, y: rows, z: splits, so that those that a short row does not have come last; with ROPE_KV parts of a split's heads
+ * as well (attn_parts).
  *
  * A warp takes up to four query heads of a kv head and every n-th run of eight positions. A lane holds eight
  * dimensions of q, K, V and o (16 bytes of f16 cache), so head_dim / 8 lanes hold a position's row. Their partial
@@ -9,6 +9,7 @@
  * ascending order, the splits' likewise by the last work-group to arrive. How a row is cut depends on its own
  * position only. */
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "kernels/attn_end.h"
 #include "kernels/attn_rope.h"
@@ -24,6 +25,8 @@ struct attn_job {
     uint32_t group;        /* query heads per kv head                     */
     uint32_t n_active;     /* splits in use                               */
     uint32_t from, to;     /* positions of this split                     */
+    uint32_t chunk;        /* of any                                      */
+    uint32_t counter, arrivals; /* of the work-groups whose results are merged */
     uint32_t warps;        /* among which the positions are shared        */
     uint32_t set0, n_sets; /* of heads in this pass                       */
     uint32_t set, wp, n_wp; /* the warp's: its heads, which positions      */
@@ -45,17 +48,20 @@ KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_
     if (j->row >= n_rows)
         return false;
     uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
-    uint32_t chunk = attn_chunk(n, a->splits, a->chunk_min);
+    uint32_t chunk = j->chunk = attn_chunk(n, a->splits, a->chunk_min);
     j->slot = row.slot;
     j->pos = pos;
     j->group = a->n_head / a->n_kv;
-    j->n_active = kd_div_up(n, chunk);
+    j->n_active = j->arrivals = kd_div_up(n, chunk);
     uint32_t parts = attn_parts(j->group, j->n_active, shares);
     j->split = kd_group_z() >> parts;
     j->nh = !parts ? ATTN_NH_LOG2 : j->group > 2 ? ATTN_NH_LOG2 - parts : 0;
     j->first = (kd_group_z() & ((1u << parts) - 1)) << j->nh;
     j->from = lo + j->split * chunk;
     j->to = kd_min_u32(j->from + chunk, pos + 1);
+    j->counter = j->row * a->n_kv + j->kvh;
+    if (shares)
+        j->counter = j->counter * ATTN_NH + j->first;
     return j->split < j->n_active && j->first < j->group;
 }
 
@@ -96,24 +102,47 @@ KD_FN KD_COHERENT float *attn_part(const kl_attn *a, const struct attn_job *j, u
     return (KD_COHERENT float *)KD_PTR(float, a->part) + (((uint64_t)j->row * a->n_head + head) * a->splits + split) * (hd + 2);
 }
 
-/* Combines what the warps left in shared memory: m, l at sh_ml [n_wp][heads of the pass][2], o at sh_o
- * [n_wp][heads of the pass][hd]. */
+/* The largest m of each slot of the pass: where probabilities are while positions are looked at. */
+KD_FN KD_SHARED float *sh_top(void) { return KD_SHARED_AT(float, 4 * 4); }
+_Static_assert(ATTN_WARPS_SMALL * ATTN_NH <= ATTN_PROB, "slots of a pass");
+
+/* What the warps' o count: their m, at sh_ml [n_wp][heads of the pass][2], become 2^(m - the largest). Half a warp takes a slot. */
+KD_FN void attn_weigh(const struct attn_job *j)
+{
+    enum { HALF = KD_WARP / 2 };
+    _Static_assert((int)HALF >= (int)ATTN_WARPS_SMALL, "a lane for each warp");
+    uint32_t slots = job_slots(j), w = kd_lane() % HALF;
+    KD_SHARED float *ml = sh_ml();
+    for (uint32_t s0 = 2 * kd_warp(); s0 < slots; s0 += 2 * kd_n_warps()) {
+        uint32_t s = s0 + kd_lane() / HALF, at = 2 * (w * slots + s);
+        bool is = s < slots && w < j->n_wp;
+        float m = is ? ml[at] : NEG_INF, top = m;
+        KD_UNROLL
+        for (uint32_t b = 1; b < HALF; b <<= 1)
+            top = kd_max(kd_shfl_xor_f32(top, b), top);
+        if (is)
+            ml[at] = kd_exp2(m - top);
+        if (is && w == 0)
+            sh_top()[s] = top;
+    }
+    kd_barrier();
+}
+
+/* Combines what the warps left in shared memory: m, l at sh_ml, o at sh_o [n_wp][heads of the pass][hd]. */
 KD_FN void attn_combine(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
     uint32_t slots = job_slots(j);
-    KD_SHARED const float *ml = sh_ml(), *os = sh_o(j);
+    attn_weigh(j);
     for (uint32_t i = kd_tid(); i < slots * hd; i += kd_group_size()) {
         uint32_t s = i / hd, d = i % hd, head = job_head_of(j, s);
+        KD_SHARED const float *ml = sh_ml() + 2 * s, *os = sh_o(j) + i;
+        float m = sh_top()[s], l = 0.0f, o = 0.0f;
         if (head >= j->group)
             continue;
         head += j->kvh * j->group;
-        float m = ml[2 * s], l = 0.0f, o = 0.0f;
-        for (uint32_t w = 1; w < j->n_wp; w++)
-            m = kd_max(ml[2 * (w * slots + s)], m);
-        for (uint32_t w = 0; w < j->n_wp; w++) {
-            float by = kd_exp2(ml[2 * (w * slots + s)] - m);
-            l = k_fma(ml[2 * (w * slots + s) + 1], by, l);
-            o = k_fma(os[(w * slots + s) * hd + d], by, o);
+        for (uint32_t w = 0; w < j->n_wp; w++, ml += 2 * slots, os += slots * hd) {
+            l = k_fma(ml[1], ml[0], l);
+            o = k_fma(os[0], ml[0], o);
         }
         if (j->n_active == 1) {
             attn_write(a, j->row, hd, head, d, m, l, o);
@@ -142,26 +171,39 @@ KD_FN void attn_held(const kl_attn *a, const struct attn_job *j, const uint32_t 
         v[k] = k0 + k < j->n_active ? p[(uint64_t)(k0 + k) * (hd + 2)] : 0.0f;
 }
 
+/* What the splits' o count, and l, at sh_ml [heads of the pass][splits][2]. A warp takes a slot. */
+KD_FN void attn_weigh_splits(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
+{
+    for (uint32_t s = kd_warp(); s < job_slots(j); s += kd_n_warps()) {
+        KD_SHARED float *ml = sh_ml() + 2 * s * j->n_active;
+        float top = NEG_INF;
+        for (uint32_t k = kd_lane(); k < j->n_active; k += KD_WARP) {
+            KD_COHERENT const float *p = attn_part(a, j, hd, attn_merged(j, s), k);
+            ml[2 * k] = p[0];
+            ml[2 * k + 1] = p[1];
+            top = kd_max(ml[2 * k], top);
+        }
+        top = kd_warp_max(top);
+        for (uint32_t k = kd_lane(); k < j->n_active; k += KD_WARP)
+            ml[2 * k] = kd_exp2(ml[2 * k] - top);
+        if (kd_lane() == 0)
+            sh_top()[s] = top;
+    }
+    kd_barrier();
+}
+
 /* The splits of all heads of the pass, in ascending order. Their o is asked for together with what it is weighed by. */
 KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t hd)
 {
     uint32_t n = job_slots(j) * hd, splits = j->n_active;
-    KD_SHARED float *ml = sh_ml();
     float v[ATTN_HELD];
     attn_held(a, j, hd, kd_min_u32(kd_tid(), n - 1), 0, v);
-    for (uint32_t i = kd_tid(); i < n / hd * splits; i += kd_group_size()) {
-        KD_COHERENT const float *p = attn_part(a, j, hd, attn_merged(j, i / splits), i % splits);
-        ml[2 * i] = p[0];
-        ml[2 * i + 1] = p[1];
-    }
-    kd_barrier();
+    attn_weigh_splits(a, j, hd);
     for (uint32_t i = kd_tid(); i < n; i += kd_group_size()) {
-        KD_SHARED const float *mine = ml + 2 * (i / hd) * splits;
+        KD_SHARED const float *ml = sh_ml() + 2 * (i / hd) * splits;
+        float l = 0.0f, o = 0.0f;
         if (job_head_of(j, i / hd) >= j->group)
             continue;
-        float m = mine[0], l = 0.0f, o = 0.0f;
-        for (uint32_t k = 1; k < splits; k++)
-            m = kd_max(mine[2 * k], m);
         for (uint32_t k0 = 0; k0 < splits; k0 += ATTN_HELD) {
             if (k0 || i != kd_tid())
                 attn_held(a, j, hd, i, k0, v);
@@ -169,12 +211,12 @@ KD_FN void attn_merge(const kl_attn *a, const struct attn_job *j, const uint32_t
             for (uint32_t k = 0; k < ATTN_HELD; k++) {
                 if (k0 + k >= splits)
                     break;
-                float by = kd_exp2(mine[2 * (k0 + k)] - m);
-                l = k_fma(mine[2 * (k0 + k) + 1], by, l);
+                float by = ml[2 * (k0 + k)];
+                l = k_fma(ml[2 * (k0 + k) + 1], by, l);
                 o = k_fma(v[k], by, o);
             }
         }
-        attn_write(a, j->row, hd, attn_merged(j, i / hd), i % hd, m, l, o);
+        attn_write(a, j->row, hd, attn_merged(j, i / hd), i % hd, sh_top()[i / hd], l, o);
     }
     kd_barrier();
 }
@@ -186,9 +228,9 @@ KD_FN void attn_finish(const kl_attn *a, struct attn_job *j, const uint32_t hd, 
         return;
     kd_barrier();
     if (kd_tid() == 0)
-        *sh_arrived() = kd_arrive(KD_PTR(uint32_t, a->counters) + (uint64_t)j->row * a->n_kv + j->kvh + j->first * a->n_kv, j->n_active);
+        *sh_arrived() = kd_arrive(KD_PTR(uint32_t, a->counters) + j->counter, j->arrivals);
     kd_barrier();
-    if (*sh_arrived() != j->n_active - 1)
+    if (*sh_arrived() != j->arrivals - 1)
         return;
     for (uint32_t set0 = 0; set0 < attn_sets(a->n_head / a->n_kv); set0 += warps) {
         attn_place(a, j, set0, kd_warp(), warps);
@@ -299,20 +341,80 @@ KD_FN void attn_scores(const enum ka_kv KV, const uint32_t HD, const uint32_t NH
     }
 }
 
-/* NH: the heads that a warp computes, ATTN_NH or less. OWN: as kl_attn_rope says; the heads, from what the lanes hold of them, are
- * made while the first rows of K, and of V as far as the level-2 cache, are on their way, which may be before there is anything to
- * make them from; the row's newest position is asked for again. */
-KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *job, const uint32_t HD, const uint32_t NH,
-                     const enum ka_kv KV, struct ar_lane *held)
+/* Where the heads come from: a->q; the work-group's shared memory; or, as kl_attn_rope says, they are made from what the lanes hold of
+ * them, while the first rows of K, and of V as far as the level-2 cache, are on their way, which may be before there is anything to
+ * make them from. New positions are asked for again then. */
+enum attn_heads { HEADS_GIVEN, HEADS_MADE, HEADS_TO_MAKE, HEADS_OF_ROWS };
+
+/* What lanes have of what is to be made: of the warp's head, and of another where there are more heads than warps; and of several rows
+ * all, `news` of which, a bit each, have K and V here. */
+struct attn_own {
+    struct ar_lane lane[2];
+#if defined(ATTN_ROPE)
+    struct ar_rows all;
+    uint32_t news;
+#endif
+};
+
+#if defined(ATTN_ROPE)
+/* A row's head t: see ar_make. */
+KD_FN void attn_make_head(const kl_attn_rope *r, const enum ka_kv KV, const uint32_t HD, const struct attn_job *j, uint32_t t,
+                          uint32_t pos, bool newest, struct ar_lane *l)
+{
+    ar_norm(r, HD, t, j->group, l);
+    ar_make(r, KV, HD, t, j->group, j->kvh, pos, j->slot * r->slot_bytes, newest, l);
+}
+
+/* The rows whose head t the work-group makes, a bit each. */
+KD_FN uint32_t attn_makes(const struct attn_job *j, uint32_t t, uint32_t news)
+{
+    bool q = t < j->group, mine = t % ATTN_NH >= j->first && t % ATTN_NH < j->first + (1u << j->nh);
+    return q ? (mine ? 1u << j->row : 0) : t < j->group + 2 ? news : 0;
+}
+
+/* One row's heads, a warp for each. */
+KD_FN void attn_make(const kl_attn_rope *r, const enum ka_kv KV, const uint32_t HD, const struct attn_job *j, struct attn_own *own)
+{
+    uint32_t t = kd_warp();
+    if (attn_makes(j, t, 1)) {
+        ar_read(r, HD, t, j->group, j->kvh, 0, own->lane);
+        attn_make_head(r, KV, HD, j, t, j->pos, j->to - 1 == j->pos, own->lane);
+    }
+}
+
+/* The same of several, by half as many warps if need be: what both of a warp's heads are made of is asked for together. */
+KD_FN void attn_make_rows(const kl_attn_rope *r, const enum ka_kv KV, const uint32_t HD, const struct attn_job *j, struct attn_own *own)
+{
+    uint32_t t[2] = { kd_warp(), kd_warp() + kd_n_warps() }, rows[2];
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        if ((rows[i] = attn_makes(j, t[i], own->news)))
+            ar_read(r, HD, t[i], j->group, j->kvh, (uint32_t)__builtin_ctz(rows[i]), &own->lane[i]);
+    KD_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        while (rows[i]) {
+            attn_make_head(r, KV, HD, j, t[i], kd_shfl_u32(own->all.pos, (uint32_t)__builtin_ctz(rows[i])), true, &own->lane[i]);
+            if (!(rows[i] &= rows[i] - 1))
+                break;
+            kd_warp_sync(); /* the head is stored, its place free */
+            ar_read(r, HD, t[i], j->group, j->kvh, (uint32_t)__builtin_ctz(rows[i]), &own->lane[i]);
+        }
+}
+#endif
+
+/* NH: the heads that a warp computes, ATTN_NH or less. own: where heads are to be made. */
+KD_FN void attn_scan(const enum attn_heads HEADS, const kl_attn *a, const struct attn_job *job, const uint32_t HD, const uint32_t NH,
+                     const enum ka_kv KV, struct attn_own *own)
 {
     struct attn_job mine = *job, *j = &mine;
     if (NH == ATTN_NH) /* what it is anyway, as constants */
         j->nh = ATTN_NH_LOG2, j->first = 0;
     if (NH == 1)
         j->nh = 0;
+    const bool OWN = HEADS != HEADS_GIVEN;
     const uint32_t lpp = HD / 8, pw = KD_WARP / lpp, npos = ATTN_SUB / pw, rep = ATTN_NH / NH;
     uint32_t lane = kd_lane(), sub = lane % lpp, last = j->to - 1;
-    uint32_t own = sub / rep % NH, own_pos = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
+    uint32_t mine_h = sub / rep % NH, mine_p = sub / rep / NH * pw + lane / lpp; /* of the score that it ends with */
     struct kv_head kh = kv_head(a->kc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
     struct kv_head vh = kv_head(a->vc + j->slot * a->slot_bytes, (enum ka_kv)a->kv_type, a->n_kv, a->n_ctx, HD, j->kvh);
     KD_SHARED float *q = sh_o(j) + (j->wp * job_slots(j) + job_slot(j, 0)) * HD; /* where o ends up */
@@ -321,26 +423,24 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *jo
     uint32_t p0 = j->from + j->wp * ATTN_SUB, by = j->n_wp * ATTN_SUB;
     load_rows(OWN, KV, kh, HD, p0, last, k);
 #if defined(ATTN_ROPE)
-    KD_SHARED const float *made = q;
-    if (OWN) {
-        const kl_attn_rope *r = (const kl_attn_rope *)a;
-        made = ar_head(r, HD, job_head(j, 0));
+    const kl_attn_rope *r = (const kl_attn_rope *)a;
+    KD_SHARED const float *made = OWN ? ar_head(r, HD, job_head(j, 0)) : q;
+    if (HEADS == HEADS_TO_MAKE || HEADS == HEADS_OF_ROWS) {
+        const bool ROWS = HEADS == HEADS_OF_ROWS;
         ar_prefetch(KV, vh, HD, p0, ATTN_SUB, last);
         if (r->early) {
             kd_wait_inputs();
             kd_let_next_start();
         }
-        uint32_t t = kd_warp();
-        if (t >= j->group || (t % ATTN_NH >= j->first && t % ATTN_NH < j->first + (1u << j->nh))) {
-            ar_read(r, HD, t, j->group, j->kvh, held);
-            ar_norm(r, HD, t, j->group, held);
-            ar_make(r, KV, HD, t, j->group, j->kvh, j->pos, j->slot * a->slot_bytes, last == j->pos, held);
-        }
+        if (ROWS)
+            attn_make_rows(r, KV, HD, j, own);
+        else
+            attn_make(r, KV, HD, j, own);
         ar_scale(r, HD, j->group, j->pos);
         kd_barrier();
         if (j->idle)
             return;
-        if (last == j->pos && p0 + ATTN_SUB > last)
+        if (ROWS ? own->news && (own->news != 1u << j->row || p0 + ATTN_SUB > last) : last == j->pos && p0 + ATTN_SUB > last)
             load_rows(OWN, KV, kh, HD, p0, last, k);
     }
 #endif
@@ -372,7 +472,7 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *jo
         attn_scores(KV, HD, NH, kh, k, q, s);
         fold_all(s, NH * npos, lpp);
         load_rows(OWN, KV, kh, HD, p0 + by, last, k);
-        bool seen = p0 + own_pos < j->to;
+        bool seen = p0 + mine_p < j->to;
         float top = seen ? s[0] : NEG_INF, old = m;
         KD_UNROLL
         for (uint32_t b = 4; b < KD_WARP; b <<= 1)
@@ -381,7 +481,7 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *jo
         float p = seen ? kd_exp2(s[0] - m) : 0.0f, decay = kd_exp2(old - m);
         l = k_fma(l, decay, p);
         if (sub % rep == 0)
-            prob[own_pos * ATTN_NH + own] = p;
+            prob[mine_p * ATTN_NH + mine_h] = p;
         kd_warp_sync();
         KD_UNROLL
         for (uint32_t h = 0; h < NH; h++) {
@@ -420,7 +520,6 @@ KD_FN void attn_scan(const bool OWN, const kl_attn *a, const struct attn_job *jo
 KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
 {
     struct attn_job j;
-    struct ar_lane none = { 0 };
     kd_wait_inputs();
     kd_let_next_start();
     if (!attn_job(a, &j))
@@ -429,15 +528,15 @@ KD_FN void attn_fixed(const kl_attn *a, const uint32_t HD, const uint32_t warps)
         for (uint32_t warp = kd_warp(); warp < warps; warp += kd_n_warps()) {
             attn_place(a, &j, set0, warp, warps);
             if (!j.idle && a->kv_type == KA_KV_F16 && j.group > 2)
-                attn_scan(false, a, &j, HD, 4, KA_KV_F16, &none);
+                attn_scan(HEADS_GIVEN, a, &j, HD, 4, KA_KV_F16, NULL);
             else if (!j.idle && a->kv_type == KA_KV_F16)
-                attn_scan(false, a, &j, HD, 2, KA_KV_F16, &none);
+                attn_scan(HEADS_GIVEN, a, &j, HD, 2, KA_KV_F16, NULL);
             else if (!j.idle && a->kv_type == KA_KV_Q8_0)
-                attn_scan(false, a, &j, HD, 4, KA_KV_Q8_0, &none);
+                attn_scan(HEADS_GIVEN, a, &j, HD, 4, KA_KV_Q8_0, NULL);
             else if (!j.idle && a->kv_type == KA_KV_FP8)
-                attn_scan(false, a, &j, HD, 4, KA_KV_FP8, &none);
+                attn_scan(HEADS_GIVEN, a, &j, HD, 4, KA_KV_FP8, NULL);
             else if (!j.idle)
-                attn_scan(false, a, &j, HD, 4, KA_KV_Q4_0, &none);
+                attn_scan(HEADS_GIVEN, a, &j, HD, 4, KA_KV_Q4_0, NULL);
         }
         kd_barrier();
         attn_combine(a, &j, HD);
@@ -460,15 +559,42 @@ KD_KERNEL(k_attn_h256, kl_attn) { attn_fixed(&a, 256, kd_n_warps()); }
 #endif
 
 #if defined(ATTN_ROPE) && ATTN_SET <= 128
-/* One row, and a warp for each head to make (rt/dispatch.c). */
-KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
+/* A warp's turn, of an f16 cache. heads: of each set that are the work-group's. */
+KD_FN void attn_turn_f16(const enum attn_heads HEADS, const kl_attn_rope *r, const struct attn_job *j, const uint32_t HD,
+                         uint32_t heads, struct attn_own *own)
+{
+    const kl_attn *a = (const kl_attn *)r;
+    if (heads == 1)
+        attn_scan(HEADS, a, j, HD, 1, KA_KV_F16, own);
+    else if (heads == 2)
+        attn_scan(HEADS, a, j, HD, 2, KA_KV_F16, own);
+    else
+        attn_scan(HEADS, a, j, HD, 4, KA_KV_F16, own);
+}
+
+KD_FN void attn_turn(const kl_attn_rope *r, const struct attn_job *j, const uint32_t HD, uint32_t heads, struct attn_own *own)
+{
+    const kl_attn *a = (const kl_attn *)r;
+    switch (a->kv_type) {
+    case KA_KV_F16: attn_turn_f16(HEADS_TO_MAKE, r, j, HD, heads, own); break;
+    case KA_KV_Q8_0: attn_scan(HEADS_TO_MAKE, a, j, HD, 4, KA_KV_Q8_0, own); break;
+    case KA_KV_FP8: attn_scan(HEADS_TO_MAKE, a, j, HD, 4, KA_KV_FP8, own); break;
+    default: attn_scan(HEADS_TO_MAKE, a, j, HD, 4, KA_KV_Q4_0, own);
+    }
+}
+
+/* ROWS: there may be several, of an f16 cache; a work-group may have fewer warps than heads to make, or than turns, and every n-th
+ * split of its row, for which it makes the heads once. */
+KD_FN void attn_rope_fixed(const bool ROWS, const kl_attn_rope *r, const uint32_t HD)
 {
     const kl_attn *a = (const kl_attn *)r;
     uint32_t group = a->n_head / a->n_kv, n_rows;
     struct attn_job j;
-    struct ar_lane l;
+    struct attn_own own;
     ka_row row;
-    ar_ask(r, HD, kd_warp(), group, &l);
+    ar_ask(r, HD, kd_warp(), group, &own.lane[0]);
+    if (ROWS)
+        ar_ask(r, HD, kd_warp() + kd_n_warps(), group, &own.lane[1]);
     kd_ask_args(r, sizeof *r, KD_PTR(const void, r->q));
     if (r->early) {
         kd_see_inputs();
@@ -476,37 +602,51 @@ KD_FN void attn_rope_fixed(const kl_attn_rope *r, const uint32_t HD)
         kd_wait_inputs();
         kd_let_next_start();
     }
-    row = ar_row(r, &n_rows);
+    if (ROWS) {
+        own.all = ar_rows(r);
+        row = ar_row_of(&own.all, kd_group_y());
+        n_rows = own.all.n;
+    } else {
+        row = ar_row(r, &n_rows);
+    }
     if (!attn_job_of(a, &j, row, n_rows, r->shares)) {
         if (r->early)
             kd_wait_inputs();
         return;
     }
+    uint32_t heads = j.nh < ATTN_NH_LOG2 ? 1u << j.nh : group > 2 ? ATTN_NH : 2, by = r->groups;
     attn_place(a, &j, 0, kd_warp(), ATTN_WARPS_SMALL);
-    uint32_t heads = j.nh < ATTN_NH_LOG2 ? 1u << j.nh : group > 2 ? ATTN_NH : 2;
-    switch (a->kv_type) {
-    case KA_KV_F16:
-        if (heads == 1)
-            attn_scan(true, a, &j, HD, 1, KA_KV_F16, &l);
-        else if (heads == 2)
-            attn_scan(true, a, &j, HD, 2, KA_KV_F16, &l);
-        else
-            attn_scan(true, a, &j, HD, 4, KA_KV_F16, &l);
-        break;
-    case KA_KV_Q8_0: attn_scan(true, a, &j, HD, 4, KA_KV_Q8_0, &l); break;
-    case KA_KV_FP8: attn_scan(true, a, &j, HD, 4, KA_KV_FP8, &l); break;
-    default: attn_scan(true, a, &j, HD, 4, KA_KV_Q4_0, &l);
+    if (ROWS) {
+        j.arrivals = kd_min_u32(j.n_active, by);
+        own.news = r->k ? ar_among(&own.all, j.slot, j.from, j.chunk, by * j.chunk, j.pos + 1) : 0;
+        attn_turn_f16(HEADS_OF_ROWS, r, &j, HD, heads, &own);
+    } else {
+        attn_turn(r, &j, HD, heads, &own);
     }
-    kd_barrier();
-    attn_combine(a, &j, HD);
-    kd_barrier();
+    for (uint32_t warp = kd_warp() + kd_n_warps();; warp = kd_warp()) {
+        for (; ROWS && warp < ATTN_WARPS_SMALL; warp += kd_n_warps()) {
+            attn_place(a, &j, 0, warp, ATTN_WARPS_SMALL);
+            if (!j.idle)
+                attn_turn_f16(HEADS_MADE, r, &j, HD, heads, &own);
+        }
+        kd_barrier();
+        attn_combine(a, &j, HD);
+        kd_barrier();
+        if (!ROWS || j.split + by >= j.n_active)
+            break;
+        j.split += by;
+        j.from += by * j.chunk;
+        j.to = kd_min_u32(j.from + j.chunk, j.pos + 1);
+    }
     attn_finish(a, &j, HD, ATTN_WARPS_SMALL);
 }
 
 #if ATTN_SET == 64
-KD_KERNEL(k_attn_rope_h64, kl_attn_rope) { attn_rope_fixed(&a, 64); }
+KD_KERNEL(k_attn_rope_h64, kl_attn_rope) { attn_rope_fixed(false, &a, 64); }
+KD_KERNEL(k_attn_rope_rows_h64, kl_attn_rope) { attn_rope_fixed(true, &a, 64); }
 #elif ATTN_SET == 128
-KD_KERNEL(k_attn_rope_h128, kl_attn_rope) { attn_rope_fixed(&a, 128); }
+KD_KERNEL(k_attn_rope_h128, kl_attn_rope) { attn_rope_fixed(false, &a, 128); }
+KD_KERNEL(k_attn_rope_rows_h128, kl_attn_rope) { attn_rope_fixed(true, &a, 128); }
 #endif
 #endif
 

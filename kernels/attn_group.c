@@ -376,39 +376,63 @@ KD_FN void ag_combine(const kl_attn *a, const struct ag_item *it, const uint32_t
     }
 }
 
-/* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of
- * chunk `at`. */
-KD_FN void ag_join(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at,
-                   uint32_t by, uint32_t n, bool last, KD_SHARED const float *gates)
+/* o of four dimensions of `n` chunks, `by` apart from chunk `at` on: i counts the item's heads' quads. */
+KD_FN void ag_held(const kl_attn *a, const struct ag_item *it, const uint32_t HD, uint32_t i, uint32_t at, uint32_t by, uint32_t n,
+                   kd_f32x4 *v)
 {
-    KD_SHARED float *ml = sh_ml(HD, W);
-    for (uint32_t i = kd_tid(); i < it->heads * n; i += 32 * W) {
-        kd_f32x2 x = *(KD_GLOBAL const kd_f32x2 *)(ag_part(a, it, HD, i / n, at + i % n * by) + HD);
-        ml[2 * (i / n * AG_JOIN + i % n)] = x[0];
-        ml[2 * (i / n * AG_JOIN + i % n) + 1] = x[1];
+    KD_UNROLL
+    for (uint32_t k = 0; k < AG_JOIN; k++)
+        v[k] = *(KD_GLOBAL const kd_f32x4 *)(ag_part(a, it, HD, i / (HD / 4), at + kd_min_u32(k, n - 1) * by) + i % (HD / 4) * 4);
+}
+
+/* What the chunks' o count, 2^(m - the largest m), and l, at sh_ml [AG_HEADS][AG_JOIN][2]; the largest at sh_s. A warp takes a head. */
+KD_FN void ag_weigh(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at, uint32_t by, uint32_t n)
+{
+    _Static_assert((int)AG_JOIN <= (int)KD_WARP, "a lane for each chunk");
+    uint32_t k = kd_lane();
+    for (uint32_t h = kd_warp(); h < it->heads; h += W) {
+        KD_SHARED float *ml = sh_ml(HD, W) + 2 * (h * AG_JOIN + k);
+        kd_f32x2 x = { NEG_INF, 0.0f };
+        if (k < n)
+            x = *(KD_GLOBAL const kd_f32x2 *)(ag_part(a, it, HD, h, at + k * by) + HD);
+        float top = kd_warp_max(x[0]);
+        if (k < n) {
+            ml[0] = kd_exp2(x[0] - top);
+            ml[1] = x[1];
+        }
+        if (k == 0)
+            sh_s(HD, W)[h] = top;
     }
     kd_barrier();
-    for (uint32_t i = kd_tid(); i < it->heads * (HD / 4); i += 32 * W) {
+}
+
+/* Merges `n` chunks, AG_JOIN at most, `by` apart from chunk `at` on; the result is the row's, or takes the place of
+ * chunk `at`. AT_ONCE: there are registers to ask for o together with what it is weighed by. */
+KD_FN void ag_join(const bool AT_ONCE, const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, uint32_t at,
+                   uint32_t by, uint32_t n, bool last, KD_SHARED const float *gates)
+{
+    uint32_t all = it->heads * (HD / 4);
+    kd_f32x4 v[AG_JOIN];
+    if (AT_ONCE)
+        ag_held(a, it, HD, kd_min_u32(kd_tid(), all - 1), at, by, n, v);
+    ag_weigh(a, it, HD, W, at, by, n);
+    for (uint32_t i = kd_tid(); i < all; i += 32 * W) {
         uint32_t h = i / (HD / 4), d = i % (HD / 4) * 4;
-        KD_SHARED const float *mine = ml + 2 * h * AG_JOIN;
-        kd_f32x4 v[AG_JOIN];
-        KD_UNROLL
-        for (uint32_t k = 0; k < AG_JOIN; k++)
-            v[k] = *(KD_GLOBAL const kd_f32x4 *)(ag_part(a, it, HD, h, at + kd_min_u32(k, n - 1) * by) + d);
-        float m = mine[0], l = 0.0f, o[4] = { 0 };
-        for (uint32_t k = 1; k < n; k++)
-            m = kd_max(mine[2 * k], m);
+        KD_SHARED const float *mine = sh_ml(HD, W) + 2 * h * AG_JOIN;
+        float l = 0.0f, o[4] = { 0 };
+        if (!AT_ONCE || i != kd_tid())
+            ag_held(a, it, HD, i, at, by, n, v);
         KD_UNROLL
         for (uint32_t k = 0; k < AG_JOIN; k++) {
             if (k >= n)
                 break;
-            float f = kd_exp2(mine[2 * k] - m);
+            float f = mine[2 * k];
             l = k_fma(mine[2 * k + 1], f, l);
             KD_UNROLL
             for (uint32_t c = 0; c < 4; c++)
                 o[c] = k_fma(v[k][c], f, o[c]);
         }
-        ag_write4(a, it, HD, h, d, m, l, o, last, at, gates);
+        ag_write4(a, it, HD, h, d, sh_s(HD, W)[h], l, o, last, at, gates);
     }
     kd_barrier();
 }
@@ -424,7 +448,7 @@ KD_FN bool ag_is_last(KD_GLOBAL uint32_t *counter, uint32_t n)
 }
 
 /* A chunk is in its place: whoever is last of 16 merges them, and whoever is last of those merges the rest. */
-KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, KD_SHARED const float *gates)
+KD_FN void ag_finish(const bool OWN, const kl_attn *a, const struct ag_item *it, const uint32_t HD, const uint32_t W, KD_SHARED const float *gates)
 {
     KD_GLOBAL uint32_t *counters = KD_PTR(uint32_t, a->counters) +
                                    (((uint64_t)it->row + it->first) * a->n_kv + it->kvh) * (AG_JOIN + 1);
@@ -432,9 +456,9 @@ KD_FN void ag_finish(const kl_attn *a, const struct ag_item *it, const uint32_t 
     uint32_t joins = kd_div_up(it->n_chunks, AG_JOIN);
     if (!ag_is_last(counters + it->chunk / AG_JOIN, n))
         return;
-    ag_join(a, it, HD, W, at, 1, n, joins == 1, gates);
+    ag_join(OWN, a, it, HD, W, at, 1, n, joins == 1, gates);
     if (joins > 1 && ag_is_last(counters + AG_JOIN, joins))
-        ag_join(a, it, HD, W, 0, AG_JOIN, joins, true, gates);
+        ag_join(OWN, a, it, HD, W, 0, AG_JOIN, joins, true, gates);
 }
 
 /* A chunk. next_i: number of the work-group's next item; *next becomes that item, without chunks if next_i is `end`. OWN: the
@@ -472,7 +496,7 @@ KD_FN void ag_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, 
     kd_barrier();
     ag_combine(a, it, HD, W, gates);
     if (it->n_chunks > 1)
-        ag_finish(a, it, HD, W, gates);
+        ag_finish(OWN, a, it, HD, W, gates);
 }
 
 KD_FN void ag_any_chunk(const bool OWN, const kl_attn *a, const struct ag_item *it, uint32_t n_rows, uint32_t next_i,
@@ -537,7 +561,7 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
     ar_ask(r, HD, t, it.group, &l);
     kd_wait_inputs();
     kd_let_next_start();
-    ar_read(r, HD, t, it.group, kvh, &l);
+    ar_read(r, HD, t, it.group, kvh, 0, &l);
     ar_read_gate(r, HD, t, it.group, kvh, &l);
     uint32_t pos = ar_row(r, &n_rows).pos;
     ar_norm(r, HD, t, it.group, &l);
@@ -553,7 +577,7 @@ KD_FN void ag_rope_kernel(const kl_attn_rope *r, const uint32_t HD, const uint32
         t = ag_own_head(&it, w);
         if (w >= W || parts != most) {
             ar_ask(r, HD, t, it.group, &l);
-            ar_read(r, HD, t, it.group, kvh, &l);
+            ar_read(r, HD, t, it.group, kvh, 0, &l);
             ar_read_gate(r, HD, t, it.group, kvh, &l);
             ar_norm(r, HD, t, it.group, &l);
         }

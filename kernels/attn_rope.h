@@ -1,7 +1,7 @@
-/* kernels/attn_rope.h: ATTN of a single row that does the ROPE_KV before it as well (kl_attn_rope), for kernels/attn.c and
- * attn_group.c. A warp makes a head at a time in shared memory: head t of `group` is a q head of the work-group's kv head, then come
- * k and v, where the row's position is among the work-group's: work-groups that share a split's heads each make both, and store the
- * same bytes. Include after kernels/kdev.h. */
+/* kernels/attn_rope.h: ATTN of few rows that does the ROPE_KV before it as well (kl_attn_rope), for kernels/attn.c, and of one row
+ * for attn_group.c. A warp makes a head at a time in shared memory: head t of `group` is a q head of the work-group's kv head, then
+ * come k and v, of all the step's rows of its slot whose positions are among its own: work-groups that have a position in common each
+ * make both, and store the same bytes. Include after kernels/kdev.h. */
 #ifndef ZINC_KERNELS_ATTN_ROPE_H
 #define ZINC_KERNELS_ATTN_ROPE_H
 
@@ -25,6 +25,7 @@ struct ar_lane {
 
 _Static_assert(offsetof(kl_attn_rope, k) == sizeof(kl_attn), "it begins with kl_attn");
 _Static_assert(offsetof(ka_row, pos) == 4 && offsetof(ka_row, slot) == 8, "words of a row's block");
+_Static_assert((AR_ROWS & (AR_ROWS - 1)) == 0 && AR_ROWS <= KD_WARP, "a lane for each row");
 
 KD_FN KD_SHARED float *ar_head(const kl_attn_rope *a, const uint32_t HD, uint32_t t)
 {
@@ -50,13 +51,13 @@ KD_FN void ar_ask(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t
         l->angle[i] = kd_lane() + i * KD_WARP < a->n_rot / 2 ? f[kd_lane() + i * KD_WARP] : 0.0f;
 }
 
-/* What the launch before wrote; for a head that there is not, another one. The norm wants no row, which may still be on its way:
- * so ar_read, ar_norm, and ar_make when the row is there. */
-KD_FN void ar_read(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, struct ar_lane *l)
+/* What the launch before wrote for row `row`; for a head that there is not, another one. The norm wants no position, which may still
+ * be on its way: so ar_read, ar_norm, and ar_make when it is there. */
+KD_FN void ar_read(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, uint32_t row, struct ar_lane *l)
 {
-    gpu_va at = t == group && a->k       ? a->k + 4 * (uint64_t)kvh * HD
-                : t == group + 1 && a->k ? a->v + 4 * (uint64_t)kvh * HD
-                                         : a->q + 4 * (uint64_t)(kvh * group + (t < group ? t : 0)) * a->q_hs;
+    gpu_va at = t == group && a->k       ? a->k + 4 * ((uint64_t)row * a->ldk + (uint64_t)kvh * HD)
+                : t == group + 1 && a->k ? a->v + 4 * ((uint64_t)row * a->ldv + (uint64_t)kvh * HD)
+                                         : a->q + 4 * ((uint64_t)row * a->ldq + (uint64_t)(kvh * group + (t < group ? t : 0)) * a->q_hs);
     KD_UNROLL
     for (uint32_t i = 0; i < HD / KD_WARP; i++)
         l->x[i] = f32_from_bits(kd_load_fresh4(KD_PTR(const uint32_t, at) + kd_lane() + i * KD_WARP));
@@ -89,6 +90,31 @@ KD_FN ka_row ar_row(const kl_attn_rope *a, uint32_t *n_rows)
     return (ka_row){ .pos = row[1], .slot = row[2] };
 }
 
+/* All of the step's rows: lane i has row i % AR_ROWS, where there may be so many. */
+struct ar_rows {
+    uint32_t n, pos, slot;
+};
+KD_FN struct ar_rows ar_rows(const kl_attn_rope *a)
+{
+    kd_u32x4 row = kd_load_fresh((KD_GLOBAL const kd_u32x4 *)kd_row(a->step, kd_min_u32(kd_lane() % AR_ROWS, a->cap - 1)));
+    return (struct ar_rows){ .n = kd_load_fresh4(&KD_PTR(const ka_step, a->step)->n_rows), .pos = row[1], .slot = row[2] };
+}
+KD_FN ka_row ar_row_of(const struct ar_rows *all, uint32_t row)
+{
+    return (ka_row){ .pos = kd_shfl_u32(all->pos, row), .slot = kd_shfl_u32(all->slot, row) };
+}
+/* Those of a slot with positions [from, from + n), [from + by, from + by + n) and so on up to `to`, a bit each. */
+KD_FN uint32_t ar_among(const struct ar_rows *all, uint32_t slot, uint32_t from, uint32_t n, uint32_t by, uint32_t to)
+{
+    uint32_t i = kd_lane() % AR_ROWS;
+    bool is = i < all->n && all->slot == slot && all->pos >= from && all->pos < to && (all->pos - from) % by < n;
+    uint32_t bits = is ? 1u << i : 0;
+    KD_UNROLL
+    for (uint32_t b = 1; b < AR_ROWS; b <<= 1)
+        bits |= kd_shfl_xor_u32(bits, b);
+    return bits;
+}
+
 KD_FN void ar_norm(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_t group, struct ar_lane *l)
 {
     float sum = 0.0f;
@@ -103,8 +129,8 @@ KD_FN void ar_norm(const kl_attn_rope *a, const uint32_t HD, uint32_t t, uint32_
         l->x[i] = l->x[i] * scale * l->w[i];
 }
 
-/* Head t of kv head kvh, as k_rope_kv makes it but for ar_scale. newest: the row's position is the work-group's, so k and v are as
- * well. kv: the cache's type, q4_0 for rot4 is enough. */
+/* Head t of kv head kvh at a position, as k_rope_kv makes it but for ar_scale. newest: the position is the work-group's, so k and v
+ * are as well. kv: the cache's type, q4_0 for rot4 is enough. */
 KD_FN void ar_make(const kl_attn_rope *a, enum ka_kv kv, const uint32_t HD, uint32_t t, uint32_t group, uint32_t kvh, uint32_t pos,
                    uint64_t slot, bool newest, const struct ar_lane *l)
 {

@@ -15,6 +15,7 @@ enum {
     ATTN_WARPS_SMALL = 16,  /* attn_h64 and attn_h128: among which a split's positions are shared; a   */
                             /* work-group with fewer warps takes them in turns (kernels/walk.h)         */
     ROPE_WARPS = 8,
+    AR_ROWS = 8,            /* of a step, at most, where ATTN does the ROPE_KV before it (kernels/attn_rope.h) */
 };
 
 /* Sets of ATTN_NH heads among the `group` query heads of a kv head. */
@@ -33,7 +34,7 @@ static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_mi
     return c > chunk_min ? c : chunk_min;
 }
 
-/* Work-groups that share the heads of a split, log2, where a kv head of a single row has `shares` work-groups: instructions are what
+/* Work-groups that share the heads of a split, log2, where a kv head of a row has `shares` work-groups: instructions are what
  * a short row costs, and no sum is of two heads. A group of two saves less than more merges cost (doc/speed-log.md). */
 static inline uint32_t attn_parts(uint32_t group, uint32_t splits, uint32_t shares)
 {

@@ -85,16 +85,19 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
 #define KL_ATTN(F)                                                                                                     \
     KA_ATTN(F) F(gpu_va, part, 1, M) F(gpu_va, counters, 1, M) F(uint32_t, splits, 1, N) F(uint32_t, chunk_min, 1, N)
 
-/* ATTN of a single row with the ROPE_KV before it: each work-group makes the q heads that it needs for itself, and those whose
- * positions end with the row's also make k and v (none without k) and store them, in the bits of k_rope_kv. q stays in memory as
- * it is. heads_at: bytes of shared memory in front of f32 [n_head / n_kv + 2, head_dim], and with a gate n_head / n_kv more. early: the step block and the positions
- * before the row's are complete when the launch starts, so that they are read before it waits (dispatch_find_late). shares:
- * work-groups for each kv head, several of which may share the heads of a split or chunk (attn_parts, attn_group_parts), or 0. */
+/* ATTN of a row, or of up to AR_ROWS of an f16 cache, with the ROPE_KV before it: each work-group makes the q heads that it needs for
+ * itself, and k and v of the step's rows whose positions are among its own (none without k), and stores them, in the bits of
+ * k_rope_kv. q stays in memory as it is. cap: rows at most, ldk and ldv apart in k and v. heads_at: bytes of shared memory in front of
+ * f32 [n_head / n_kv + 2, head_dim], and with a gate n_head / n_kv more. early: the step block and the positions before the rows' are
+ * complete when the launch starts, so that they are read before it waits (dispatch_find_late). groups: work-groups for a row's kv
+ * head (grid z), which take every so manieth split. shares: so many of them at most share the heads of a split or chunk (attn_parts,
+ * attn_group_parts), or 0; counters: with shares a u32 for each of ATTN_NH parts too. */
 #define KL_ATTN_ROPE(F)                                                                                                \
     KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
     F(gpu_va, inv_freq, 1, T) F(gpu_va, q_scale, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N)                \
     F(uint32_t, v_norm, 1, N) F(uint32_t, heads_at, 1, N) F(uint32_t, q_every, 1, N) F(float, mscale, 1, E)            \
-    F(float, eps, 1, E) F(uint32_t, early, 1, N) F(uint32_t, shares, 1, N) F(uint32_t, pad4, 1, N)
+    F(float, eps, 1, E) F(uint32_t, early, 1, N) F(uint32_t, shares, 1, N) F(uint32_t, cap, 1, N)                          \
+    F(uint32_t, ldk, 1, N) F(uint32_t, ldv, 1, N) F(uint32_t, groups, 1, N) F(uint32_t, pad4, 1, N)
 
 /* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]
  * that are 0; no address where a step has one row. early: the step block and the state are complete when the launch starts, so

@@ -10,7 +10,7 @@
 /* 1 / rms of a head of n. sum: lane l has added the squares of dimensions l, l + 32 and so on, ascending, by fma. */
 KD_FN float rope_scale(float sum, uint32_t n, float eps)
 {
-    return 1.0f / kd_sqrt(kd_warp_sum(sum) / (float)n + eps);
+    return k_divide(1.0f, kd_root(kd_warp_sum(sum) / (float)n + eps));
 }
 
 /* Pair i of n_rot / 2 of the head in shared memory. */

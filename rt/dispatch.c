@@ -594,20 +594,26 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
         k.part = dispatch_temp(d, 4ull * rows * a->n_head * k.splits * (a->head_dim + 2));
     k.counters = dispatch_counters(d, rows * a->n_kv * (d->pre_rope ? ATTN_NH : 1));
     uint32_t shared = attn_shared_bytes(a->head_dim, group, warps, most);
+    /* more work-groups than cores: by half of the warps, two of them share a core */
+    bool halves = d->t->mma8 && (id == K_attn_h64 || id == K_attn_h128) && rows > 1 && rows * a->n_kv * k.splits > d->t->n_cores;
+    struct dispatch *l;
     if (d->pre_rope) {
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
-        if (a->kv_type == KA_KV_F16) /* a small machine has as many too: work-groups then take turns */
-            own.shares = MAX(k.splits, MIN(MAX(wanted, 2u * ATTN_NH), k.splits << attn_parts(group, 1, ATTN_NH)));
-        struct dispatch *l = dispatch_add(d, id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128, a->n_kv, 1,
-                                          MAX(k.splits, own.shares), shared, &own);
+        uint32_t room = MAX(wanted, 2u * ATTN_NH) / rows; /* of a small machine as much: work-groups then take turns */
+        if (group == 2 && room < ATTN_NH)
+            room = 1;
+        if (a->kv_type == KA_KV_F16)
+            own.shares = MAX(MIN(room, k.splits << attn_parts(group, 1, ATTN_NH)), rows == 1 ? k.splits : 1);
+        own.groups = MAX(own.shares, rows == 1 ? k.splits : MIN(k.splits, (halves ? 2 : 1) * d->t->n_cores / (rows * a->n_kv)));
+        id = rows > 1 ? (id == K_attn_h64 ? K_attn_rope_rows_h64 : K_attn_rope_rows_h128)
+                      : id == K_attn_h64 ? K_attn_rope_h64 : K_attn_rope_h128;
+        l = dispatch_add(d, id, a->n_kv, rows, own.groups, shared, &own);
         if (l)
-            l->early = offsetof(kl_attn_rope, early); /* the step block, and the cache but for the newest position */
-        return;
+            l->early = offsetof(kl_attn_rope, early); /* the step block, and the cache but for new positions */
+    } else {
+        l = dispatch_add(d, id, a->n_kv, rows, k.splits, shared, &k);
     }
-    /* more work-groups than cores: by half of the warps, two of them share a core */
-    bool halves = d->t->mma8 && (id == K_attn_h64 || id == K_attn_h128) && rows > 1 && rows * a->n_kv * k.splits > d->t->n_cores;
-    struct dispatch *l = dispatch_add(d, id, a->n_kv, rows, k.splits, shared, &k);
     if (l)
         l->threads = (uint16_t)(32 * warps / (halves ? 2 : 1));
 }

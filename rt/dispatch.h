@@ -38,6 +38,7 @@ struct dispatch_target {
     bool mma8;               /* matrix instructions on signed bytes: the class "rows" of kernels/klaunch.h  */
     bool books;              /* decode products have a codebook in shared memory (kernels/wbook.h)        */
     bool ahead;              /* launches may begin while the one before runs: kernels/matring.c             */
+    bool apart;              /* for parts of steps: of more than one row each command has launches of its own */
     bool walks;              /* has persistent plans                                                       */
     bool amd;                /* kernels compiled for AMD: see enum ap_room                                  */
     uint32_t prompt_split;   /* prompts with heads of so many dims and more: two warps share their pairs; 0: none */

@@ -128,13 +128,15 @@ static bool takes_group(const struct dispatcher *d, const ka_attn *a)
 bool dispatch_rope_by_attn(const struct dispatcher *d, const ka_rope_kv *r)
 {
     uint32_t next = d->cmd + 1;
-    if (!d->t->ahead || d->t->lower || d->rows || d->prompt || dispatch_rows(d, r->rows) != 1 || next >= d->s->h.n_cmds ||
+    uint32_t rows = dispatch_rows(d, r->rows);
+    if (!d->t->ahead || (d->t->apart && rows > 1) || d->t->lower || d->rows || d->prompt || rows > AR_ROWS || next >= d->s->h.n_cmds ||
         d->s->cmds[next].op != CMD_ATTN)
         return false;
     const ka_attn *a = stream_args(d->s, next);
     uint32_t group = a->n_head / a->n_kv, dim = a->head_dim;
-    bool small = (dim == 64 || dim == 128) && group + 2 <= ATTN_WARPS_SMALL; /* a warp makes a head */
-    bool large = (dim == 256 || dim == 512) && takes_group(d, a);
+    bool small = (dim == 64 || dim == 128) && group + 2 <= ATTN_WARPS_SMALL && /* a warp makes a head */
+                 (rows == 1 || a->kv_type == KA_KV_F16);
+    bool large = (dim == 256 || dim == 512) && rows == 1 && takes_group(d, a);
     if ((!small && !large) || a->kv_type == KA_KV_F32 || d->t->shared_max < 64 << 10)
         return false;
     if (a->q != r->q || a->q_hs != r->q_hs || a->n_head != r->n_head || a->n_kv != r->n_kv || dim != r->head_dim ||
@@ -162,6 +164,9 @@ uint32_t dispatch_take_rope(struct dispatcher *d, const kl_attn *alone, uint32_t
     k->v_norm = r->v_norm;
     k->mscale = r->mscale;
     k->eps = r->eps;
+    k->cap = dispatch_rows(d, r->rows);
+    k->ldk = r->ldk;
+    k->ldv = r->ldv;
     k->heads_at = (uint32_t)align_up(shared, 16);
     d->pre_rope = NULL;
     uint32_t group = alone->n_head / alone->n_kv;

@@ -47,6 +47,9 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
     struct dispatch_target own = replay_of(p->base.tier)->target, *t = &own;
     own.ahead = own.ahead && p->base.kind == PLAN_REPLAY;
     uint32_t cap = s->h.row_cap, rows[REPLAY_PASSES] = { cap }, n = 1;
+    bool apart = t->ahead && cap > 1 && cap <= KL_DECODE_ROWS;
+    if (apart)
+        rows[n++] = cap;
     if (cap <= KL_DECODE_ROWS) {
         for (uint32_t few = t->mma8 ? KL_DECODE_ROWS / 2 : 1; few; few /= 2)
             if (few < cap)
@@ -65,6 +68,7 @@ int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err
             continue;
         dispatch_free(x->d);
         x->d = NULL;
+        own.apart = apart && i % n == 0;
         int rc = dispatch_build(s, t, rows[i % n], counters, &x->d, e);
         if (rc)
             return rc;
@@ -92,6 +96,8 @@ void replay_pass_need(const struct replay_plan *p, uint32_t pass, bool need[KERN
 bool replay_pass_awaited(const struct replay_plan *p, uint32_t pass)
 {
     const struct stream_head *h = &p->base.s->h;
+    if (pass + 1 < p->n_passes && p->pass[pass + 1].max_rows == p->pass[pass].max_rows)
+        return false;
     return h->row_cap > KL_DECODE_ROWS || pass + 1 == p->n_passes || p->pass[pass + 1].max_rows < h->n_slots;
 }
 
@@ -169,7 +175,7 @@ static int wait_for(struct replay *r, uint64_t point)
 static int submit_some(struct replay *r, struct replay_plan *p, const struct step *step, uint32_t n_cmds,
                        uint64_t *point)
 {
-    bool whole = n_cmds == p->base.s->h.n_cmds; /* a part: by the launches for the most rows, where each command has its own */
+    bool whole = n_cmds == p->base.s->h.n_cmds; /* a part: by the first pass, where each command has its own launches */
     uint32_t pass = whole ? replay_pass_for(p, step) : 0, slot = r->issued % KL_RING, n = 0;
     const struct dispatch_plan *d = p->pass[pass].d;
     int rc = r->issued >= KL_RING ? wait_for(r, r->slot_point[slot]) : 0; /* its previous step must have been read */

@@ -22,7 +22,7 @@
 #include "rt/tier.h"
 
 /* The last two: rows of a prompt's further passes. */
-enum { REPLAY_PASSES = 4, REPLAY_CHECK_N = 64, REPLAY_PROMPT_MANY = 512, REPLAY_PROMPT_FEW = 64 };
+enum { REPLAY_PASSES = 5, REPLAY_CHECK_N = 64, REPLAY_PROMPT_MANY = 512, REPLAY_PROMPT_FEW = 64 };
 
 struct replay;
 struct replay_plan;
@@ -62,7 +62,7 @@ struct replay_pass {
 /* Embedded first in a plan. */
 struct replay_plan {
     struct tier_plan base;
-    struct replay_pass pass[REPLAY_PASSES]; /* by falling max_rows                       */
+    struct replay_pass pass[REPLAY_PASSES]; /* by falling max_rows; of two for as many the first is for parts of steps */
     uint32_t n_passes;
     uint32_t stride;                        /* bytes of a slot of the step ring          */
     uint64_t work_bytes;                    /* private memory that serves every pass     */

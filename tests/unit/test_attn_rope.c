@@ -1,10 +1,11 @@
-/* ATTN that does the ROPE_KV before it (kl_attn_rope): rows one by one have the bits that they have in steps of three, which
- * have a launch for each command. All types of cache, across the borders of what work-groups share. */
+/* ATTN that does the ROPE_KV before it (kl_attn_rope): rows one by one, and in steps of two to eight, have the bits that a launch for
+ * each command gives them. All types of cache, across the borders of what work-groups share. */
 #include "base/ckd.h"
 #include "engine/proof/op_check.h"
 #include "kernels/attn_shared.h"
 #include "kernels/klaunch.h"
 #include "rt/dispatch.h"
+#include "rt/lockstep/run.h"
 #include "tests/lib/run.h"
 
 /* Up to position 262: lockstep's four cores make splits of 128 positions of heads of 64 and 128, and chunks of 64. */
@@ -25,26 +26,49 @@ static const struct {
 };
 static const uint32_t caches[] = { 0, OF_Q8_KV, OF_FP8_KV, OF_Q4_KV, OF_ROT4_KV };
 
+/* The same with another command that reads q, which ROPE_KV has to leave turned then: a launch of its own. */
+static struct ops *make_apart(const struct op_case *c)
+{
+    struct ops *o = make_attn(c);
+    const struct stream *s = ops_stream(o);
+    const ka_attn *a = stream_args(s, s->h.n_cmds - 1);
+    ka_add add = { .step = a->step, .y = ops_at(o, ops_rows(o, "q again", OPS_TEMP, a->ldq)), .a = a->q, .b = a->q, .n = a->ldq };
+    ops_cmd(o, CMD_ADD, &add, sizeof add);
+    return o;
+}
+
+static void run(const struct op_case *c, struct ops *o, uint32_t step, struct ops_result *y)
+{
+    struct ops_how how = { .tier = "lockstep", .threads = 1, .first = step, .step = step };
+    struct err e = { 0 };
+    ck_assert_msg(ops_run(o, &how, y, &e) == 0, "%s: %s", c->name, e.msg);
+}
+
 static void check_case(const struct op_case *c)
 {
-    struct ops_how one = { .tier = "lockstep", .threads = 1, .first = 1, .step = 1 };
-    struct ops_how three = { .tier = "lockstep", .threads = 1, .first = 3, .step = 3 };
-    struct ops_result a = { 0 }, b = { 0 };
+    static const uint32_t steps[] = { 1, 2, 3, 8 };
+    struct ops_result two, y;
     struct err e = { 0 };
     char why[160];
-    struct ops *o = c->make(c);
+    struct ops *o = make_apart(c);
     ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
-    ck_assert_msg(ops_run(o, &one, &a, &e) == 0, "%s: %s", c->name, e.msg);
-    ck_assert_msg(ops_run(o, &three, &b, &e) == 0, "%s: %s", c->name, e.msg);
-    ck_assert_msg(op_is_same(&a, &b, why, sizeof why), "%s: %s", c->name, why);
-    ops_result_free(&a);
-    ops_result_free(&b);
+    run(c, o, 3, &two);
+    ops_free(o);
+    o = c->make(c);
+    ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
+    for (uint32_t i = 0; i < (c->dim <= 128 && !(c->flags & (OF_Q8_KV | OF_FP8_KV | OF_Q4_KV | OF_ROT4_KV)) ? ARRAY_LEN(steps) : 1); i++) {
+        run(c, o, steps[i], &y);
+        ck_assert_msg(op_is_same(&two, &y, why, sizeof why), "%s, steps of %u: %s", c->name, steps[i], why);
+        ops_result_free(&y);
+    }
+    ops_result_free(&two);
     ops_free(o);
 }
 
-START_TEST(rows_alone_have_the_bits_of_two_launches)
+START_TEST(rows_have_the_bits_of_two_launches)
 {
-    static const enum kernel_id all[] = { K_attn_rope_h64, K_attn_rope_h128, K_attn_rope_group_h256, K_attn_rope_group_h512 };
+    static const enum kernel_id all[] = { K_attn_rope_h64,       K_attn_rope_h128,      K_attn_rope_rows_h64,
+                                          K_attn_rope_rows_h128, K_attn_rope_group_h256, K_attn_rope_group_h512 };
     for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++) {
         for (uint32_t k = 0; k < ARRAY_LEN(caches); k++) {
             char name[96];
@@ -77,6 +101,31 @@ START_TEST(rows_alone_have_the_bits_of_two_launches)
 }
 END_TEST
 
+/* The step's last row is made first, so that nobody has made for it what it sees of the others. */
+START_TEST(rows_make_what_they_see_of_others)
+{
+    static const uint32_t dims[] = { 64, 128 };
+    for (uint32_t i = 0; i < ARRAY_LEN(dims); i++) {
+        struct op_case c = { .name = "backwards", .make = make_attn, .rows = 8, .cap = 8, .heads = 4, .kv = 1, .dim = dims[i],
+                             .flags = OF_NORM, .n_in = 44 }; /* in two warps' tiles, which they ask for before the warp that makes K */
+        struct ops_result y[2];
+        struct err e = { 0 };
+        char why[160];
+        for (uint32_t apart = 0; apart < 2; apart++) {
+            struct ops *o = apart ? make_apart(&c) : make_attn(&c);
+            ck_assert_msg(ops_finish(o, &e) == 0, "%s", e.msg);
+            lockstep_reverse(true);
+            run(&c, o, 8, &y[apart]);
+            lockstep_reverse(false);
+            ops_free(o);
+        }
+        ck_assert_msg(op_is_same(&y[1], &y[0], why, sizeof why), "heads of %u: %s", dims[i], why);
+        ops_result_free(&y[0]);
+        ops_result_free(&y[1]);
+    }
+}
+END_TEST
+
 /* 33 kv heads have four work-groups each, so that a second chunk leaves two for its heads and a third one one: a work-group then has
  * other heads than those it asked for. */
 START_TEST(heads_are_shared_otherwise_from_row_to_row)
@@ -90,20 +139,20 @@ START_TEST(heads_are_shared_otherwise_from_row_to_row)
 }
 END_TEST
 
-static uint32_t launches(const struct ops *o, const struct dispatch_target *t, uint32_t kernel)
+static uint32_t launches(const struct ops *o, const struct dispatch_target *t, uint32_t rows, uint32_t kernel)
 {
     struct dispatch_plan *p = NULL;
     struct err e = { 0 };
     uint32_t n = 0;
-    ck_assert_msg(dispatch_build(ops_stream(o), t, 1, 0, &p, &e) == 0, "%s", e.msg);
+    ck_assert_msg(dispatch_build(ops_stream(o), t, rows, 0, &p, &e) == 0, "%s", e.msg);
     for (uint32_t i = 0; i < p->n; i++)
         n += kernel == KERNEL_COUNT || p->d[i].kernel == kernel;
     dispatch_free(p);
     return n;
 }
 
-/* A launch less for a single row, where launches begin early; not of an f32 cache, of heads without such a kernel, or on other
- * targets. */
+/* A launch less for a single row, of heads of 64 and 128 and f16 caches for up to eight, where launches begin early; not of an f32 cache, of heads
+ * without such a kernel, or on other targets. */
 START_TEST(a_launch_less_where_there_is_a_kernel)
 {
     static const struct {
@@ -111,7 +160,7 @@ START_TEST(a_launch_less_where_there_is_a_kernel)
         bool one;
     } cases[] = {
         { 4, 128, 0, true }, { 14, 64, 0, true },  { 8, 256, OF_GATE, true },   { 15, 64, 0, false },
-        { 9, 256, 0, false }, { 4, 96, 0, false }, { 4, 128, OF_F32_KV, false },
+        { 9, 256, 0, false }, { 4, 96, 0, false }, { 4, 128, OF_F32_KV, false }, { 4, 128, OF_Q8_KV, true },
     };
     struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .wgmma = true, .mma8 = true };
     for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -121,10 +170,12 @@ START_TEST(a_launch_less_where_there_is_a_kernel)
         struct ops *o = c.make(&c);
         ck_assert_msg(ops_finish(o, &e) == 0, "%s", e.msg);
         t.ahead = true;
-        ck_assert_uint_eq(launches(o, &t, KERNEL_COUNT), cases[i].one ? 1 : 2);
-        ck_assert_uint_eq(launches(o, &t, K_rope_kv), !cases[i].one);
+        ck_assert_uint_eq(launches(o, &t, 1, KERNEL_COUNT), cases[i].one ? 1 : 2);
+        ck_assert_uint_eq(launches(o, &t, 1, K_rope_kv), !cases[i].one);
+        for (uint32_t rows = 2; rows <= 8; rows *= 2)
+            ck_assert_uint_eq(launches(o, &t, rows, KERNEL_COUNT), cases[i].one && cases[i].dim <= 128 && !cases[i].flags ? 1 : 2);
         t.ahead = false;
-        ck_assert_uint_eq(launches(o, &t, KERNEL_COUNT), 2);
+        ck_assert_uint_eq(launches(o, &t, 1, KERNEL_COUNT), 2);
         ops_free(o);
     }
 }
@@ -173,6 +224,7 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("attn_rope", rows_alone_have_the_bits_of_two_launches, heads_are_shared_otherwise_from_row_to_row,
-                     a_launch_less_where_there_is_a_kernel, chunks_have_places, parts_have_each_head_once);
+    return RUN_TESTS("attn_rope", rows_have_the_bits_of_two_launches, rows_make_what_they_see_of_others,
+                     heads_are_shared_otherwise_from_row_to_row, a_launch_less_where_there_is_a_kernel, chunks_have_places,
+                     parts_have_each_head_once);
 }

@@ -27,7 +27,7 @@ START_TEST(steps_of_decoding_take_the_passes_that_are_awaited)
     for (s->h.n_slots = 1; s->h.n_slots <= KL_DECODE_ROWS; s->h.n_slots++) {
         bool taken[REPLAY_PASSES] = { 0 };
         build(&r, &p, s, all);
-        ck_assert_uint_eq(p.n_passes, 4);
+        ck_assert_uint_eq(p.n_passes, 5);
         for (uint32_t rows = 1; rows <= s->h.n_slots; rows++)
             taken[replay_pass_for(&p, &(struct step){ .n_rows = rows, .n_out = rows })] = true;
         for (uint32_t i = 0; i < p.n_passes; i++)
@@ -63,6 +63,39 @@ START_TEST(one_slot_asks_for_the_kernels_of_one_row)
         replay_plan_free(&p);
         stream_free(s);
     }
+}
+END_TEST
+
+static uint32_t launches(const struct dispatch_plan *d, enum kernel_id k)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        n += d->d[i].kernel == k;
+    return n;
+}
+
+/* Whole steps of two to eight rows have ROPE_KV done by ATTN; a part of one ends behind any command, and has what that one makes. */
+START_TEST(parts_of_steps_have_a_launch_for_each_command)
+{
+    struct stream *s = fake_compile(fake_index("qwen3"), FAKE_DECODE);
+    struct replay r;
+    struct replay_plan p;
+    bool all[KERNEL_COUNT];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->h.n_cmds; i++)
+        n += s->cmds[i].op == CMD_ROPE_KV;
+    ck_assert_uint_gt(n, 0);
+    build(&r, &p, s, all);
+    for (uint32_t rows = 1; rows <= KL_DECODE_ROWS; rows++) {
+        uint32_t pass = replay_pass_for(&p, &(struct step){ .n_rows = rows, .n_out = rows });
+        ck_assert_uint_gt(pass, 0);
+        ck_assert_uint_eq(launches(p.pass[pass].d, rows > 1 ? K_attn_rope_rows_h64 : K_attn_rope_h64), n);
+    }
+    ck_assert_uint_eq(p.pass[0].max_rows, KL_DECODE_ROWS);
+    ck_assert_uint_eq(launches(p.pass[0].d, K_rope_kv), n);
+    ck_assert_uint_eq(launches(p.pass[0].d, K_attn_h64), n);
+    replay_plan_free(&p);
+    stream_free(s);
 }
 END_TEST
 
@@ -109,5 +142,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("replay_passes", steps_of_decoding_take_the_passes_that_are_awaited, one_slot_asks_for_the_kernels_of_one_row,
+                     parts_of_steps_have_a_launch_for_each_command,
                      prompts_take_every_pass, passes_have_room_for_the_counters_of_all);
 }
