@@ -48,10 +48,10 @@ KD_FN bool attn_job_of(const kl_attn *a, struct attn_job *j, ka_row row, uint32_
     if (j->row >= n_rows)
         return false;
     uint32_t pos = row.pos, lo = a->window && pos >= a->window ? pos - a->window + 1 : 0, n = pos + 1 - lo;
-    uint32_t chunk = j->chunk = attn_chunk(n, a->splits, a->chunk_min);
+    j->group = a->n_head / a->n_kv;
+    uint32_t chunk = j->chunk = attn_chunk(n, a->splits, a->chunk_min, j->group);
     j->slot = row.slot;
     j->pos = pos;
-    j->group = a->n_head / a->n_kv;
     j->n_active = j->arrivals = kd_div_up(n, chunk);
     uint32_t parts = attn_parts(j->group, j->n_active, shares);
     j->split = kd_group_z() >> parts;

@@ -24,13 +24,17 @@ static inline uint32_t attn_sets(uint32_t group)
     return (group + ATTN_NH - 1) / ATTN_NH;
 }
 
-/* Positions of a split, for a row that sees n; it has ceil(n / that) splits. A second turn of its warps costs less than a merge, a third
- * one does not (doc/speed-log.md). */
-static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_min)
+/* Positions of a split, for a row that sees n; it has ceil(n / that) splits, `splits` at most. A second turn of its warps costs less
+ * than a merge, a third one does not (doc/speed-log.md), and of more than ATTN_NH heads there are two turns in chunk_min positions. 4,
+ * 8 or 16 splits are what the work-groups of several rows share evenly. */
+static inline uint32_t attn_chunk(uint32_t n, uint32_t splits, uint32_t chunk_min, uint32_t group)
 {
+    uint32_t most = group > ATTN_NH ? chunk_min : 2 * chunk_min, use = splits < 4 ? splits : 4;
     if (n <= 2 * chunk_min)
         return n;
-    uint32_t c = ((n + splits - 1) / splits + 31) / 32 * 32;
+    while (use < splits && n > use * most)
+        use = 2 * use < splits ? 2 * use : splits;
+    uint32_t c = ((n + use - 1) / use + 31) / 32 * 32;
     return c > chunk_min ? c : chunk_min;
 }
 

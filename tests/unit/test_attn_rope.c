@@ -204,6 +204,22 @@ START_TEST(chunks_have_places)
 }
 END_TEST
 
+/* As rt/dispatch.c has it: no more splits than there is room for, and none that is small. */
+START_TEST(splits_have_places)
+{
+    static const uint32_t mins[] = { 32, 64, 128 };
+    uint32_t bad = 0;
+    for (uint32_t m = 0; m < ARRAY_LEN(mins); m++)
+        for (uint32_t group = 1; group <= 8; group++)
+            for (uint32_t splits = 1; splits <= ATTN_MAX_SPLITS; splits = splits < 20 ? splits + 1 : splits * 2)
+                for (uint32_t n = 1; n < 300000; n += n < 5000 ? 1 : n / 8) {
+                    uint32_t chunk = attn_chunk(n, splits, mins[m], group), used = (n + chunk - 1) / chunk;
+                    bad += used > splits || (used > 1 && chunk < mins[m]);
+                }
+    ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
 /* Work-groups that share a chunk's heads have each head once; there are as many work-groups as were asked for. */
 START_TEST(parts_have_each_head_once)
 {
@@ -226,5 +242,5 @@ int main(void)
 {
     return RUN_TESTS("attn_rope", rows_have_the_bits_of_two_launches, rows_make_what_they_see_of_others,
                      heads_are_shared_otherwise_from_row_to_row, a_launch_less_where_there_is_a_kernel, chunks_have_places,
-                     parts_have_each_head_once);
+                     splits_have_places, parts_have_each_head_once);
 }
