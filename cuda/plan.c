@@ -222,7 +222,8 @@ void cuda_plan_dump(const struct tier_plan *base, FILE *f)
     const struct replay_plan *p = (const struct replay_plan *)base;
     for (uint32_t i = 0; i < p->n_passes; i++) {
         const struct dispatch_plan *d = p->pass[i].d;
-        fprintf(f, "graph for %u row%s: %u launches\n", p->pass[i].max_rows, p->pass[i].max_rows == 1 ? "" : "s", d->n);
+        fprintf(f, "graph for %u row%s%s: %u launches\n", p->pass[i].max_rows, p->pass[i].max_rows == 1 ? "" : "s",
+                replay_pass_apart(p, i) ? ", parts of steps" : "", d->n);
         for (uint32_t k = 0; k < d->n; k++)
             fprintf(f, "%5u  command %4u  %-28s grid %u,%u,%u x %u  shared %u\n", k, d->d[k].cmd,
                     kernel_infos[d->d[k].kernel].name, d->d[k].grid[0], d->d[k].grid[1], d->d[k].grid[2],

@@ -93,10 +93,15 @@ void replay_pass_need(const struct replay_plan *p, uint32_t pass, bool need[KERN
     need[K_step_begin] = need[K_step_end] = true;
 }
 
+bool replay_pass_apart(const struct replay_plan *p, uint32_t pass)
+{
+    return pass + 1 < p->n_passes && p->pass[pass + 1].max_rows == p->pass[pass].max_rows;
+}
+
 bool replay_pass_awaited(const struct replay_plan *p, uint32_t pass)
 {
     const struct stream_head *h = &p->base.s->h;
-    if (pass + 1 < p->n_passes && p->pass[pass + 1].max_rows == p->pass[pass].max_rows)
+    if (replay_pass_apart(p, pass))
         return false;
     return h->row_cap > KL_DECODE_ROWS || pass + 1 == p->n_passes || p->pass[pass + 1].max_rows < h->n_slots;
 }

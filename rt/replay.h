@@ -86,6 +86,8 @@ int replay_plan_begin(struct replay_plan *p, struct replay *r, const struct stre
 int replay_plan_build(struct replay_plan *p, bool need[KERNEL_COUNT], struct err *e);
 /* The kernels of one of its passes, the step's frame included, into `need`. */
 void replay_pass_need(const struct replay_plan *p, uint32_t pass, bool need[KERNEL_COUNT]);
+/* Is it for parts of steps alone? */
+bool replay_pass_apart(const struct replay_plan *p, uint32_t pass);
 /* Are there steps of decoding that take this pass, with a row for each of the stream's slots or fewer? Others may take it, a
  * step of which the results of single commands are looked at for one: a tier that compiles for long makes it then. */
 bool replay_pass_awaited(const struct replay_plan *p, uint32_t pass);

@@ -393,7 +393,8 @@ static void lockstep_dump(const struct tier_plan *base, FILE *f)
     const struct replay_plan *p = (const struct replay_plan *)base;
     for (uint32_t i = p->n_passes; i-- > 0;) {
         const struct dispatch_plan *d = p->pass[i].d;
-        fprintf(f, "lockstep plan for %u rows: %u launches, %llu bytes of private memory\n", p->pass[i].max_rows, d->n,
+        fprintf(f, "lockstep plan for %u rows%s: %u launches, %llu bytes of private memory\n", p->pass[i].max_rows,
+                replay_pass_apart(p, i) ? ", parts of steps" : "", d->n,
                 (unsigned long long)d->work_bytes);
         for (uint32_t j = 0; j < d->n; j++) {
             const struct dispatch *x = &d->d[j];

@@ -92,6 +92,8 @@ START_TEST(parts_of_steps_have_a_launch_for_each_command)
         ck_assert_uint_eq(launches(p.pass[pass].d, rows > 1 ? K_attn_rope_rows_h64 : K_attn_rope_h64), n);
     }
     ck_assert_uint_eq(p.pass[0].max_rows, KL_DECODE_ROWS);
+    for (uint32_t i = 0; i < p.n_passes; i++)
+        ck_assert(replay_pass_apart(&p, i) == (i == 0));
     ck_assert_uint_eq(launches(p.pass[0].d, K_rope_kv), n);
     ck_assert_uint_eq(launches(p.pass[0].d, K_attn_h64), n);
     replay_plan_free(&p);
