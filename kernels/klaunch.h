@@ -90,13 +90,13 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
  * k_rope_kv. q stays in memory as it is. cap: rows at most, ldk and ldv apart in k and v. heads_at: bytes of shared memory in front of
  * f32 [n_head / n_kv + 2, head_dim], and with a gate n_head / n_kv more. early: the step block and the positions before the rows' are
  * complete when the launch starts, so that they are read before it waits (dispatch_find_late). groups: work-groups for a row's kv
- * head (grid z), which take every so manieth split. shares: so many of them at most share the heads of a split or chunk (attn_parts,
+ * head (grid z); of several rows each takes every groups-th split. shares: so many of them at most share the heads of a split or chunk (attn_parts,
  * attn_group_parts), or 0; counters: with shares a u32 for each of ATTN_NH parts too. */
 #define KL_ATTN_ROPE(F)                                                                                                \
     KL_ATTN(F) F(gpu_va, k, 1, R) F(gpu_va, v, 1, R) F(gpu_va, q_norm, 1, T) F(gpu_va, k_norm, 1, T)                   \
     F(gpu_va, inv_freq, 1, T) F(gpu_va, q_scale, 1, T) F(uint32_t, n_rot, 1, N) F(uint32_t, rope, 1, N)                \
     F(uint32_t, v_norm, 1, N) F(uint32_t, heads_at, 1, N) F(uint32_t, q_every, 1, N) F(float, mscale, 1, E)            \
-    F(float, eps, 1, E) F(uint32_t, early, 1, N) F(uint32_t, shares, 1, N) F(uint32_t, cap, 1, N)                          \
+    F(float, eps, 1, E) F(uint32_t, early, 1, N) F(uint32_t, shares, 1, N) F(uint32_t, cap, 1, N)                      \
     F(uint32_t, ldk, 1, N) F(uint32_t, ldv, 1, N) F(uint32_t, groups, 1, N) F(uint32_t, pad4, 1, N)
 
 /* GDN, heads of GDN_DIM and convolutions of GDN_TAPS; others: k_gdn_conv, then k_gdn_step. counters: u32 [rows, n_k]

@@ -601,7 +601,7 @@ static void decode_attn(struct dispatcher *d, const ka_attn *a)
         kl_attn_rope own;
         shared = dispatch_take_rope(d, &k, shared, &own);
         uint32_t room = MAX(wanted, 2u * ATTN_NH) / rows; /* of a small machine as much: work-groups then take turns */
-        if (group == 2 && room < ATTN_NH)
+        if (group == 2 && room < ATTN_NH) /* two heads' instructions are less than what K and V cost once more (doc/speed-log.md) */
             room = 1;
         if (a->kv_type == KA_KV_F16)
             own.shares = MAX(MIN(room, k.splits << attn_parts(group, 1, ATTN_NH)), rows == 1 ? k.splits : 1);

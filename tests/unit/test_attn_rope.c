@@ -56,7 +56,8 @@ static void check_case(const struct op_case *c)
     ops_free(o);
     o = c->make(c);
     ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
-    for (uint32_t i = 0; i < (c->dim <= 128 && !(c->flags & (OF_Q8_KV | OF_FP8_KV | OF_Q4_KV | OF_ROT4_KV)) ? ARRAY_LEN(steps) : 1); i++) {
+    bool rows = c->dim <= 128 && !(c->flags & (OF_Q8_KV | OF_FP8_KV | OF_Q4_KV | OF_ROT4_KV)); /* there is a kernel for several */
+    for (uint32_t i = 0; i < (rows ? ARRAY_LEN(steps) : 1); i++) {
         run(c, o, steps[i], &y);
         ck_assert_msg(op_is_same(&two, &y, why, sizeof why), "%s, steps of %u: %s", c->name, steps[i], why);
         ops_result_free(&y);
@@ -151,8 +152,8 @@ static uint32_t launches(const struct ops *o, const struct dispatch_target *t, u
     return n;
 }
 
-/* A launch less for a single row, of heads of 64 and 128 and f16 caches for up to eight, where launches begin early; not of an f32 cache, of heads
- * without such a kernel, or on other targets. */
+/* A launch less for a single row, of heads of 64 and 128 and f16 caches for up to eight, where launches begin early; not of an f32
+ * cache, of heads without such a kernel, or on other targets. */
 START_TEST(a_launch_less_where_there_is_a_kernel)
 {
     static const struct {

@@ -144,6 +144,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("replay_passes", steps_of_decoding_take_the_passes_that_are_awaited, one_slot_asks_for_the_kernels_of_one_row,
-                     parts_of_steps_have_a_launch_for_each_command,
-                     prompts_take_every_pass, passes_have_room_for_the_counters_of_all);
+                     parts_of_steps_have_a_launch_for_each_command, prompts_take_every_pass,
+                     passes_have_room_for_the_counters_of_all);
 }
