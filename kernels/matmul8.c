@@ -28,6 +28,9 @@ enum {
 /* Sets of two types share what goes with x: there codes are opened with their signs. */
 KD_FN bool m8_is_signed(uint32_t type) { return QSET_PAIR && wd_bias(type, 0); }
 KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR && wd_bias(type, 0); }
+KD_FN uint32_t m8_run(uint32_t type) { return QSET_PAIR ? 16 : m8_run_of(type); }
+/* Q4_K's runs are blocks of x: what goes with a block goes with both of its halves, where a set's other type has runs of 16. */
+KD_FN bool m8_whole_blocks(void) { return QSET_PAIR && (QSET_A == QT_Q4_K || QSET_B == QT_Q4_K); }
 
 /* What goes with the scale d of a run of x whose codes add up to `sum`. */
 KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
@@ -49,6 +52,8 @@ KD_FN void m8_quant(uint32_t type, const struct m8_x *x, uint32_t r, uint32_t c,
     if (c & 3)
         return;
     uint32_t run = m8_run(type) == 16 ? c >> 1 : c >> 2;
+    if (m8_whole_blocks())
+        sum = other = sum + other;
     KD_SHARED kd_u32x2 *meta = KD_SHARED_AT(kd_u32x2, x->meta + r / 2 * x->pair) + run * 2 + r % 2;
     if (m8_run(type) == 16) {
         kd_cluster_store8(meta, (kd_u32x2){ f32_bits(d), m8_beside(type, d, sum) });
@@ -383,7 +388,7 @@ struct m8_at {
     KD_SHARED const uint8_t *words, *meta;
     uint32_t top; /* M8_TOP, which the compiler does not know: an instruction has room for one constant */
 };
-KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) ? 32 : 16; }
+KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) && type != QT_Q4_K ? 32 : 16; }
 KD_FN struct m8_at m8_at(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t k)
 {
     uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
@@ -452,14 +457,11 @@ KD_FN struct m8_scales m8_pairs(uint32_t type, const struct m8_head *h)
     return all;
 }
 
-/* The word of run s that meets x; Q4_K's high nibbles stay where they are, bytes without a sign. */
-KD_FN bool m8_by_16(uint32_t type, uint32_t s) { return type == QT_Q4_K && s & 1; }
+/* The word of run s that meets x. */
 KD_FN uint32_t m8_open(uint32_t type, const uint32_t *w, const struct wd_scale *sc, uint32_t i, uint32_t s)
 {
     uint32_t q[WD_SUB_WORDS];
     float dw, mw;
-    if (type == QT_Q4_K)
-        return w[(s >> 1) * 4] & (s & 1 ? 0xf0f0f0f0u : 0x0f0f0f0fu);
     wd_open(type, w, sc, i, s, q, &dw, &mw);
     return m8_is_signed(type) ? ((q[0] | 0x80808080u) - 0x01010101u * (uint32_t)-wd_bias(type, s)) ^ 0x80808080u : q[0];
 }
@@ -472,7 +474,57 @@ KD_FN float m8_code(uint32_t type, const struct m8_at *x, uint32_t codes, uint32
     return f32_from_bits(kd_pick4(codes, x->top, (sixteenth ? 0x4550 : 0x7550) | s)) - ((sixteenth ? 0x1p19f : 0x1p23f) + less);
 }
 
-/* An item of the K types, for this lane's rows; run: the first of its runs in the chunk. */
+/* An item's sums, weighted. */
+KD_FN void m8_add_k(uint32_t type, const struct wd_scale *sc, const float *sum_d, const float *sum_m, float acc[4])
+{
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        acc[i] = k_fma(sc[i / 2].d, sum_d[i], acc[i]);
+        if (wd_has_min(type))
+            acc[i] = k_fma(sc[i / 2].m, sum_m[i], acc[i]);
+        acc[i] = mv_pinned(acc[i]);
+    }
+}
+
+/* An item of Q4_K, a quarter of the chunk; w: pieces 2 item and 2 item + 1 of each row. High nibbles stay where they are, bytes
+ * without a sign. */
+KD_FN void m8_item_q4k(const struct m8_at *x, uint32_t item, const uint32_t (*w)[2], const struct wd_scale *sc, const uint32_t *b,
+                       float acc[4])
+{
+    const uint32_t type = QT_Q4_K;
+    float sum_d[4] = { 0.0f, 0.0f, 0.0f, 0.0f }, sum_m[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+    KD_UNROLL
+    for (uint32_t s = 0; s < 2; s++) {
+        struct m8_pair p = m8_meta(x, (2 * item + s) * (32 / m8_run(type)));
+        uint32_t c[4], mask = s ? 0xf0f0f0f0u : 0x0f0f0f0fu, code = item % 2 * 2 + s;
+        m8_starts(type, &p, c);
+        if (s)
+            kd_mma8_k32_unsigned(c, w[0][0] & mask, w[1][0] & mask, w[0][1] & mask, w[1][1] & mask, b[2], b[3]);
+        else
+            kd_mma8_k32(c, w[0][0] & mask, w[1][0] & mask, w[0][1] & mask, w[1][1] & mask, b[0], b[1]);
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
+            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, code, s), t, sum_d[i]);
+            sum_m[i] = k_fma(m8_code(type, x, sc[i / 2].mn, code, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
+        }
+    }
+    m8_add_k(type, sc, sum_d, sum_m, acc);
+}
+KD_FN void m8_chunk_q4k(const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_scales *pairs, float (*acc)[4])
+{
+    KD_UNROLL
+    for (uint32_t item = 0; item < M8_LANES; item++) {
+        uint32_t o[4], b[4];
+        m8_words(m8_pieces(QT_Q4_K, 0), slot, 2 * item, 2 * item + 1, o);
+        m8_x_words(x, 64 * item, b);
+        const uint32_t w[2][2] = { { o[0], o[2] }, { o[1], o[3] } };
+        const struct wd_scale sc[2] = { pairs->of[0][item / 2], pairs->of[1][item / 2] };
+        m8_item_q4k(x, item, w, sc, b, acc[item]);
+    }
+}
+
+/* An item of the other K types, for this lane's rows; run: the first of its runs in the chunk. */
 KD_FN void m8_item_k(uint32_t type, const struct m8_at *x, uint32_t run, uint32_t item, const uint32_t (*w)[WD_WORDS],
                      const struct wd_scale *sc, const uint32_t *b, float acc[4])
 {
@@ -483,28 +535,19 @@ KD_FN void m8_item_k(uint32_t type, const struct m8_at *x, uint32_t run, uint32_
         uint32_t c[4];
         m8_starts(type, &p, c);
         uint32_t a0 = m8_open(type, w[0], &sc[0], item, s), a1 = m8_open(type, w[1], &sc[1], item, s);
-        if (m8_by_16(type, s))
-            kd_mma8_k16_unsigned(c, a0, a1, b[s]);
-        else
-            kd_mma8_k16(c, a0, a1, b[s]);
+        kd_mma8_k16(c, a0, a1, b[s]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
-            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, s, m8_by_16(type, s)), t, sum_d[i]);
+            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, s, false), t, sum_d[i]);
             if (wd_has_min(type))
                 sum_m[i] = k_fma(m8_code(QT_Q4_K, x, sc[i / 2].mn, s, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
         }
     }
-    KD_UNROLL
-    for (uint32_t i = 0; i < 4; i++) {
-        acc[i] = k_fma(sc[i / 2].d, sum_d[i], acc[i]);
-        if (wd_has_min(type))
-            acc[i] = k_fma(sc[i / 2].m, sum_m[i], acc[i]);
-        acc[i] = mv_pinned(acc[i]);
-    }
+    m8_add_k(type, sc, sum_d, sum_m, acc);
 }
 
-/* The K types: two pairs of items. */
+/* The K types but Q4_K: two pairs of items. */
 KD_FN void m8_chunk_k(uint32_t type, const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_head *h,
                       const struct m8_scales *pairs, float (*acc)[4])
 {
@@ -700,7 +743,9 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
             m8_load_head(type, s->a->n_in, &at, then, &next);
             m8_wait(s->slots);
             struct m8_at at_x = m8_at(type, s->a, x, c * m8_chunk(type));
-            if (m8_is_k(type))
+            if (type == QT_Q4_K)
+                m8_chunk_q4k(&at_x, m8_slot(type, s, slot), &pairs, acc);
+            else if (m8_is_k(type))
                 m8_chunk_k(type, &at_x, m8_slot(type, s, slot), &head, &pairs, acc);
             else
                 m8_chunk_runs(type, &at_x, c, m8_slot(type, s, slot), &head, acc);
@@ -740,7 +785,7 @@ KD_FN struct m8_mats m8_mats(uint32_t type, const kl_matvec *a, const struct m8_
 
 QSET_KERNEL(k_matmul8_, , kl_matvec)
 {
-    struct m8_x x = m8_x(a.type[0], a.n_in, a.rows_pass);
+    struct m8_x x = m8_x(a.type[0], m8_run(a.type[0]), a.n_in, a.rows_pass);
     uint32_t mats = a.gate_up ? 1 : a.n_mats, parity = 0;
     struct m8_ready r = { 0 };
     kd_cluster_arrive();

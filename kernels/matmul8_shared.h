@@ -43,27 +43,30 @@ MVS_FN uint32_t m8_slot_bytes(uint32_t type) { return M8_TILE * 16 * (m8_pieces(
 
 /* x: codes, row by row, M8_X_PAD apart from a multiple of 128 bytes so that eight rows meet no bank twice; then for each two
  * rows and each run of 16, or block of 32 where runs are that long, the scale of each row and a number that goes with the type:
- * scale * sum of codes where it has minima, else what its sums start with. cols: rows of x, 8 or 4. */
+ * scale * sum of codes where it has minima, else what its sums start with. cols: rows of x, 8 or 4. Matrices of two types share
+ * what runs of 16 have. */
 enum { M8_X_PAD = 16 };
-MVS_FN uint32_t m8_run(uint32_t type) { return mv_item_elems(type) == 32 ? 32 : 16; }
+MVS_FN uint32_t m8_run_of(uint32_t type) { return mv_item_elems(type) == 32 || type == QT_Q4_K ? 32 : 16; }
 struct m8_x {
     uint32_t n_pad, cols, ld, meta, pair, end; /* byte offsets; pair: of two rows' scales from those of the two before */
 };
-MVS_FN struct m8_x m8_x(uint32_t type, uint32_t n_in, uint32_t cols)
+MVS_FN struct m8_x m8_x(uint32_t type, uint32_t run, uint32_t n_in, uint32_t cols)
 {
     struct m8_x x = { .n_pad = mv_padded(type, n_in), .cols = cols };
     x.ld = x.n_pad + M8_X_PAD;
     x.meta = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES + cols * x.ld;
-    x.pair = x.n_pad / m8_run(type) * 16 + M8_X_PAD;
+    x.pair = x.n_pad / run * 16 + M8_X_PAD;
     x.end = (x.meta + cols / 2 * x.pair + 127) & ~127u;
     return x;
 }
 MVS_FN uint32_t m8_shared_bytes(const uint32_t *types, uint32_t n_mats, uint32_t n_in, uint32_t cols, uint32_t slots)
 {
-    uint32_t most = 0;
-    for (uint32_t m = 0; m < n_mats; m++)
+    uint32_t most = 0, run = m8_run_of(types[0]);
+    for (uint32_t m = 0; m < n_mats; m++) {
         most = m8_slot_bytes(types[m]) > most ? m8_slot_bytes(types[m]) : most;
-    return m8_x(types[0], n_in, cols).end + M8_WARPS * slots * most;
+        run = types[m] != types[0] ? 16 : run;
+    }
+    return m8_x(types[0], run, n_in, cols).end + M8_WARPS * slots * most;
 }
 
 #endif

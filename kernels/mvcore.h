@@ -211,6 +211,81 @@ KD_FN void mv_refill(uint32_t type, uint32_t T, uint32_t part, const struct mv_r
         wd_load_part(type, part, false, next->is, w[t], next->p[t], next->i);
 }
 
+/* Q4_K: T slots and R rows, as mv_dot_k. A run of weights is a block of x, of which neighbouring lanes have a half each, for two
+ * pairs of runs: they give each other the integer sums of the pair that is not theirs, so that what follows a sum is done for each
+ * block once. All lanes of the warp take part. High nibbles stay where they are, bytes without a sign. */
+KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix, const struct mv_x *l, float *acc,
+                      const struct mv_refill *next)
+{
+    const uint32_t type = QT_Q4_K;
+    const bool odd = ix & 1;
+    struct wd_scale sc[4];
+    int32_t sum[2][2][16]; /* [pair][run][slot and row] */
+    uint32_t row;
+    KD_UNROLL
+    for (uint32_t t = 0; t < T; t++)
+        sc[t] = wd_scale(type, w[t], iw);
+    if (next)
+        mv_refill(type, T, 0, next, w);
+    KD_UNROLL
+    for (uint32_t p = 0; p < 2; p++) {
+        uint32_t q[2][4][4];
+        row = 0;
+        KD_UNROLL
+        for (uint32_t t = 0; t < T; t++)
+            KD_UNROLL
+            for (uint32_t k = 0; k < 4; k++)
+                q[0][t][k] = w[t][4 * p + k] & 0x0f0f0f0fu, q[1][t][k] = w[t][4 * p + k] & 0xf0f0f0f0u;
+        if (next)
+            mv_refill(type, T, 1 + p, next, w);
+        KD_UNROLL
+        for (uint32_t r = 0; r < R; r++) {
+            KD_UNROLL
+            for (uint32_t s = 0; s < 2; s++) {
+                uint32_t x[4];
+                mv_get4(x, l->q + row + (2 * p + s) * l->q_stride + ix * 16);
+                KD_UNROLL
+                for (uint32_t t = 0; t < T; t++) {
+                    int32_t v = odd == (p == 1) ? mv_start(type, s, 0) : 0; /* of its own */
+                    KD_UNROLL
+                    for (uint32_t k = 0; k < 4; k++)
+                        v = kd_dot4u(q[s][t][k], x[k], v);
+                    sum[p][s][t * R + r] = v;
+                }
+            }
+            if (R > 1)
+                row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+        }
+    }
+    row = 0;
+    KD_UNROLL
+    for (uint32_t r = 0; r < R; r++) {
+        kd_u32x4 meta = *KD_SHARED_AT(const kd_u32x4, l->meta + row + ix * 16);
+        float d[2], by_sum[2];
+        KD_UNROLL
+        for (uint32_t s = 0; s < 2; s++) {
+            d[s] = f32_from_bits(meta[2 * s]);
+            by_sum[s] = d[s] * (float)(kd_half(meta[2 * s + 1], 0) + kd_half(meta[2 * s + 1], 1));
+        }
+        if (R > 1)
+            row = mv_opaque(row + (r < l->last ? l->q_row : 0));
+        KD_UNROLL
+        for (uint32_t t = 0; t < T; t++) {
+            uint32_t i = t * R + r;
+            float sum_d = 0.0f, sum_m = 0.0f;
+            KD_UNROLL
+            for (uint32_t s = 0; s < 2; s++) {
+                int32_t own = odd ? sum[1][s][i] : sum[0][s][i], other = odd ? sum[0][s][i] : sum[1][s][i];
+                float v = f32_from_bits((uint32_t)own + kd_shfl_xor_u32((uint32_t)other, 1)) - mv_magic(type, s);
+                sum_d = k_fma(mv_code(type, sc[t].sc, s), v * d[s], sum_d);
+                sum_m = k_fma(mv_code(type, sc[t].mn, s), by_sum[s], sum_m);
+            }
+            acc[i] = k_fma(sc[t].d, sum_d, acc[i]);
+            acc[i] = k_fma(sc[t].m, sum_m, acc[i]);
+        }
+    }
+}
+
 /* K types: T slots and R rows. The runs' sums are weighted by their codes, and by d and the minimum's factor once for
  * the item. next, or NULL: what the words are filled with again, as soon as they are open. */
 KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
@@ -218,6 +293,10 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
 {
     struct wd_scale sc[4];
     float sum_d[16], sum_m[16];
+    if (type == QT_Q4_K) {
+        mv_dot_q4k(T, R, w, iw, ix, l, acc, next);
+        return;
+    }
     KD_UNROLL
     for (uint32_t t = 0; t < T; t++)
         sc[t] = wd_scale(type, w[t], iw);
@@ -268,7 +347,7 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
     }
 }
 
-/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. iw: the item that
+/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. All lanes of a warp call it. iw: the item that
  * the weights are of, ix: where its x lies. */
 KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
                        const struct mv_x *l, float *acc)

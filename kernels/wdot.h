@@ -10,7 +10,9 @@
  *         wd_open(type, w, &sc, item, s, q, &dw, &mw);
  *
  * An item of the K types is a quarter of a block: with n = item / 2 % 2 and h = item % 2 it holds elements
- * 128 n + 32 s + 16 h + (0..15) for s < 4; run s is half of a block of x. Its words lie 16 h bytes into 32. */
+ * 128 n + 32 s + 16 h + (0..15) for s < 4; run s is half of a block of x. Its words lie 16 h bytes into 32. Q4_K's is loaded like that
+ * too, as neighbouring lanes read 32 bytes together then, but has the scales of what its words h lie in, elements 64 (item % 4) + 32 s
+ * + (0..31) for s < 2, and is opened where it is multiplied: by mv_dot_q4k and kernels/matmul8.c. */
 #ifndef ZINC_KERNELS_WDOT_H
 #define ZINC_KERNELS_WDOT_H
 
@@ -410,6 +412,8 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
     case QT_Q5_K:
         s.sc = upper ? (w[11] & 0x0f0f0f0fu) | (w[9] >> 2 & 0x30303030u) : w[9] & 0x3f3f3f3fu;
         s.mn = upper ? (w[11] >> 4 & 0x0f0f0f0fu) | (w[10] >> 2 & 0x30303030u) : w[10] & 0x3f3f3f3fu;
+        if (type == QT_Q4_K) /* two, in the low bytes */
+            s.sc >>= 2 * h8, s.mn >>= 2 * h8;
         s.d = wd_f16(w[8]);
         s.m = -wd_f16_high(w[8]);
         break;
@@ -514,12 +518,6 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
             uint32_t h = w[4 + k] >> n4;
             q[k] = (w[k] >> 2 * s & 0x03030303u) | ((s < 2 ? h << (2 - s) : h >> (s - 2)) & 0x04040404u);
         }
-        break;
-    case QT_Q4_K: /* bytes without a sign; high nibbles as 16 q */
-        for (uint32_t k = 0; k < 4; k++)
-            q[k] = w[(s >> 1) * 4 + k] & (s & 1 ? 0xf0f0f0f0u : 0x0f0f0f0fu);
-        if (s & 1)
-            *dw *= 0.0625f;
         break;
     case QT_Q5_K:
         for (uint32_t k = 0; k < 4; k++) {

@@ -144,6 +144,8 @@ KD_FN void wr_factors(uint32_t type, const uint32_t *w, uint32_t u, uint32_t r, 
     }
     if (wr_is_short(type))
         n += r & 1, s = r >> 1;
+    if (type == QT_Q4_K)
+        n += r >> 1, s = r & 1;
     struct wd_scale c = wd_scale(type, item, n);
     *dw = c.d, *mw = c.m;
     if (wd_is_k(type)) {

@@ -8,7 +8,7 @@
  *
  * A word is four elements, the first in the low byte. k may be permuted, the same way in A and B.
  *
- *     kd_mma8_k16_unsigned(c, a0, a1, b0)         A's bytes have no sign
+ *     kd_mma8_k16_unsigned(c, a0, a1, b0)         A's bytes have no sign; kd_mma8_k32_unsigned(c, a0, a1, a2, a3, b0, b1)
  *     kd_mma8_k32_of(c, start, ..)                the sums begin at start[], which stays
  *     kd_bytes8_load(r, row);                     four matrices of 8 rows of 16 bytes from shared memory: lane l points at
  *                                                 row l % 8 of matrix l / 8, and gets of each matrix row g, bytes 4 t on
@@ -48,6 +48,13 @@ KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_
             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
             : "r"(a0), "r"(a1), "r"(b0));
 }
+KD_FN void kd_mma8_k32_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+{
+    __asm__("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
 
 KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 {
@@ -80,6 +87,11 @@ KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uin
 {
     kd_mma8_k16(c, a0, a1, b0);
     kd_mma8_k16(c, a2, a3, b1);
+}
+KD_FN void kd_mma8_k32_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+{
+    kd_mma8_k16_unsigned(c, a0, a1, b0);
+    kd_mma8_k16_unsigned(c, a2, a3, b1);
 }
 KD_FN void kd_mma8_k32_of(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                           uint32_t b1)
