@@ -211,22 +211,16 @@ KD_FN void mv_refill(uint32_t type, uint32_t T, uint32_t part, const struct mv_r
         wd_load_part(type, part, false, next->is, w[t], next->p[t], next->i);
 }
 
-/* Q4_K: T slots and R rows, as mv_dot_k. A run of weights is a block of x, of which neighbouring lanes have a half each, for two
+/* Q4_K: what mv_dot_k does with scales at hand. A run of weights is a block of x, of which neighbouring lanes have a half each, for two
  * pairs of runs: they give each other the integer sums of the pair that is not theirs, so that what follows a sum is done for each
  * block once. All lanes of the warp take part. High nibbles stay where they are, bytes without a sign. */
-KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix, const struct mv_x *l, float *acc,
-                      const struct mv_refill *next)
+KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], const struct wd_scale *sc, uint32_t ix, const struct mv_x *l,
+                      float *acc, const struct mv_refill *next)
 {
     const uint32_t type = QT_Q4_K;
     const bool odd = ix & 1;
-    struct wd_scale sc[4];
     int32_t sum[2][2][16]; /* [pair][run][slot and row] */
     uint32_t row;
-    KD_UNROLL
-    for (uint32_t t = 0; t < T; t++)
-        sc[t] = wd_scale(type, w[t], iw);
-    if (next)
-        mv_refill(type, T, 0, next, w);
     KD_UNROLL
     for (uint32_t p = 0; p < 2; p++) {
         uint32_t q[2][4][4];
@@ -293,15 +287,15 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
 {
     struct wd_scale sc[4];
     float sum_d[16], sum_m[16];
-    if (type == QT_Q4_K) {
-        mv_dot_q4k(T, R, w, iw, ix, l, acc, next);
-        return;
-    }
     KD_UNROLL
     for (uint32_t t = 0; t < T; t++)
         sc[t] = wd_scale(type, w[t], iw);
     if (next)
         mv_refill(type, T, 0, next, w);
+    if (type == QT_Q4_K) {
+        mv_dot_q4k(T, R, w, sc, ix, l, acc, next);
+        return;
+    }
     KD_UNROLL
     for (uint32_t i = 0; i < T * R; i++)
         sum_d[i] = sum_m[i] = 0.0f;
@@ -347,8 +341,8 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
     }
 }
 
-/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. All lanes of a warp call it. iw: the item that
- * the weights are of, ix: where its x lies. */
+/* T slots and R rows: weights are opened once, x is read once for all slots. Adds to acc [T][R]. All lanes of a warp call it. iw: the
+ * item that the weights are of, ix: where its x lies. */
 KD_FN void mv_dot_rows(uint32_t type, uint32_t T, uint32_t R, const uint32_t (*w)[WD_WORDS], uint32_t iw, uint32_t ix,
                        const struct mv_x *l, float *acc)
 {
