@@ -29,8 +29,8 @@ enum {
 KD_FN bool m8_is_signed(uint32_t type) { return QSET_PAIR && wd_bias(type, 0); }
 KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR && wd_bias(type, 0); }
 KD_FN uint32_t m8_run(uint32_t type) { return QSET_PAIR ? 16 : m8_run_of(type); }
-/* Q4_K's runs are blocks of x: what goes with a block goes with both of its halves, where a set's other type has runs of 16. */
-KD_FN bool m8_whole_blocks(void) { return QSET_PAIR && (QSET_A == QT_Q4_K || QSET_B == QT_Q4_K); }
+/* A set's other type has runs of 16: what goes with a block goes with both of its halves. */
+KD_FN bool m8_whole_blocks(void) { return QSET_PAIR && (wd_by_blocks(QSET_A) || wd_by_blocks(QSET_B)); }
 
 /* What goes with the scale d of a run of x whose codes add up to `sum`. */
 KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
@@ -291,7 +291,6 @@ struct m8_head {
 struct m8_scales {
     struct wd_scale of[2][2]; /* [row][pair] */
 };
-KD_FN bool m8_by_pairs(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
 
 /* Rows g and g + 8 of the tile in the planes from m8_first on; where the tile has no such row, another one. */
 struct m8_heads {
@@ -388,7 +387,7 @@ struct m8_at {
     KD_SHARED const uint8_t *words, *meta;
     uint32_t top; /* M8_TOP, which the compiler does not know: an instruction has room for one constant */
 };
-KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) && type != QT_Q4_K ? 32 : 16; }
+KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) && !wd_by_blocks(type) ? 32 : 16; }
 KD_FN struct m8_at m8_at(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t k)
 {
     uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
@@ -426,8 +425,6 @@ KD_FN void m8_starts(uint32_t type, const struct m8_pair *p, uint32_t c[4])
 KD_FN void m8_item(uint32_t type, const uint32_t *head, uint32_t i, uint32_t *w)
 {
     switch (type) {
-    case QT_Q4_K:
-    case QT_Q5_K: break; /* m8_pairs */
     case QT_Q6_K: w[12] = head[i & 2], w[13] = head[(i & 2) + 1], w[14] = head[4]; break;
     case QT_Q2_K: w[4] = head[i & 2], w[5] = head[(i & 2) + 1], w[6] = head[4]; break;
     case QT_Q3_K:
@@ -447,7 +444,7 @@ KD_FN struct m8_scales m8_pairs(uint32_t type, const struct m8_head *h)
 {
     struct m8_scales all = { 0 };
     KD_UNROLL
-    for (uint32_t i = 0; i < 4 && m8_by_pairs(type); i++) {
+    for (uint32_t i = 0; i < 4 && wd_by_blocks(type); i++) {
         uint32_t w[WD_WORDS] = { 0 };
         KD_UNROLL
         for (uint32_t k = 0; k < 4; k++)
@@ -486,41 +483,50 @@ KD_FN void m8_add_k(uint32_t type, const struct wd_scale *sc, const float *sum_d
     }
 }
 
-/* An item of Q4_K, a quarter of the chunk; w: pieces 2 item and 2 item + 1 of each row. High nibbles stay where they are, bytes
- * without a sign. */
-KD_FN void m8_item_q4k(const struct m8_at *x, uint32_t item, const uint32_t (*w)[2], const struct wd_scale *sc, const uint32_t *b,
-                       float acc[4])
+/* An item of the types by blocks, a quarter of the chunk; w: its two pieces of each row. High nibbles of Q4_K stay where they are,
+ * bytes without a sign. */
+KD_FN void m8_item_blocks(uint32_t type, const struct m8_at *x, uint32_t item, const uint32_t *w, const uint32_t *high,
+                          const struct wd_scale *sc, const uint32_t *b, float acc[4])
 {
-    const uint32_t type = QT_Q4_K;
     float sum_d[4] = { 0.0f, 0.0f, 0.0f, 0.0f }, sum_m[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
     KD_UNROLL
     for (uint32_t s = 0; s < 2; s++) {
+        const bool in_place = type == QT_Q4_K && s;
         struct m8_pair p = m8_meta(x, (2 * item + s) * (32 / m8_run(type)));
-        uint32_t c[4], mask = s ? 0xf0f0f0f0u : 0x0f0f0f0fu, code = item % 2 * 2 + s;
+        uint32_t c[4], a[4], code = item % 2 * 2 + s, bit = 2 * item + s;
         m8_starts(type, &p, c);
-        if (s)
-            kd_mma8_k32_unsigned(c, w[0][0] & mask, w[1][0] & mask, w[0][1] & mask, w[1][1] & mask, b[2], b[3]);
+        KD_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            a[i] = in_place ? w[i] & 0xf0f0f0f0u : w[i] >> 4 * s & 0x0f0f0f0fu;
+            if (type == QT_Q5_K)
+                a[i] |= (bit < 4 ? high[i] << (4 - bit) : high[i] >> (bit - 4)) & 0x10101010u;
+        }
+        if (in_place)
+            kd_mma8_k32_unsigned(c, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
         else
-            kd_mma8_k32(c, w[0][0] & mask, w[1][0] & mask, w[0][1] & mask, w[1][1] & mask, b[0], b[1]);
+            kd_mma8_k32(c, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
-            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, code, s), t, sum_d[i]);
+            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, code, in_place), t, sum_d[i]);
             sum_m[i] = k_fma(m8_code(type, x, sc[i / 2].mn, code, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
         }
     }
     m8_add_k(type, sc, sum_d, sum_m, acc);
 }
-KD_FN void m8_chunk_q4k(const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_scales *pairs, float (*acc)[4])
+KD_FN void m8_chunk_blocks(uint32_t type, const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_scales *pairs,
+                           float (*acc)[4])
 {
+    uint32_t n0 = m8_pieces(type, 0), n1 = m8_pieces(type, 1), high[4] = { 0 };
+    if (n1)
+        m8_words(n1, slot + M8_TILE * n0 * 16, 0, 1, high);
     KD_UNROLL
     for (uint32_t item = 0; item < M8_LANES; item++) {
-        uint32_t o[4], b[4];
-        m8_words(m8_pieces(QT_Q4_K, 0), slot, 2 * item, 2 * item + 1, o);
+        uint32_t w[4], b[4];
+        m8_words(n0, slot, 2 * item, 2 * item + 1, w);
         m8_x_words(x, 64 * item, b);
-        const uint32_t w[2][2] = { { o[0], o[2] }, { o[1], o[3] } };
         const struct wd_scale sc[2] = { pairs->of[0][item / 2], pairs->of[1][item / 2] };
-        m8_item_q4k(x, item, w, sc, b, acc[item]);
+        m8_item_blocks(type, x, item, w, high, sc, b, acc[item]);
     }
 }
 
@@ -547,9 +553,9 @@ KD_FN void m8_item_k(uint32_t type, const struct m8_at *x, uint32_t run, uint32_
     m8_add_k(type, sc, sum_d, sum_m, acc);
 }
 
-/* The K types but Q4_K: two pairs of items. */
+/* The K types that are not by blocks: two pairs of items. */
 KD_FN void m8_chunk_k(uint32_t type, const struct m8_at *x, KD_SHARED const uint8_t *slot, const struct m8_head *h,
-                      const struct m8_scales *pairs, float (*acc)[4])
+                      float (*acc)[4])
 {
     uint32_t n0 = m8_pieces(type, 0), n1 = m8_pieces(type, 1), high[4];
     KD_SHARED const uint8_t *plane1 = slot + M8_TILE * n0 * 16;
@@ -572,12 +578,12 @@ KD_FN void m8_chunk_k(uint32_t type, const struct m8_at *x, KD_SHARED const uint
             KD_UNROLL
             for (uint32_t i = 0; i < 2; i++) {
                 m8_item(type, h->w[i], item, w[i]);
-                sc[i] = m8_by_pairs(type) ? pairs->of[i][n] : wd_scale(type, w[i], item);
+                sc[i] = wd_scale(type, w[i], item);
                 w[i][0] = n0 == 8 ? o[i] : both[2 * j + i];
                 if (n0 == 8)
                     w[i][4] = o[2 + i];
                 if (n1)
-                    w[i][type == QT_Q5_K ? 12 : type == QT_Q6_K ? 8 : 4] = high[2 * j + i];
+                    w[i][type == QT_Q6_K ? 8 : 4] = high[2 * j + i];
             }
             m8_item_k(type, x, 8 * n + j, item, w, sc, b, acc[item]);
         }
@@ -743,10 +749,10 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
             m8_load_head(type, s->a->n_in, &at, then, &next);
             m8_wait(s->slots);
             struct m8_at at_x = m8_at(type, s->a, x, c * m8_chunk(type));
-            if (type == QT_Q4_K)
-                m8_chunk_q4k(&at_x, m8_slot(type, s, slot), &pairs, acc);
+            if (wd_by_blocks(type))
+                m8_chunk_blocks(type, &at_x, m8_slot(type, s, slot), &pairs, acc);
             else if (m8_is_k(type))
-                m8_chunk_k(type, &at_x, m8_slot(type, s, slot), &head, &pairs, acc);
+                m8_chunk_k(type, &at_x, m8_slot(type, s, slot), &head, acc);
             else
                 m8_chunk_runs(type, &at_x, c, m8_slot(type, s, slot), &head, acc);
             kd_warp_sync();

@@ -211,13 +211,21 @@ KD_FN void mv_refill(uint32_t type, uint32_t T, uint32_t part, const struct mv_r
         wd_load_part(type, part, false, next->is, w[t], next->p[t], next->i);
 }
 
-/* Q4_K: what mv_dot_k does with scales at hand. A run of weights is a block of x, of which neighbouring lanes have a half each, for two
- * pairs of runs: they give each other the integer sums of the pair that is not theirs, so that what follows a sum is done for each
- * block once. All lanes of the warp take part. High nibbles stay where they are, bytes without a sign. */
-KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], const struct wd_scale *sc, uint32_t ix, const struct mv_x *l,
-                      float *acc, const struct mv_refill *next)
+/* Word k of run s of piece p, of a type by blocks. Q4_K's high nibbles stay where they are, bytes without a sign. */
+KD_FN uint32_t mv_open_blocks(uint32_t type, const uint32_t *w, uint32_t gi, uint32_t p, uint32_t s, uint32_t k)
 {
-    const uint32_t type = QT_Q4_K;
+    if (type == QT_Q4_K)
+        return w[4 * p + k] & (s ? 0xf0f0f0f0u : 0x0f0f0f0fu);
+    uint32_t high = w[12 + k] >> (gi & 2) * 2; /* bits 0 to 3: the item's runs */
+    return (w[4 * p + k] >> 4 * s & 0x0f0f0f0fu) | (high << (4 - 2 * p - s) & 0x10101010u);
+}
+
+/* The types by blocks: what mv_dot_k does with scales at hand. A run of weights is a block of x, of which neighbouring lanes have a
+ * half each, for two pairs of runs: they give each other the integer sums of the pair that is not theirs, so that what follows a sum
+ * is done for each block once. All lanes of the warp take part. */
+KD_FN void mv_dot_blocks(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], const struct wd_scale *sc, uint32_t iw,
+                         uint32_t ix, const struct mv_x *l, float *acc, const struct mv_refill *next)
+{
     const bool odd = ix & 1;
     int32_t sum[2][2][16]; /* [pair][run][slot and row] */
     uint32_t row;
@@ -229,7 +237,7 @@ KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], const str
         for (uint32_t t = 0; t < T; t++)
             KD_UNROLL
             for (uint32_t k = 0; k < 4; k++)
-                q[0][t][k] = w[t][4 * p + k] & 0x0f0f0f0fu, q[1][t][k] = w[t][4 * p + k] & 0xf0f0f0f0u;
+                q[0][t][k] = mv_open_blocks(type, w[t], iw, p, 0, k), q[1][t][k] = mv_open_blocks(type, w[t], iw, p, 1, k);
         if (next)
             mv_refill(type, T, 1 + p, next, w);
         KD_UNROLL
@@ -243,7 +251,7 @@ KD_FN void mv_dot_q4k(uint32_t T, uint32_t R, uint32_t (*w)[WD_WORDS], const str
                     int32_t v = odd == (p == 1) ? mv_start(type, s, 0) : 0; /* of its own */
                     KD_UNROLL
                     for (uint32_t k = 0; k < 4; k++)
-                        v = kd_dot4u(q[s][t][k], x[k], v);
+                        v = mv_unsigned(type) ? kd_dot4u(q[s][t][k], x[k], v) : kd_dot4(q[s][t][k], x[k], v);
                     sum[p][s][t * R + r] = v;
                 }
             }
@@ -292,8 +300,8 @@ KD_FN void mv_dot_k(uint32_t type, uint32_t T, uint32_t R, uint32_t (*w)[WD_WORD
         sc[t] = wd_scale(type, w[t], iw);
     if (next)
         mv_refill(type, T, 0, next, w);
-    if (type == QT_Q4_K) {
-        mv_dot_q4k(T, R, w, sc, ix, l, acc, next);
+    if (wd_by_blocks(type)) {
+        mv_dot_blocks(type, T, R, w, sc, iw, ix, l, acc, next);
         return;
     }
     KD_UNROLL

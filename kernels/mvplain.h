@@ -26,15 +26,15 @@ KD_FN void mv_plain_fetch(uint32_t type, uint32_t B, const struct wd_mat *m, boo
             wd_load(type, ragged, w[b], m, row * m->items + i0 + b * step);
 }
 
-/* Q4_K's, whose lanes multiply together: one that has no item takes part with the row's last. */
-KD_FN void mv_plain_sum_q4k(const struct wd_mat *m, bool ragged, uint32_t row, const struct mv_x *l, uint32_t from, uint32_t step,
-                            float *acc)
+/* Of types by blocks, whose lanes multiply together: one that has no item takes part with the row's last. */
+KD_FN void mv_plain_sum_blocks(uint32_t type, const struct wd_mat *m, bool ragged, uint32_t row, const struct mv_x *l, uint32_t from,
+                               uint32_t step, float *acc)
 {
     for (uint32_t i = from; i - kd_lane() < m->items; i += step) {
         uint32_t w[1][WD_WORDS], has = kd_min_u32(i, m->items - 1);
         float v = *acc;
-        wd_load(QT_Q4_K, ragged, w[0], m, row * m->items + has);
-        mv_dot_rows(QT_Q4_K, 1, 1, (const uint32_t(*)[WD_WORDS])w, has, has, l, &v);
+        wd_load(type, ragged, w[0], m, row * m->items + has);
+        mv_dot_rows(type, 1, 1, (const uint32_t(*)[WD_WORDS])w, has, has, l, &v);
         *acc = i < m->items ? v : *acc;
     }
 }
@@ -43,8 +43,8 @@ KD_FN void mv_plain_sum_q4k(const struct wd_mat *m, bool ragged, uint32_t row, c
 KD_FN void mv_plain_sum(uint32_t type, uint32_t B, const struct wd_mat *m, bool ragged, uint32_t row, const struct mv_x *l,
                         uint32_t from, uint32_t step, bool held, uint32_t (*w)[WD_WORDS], float *acc)
 {
-    if (type == QT_Q4_K) {
-        mv_plain_sum_q4k(m, ragged, row, l, from, step, acc);
+    if (wd_by_blocks(type)) {
+        mv_plain_sum_blocks(type, m, ragged, row, l, from, step, acc);
         return;
     }
     for (uint32_t i0 = from; i0 < m->items; i0 += B * step) {

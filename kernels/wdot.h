@@ -10,9 +10,9 @@
  *         wd_open(type, w, &sc, item, s, q, &dw, &mw);
  *
  * An item of the K types is a quarter of a block: with n = item / 2 % 2 and h = item % 2 it holds elements
- * 128 n + 32 s + 16 h + (0..15) for s < 4; run s is half of a block of x. Its words lie 16 h bytes into 32. Q4_K's is loaded like that
- * too, as neighbouring lanes read 32 bytes together then, but has the scales of what its words h lie in, elements 64 (item % 4) + 32 s
- * + (0..31) for s < 2, and is opened where it is multiplied: by mv_dot_q4k and kernels/matmul8.c. */
+ * 128 n + 32 s + 16 h + (0..15) for s < 4; run s is half of a block of x. Its words lie 16 h bytes into 32. Q4_K's and Q5_K's
+ * (wd_by_blocks) are loaded like that too, as neighbouring lanes read 32 bytes together then, but have the scales of elements
+ * 64 (item % 4) + 32 s + (0..31) for s < 2, and are opened where they are multiplied: by mv_dot_blocks and kernels/matmul8.c. */
 #ifndef ZINC_KERNELS_WDOT_H
 #define ZINC_KERNELS_WDOT_H
 
@@ -27,6 +27,8 @@ KD_FN bool wd_is_k(uint32_t type)
 {
     return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q4_K || type == QT_Q5_K || type == QT_Q6_K;
 }
+
+KD_FN bool wd_by_blocks(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
 
 /* Elements of a run, which share a scale. */
 KD_FN uint32_t wd_run(uint32_t type)
@@ -412,8 +414,7 @@ KD_FN struct wd_scale wd_scale(uint32_t type, const uint32_t *w, uint32_t gi)
     case QT_Q5_K:
         s.sc = upper ? (w[11] & 0x0f0f0f0fu) | (w[9] >> 2 & 0x30303030u) : w[9] & 0x3f3f3f3fu;
         s.mn = upper ? (w[11] >> 4 & 0x0f0f0f0fu) | (w[10] >> 2 & 0x30303030u) : w[10] & 0x3f3f3f3fu;
-        if (type == QT_Q4_K) /* two, in the low bytes */
-            s.sc >>= 2 * h8, s.mn >>= 2 * h8;
+        s.sc >>= 2 * h8, s.mn >>= 2 * h8; /* two, in the low bytes */
         s.d = wd_f16(w[8]);
         s.m = -wd_f16_high(w[8]);
         break;
@@ -517,12 +518,6 @@ KD_FN void wd_open(uint32_t type, const uint32_t *w, const struct wd_scale *c, u
         for (uint32_t k = 0; k < 4; k++) {
             uint32_t h = w[4 + k] >> n4;
             q[k] = (w[k] >> 2 * s & 0x03030303u) | ((s < 2 ? h << (2 - s) : h >> (s - 2)) & 0x04040404u);
-        }
-        break;
-    case QT_Q5_K:
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t v = w[(s >> 1) * 4 + k] >> (s & 1) * 4 & 0x0f0f0f0fu, h = w[12 + k] >> n4;
-            q[k] = v | (h << (4 - s) & 0x10101010u);
         }
         break;
     case QT_Q6_K:

@@ -144,7 +144,7 @@ KD_FN void wr_factors(uint32_t type, const uint32_t *w, uint32_t u, uint32_t r, 
     }
     if (wr_is_short(type))
         n += r & 1, s = r >> 1;
-    if (type == QT_Q4_K)
+    if (wd_by_blocks(type))
         n += r >> 1, s = r & 1;
     struct wd_scale c = wd_scale(type, item, n);
     *dw = c.d, *mw = c.m;
