@@ -331,7 +331,7 @@ KD_FN void ex_run(uint32_t type, const struct ex_x *x, uint32_t factors, const s
     if (wr_is_short(type)) {
         c[0] = c[2] = start[0], c[1] = c[3] = start[1];
         b[0] = *KD_SHARED_AT(const uint32_t, words + wr_x(type, r, 0) * 4);
-        kd_mma8_k16(c, q[0][0], q[1][0], b[0]);
+        kd_mma8_k16(c, c, q[0][0], q[1][0], b[0]);
     } else {
         if (wr_is_wide(type)) {
             b += r % 2 * 2;
@@ -339,7 +339,7 @@ KD_FN void ex_run(uint32_t type, const struct ex_x *x, uint32_t factors, const s
             b[0] = *KD_SHARED_AT(const uint32_t, words + wr_x(type, r, 0) * 4);
             b[1] = *KD_SHARED_AT(const uint32_t, words + wr_x(type, r, 1) * 4);
         }
-        kd_mma8_k32_of(c, (const uint32_t[4]){ start[0], start[1], start[0], start[1] }, q[0][0], q[1][0], q[0][1], q[1][1], b[0], b[1]);
+        kd_mma8_k32(c, (const uint32_t[4]){ start[0], start[1], start[0], start[1] }, q[0][0], q[1][0], q[0][1], q[1][1], b[0], b[1]);
     }
     KD_UNROLL
     for (uint32_t i = 0; i < 4; i++) {

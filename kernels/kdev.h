@@ -92,6 +92,11 @@ KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at)
 }
 #endif
 
+#ifndef KD_BYTE_F32
+KD_FN float kd_byte_f32(uint32_t v, uint32_t k) { return (float)(v >> 8 * k & 255); }
+KD_FN float kd_signed_byte_f32(uint32_t v, uint32_t k) { return (float)(int8_t)(v >> 8 * k); }
+#endif
+
 /* Memory that work-groups of one launch hand to each other by kd_arrive, and a constant table of a file. */
 #ifndef KD_COHERENT
 #define KD_COHERENT KD_GLOBAL
@@ -108,6 +113,7 @@ KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at)
  *   uint32_t kd_shfl_xor_u32(v, mask), kd_shfl_u32(v, lane); float kd_shfl_xor_f32, kd_shfl_f32
  *   int32_t kd_dot4(a, b, c)                       c + sum of four products of signed bytes
  *   int32_t kd_dot4u(a, b, c)                      the same, those of a without a sign
+ *   float kd_byte_f32(v, k), kd_signed_byte_f32    byte k, a constant, of a word as a float
  *   uint32_t kd_pick4(a, b, at)                    four of the eight bytes of a and b, by the low four nibbles of `at`; a nibble
  *                                                  of 8 and more gives eight copies of the byte's sign
  *   int32_t kd_half(v, upper)                      half of a word, with its sign

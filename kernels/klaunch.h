@@ -55,9 +55,10 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
     KA_MOE_DOWN(F) F(gpu_va, logits, 1, R) F(gpu_va, expert_scale, 1, T) F(uint32_t, early, 1, N)                      \
     F(uint32_t, gating, 1, N) F(float, scale, 1, E) F(uint32_t, pad2, 1, N)
 
-/* Single rows, the shared expert's products by launches that are there anyway (kernels/shexp.c). ROUTER, its weights F32, and the
- * GATE_UP behind it: work-groups [0, groups) of grid x are the router's, the others have tiles of s_gate and s_up, of one type,
- * cut as KL_MATVEC's. MOE_DOWN, and the MATMUL before it, whose y is its resid: s_y = s_w s_x * s_scale + s_resid. */
+/* The shared expert's products of few rows by launches that are there anyway (kernels/shexp.c), grid y: rows, nothing between those
+ * of s_x, s_y and s_resid. ROUTER, its weights F32, and the GATE_UP behind it: work-groups [0, groups) of grid x are the router's,
+ * the others have tiles of s_gate and s_up, of one type, cut as KL_MATVEC's. MOE_DOWN, and the MATMUL before it, whose y is its
+ * resid: s_y = s_w s_x * s_scale + s_resid. */
 #define KL_ROUTER_SHARED(F)                                                                                            \
     KL_ROUTER(F) F(gpu_va, s_x, 1, R) F(gpu_va, s_y, 1, W) F(gpu_va, s_norm, 1, T) F(gpu_va, s_gate, 1, T)             \
     F(gpu_va, s_up, 1, T) F(uint32_t, groups, 1, N) F(uint32_t, s_n_in, 1, N) F(uint32_t, s_n_out, 1, N)               \

@@ -19,7 +19,6 @@
 
 enum {
     M8_START = 0x4b400000, /* the bits of 1.5 * 2^23: with an integer added they are that float plus the integer */
-    M8_TOP = 0x4b000049,   /* the first byte of 2^23, and of 2^19 */
 };
 #define M8_MAGIC 12582912.0f
 
@@ -37,7 +36,7 @@ KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
 {
     if (!m8_has_start(type))
         return f32_bits(d * (float)sum);
-    return (uint32_t)M8_START + (uint32_t)(wd_bias(type, 0) * sum);
+    return (uint32_t)M8_START - (uint32_t)(wd_bias(type, 0) * sum);
 }
 
 /* Elements 8 c and on of row r. The block's first lane of four writes what its runs have. */
@@ -385,16 +384,16 @@ KD_FN void m8_words(uint32_t n, KD_SHARED const uint8_t *plane, uint32_t p, uint
 /* Where a lane finds x of a chunk: its row's codes, and what goes with the runs of its column pair. */
 struct m8_at {
     KD_SHARED const uint8_t *words, *meta;
-    uint32_t top; /* M8_TOP, which the compiler does not know: an instruction has room for one constant */
+    uint32_t start[4]; /* M8_START, which the compiler does not know: it would be set again for each instruction on matrices */
 };
 KD_FN uint32_t m8_step(uint32_t type) { return m8_is_k(type) && !wd_by_blocks(type) ? 32 : 16; }
-KD_FN struct m8_at m8_at(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t k)
+KD_FN struct m8_at m8_at(uint32_t type, const kl_matvec *a, const struct m8_x *x, uint32_t k, const uint32_t start[4])
 {
     uint32_t row = kd_lane() & (x->cols - 1), words = M8_HEAD_BYTES + 2 * M8_WARPS * M8_PART_BYTES;
     return (struct m8_at){
         KD_SHARED_AT(const uint8_t, words + row * x->ld + kd_lane() / 8 * m8_step(type) + k),
         KD_SHARED_AT(const uint8_t, x->meta + (kd_lane() & (x->cols / 2 - 1)) * x->pair + k / m8_run(type) * 16),
-        M8_TOP | (a->n_in & kd_lane() & 1), /* n_in is even */
+        { start[0], start[1], start[2], start[3] },
     };
 }
 
@@ -415,10 +414,10 @@ KD_FN void m8_x_words(const struct m8_at *at, uint32_t k, uint32_t b[4])
     kd_bytes8_load(b, at->words + k);
 }
 
-KD_FN void m8_starts(uint32_t type, const struct m8_pair *p, uint32_t c[4])
+/* A run's sum, of c[i]. */
+KD_FN float m8_sum(uint32_t type, const struct m8_pair *p, const uint32_t c[4], uint32_t i)
 {
-    c[0] = c[2] = m8_has_start(type) ? p->by[0] : (uint32_t)M8_START;
-    c[1] = c[3] = m8_has_start(type) ? p->by[1] : (uint32_t)M8_START;
+    return f32_from_bits(c[i]) - (m8_has_start(type) ? f32_from_bits(p->by[i % 2]) : M8_MAGIC);
 }
 
 /* A row's item as wd_scale and wd_open take it, with this lane's word of each piece in place of the first. */
@@ -463,14 +462,6 @@ KD_FN uint32_t m8_open(uint32_t type, const uint32_t *w, const struct wd_scale *
     return m8_is_signed(type) ? ((q[0] | 0x80808080u) - 0x01010101u * (uint32_t)-wd_bias(type, s)) ^ 0x80808080u : q[0];
 }
 
-/* Code s of a scale, as mv_code: the low byte of a float of 2^23. Of 2^19 it is a 16th. */
-KD_FN float m8_code(uint32_t type, const struct m8_at *x, uint32_t codes, uint32_t s, bool sixteenth)
-{
-    float less = type == QT_Q6_K ? 128.0f : type == QT_Q3_K ? 32.0f : 0.0f;
-    codes = type == QT_Q6_K ? codes ^ 0x80808080u : codes;
-    return f32_from_bits(kd_pick4(codes, x->top, (sixteenth ? 0x4550 : 0x7550) | s)) - ((sixteenth ? 0x1p19f : 0x1p23f) + less);
-}
-
 /* An item's sums, weighted. */
 KD_FN void m8_add_k(uint32_t type, const struct wd_scale *sc, const float *sum_d, const float *sum_m, float acc[4])
 {
@@ -494,7 +485,6 @@ KD_FN void m8_item_blocks(uint32_t type, const struct m8_at *x, uint32_t item, c
         const bool in_place = type == QT_Q4_K && s;
         struct m8_pair p = m8_meta(x, (2 * item + s) * (32 / m8_run(type)));
         uint32_t c[4], a[4], code = item % 2 * 2 + s, bit = 2 * item + s;
-        m8_starts(type, &p, c);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             a[i] = in_place ? w[i] & 0xf0f0f0f0u : w[i] >> 4 * s & 0x0f0f0f0fu;
@@ -502,14 +492,15 @@ KD_FN void m8_item_blocks(uint32_t type, const struct m8_at *x, uint32_t item, c
                 a[i] |= (bit < 4 ? high[i] << (4 - bit) : high[i] >> (bit - 4)) & 0x10101010u;
         }
         if (in_place)
-            kd_mma8_k32_unsigned(c, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
+            kd_mma8_k32_unsigned(c, x->start, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
         else
-            kd_mma8_k32(c, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
+            kd_mma8_k32(c, x->start, a[0], a[1], a[2], a[3], b[2 * s], b[2 * s + 1]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
-            float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
-            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, code, in_place), t, sum_d[i]);
-            sum_m[i] = k_fma(m8_code(type, x, sc[i / 2].mn, code, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
+            float t = m8_sum(type, &p, c, i) * p.d[i % 2];
+            float by = mv_code(type, sc[i / 2].sc, code);
+            sum_d[i] = k_fma(in_place ? by * 0.0625f : by, t, sum_d[i]);
+            sum_m[i] = k_fma(mv_code(type, sc[i / 2].mn, code), f32_from_bits(p.by[i % 2]), sum_m[i]);
         }
     }
     m8_add_k(type, sc, sum_d, sum_m, acc);
@@ -539,15 +530,14 @@ KD_FN void m8_item_k(uint32_t type, const struct m8_at *x, uint32_t run, uint32_
     for (uint32_t s = 0; s < WD_SUBS; s++) {
         struct m8_pair p = m8_meta(x, run + 2 * s);
         uint32_t c[4];
-        m8_starts(type, &p, c);
         uint32_t a0 = m8_open(type, w[0], &sc[0], item, s), a1 = m8_open(type, w[1], &sc[1], item, s);
-        kd_mma8_k16(c, a0, a1, b[s]);
+        kd_mma8_k16(c, x->start, a0, a1, b[s]);
         KD_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
-            float t = (f32_from_bits(c[i]) - M8_MAGIC) * p.d[i % 2];
-            sum_d[i] = k_fma(m8_code(type, x, sc[i / 2].sc, s, false), t, sum_d[i]);
+            float t = m8_sum(type, &p, c, i) * p.d[i % 2];
+            sum_d[i] = k_fma(mv_code(type, sc[i / 2].sc, s), t, sum_d[i]);
             if (wd_has_min(type))
-                sum_m[i] = k_fma(m8_code(QT_Q4_K, x, sc[i / 2].mn, s, false), f32_from_bits(p.by[i % 2]), sum_m[i]);
+                sum_m[i] = k_fma(mv_code(QT_Q4_K, sc[i / 2].mn, s), f32_from_bits(p.by[i % 2]), sum_m[i]);
         }
     }
     m8_add_k(type, sc, sum_d, sum_m, acc);
@@ -616,14 +606,13 @@ KD_FN void m8_chunk_runs(uint32_t type, const struct m8_at *x, uint32_t c, KD_SH
                 wd_open(type, w, &sc, M8_LANES * c + i, 0, q[r], &dw[r], &mw[r]);
             }
             struct m8_pair p = m8_meta(x, i);
-            m8_starts(type, &p, s);
             if (half)
-                kd_mma8_k16(s, q[0][0], q[1][0], b[0][i]);
+                kd_mma8_k16(s, x->start, q[0][0], q[1][0], b[0][i]);
             else
-                kd_mma8_k32(s, q[0][0], q[1][0], q[0][4], q[1][4], b[i / 2][i % 2 * 2], b[i / 2][i % 2 * 2 + 1]);
+                kd_mma8_k32(s, x->start, q[0][0], q[1][0], q[0][4], q[1][4], b[i / 2][i % 2 * 2], b[i / 2][i % 2 * 2 + 1]);
             KD_UNROLL
             for (uint32_t e = 0; e < 4; e++) {
-                acc[i][e] = k_fma(dw[e / 2] * p.d[e % 2], f32_from_bits(s[e]) - M8_MAGIC, acc[i][e]);
+                acc[i][e] = k_fma(dw[e / 2] * p.d[e % 2], m8_sum(type, &p, s, e), acc[i][e]);
                 if (wd_has_min(type))
                     acc[i][e] = k_fma(mw[e / 2], f32_from_bits(p.by[e % 2]), acc[i][e]);
             }
@@ -733,6 +722,10 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
     uint32_t tile = s->tile, slot = 0, first = s->first;
     struct m8_head next = r->head;
     struct m8_heads at = r->at;
+    uint32_t start[4];
+    KD_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        start[i] = mv_opaque(M8_START);
     for (uint32_t turn = first; turn < s->end; turn += s->stride, tile += s->stride, *parity ^= 1) {
         float acc[M8_LANES][4];
         KD_UNROLL
@@ -748,7 +741,7 @@ KD_FN void m8_tiles(uint32_t type, const struct m8_mats *s, const struct m8_x *x
             }
             m8_load_head(type, s->a->n_in, &at, then, &next);
             m8_wait(s->slots);
-            struct m8_at at_x = m8_at(type, s->a, x, c * m8_chunk(type));
+            struct m8_at at_x = m8_at(type, s->a, x, c * m8_chunk(type), start);
             if (wd_by_blocks(type))
                 m8_chunk_blocks(type, &at_x, m8_slot(type, s, slot), &pairs, acc);
             else if (m8_is_k(type))

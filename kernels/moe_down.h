@@ -13,7 +13,7 @@ KD_FN bool mv_has_4(uint32_t type) { return wd_slots(type) >= 8; }
 
 /* ---- the shared expert's product ---- */
 
-/* MATMUL of a single row whose result is the resid of the MOE_DOWN behind it: y = w x * scale[0] + resid; scale and resid 0:
+/* MATMUL whose result is the resid of the MOE_DOWN behind it, for a row of it: y[r] = w x * scale[r] + resid[r]; scale and resid 0:
  * none. */
 struct mv_shexp {
     gpu_va x, y, resid, scale, w;
@@ -67,14 +67,14 @@ KD_FN void mv_shexp_rows(const struct mv_shexp *b, const struct mv_x *l, uint32_
     })
 }
 
-/* What is added to row n of MOE_DOWN: the product v there, finished and stored. */
-KD_FN float mv_shexp_end(const struct mv_shexp *b, uint32_t n, float v, float resid)
+/* What is added to y[at] of MOE_DOWN, in row r: the product v there, finished and stored. */
+KD_FN float mv_shexp_end(const struct mv_shexp *b, uint32_t r, uint64_t at, float v, float resid)
 {
     if (b->scale)
-        v *= *KD_PTR(const float, b->scale);
+        v *= KD_PTR(const float, b->scale)[r];
     if (b->resid)
         v += resid;
-    KD_PTR(float, b->y)[n] = v;
+    KD_PTR(float, b->y)[at] = v;
     return v;
 }
 
@@ -190,6 +190,7 @@ KD_FN void mv_down_sum(const kl_moe_down *a, const struct mv_shexp *b, const str
     uint32_t i = kd_tid(), n = unit * d->rows + i, held = b ? 0 : MV_DOWN_HELD; /* models with both have no biases */
     if (i >= d->rows || n >= a->n_out)
         return;
+    uint64_t at = (uint64_t)r * a->n_out + n;
     float s = 0.0f;
     KD_UNROLL
     for (uint32_t j = 0; j < held; j++)
@@ -198,10 +199,10 @@ KD_FN void mv_down_sum(const kl_moe_down *a, const struct mv_shexp *b, const str
     for (uint32_t j = held; j < a->k; j++)
         s = mv_down_add(a, d, j, res[j * d->rows + i], mv_down_bias(a, d, j, n), s, weights);
     if (b)
-        s += mv_shexp_end(b, n, beside[i], e->resid);
+        s += mv_shexp_end(b, r, at, beside[i], e->resid);
     else if (a->resid)
         s += e->resid;
-    KD_PTR(float, a->y)[(uint64_t)r * a->n_out + n] = s;
+    KD_PTR(float, a->y)[at] = s;
 }
 
 /* The row's experts and their weights, to shared memory from byte `at` on; where they are not chosen yet (logits), the ids alone,

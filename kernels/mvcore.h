@@ -194,8 +194,8 @@ KD_FN float mv_dot_floats(uint32_t type, const uint32_t *w, const float *x, floa
 
 KD_FN float mv_code(uint32_t type, uint32_t codes, uint32_t s)
 {
-    uint32_t c = codes >> 8 * s & 255;
-    return type == QT_Q6_K ? (float)(int8_t)c : type == QT_Q3_K ? (float)((int32_t)c - 32) : (float)c;
+    float c = type == QT_Q6_K ? kd_signed_byte_f32(codes, s) : kd_byte_f32(codes, s);
+    return type == QT_Q3_K ? c - 32.0f : c;
 }
 
 /* What comes next into a slot's words: item i of the row whose planes are at p, where `is`. */

@@ -32,7 +32,7 @@ KD_FN float mv_router_part(const kl_router *a, bool f32, uint32_t row, uint32_t 
     return kd_warp_sum(acc[0]);
 }
 
-/* The F32 row that a warp begins with, a part of it, whose first weights are there before what makes x is. */
+/* An F32 row, a warp's part of it, whose first weights are asked for before what makes x is there, or under the row before. */
 struct mv_router_row {
     struct wd_mat m;
     uint32_t row, from, w[MV_PLAIN_HELD][WD_WORDS];
@@ -83,9 +83,10 @@ KD_FN void mv_router(const kl_router *a, bool f32, uint32_t group, uint32_t grou
                  o += MV_ROUTER_SPLIT * KD_WARP * MV_LINE)
                 kd_prefetch(KD_PTR(const void, w + o));
         }
-    struct mv_router_row first = { .held = false };
-    if (MV_CHOOSES && own == QT_F32 && (f32 || !QSET_ANY))
-        mv_router_ask(a, group * AT_ONCE + turn, part, &first);
+    struct mv_router_row next = { .held = false };
+    const bool asks = MV_CHOOSES && own == QT_F32 && (f32 || !QSET_ANY);
+    if (asks)
+        mv_router_ask(a, group * AT_ONCE + turn, part, &next);
     xq_norm_weights(&in, XQ_KEEP, &kept);
     mv_book(own);
     kd_wait_inputs();
@@ -100,8 +101,10 @@ KD_FN void mv_router(const kl_router *a, bool f32, uint32_t group, uint32_t grou
     uint32_t parity = 0;
     for (uint32_t row0 = group * AT_ONCE; row0 < total; row0 += groups * AT_ONCE, parity ^= 1) {
         KD_SHARED float *parts = KD_SHARED_AT(float, 256) + parity * MV_WARPS;
-        bool is_held = first.held && row0 == group * AT_ONCE;
-        float v = is_held ? mv_router_asked(&first, &l) : mv_router_part(a, f32, row0 + turn, part, &l);
+        struct mv_router_row now = next;
+        if (asks)
+            mv_router_ask(a, row0 + groups * AT_ONCE + turn, part, &next);
+        float v = asks && now.held ? mv_router_asked(&now, &l) : mv_router_part(a, f32, row0 + turn, part, &l);
         if (kd_lane() == 0)
             parts[kd_warp()] = v;
         kd_barrier();

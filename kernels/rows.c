@@ -115,9 +115,9 @@ KD_FN void rw_run(uint32_t type, uint32_t NT, const uint32_t q[4][2], const floa
         for (uint32_t m = 0; m < 2; m++) {
             uint32_t c[4] = { start[0], start[1], start[0], start[1] };
             if (wr_is_short(type))
-                kd_mma8_k16(c, q[2 * m][0], q[2 * m + 1][0], b[0]);
+                kd_mma8_k16(c, c, q[2 * m][0], q[2 * m + 1][0], b[0]);
             else
-                kd_mma8_k32(c, q[2 * m][0], q[2 * m + 1][0], q[2 * m][1], q[2 * m + 1][1], b[0], b[1]);
+                kd_mma8_k32(c, c, q[2 * m][0], q[2 * m + 1][0], q[2 * m][1], q[2 * m + 1][1], b[0], b[1]);
             KD_UNROLL
             for (uint32_t i = 0; i < 4; i++) {
                 float v = (f32_from_bits(c[i]) - RW_MAGIC) * scale[i % 2];

@@ -1,4 +1,4 @@
-/* rt/dispatch_moe.c: routers and experts as launches for steps of few rows, and of a single row the shared expert by theirs. */
+/* rt/dispatch_moe.c: routers and experts as launches for steps of few rows, and the shared expert by theirs. */
 #include <string.h>
 
 #include "base/ckd.h"
@@ -42,10 +42,10 @@ static uint32_t share_of(const struct dispatcher *d, uint32_t all, uint32_t n, u
     return MAX(all / MAX(d->t->mma8 ? n : div_up(n, 2), least), 1u);
 }
 
-/* A step of one row, on a target whose launches begin early. */
-static bool is_single(const struct dispatcher *d)
+/* The decode class on a target whose launches begin early. */
+static bool is_ahead(const struct dispatcher *d)
 {
-    return d->t->ahead && !d->rows && !d->prompt && dispatch_rows(d, ROWS_STEP) == 1;
+    return d->t->ahead && !d->rows && !d->prompt;
 }
 
 static const void *next_args(const struct dispatcher *d, enum cmd_op op)
@@ -72,7 +72,7 @@ static bool users_choose(const struct dispatcher *d, const ka_router *a)
     const struct stream_buf *ids = dispatch_buf_at(s, d->cmd, offsetof(ka_router, ids));
     const struct stream_buf *weights = dispatch_buf_at(s, d->cmd, offsetof(ka_router, weights));
     uint32_t ups = 0, downs = 0;
-    if (!is_single(d) || a->n_expert > CHOICE_EXPERTS)
+    if (!is_ahead(d) || a->n_expert > CHOICE_EXPERTS)
         return false;
     for (uint32_t c = 0; c < s->h.n_cmds; c++) {
         bool reads = false;
@@ -97,19 +97,29 @@ static bool users_choose(const struct dispatcher *d, const ka_router *a)
 
 /* ---- ROUTER, with the GATE_UP behind it ---- */
 
+/* Each row reads the shared expert's weights for itself: of more bytes than these in all, a launch of its own reads them once. */
+enum { BESIDE_BYTES = 20 << 20 };
+static bool is_beside(const struct dispatcher *d, const ka_matmul *a)
+{
+    uint64_t bytes = a->n_mats * a->n_out[0] * qtype_row_bytes(a->type[0], a->n_in);
+    uint32_t rows = dispatch_rows(d, a->rows);
+    return rows == 1 || bytes * rows <= BESIDE_BYTES;
+}
+
 /* The product of a pair of matrices of one type that has the kernel, and nothing but that; it needs nothing of the router. */
 static const ka_matmul *gate_up_beside(const struct dispatcher *d, const ka_router *r)
 {
     const ka_matmul *a = next_args(d, CMD_GATE_UP);
     uint32_t groups, wait;
     kl_matvec k;
-    if (!a || !is_single(d) || !d->t->wgmma || r->type != QT_F32 || a->rows != ROWS_STEP)
+    if (!a || !is_ahead(d) || !d->t->wgmma || r->type != QT_F32 || a->rows != ROWS_STEP)
         return NULL;
     wait = d->s->cmds[d->cmd + 1].wait;
+    bool dense = a->ldx == a->n_in && a->ld[0] == a->n_out[0];
     bool bare = !(a->b[0] | a->b[1] | a->wscale[0] | a->wscale[1]), depends = wait != CMD_NO_WAIT && wait >= d->cmd;
     bool fits = matvec_shared_bytes(a->type, 2, a->n_in, 1) <= d->t->shared_max; /* a wider row has kernels of its own */
-    return bare && fits && !depends && a->type[0] == a->type[1] && moe_kernels(a->type[0]).router_shared &&
-           dispatch_one_row(d, a, true, &k, &groups) ? a : NULL;
+    return bare && dense && fits && !depends && is_beside(d, a) && a->type[0] == a->type[1] &&
+           moe_kernels(a->type[0]).router_shared && dispatch_one_row(d, a, true, &k, &groups) ? a : NULL;
 }
 
 static void router_and_gate_up(struct dispatcher *d, const ka_matmul *a)
@@ -120,13 +130,14 @@ static void router_and_gate_up(struct dispatcher *d, const ka_matmul *a)
     uint32_t all, shared = MAX(router_shared_bytes(r->type, r->n_in, r->n_expert), matvec_shared_bytes(a->type, 2, a->n_in, 1));
     dispatch_one_row(d, a, true, &one, &all);
     memcpy(&k, r, sizeof *r);
-    k.groups = MIN(router_units(r->n_expert), d->t->n_cores);
     k.s_x = a->x, k.s_norm = a->norm, k.s_eps = a->eps, k.s_n_in = a->n_in;
     k.s_gate = a->w[0], k.s_up = a->w[1], k.s_y = a->y[0], k.s_n_out = a->n_out[0], k.s_act = a->act;
     k.s_shape = one.shape[0], k.s_tiles = one.tile_end[0], k.s_n_pad = one.n_pad;
-    all = dispatch_resident(d, UINT32_MAX, shared); /* of these what the router leaves */
-    uint32_t left = MIN(matvec_units(a->n_out, 2, true), all - MIN(k.groups, all - 1));
-    dispatch_add(d, moe_kernels(a->type[0]).router_shared, k.groups + left, 1, 1, shared, &k);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP);
+    all = MAX(dispatch_resident(d, UINT32_MAX, shared) / rows, 2u);
+    k.groups = MIN(router_units(r->n_expert), rows > 1 ? all * 5 / 8 : d->t->n_cores);
+    uint32_t left = MIN(matvec_units(a->n_out, 2, true), all - MIN(k.groups, all - 1)); /* what the router leaves */
+    dispatch_add(d, moe_kernels(a->type[0]).router_shared, k.groups + left, rows, 1, shared, &k);
     d->router = d->p->n - 1;
 }
 
@@ -140,14 +151,15 @@ void dispatch_router(struct dispatcher *d, const ka_router *a)
         groups = MIN(groups, share_of(d, (rows > KL_DECODE_ROWS ? 4 : 2) * d->t->n_cores, rows, 1));
     d->chosen = a->ids;
     d->logits = 0;
-    if (users_choose(d, a)) {
-        d->logits = k.logits = dispatch_temp(d, 4ull * a->n_expert);
+    const ka_matmul *beside = gate_up_beside(d, a);
+    if ((rows == 1 || !beside) && users_choose(d, a)) {
+        d->logits = k.logits = dispatch_temp(d, 4ull * rows * a->n_expert);
         d->temp_base = d->temp_at; /* until MOE_DOWN */
     } else {
         k.counters = dispatch_counters(d, rows);
     }
     d->routed = k;
-    if (gate_up_beside(d, a)) {
+    if (beside) {
         d->pre_router = a;
         return;
     }
@@ -195,11 +207,13 @@ static bool down_beside(const struct dispatcher *d, const ka_matmul *a)
 {
     static const size_t reads[] = { offsetof(ka_matmul, x), offsetof(ka_matmul, scale), offsetof(ka_matmul, resid) };
     const ka_moe_down *b = next_args(d, CMD_MOE_DOWN);
-    if (!b || !is_single(d) || !d->t->wgmma || a->rows != ROWS_STEP || !b->resid || b->resid != a->y[0] || a->n_out[0] != b->n_out || !is_even(b))
+    if (!b || !is_ahead(d) || !d->t->wgmma || a->rows != ROWS_STEP || !b->resid || b->resid != a->y[0] || a->n_out[0] != b->n_out || !is_even(b))
         return false;
     bool types = moe_kernels(b->type).down_shared && (a->type[0] == b->type || a->type[0] == QT_Q8_0 || a->type[0] == QT_Q6_K);
     bool bare = !(a->norm | a->b[0] | a->wscale[0]) && !(a->softcap > 0.0f);
-    if (!types || !bare || (a->x | a->w[0]) % 16 || a->n_in % 8 || down_shared_bytes(d, b, a) > d->t->shared_max)
+    bool dense = a->ldx == a->n_in && a->ld[0] == a->n_out[0] && (!a->resid || a->ldr == a->n_out[0]);
+    if (!types || !bare || !dense || !is_beside(d, a) || (a->x | a->w[0]) % 16 || a->n_in % 8 ||
+        down_shared_bytes(d, b, a) > d->t->shared_max)
         return false;
     const struct stream_buf *y = dispatch_buf_at(d->s, d->cmd + 1, offsetof(ka_moe_down, y)), *x;
     for (uint32_t i = 0; i < sizeof reads / sizeof reads[0]; i++)

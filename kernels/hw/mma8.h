@@ -8,8 +8,9 @@
  *
  * A word is four elements, the first in the low byte. k may be permuted, the same way in A and B.
  *
- *     kd_mma8_k16_unsigned(c, a0, a1, b0)         A's bytes have no sign; kd_mma8_k32_unsigned(c, a0, a1, a2, a3, b0, b1)
- *     kd_mma8_k32_of(c, start, ..)                the sums begin at start[], which stays
+ *     kd_mma8_k32(c, start, a0, a1, a2, a3, b0, b1)      the sums begin at start[], which stays, or is c
+ *     kd_mma8_k16(c, start, a0, a1, b0)
+ *     kd_mma8_k32_unsigned, kd_mma8_k16_unsigned         A's bytes have no sign
  *     kd_bytes8_load(r, row);                     four matrices of 8 rows of 16 bytes from shared memory: lane l points at
  *                                                 row l % 8 of matrix l / 8, and gets of each matrix row g, bytes 4 t on
  *
@@ -21,40 +22,27 @@
 
 #if defined(__NVPTX__)
 
-KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
-{
-    __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-KD_FN void kd_mma8_k32_of(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                          uint32_t b1)
-{
-    __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%10, %11, %12, %13};"
-            : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(start[0]), "r"(start[1]), "r"(start[2]), "r"(start[3]));
-}
-KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
-{
-    __asm__("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-            : "r"(a0), "r"(a1), "r"(b0));
-}
-KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
-{
-    __asm__("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-            : "r"(a0), "r"(a1), "r"(b0));
-}
-KD_FN void kd_mma8_k32_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
-{
-    __asm__("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
+#define KD_MMA8_K32(name, sign)                                                                                        \
+    KD_FN void name(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,     \
+                    uint32_t b1)                                                                                       \
+    {                                                                                                                  \
+        __asm__("mma.sync.aligned.m16n8k32.row.col.s32." sign ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "         \
+                "{%10, %11, %12, %13};"                                                                                \
+                : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])                                                       \
+                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(start[0]), "r"(start[1]), "r"(start[2]),   \
+                  "r"(start[3]));                                                                                      \
+    }
+#define KD_MMA8_K16(name, sign)                                                                                        \
+    KD_FN void name(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t b0)                     \
+    {                                                                                                                  \
+        __asm__("mma.sync.aligned.m16n8k16.row.col.s32." sign ".s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"   \
+                : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])                                                       \
+                : "r"(a0), "r"(a1), "r"(b0), "r"(start[0]), "r"(start[1]), "r"(start[2]), "r"(start[3]));              \
+    }
+KD_MMA8_K32(kd_mma8_k32, "s8")
+KD_MMA8_K32(kd_mma8_k32_unsigned, "u8")
+KD_MMA8_K16(kd_mma8_k16, "s8")
+KD_MMA8_K16(kd_mma8_k16_unsigned, "u8")
 
 KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 {
@@ -66,10 +54,12 @@ KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 
 #elif !defined(__AMDGCN__) /* the host: lanes meet once, and each takes its rows of A and its columns of B from those that hold them */
 
-KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
+KD_FN void kd_mma8_k16(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
     uint32_t g = kd_lane() / 4, t = kd_lane() % 4;
     const uint32_t *all = kd_host_share_words((uint32_t[3]){ a0, a1, b0 }, 3);
+    for (uint32_t i = 0; i < 4; i++)
+        c[i] = start[i];
     for (uint32_t j = 0; j < 4; j++) {
         uint32_t r0 = all[4 * g + j], r1 = all[KD_WARP + 4 * g + j];
         uint32_t c0 = all[2 * KD_WARP + 8 * t + j], c1 = all[2 * KD_WARP + 8 * t + 4 + j];
@@ -77,28 +67,23 @@ KD_FN void kd_mma8_k16(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0)
         c[2] += (uint32_t)kd_dot4(r1, c0, 0), c[3] += (uint32_t)kd_dot4(r1, c1, 0);
     }
 }
-KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t b0) /* the sign's bit as twice the half of it */
+KD_FN void kd_mma8_k16_unsigned(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
-    kd_mma8_k16(c, a0 & 0x7f7f7f7fu, a1 & 0x7f7f7f7fu, b0);
-    for (uint32_t i = 0; i < 2; i++)
-        kd_mma8_k16(c, (a0 & 0x80808080u) >> 1, (a1 & 0x80808080u) >> 1, b0);
+    kd_mma8_k16(c, start, a0 & 0x7f7f7f7fu, a1 & 0x7f7f7f7fu, b0);
+    for (uint32_t i = 0; i < 2; i++) /* the sign's bit as twice the half of it */
+        kd_mma8_k16(c, c, (a0 & 0x80808080u) >> 1, (a1 & 0x80808080u) >> 1, b0);
 }
-KD_FN void kd_mma8_k32(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+KD_FN void kd_mma8_k32(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                       uint32_t b1)
 {
-    kd_mma8_k16(c, a0, a1, b0);
-    kd_mma8_k16(c, a2, a3, b1);
+    kd_mma8_k16(c, start, a0, a1, b0);
+    kd_mma8_k16(c, c, a2, a3, b1);
 }
-KD_FN void kd_mma8_k32_unsigned(uint32_t c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1)
+KD_FN void kd_mma8_k32_unsigned(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                uint32_t b1)
 {
-    kd_mma8_k16_unsigned(c, a0, a1, b0);
-    kd_mma8_k16_unsigned(c, a2, a3, b1);
-}
-KD_FN void kd_mma8_k32_of(uint32_t c[4], const uint32_t start[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                          uint32_t b1)
-{
-    for (uint32_t i = 0; i < 4; i++)
-        c[i] = start[i];
-    kd_mma8_k32(c, a0, a1, a2, a3, b0, b1);
+    kd_mma8_k16_unsigned(c, start, a0, a1, b0);
+    kd_mma8_k16_unsigned(c, c, a2, a3, b1);
 }
 KD_FN void kd_bytes8_load(uint32_t r[4], KD_SHARED const uint8_t *row)
 {

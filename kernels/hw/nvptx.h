@@ -71,6 +71,21 @@ KD_FN int32_t kd_dot4(uint32_t a, uint32_t b, int32_t c)
 #define KD_PICKS 1
 #define KD_PICK4
 KD_FN uint32_t kd_pick4(uint32_t a, uint32_t b, uint32_t at) { return __nvvm_prmt(a, b, at); }
+
+/* As ptxas makes one conversion of it, I2F, which picks the byte itself. */
+#define KD_BYTE_F32 1
+KD_FN float kd_byte_f32(uint32_t v, uint32_t k)
+{
+    float f;
+    __asm__("{\n\t.reg .b32 t;\n\tbfe.u32 t, %1, %2, 8;\n\tcvt.rn.f32.u32 %0, t;\n\t}" : "=f"(f) : "r"(v), "n"(8 * k));
+    return f;
+}
+KD_FN float kd_signed_byte_f32(uint32_t v, uint32_t k)
+{
+    float f;
+    __asm__("{\n\t.reg .b32 t;\n\tbfe.s32 t, %1, %2, 8;\n\tcvt.rn.f32.s32 %0, t;\n\t}" : "=f"(f) : "r"(v), "n"(8 * k));
+    return f;
+}
 KD_FN int32_t kd_dot4u(uint32_t a, uint32_t b, int32_t c)
 {
     int32_t d;

@@ -1,6 +1,6 @@
-/* A layer of experts as the launches of a single row (rt/dispatch_moe.c): the shared expert's products by those of the router and of
- * MOE_DOWN, the choice made by those who want it. Rows one by one have the bits that they have in a step of four, which have a
- * launch for each command; where a layer is not of that form it has its launches. */
+/* A layer of experts as the launches of few rows (rt/dispatch_moe.c): the shared expert's products by those of the router and of
+ * MOE_DOWN, the choice made by those who want it. Rows have the bits that they have where each command has its launch, alone and in
+ * steps of several; where a layer is not of that form it has its launches. */
 #include "base/ckd.h"
 #include "engine/proof/op_check.h"
 #include "kernels/klaunch.h"
@@ -122,25 +122,27 @@ static const struct layer others[] = { /* with launches of their own */
 static void check_bits(const struct layer *c)
 {
     static const uint32_t rows = 4;
-    static const char *const tiers[] = { "lockstep", "lockstep:sm90" };
-    struct ops_result four = { 0 }, one = { 0 };
+    static const struct { const char *tier; uint32_t first, step; } hows[] = {
+        { "lockstep", 1, 1 }, { "lockstep:sm90", 4, 4 }, { "lockstep:sm90", 3, 1 }, { "lockstep:sm90", 1, 1 },
+    };
+    struct ops_result own = { 0 }, other = { 0 };
     struct err e = { 0 };
     char why[160];
     struct ops *o = make(c, rows);
     ck_assert_msg(ops_finish(o, &e) == 0, "%s: %s", c->name, e.msg);
-    for (uint32_t t = 0; t < ARRAY_LEN(tiers); t++) {
-        struct ops_how how = { .tier = tiers[t], .threads = 1, .first = 4, .step = 4 };
-        ck_assert_msg(ops_run(o, &how, &four, &e) == 0, "%s: %s", c->name, e.msg);
-        how.first = how.step = 1;
-        ck_assert_msg(ops_run(o, &how, &one, &e) == 0, "%s: %s", c->name, e.msg);
-        ck_assert_msg(op_is_same(&four, &one, why, sizeof why), "%s, %s: %s", c->name, tiers[t], why);
-        ops_result_free(&four);
-        ops_result_free(&one);
+    struct ops_how how = { .tier = "lockstep", .threads = 1, .first = 4, .step = 4 };
+    ck_assert_msg(ops_run(o, &how, &own, &e) == 0, "%s: %s", c->name, e.msg);
+    for (uint32_t t = 0; t < ARRAY_LEN(hows); t++) {
+        how.tier = hows[t].tier, how.first = hows[t].first, how.step = hows[t].step;
+        ck_assert_msg(ops_run(o, &how, &other, &e) == 0, "%s: %s", c->name, e.msg);
+        ck_assert_msg(op_is_same(&own, &other, why, sizeof why), "%s, %s, %u rows: %s", c->name, how.tier, how.first, why);
+        ops_result_free(&other);
     }
+    ops_result_free(&own);
     ops_free(o);
 }
 
-START_TEST(rows_alone_have_the_bits_of_a_launch_a_command)
+START_TEST(rows_have_the_bits_of_a_launch_a_command)
 {
     for (uint32_t i = 0; i < ARRAY_LEN(layers); i++)
         check_bits(&layers[i]);
@@ -179,7 +181,8 @@ static struct plan plan_of(const struct layer *c, const struct dispatch_target *
         if (strstr(name, "k_moe_down_"))
             is.chosen += ((const kl_moe_down *)args)->logits != 0;
         if (strstr(name, "k_router_"))
-            ck_assert_msg((((const kl_router *)args)->counters == 0) == (rows == 1 && t->ahead && !(c->form & READ_TWICE) && c->n_expert <= 128),
+            ck_assert_msg((((const kl_router *)args)->counters == 0) ==
+                              (t->ahead && !(c->form & READ_TWICE) && c->n_expert <= 128 && (rows == 1 || !is.up)),
                           "%s: %s", c->name, name);
     }
     dispatch_free(p);
@@ -187,31 +190,39 @@ static struct plan plan_of(const struct layer *c, const struct dispatch_target *
     return is;
 }
 
-/* On Hopper a row alone; nothing of it in steps of more rows, or where launches do not begin early. */
+/* On Hopper, and there not of more bytes than a row should read for itself; nothing of it where launches do not begin early. */
 START_TEST(launches_are_shared_where_there_is_a_kernel)
 {
     struct dispatch_target t = { .n_cores = 132, .shared_max = 227 << 10, .shared_core = 228 << 10, .mma8 = true };
     for (uint32_t i = 0; i < ARRAY_LEN(layers) + ARRAY_LEN(others); i++) {
         const struct layer *c = i < ARRAY_LEN(layers) ? &layers[i] : &others[i - ARRAY_LEN(layers)];
         bool alone = c->form & ALONE, listed = i < ARRAY_LEN(layers);
-        t.ahead = t.wgmma = true;
-        struct plan p = plan_of(c, &t, 1);
         uint32_t all = (alone ? 3 : 5) + (c->form & READ_TWICE ? 1 : 0);
-        ck_assert_msg(p.launches == all - p.up - p.down, "%s: %u launches", c->name, p.launches);
-        ck_assert_msg(p.chosen == (c->form & READ_TWICE || c->n_expert > 128 ? 0 : 2), "%s: %u launches choose", c->name, p.chosen);
-        ck_assert_msg(p.early == (c->form & READ_TWICE ? 2 : 1), "%s: %u launches are early", c->name, p.early);
-        ck_assert_msg(!listed || (p.up == !alone && p.down == !alone), "%s: up %d, down %d", c->name, p.up, p.down);
-        ck_assert_msg(listed || !(p.up && p.down) || c->form & READ_TWICE, "%s has launches of its own", c->name);
-        p = plan_of(c, &t, 4);
-        ck_assert_msg(!p.up && !p.down && !p.chosen, "%s, four rows", c->name);
+        t.ahead = t.wgmma = true;
+        for (uint32_t rows = 1; rows <= 4; rows *= 4) {
+            struct plan p = plan_of(c, &t, rows);
+            bool choose = !(c->form & READ_TWICE) && c->n_expert <= 128 && (rows == 1 || !p.up);
+            ck_assert_msg(p.launches == all - p.up - p.down, "%s: %u launches", c->name, p.launches);
+            ck_assert_msg(p.chosen == (choose ? 2 : 0), "%s: %u launches choose", c->name, p.chosen);
+            ck_assert_msg(p.early == (c->form & READ_TWICE ? 2 : 1), "%s: %u launches are early", c->name, p.early);
+            ck_assert_msg(!listed || (p.up == !alone && p.down == !alone), "%s: up %d, down %d", c->name, p.up, p.down);
+            ck_assert_msg(listed || !(p.up && p.down) || c->form & READ_TWICE, "%s has launches of its own", c->name);
+        }
         t.ahead = t.wgmma = false;
-        p = plan_of(c, &t, 1);
-        ck_assert_msg(!p.up && !p.down && !p.chosen && p.launches == all, "%s: %u launches", c->name, p.launches);
+        for (uint32_t rows = 1; rows <= 4; rows *= 4) {
+            struct plan p = plan_of(c, &t, rows);
+            ck_assert_msg(!p.up && !p.down && !p.chosen && p.launches == all, "%s: %u launches", c->name, p.launches);
+        }
     }
+    /* Gate and up of 7 MB: with two rows, not with four. */
+    const struct layer wide = { "of much", Q(F32), Q(Q8_0), Q(Q8_0), Q(Q8_0), Q(Q8_0), 2048, 64, 1600, 9, 2, 0 };
+    t.ahead = t.wgmma = true;
+    ck_assert(plan_of(&wide, &t, 2).up && plan_of(&wide, &t, 2).down);
+    ck_assert(!plan_of(&wide, &t, 4).up && plan_of(&wide, &t, 4).down);
 }
 END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("shared_expert", rows_alone_have_the_bits_of_a_launch_a_command, launches_are_shared_where_there_is_a_kernel);
+    return RUN_TESTS("shared_expert", rows_have_the_bits_of_a_launch_a_command, launches_are_shared_where_there_is_a_kernel);
 }
