@@ -34,6 +34,13 @@ package() # NAMES VARIABLE: the flags of libraries that tests alone need, where 
     echo "$2_LIBS := $(pkg-config --libs "$1")"
 }
 
+lld() # the flags by which $CC links with LLVM's linker, clang's own or one on the path
+{
+    dir=$($CLANG -print-prog-name=ld.lld 2>/dev/null)
+    case $dir in */*) flags="-B${dir%/*} -fuse-ld=lld" ;; *) flags="-fuse-ld=lld" ;; esac
+    echo 'int main(void) { return 0; }' | $CC $flags -pthread -x c - -o /dev/null >/dev/null 2>&1 && echo "$flags"
+}
+
 archives() # the paths of those that are here, and the names of the others
 {
     found= missing=
@@ -58,6 +65,7 @@ HAVE_AMD   := $(gpu --target=amdgcn-amd-amdhsa -mcpu=gfx12-generic -nogpulib -fu
 HAVE_CXX   := $(echo "struct s { int i; };" | yes_if $CLANG -x c++ -std=c++14 -c - -o /dev/null)
 HAVE_VK    := $(vulkan)
 HAVE_METALLIB := $(metallib)
+LLD        := $(lld)
 $(package check CHECK)
 $(package libhsakmt HSAKMT)
 $(package "libdrm_amdgpu libdrm" DRM)
