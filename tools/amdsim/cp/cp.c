@@ -18,10 +18,9 @@ enum {
     PAUSES_PER_POLL = 8,     /* to one that only yields, so that a busy machine still answers soon         */
 };
 
-/* How long it sleeps between polls, by how long it has been idle. */
-static const struct { uint64_t idle_ns; uint32_t us; } sleeps[] = {
-    { 5000000, 10 }, { 200000000, 50 }, { 2000000000, 200 }, { UINT64_MAX, 1000 },
-};
+/* How long it sleeps between polls: an eighth of what it has been idle. Whoever waits for it hardly waits longer for that, and of
+ * a process that computes without it it takes next to nothing. */
+enum { IDLE_PER_SLEEP = 8, SLEEP_MIN_NS = 10000, SLEEP_MAX_NS = 1000000 };
 
 static const uint64_t doorbell_quiet = ~0ull;
 
@@ -377,11 +376,10 @@ void cp_pause_end(struct cp *c)
     pthread_cond_broadcast(&c->wake);
 }
 
-/* Lock held; a round over all queues. *blocked: some packet waits. */
-static bool queues_round(struct cp *c, bool *blocked)
+/* Lock held; a round over all queues. */
+static bool queues_round(struct cp *c)
 {
     bool progress = false;
-    *blocked = false;
     for (uint32_t i = 0; i < c->n_queues && !c->stop; i++) {
         struct cp_queue *q = c->queue[i];
         if (q->kernel && !q->busy && !q->job.active && (q->dead || (!q->batch && !q->depth && !q->have_pkt))) {
@@ -402,11 +400,8 @@ static bool queues_round(struct cp *c, bool *blocked)
         q->busy = true;
         c->running++;
         pthread_mutex_unlock(&c->lock);
-        bool moved = queue_turn(q);
-        progress |= moved;
+        progress |= queue_turn(q);
         pthread_mutex_lock(&c->lock);
-        if (!moved && !q->dead && (q->have_pkt || q->depth || q->aql_pending || q->aql_ib || q->batch))
-            *blocked = true;
         q->busy = false;
         c->running--;
         if (c->pausing || q->dying || q->dead)
@@ -416,11 +411,11 @@ static bool queues_round(struct cp *c, bool *blocked)
     return progress;
 }
 
-static void fetcher_sleep(struct cp *c, uint32_t us)
+static void fetcher_sleep(struct cp *c, long ns)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_nsec += (long)us * 1000;
+    t.tv_nsec += ns;
     if (t.tv_nsec >= 1000000000) {
         t.tv_nsec -= 1000000000;
         t.tv_sec++;
@@ -444,7 +439,7 @@ static void *fetch_thread(void *arg)
     prctl(PR_SET_NAME, "amdsim-cp", 0, 0, 0);
     pthread_mutex_lock(&c->lock);
     while (!c->stop) {
-        bool blocked, progress = queues_round(c, &blocked);
+        bool progress = queues_round(c);
         while (c->pausing)
             pthread_cond_wait(&c->changed, &c->lock);
         progress |= dispatch_help(c);
@@ -462,10 +457,8 @@ static void *fetch_thread(void *arg)
                 cpu_pause();
             pthread_mutex_lock(&c->lock);
         } else {
-            uint64_t idle = cp_now_ns() - idle_since, i = 0;
-            while (idle > sleeps[i].idle_ns)
-                i++;
-            fetcher_sleep(c, blocked && sleeps[i].us > 50 ? 50 : sleeps[i].us);
+            uint64_t ns = (cp_now_ns() - idle_since) / IDLE_PER_SLEEP;
+            fetcher_sleep(c, ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : (long)ns);
         }
     }
     pthread_mutex_unlock(&c->lock);
