@@ -94,16 +94,16 @@ bool auth_required(const struct auth *a)
 
 bool auth_check(const struct auth *a, const char *header, uint64_t *client)
 {
-    const char *s = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : "";
-    return auth_check_key(a, s + strspn(s, " "), client);
+    const char *s = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : NULL;
+    return auth_check_key(a, s ? s + strspn(s, " ") : NULL, client);
 }
 
 bool auth_check_key(const struct auth *a, const char *s, uint64_t *client)
 {
     struct key given = { 0 };
-    s = s ? s : "";
-    size_t len = strnlen(s, AUTH_MAX_KEY + 1);
-    memcpy(given.text, s, len > AUTH_MAX_KEY ? 0 : len);
+    size_t len = s ? strnlen(s, AUTH_MAX_KEY + 1) : 0;
+    if (len && len <= AUTH_MAX_KEY)
+        memcpy(given.text, s, len);
     uint32_t found = 0;
     for (uint32_t k = 0; k < a->n; k++) { /* all of all keys, whatever is found: see the header */
         unsigned diff = 0;
