@@ -16,8 +16,9 @@ model=models/zinc-demo.gguf
 for gpu in ${LADDER_GPUS:-gfx1201 gfx1100}; do
     last=26
     case $build in */debug | */sanitize) last="one kernel" ;; esac
-    "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to "$last" --report "$work/$gpu.txt" \
-        >"$work/out" 2>"$work/err"
+    # A host that looks for the end takes as much of the processor as most of these kernels; the climbs below look.
+    ZINC_AMD_POLL=0 "$amdsim" --gpu $gpu "$zinc" ladder --tier=kfd -m $model -n ${LADDER_TOKENS:-8} --to "$last" \
+        --report "$work/$gpu.txt" >"$work/out" 2>"$work/err"
     rc=$?
     [ $rc -eq 0 ] || miss "$gpu: exit $rc: $(grep -A1 FAILED "$work/out" | tr '\n' ' ')$(tail -n 1 "$work/err")"
     sed "s/^/$gpu /" "$work/out" | grep -E '^gfx.... +[0-9]+ '
