@@ -114,6 +114,38 @@ static bool writes_scc(const char *name)
     return false;
 }
 
+/* What the name tells, which takes longer to read than the instruction to run: read once for each thread. */
+struct traits {
+    const char *name;
+    struct form form;
+    bool moves, inverts, selects, carries, bitset, saves, writes; /* mov, not; cselect, cmov; takes SCC; _saveexec, _wrexec */
+    bool source_pair, second_pair, result_pair, pair, scc;       /* pair: 64 is somewhere in it */
+};
+static const struct traits *traits_of(const char *name)
+{
+    enum { N = 512 };
+    static _Thread_local struct traits read[N];
+    struct traits *t = &read[((uintptr_t)name >> 2) % N];
+    if (t->name != name)
+        *t = (struct traits){
+            .name = name,
+            .form = form_of(name),
+            .moves = starts(name, "mov_"),
+            .inverts = starts(name, "not_"),
+            .selects = starts(name, "cselect") || starts(name, "cmov_"),
+            .carries = starts(name, "addc") || starts(name, "subb") || strstr(name, "_ci_"),
+            .bitset = starts(name, "bitset"),
+            .saves = strstr(name, "saveexec"),
+            .writes = strstr(name, "wrexec"),
+            .source_pair = source_is_pair(name),
+            .second_pair = second_is_pair(name),
+            .result_pair = result_is_pair(name),
+            .pair = strstr(name, "64"),
+            .scc = writes_scc(name),
+        };
+    return t;
+}
+
 static bool known_branch(struct wave *w, const struct inst *in)
 {
     enum { SCC0 = 0x21, SCC1, VCCZ, VCCNZ };
@@ -147,9 +179,10 @@ static bool known_sopk(struct wave *w, const struct inst *in)
 }
 
 /* SOP1 and SOP2 whose result is made bit by bit, by half. */
-static struct unknown bitwise(struct wave *w, const struct inst *in, struct form f, uint32_t half)
+static struct unknown bitwise(struct wave *w, const struct inst *in, const struct traits *t, uint32_t half)
 {
-    bool two = in->format == F_SOP2, exec = !two && f.logic != L_NONE, pair = source_is_pair(in->name);
+    struct form f = t->form;
+    bool two = in->format == F_SOP2, exec = !two && f.logic != L_NONE, pair = t->source_pair;
     uint64_t a = pair ? s_get64(w, in, in->src[0]) : s_get(w, in, in->src[0]), b = 0;
     uint32_t code = in->src[0], second = in->src[1];
     struct unknown ua = code < 128 || half == 0 ? known_scalar(w, code + (code < 128 ? half : 0), false)
@@ -165,25 +198,25 @@ static struct unknown bitwise(struct wave *w, const struct inst *in, struct form
     return f.logic == L_NONE ? ua : logic(f, (uint32_t)(a >> 32 * half), ua, (uint32_t)(b >> 32 * half), ub);
 }
 
-static bool known_bitwise(struct wave *w, const struct inst *in, struct form f)
+static bool known_bitwise(struct wave *w, const struct inst *in, const struct traits *t)
 {
-    bool pair = source_is_pair(in->name), saves = strstr(in->name, "saveexec"), writes = strstr(in->name, "wrexec");
-    struct unknown none = { 0 }, lo = bitwise(w, in, f, 0), hi = pair ? bitwise(w, in, f, 1) : none;
-    if (saves || writes) {
+    bool pair = t->source_pair;
+    struct unknown none = { 0 }, lo = bitwise(w, in, t, 0), hi = pair ? bitwise(w, in, t, 1) : none;
+    if (t->saves || t->writes) {
         if (!known_set(w, OPND_EXEC, lo))
             return false;
         unknown_put(w, &w->strict->scc, ~0u, none);
         return known_set_pair(w, in->sdst, none, none, pair);
     }
-    if (f.logic != L_NONE || starts(in->name, "not_"))
+    if (t->form.logic != L_NONE || t->inverts)
         unknown_put(w, &w->strict->scc, ~0u, unknown_all(unknown_or(lo, hi)));
     return known_set_pair(w, in->sdst, lo, hi, pair);
 }
 
-static bool known_select(struct wave *w, const struct inst *in)
+static bool known_select(struct wave *w, const struct inst *in, const struct traits *t)
 {
     struct strict *s = w->strict;
-    bool pair = source_is_pair(in->name), move = in->format == F_SOP1; /* s_cmov */
+    bool pair = t->source_pair, move = in->format == F_SOP1; /* s_cmov */
     struct unknown u = unknown_all(s->scc);
     if (!u.bits && move && !w->scc)
         return true;
@@ -195,7 +228,6 @@ static bool known_select(struct wave *w, const struct inst *in)
 bool known_salu(struct wave *w, const struct inst *in)
 {
     struct strict *s = w->strict;
-    const char *name = in->name;
     if (in->format == F_SOPP)
         return known_branch(w, in);
     if (in->format == F_SOPK)
@@ -207,22 +239,22 @@ bool known_salu(struct wave *w, const struct inst *in)
         bool result = in->op == 0x47 || in->op == 0x49 || in->op == 0x4c || in->op == 0x4d || in->op == 0x50;
         return !result || known_set_pair(w, in->sdst, none, none, in->op != 0x4c && in->op != 0x50);
     }
-    struct form f = form_of(name);
-    if (f.logic != L_NONE || starts(name, "mov_") || starts(name, "not_"))
-        return known_bitwise(w, in, f);
-    if (starts(name, "cselect") || starts(name, "cmov_"))
-        return known_select(w, in);
-    struct unknown u = known_scalar(w, in->src[0], source_is_pair(name));
+    const struct traits *t = traits_of(in->name);
+    if (t->form.logic != L_NONE || t->moves || t->inverts)
+        return known_bitwise(w, in, t);
+    if (t->selects)
+        return known_select(w, in, t);
+    struct unknown u = known_scalar(w, in->src[0], t->source_pair);
     if (in->format != F_SOP1)
-        u = unknown_or(u, known_scalar(w, in->src[1], second_is_pair(name)));
-    if (starts(name, "addc") || starts(name, "subb") || strstr(name, "_ci_"))
+        u = unknown_or(u, known_scalar(w, in->src[1], t->second_pair));
+    if (t->carries)
         u = unknown_or(u, s->scc);
-    if (starts(name, "bitset"))
-        u = unknown_or(u, known_scalar(w, in->sdst, strstr(name, "64")));
+    if (t->bitset)
+        u = unknown_or(u, known_scalar(w, in->sdst, t->pair));
     u = unknown_all(u);
-    if (in->format == F_SOPC || writes_scc(name))
+    if (in->format == F_SOPC || t->scc)
         unknown_put(w, &s->scc, ~0u, u);
-    return in->format == F_SOPC || known_set_pair(w, in->sdst, u, u, result_is_pair(name));
+    return in->format == F_SOPC || known_set_pair(w, in->sdst, u, u, t->result_pair);
 }
 
 bool known_smem(struct wave *w, const struct inst *in, uint32_t n)
