@@ -45,8 +45,8 @@ ifneq ($(filter sanitize thread,$(config)),)
 TEST_COMPUTES := unit/test_mm_% unit/test_quant_% ops/% stream/% amdsim/test_isa_% peer/% real/%
 $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(addprefix tests/,$(TEST_COMPUTES)),$(wildcard tests/*/*.c))): CFLAGS := $(subst -O3,-O0,$(subst -O1,-O0,$(CFLAGS)))
 endif
-# They are many, and LLVM's linker, where it is, takes a fraction of the other's time; programs and libraries are ld's.
-TEST_LDFLAGS = $(LDFLAGS) $(if $(MACOS),,$(LLD)) -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../..$(if $(filter release,$(config)),,/..)/kernels'
+# They are many, and LLVM's linker, where it is, takes a fraction of the other's time; programs, libraries and other builds are ld's.
+TEST_LDFLAGS = $(LDFLAGS) $(if $(MACOS),,$(if $(filter release sanitize,$(config)),$(LLD))) -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../..$(if $(filter release,$(config)),,/..)/kernels'
 # Those of libzinc know its header alone, as programs do.
 LIBZINC_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_libzinc*.c))
 $(LIBZINC_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(LIBZINC_SO)
