@@ -194,10 +194,11 @@ MVS_FN uint32_t moe_down_shared_bytes(uint32_t type, uint32_t n_in, uint32_t k)
 {
     return mv_down_x(type, n_in, k).end + 2 * k * mv_down_rows(type, n_in, k, 4) * 4 + k * 8;
 }
-/* Beside it, in a launch that also does the shared expert's product: its results twice, and its x. */
-MVS_FN uint32_t moe_down_beside_bytes(uint32_t type, uint32_t n_in, uint32_t k, uint32_t s_type, uint32_t s_n_in)
+/* Beside it, in a launch that also does the shared expert's product: its results, of all units if need be, and its x. */
+MVS_FN uint32_t moe_down_beside_bytes(uint32_t type, uint32_t n_in, uint32_t n_out, uint32_t k, uint32_t s_type, uint32_t s_n_in)
 {
-    return 8 * mv_down_rows(type, n_in, k, 4) + mv_x_layout(mv_padded(s_type, s_n_in), true, false, 1).end - MV_HEAD_BYTES;
+    uint32_t x = mv_x_layout(mv_padded(s_type, s_n_in), true, false, 1).end - MV_HEAD_BYTES;
+    return 4 * (n_out + mv_down_rows(type, n_in, k, 4)) + 16 + x;
 }
 MVS_FN uint32_t moe_down_units(uint32_t n_out) { return (n_out + MV_WARPS - 1) / MV_WARPS; }
 

@@ -46,23 +46,43 @@ KD_FN struct mv_x mv_shexp_x(const struct mv_shexp *b, uint32_t at)
     return l;
 }
 
-/* Its products with rows [first, first + n) of w, to `to`. */
-KD_FN void mv_shexp_rows(const struct mv_shexp *b, const struct mv_x *l, uint32_t n_out, uint32_t first, uint32_t n,
-                         KD_SHARED float *to)
+/* Rows of w in groups of `rows`, each `stride` behind the one before, the first at `first`. */
+struct mv_shexp_rows {
+    uint32_t first, stride, rows, n; /* n: all of them */
+};
+KD_FN void mv_shexp_load(uint32_t type, const struct mv_job *j, const struct mv_shexp_rows *o, uint32_t n_out, uint32_t i, uint32_t step,
+                         uint32_t *w)
+{
+    uint32_t row = kd_min_u32(o->first + i / o->rows * o->stride + i % o->rows, n_out - 1);
+    wd_load(type, false, w, &j->m, row * j->g.items + kd_min_u32(step * j->g.lanes + j->il, j->g.items - 1));
+}
+/* Its products with these rows, to to[0 .. n). What comes next is asked for before it is wanted. */
+KD_FN void mv_shexp_products(const struct mv_shexp *b, const struct mv_x *l, uint32_t n_out, const struct mv_shexp_rows *o,
+                             KD_SHARED float *to)
 {
     MV_SHEXP_FOR(b->type, {
         struct mv_job j = mv_job(type, b->w, 0, n_out, b->n_in, false);
-        for (uint32_t i0 = kd_warp() * j.abreast; i0 < n; i0 += MV_WARPS * j.abreast) {
-            uint32_t w[1][WD_WORDS], i = i0 + j.side, row = kd_min_u32(first + i, n_out - 1), unused, left;
-            float acc[1] = { 0.0f };
-            for (uint32_t s = 0; s < j.g.steps; s++) {
-                uint32_t ix = s * j.g.lanes + j.il, iw = kd_min_u32(ix, j.g.items - 1);
-                wd_load(type, false, w[0], &j.m, row * j.g.items + iw);
-                mv_dot_rows(type, 1, 1, (const uint32_t(*)[WD_WORDS])w, iw, ix, l, acc);
-            }
+        uint32_t next[WD_WORDS], i = kd_warp() * j.abreast, step = 0, unused, left;
+        float acc[1] = { 0.0f };
+        if (i < o->n)
+            mv_shexp_load(type, &j, o, n_out, i + j.side, 0, next);
+        while (i < o->n) {
+            uint32_t w[1][WD_WORDS], now = i, ix = step * j.g.lanes + j.il;
+            bool last = ++step == j.g.steps;
+            KD_UNROLL
+            for (uint32_t k = 0; k < WD_WORDS; k++)
+                w[0][k] = next[k];
+            if (last)
+                i += MV_WARPS * j.abreast, step = 0;
+            if (i < o->n)
+                mv_shexp_load(type, &j, o, n_out, i + j.side, step, next);
+            mv_dot_rows(type, 1, 1, (const uint32_t(*)[WD_WORDS])w, kd_min_u32(ix, j.g.items - 1), ix, l, acc);
+            if (!last)
+                continue;
             mv_reduce(1, 1, acc, j.g.lanes, &unused, &left);
-            if (j.il == 0 && i < n)
-                to[i] = acc[0];
+            if (j.il == 0 && now + j.side < o->n)
+                to[now + j.side] = acc[0];
+            acc[0] = 0.0f;
         }
     })
 }
@@ -284,19 +304,19 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
     d.tasks = d.tiles * a->k;
     uint32_t units = kd_div_up(a->n_out, d.rows), res_floats = a->k * d.rows;
     KD_SHARED float *res = KD_SHARED_AT(float, at), *beside = res + 2 * res_floats;
-    at += 8 * (res_floats + (b ? d.rows : 0));
+    uint32_t own = unit < units ? kd_div_up(units - unit, kd_groups_x()) : 0; /* units of this work-group */
+    at += 8 * res_floats + (b ? (own * d.rows * 4 + 15) & ~15u : 0);
     struct mv_down_choice c = mv_down_choose(a, r, at);
     d.ids = c.ids;
     if (unit < units && task < d.tasks)
         mv_down_fill(type, T, &d, unit, task, w);
-    struct mv_down_ends ends;
+    struct mv_down_ends ends, next;
     if (!b)
         mv_down_ask_biases(a, &d, unit, &ends);
-    struct mv_x lb;
     if (b) {
-        lb = mv_shexp_x(b, at + mv_choice_bytes(a->n_expert));
-        if (unit < units)
-            mv_shexp_rows(b, &lb, a->n_out, unit * d.rows, d.rows, beside);
+        struct mv_x lb = mv_shexp_x(b, at + mv_choice_bytes(a->n_expert));
+        struct mv_shexp_rows o = { unit * d.rows, kd_groups_x() * d.rows, d.rows, own * d.rows };
+        mv_shexp_products(b, &lb, a->n_out, &o, beside);
     }
     if (MV_CHOOSES && a->logits)
         mv_weigh(&c.own, a->gating, a->scale, a->expert_scale);
@@ -307,22 +327,19 @@ KD_FN void mv_down_run(uint32_t type, uint32_t T, const kl_moe_down *a, const st
     mv_down_chosen(a, &c, r);
     mv_down_ask_resid(a, b, &d, unit, r, &ends);
     mv_down_prepare(in, l, !mv_is_float(type), mv_is_float(type));
-    for (; unit < units; unit += kd_groups_x(), parity ^= 1) {
+    for (; unit < units; unit += kd_groups_x(), parity ^= 1, beside += d.rows) {
         KD_SHARED float *to = res + parity * res_floats;
-        if (unit != kd_group_x()) {
-            if (!b)
-                mv_down_ask_biases(a, &d, unit, &ends);
-            mv_down_ask_resid(a, b, &d, unit, r, &ends);
-        }
+        if (!b)
+            mv_down_ask_biases(a, &d, unit + kd_groups_x(), &next);
+        mv_down_ask_resid(a, b, &d, unit + kd_groups_x(), r, &next);
         for (task = kd_warp(); task < d.tasks; task += MV_WARPS) {
             bool inside = task + MV_WARPS < d.tasks;
             uint32_t unit2 = inside ? unit : unit + kd_groups_x(), task2 = inside ? task + MV_WARPS : kd_warp();
             mv_down_task(type, T, &d, l, unit, task, unit2, task2, unit2 < units, w, to);
         }
-        if (b && unit != kd_group_x())
-            mv_shexp_rows(b, &lb, a->n_out, unit * d.rows, d.rows, beside + parity * d.rows);
         kd_barrier();
-        mv_down_sum(a, b, &d, unit, r, to, beside + parity * d.rows, c.weights, &ends);
+        mv_down_sum(a, b, &d, unit, r, to, beside, c.weights, &ends);
+        ends = next;
     }
 }
 

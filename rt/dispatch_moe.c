@@ -198,7 +198,7 @@ static uint32_t down_shared_bytes(const struct dispatcher *d, const ka_moe_down 
 {
     return moe_down_shared_bytes(a->type, a->n_in, a->k) + dispatch_book_bytes(d, &a->type, 1) +
            (d->logits || beside ? mv_choice_bytes(a->n_expert) : 0) +
-           (beside ? moe_down_beside_bytes(a->type, a->n_in, a->k, beside->type[0], beside->n_in) : 0);
+           (beside ? moe_down_beside_bytes(a->type, a->n_in, a->n_out, a->k, beside->type[0], beside->n_in) : 0);
 }
 
 /* A product whose y is the resid of the MOE_DOWN behind it, of types that the kernel has, and nothing but that. What it reads must
