@@ -92,7 +92,6 @@ static const struct way *way;
 /* ---- calls of the kernel, counted; and allocations of this thread, outside of them ---- */
 
 static _Thread_local volatile bool counting; /* volatile: to the compiler no malloc looks at it */
-static _Thread_local uint64_t n_allocations;
 static _Thread_local uint64_t n_ioctls, ioctl_ns;
 
 static uint64_t cpu_ns(void)
@@ -123,6 +122,7 @@ int ioctl(int fd, unsigned long request, ...)
 }
 
 #if !defined(ZINC_DEBUG_CHECKS) /* others have a malloc of their own */
+static _Thread_local uint64_t n_allocations;
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t n);

@@ -58,7 +58,7 @@ static void expect(const char *template, const char *letters, const char *want)
     static const struct chat_call call = { "c1", "now", "{\"a\": 1}" };
     struct chat_file *f = opened(template, "<s>", true);
     struct chat_msg m[16] = { 0 };
-    char text[16][4];
+    char text[16][24];
     size_t n = strlen(letters);
     for (size_t i = 0; i < n; i++) {
         snprintf(text[i], sizeof text[i], "%c%zu", letters[i], i);
