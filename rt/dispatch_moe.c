@@ -207,7 +207,8 @@ static bool down_beside(const struct dispatcher *d, const ka_matmul *a)
 {
     static const size_t reads[] = { offsetof(ka_matmul, x), offsetof(ka_matmul, scale), offsetof(ka_matmul, resid) };
     const ka_moe_down *b = next_args(d, CMD_MOE_DOWN);
-    if (!b || !is_ahead(d) || !d->t->wgmma || a->rows != ROWS_STEP || !b->resid || b->resid != a->y[0] || a->n_out[0] != b->n_out || !is_even(b))
+    if (!b || !is_ahead(d) || !d->t->wgmma || a->rows != ROWS_STEP || !b->resid || b->resid != a->y[0] ||
+        a->n_out[0] != b->n_out || !is_even(b))
         return false;
     bool types = moe_kernels(b->type).down_shared && (a->type[0] == b->type || a->type[0] == QT_Q8_0 || a->type[0] == QT_Q6_K);
     bool bare = !(a->norm | a->b[0] | a->wscale[0]) && !(a->softcap > 0.0f);
