@@ -26,7 +26,7 @@ enum {
 
 /* Sets of two types share what goes with x: there codes are opened with their signs. */
 KD_FN bool m8_is_signed(uint32_t type) { return QSET_PAIR && wd_bias(type, 0); }
-KD_FN bool m8_has_start(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR && wd_bias(type, 0); }
+KD_FN bool m8_has_bias(uint32_t type) { return !wd_has_min(type) && !QSET_PAIR && wd_bias(type, 0); }
 KD_FN uint32_t m8_run(uint32_t type) { return QSET_PAIR ? 16 : m8_run_of(type); }
 /* A set's other type has runs of 16: what goes with a block goes with both of its halves. */
 KD_FN bool m8_whole_blocks(void) { return QSET_PAIR && (wd_by_blocks(QSET_A) || wd_by_blocks(QSET_B)); }
@@ -34,7 +34,7 @@ KD_FN bool m8_whole_blocks(void) { return QSET_PAIR && (wd_by_blocks(QSET_A) || 
 /* What goes with the scale d of a run of x whose codes add up to `sum`. */
 KD_FN uint32_t m8_beside(uint32_t type, float d, int32_t sum)
 {
-    if (!m8_has_start(type))
+    if (!m8_has_bias(type))
         return f32_bits(d * (float)sum);
     return (uint32_t)M8_START - (uint32_t)(wd_bias(type, 0) * sum);
 }
@@ -414,10 +414,10 @@ KD_FN void m8_x_words(const struct m8_at *at, uint32_t k, uint32_t b[4])
     kd_bytes8_load(b, at->words + k);
 }
 
-/* A run's sum, of c[i]. */
+/* A run's sum, of c[i], without what it began at and what the bias of the weights' codes adds. */
 KD_FN float m8_sum(uint32_t type, const struct m8_pair *p, const uint32_t c[4], uint32_t i)
 {
-    return f32_from_bits(c[i]) - (m8_has_start(type) ? f32_from_bits(p->by[i % 2]) : M8_MAGIC);
+    return f32_from_bits(c[i]) - (m8_has_bias(type) ? f32_from_bits(p->by[i % 2]) : M8_MAGIC);
 }
 
 /* A row's item as wd_scale and wd_open take it, with this lane's word of each piece in place of the first. */

@@ -43,8 +43,8 @@ MVS_FN uint32_t m8_slot_bytes(uint32_t type) { return M8_TILE * 16 * (m8_pieces(
 
 /* x: codes, row by row, M8_X_PAD apart from a multiple of 128 bytes so that eight rows meet no bank twice; then for each two
  * rows and each run of 16, or block of 32 where runs are that long, the scale of each row and a number that goes with the type:
- * scale * sum of codes where it has minima, else what its sums start with. cols: rows of x, 8 or 4. Matrices of two types share
- * what runs of 16 have. */
+ * scale * sum of codes where it has minima, else what is subtracted from a run's sum. cols: rows of x, 8 or 4. Matrices of two types
+ * share what runs of 16 have. */
 enum { M8_X_PAD = 16 };
 MVS_FN uint32_t m8_run_of(uint32_t type)
 {

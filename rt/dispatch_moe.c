@@ -99,7 +99,7 @@ static bool users_choose(const struct dispatcher *d, const ka_router *a)
 
 /* Each row reads the shared expert's weights for itself: of more bytes than these in all, a launch of its own reads them once. */
 enum { BESIDE_BYTES = 20 << 20 };
-static bool is_beside(const struct dispatcher *d, const ka_matmul *a)
+static bool pays_beside(const struct dispatcher *d, const ka_matmul *a)
 {
     uint64_t bytes = a->n_mats * a->n_out[0] * qtype_row_bytes(a->type[0], a->n_in);
     uint32_t rows = dispatch_rows(d, a->rows);
@@ -118,7 +118,7 @@ static const ka_matmul *gate_up_beside(const struct dispatcher *d, const ka_rout
     bool dense = a->ldx == a->n_in && a->ld[0] == a->n_out[0];
     bool bare = !(a->b[0] | a->b[1] | a->wscale[0] | a->wscale[1]), depends = wait != CMD_NO_WAIT && wait >= d->cmd;
     bool fits = matvec_shared_bytes(a->type, 2, a->n_in, 1) <= d->t->shared_max; /* a wider row has kernels of its own */
-    return bare && dense && fits && !depends && is_beside(d, a) && a->type[0] == a->type[1] &&
+    return bare && dense && fits && !depends && pays_beside(d, a) && a->type[0] == a->type[1] &&
            moe_kernels(a->type[0]).router_shared && dispatch_one_row(d, a, true, &k, &groups) ? a : NULL;
 }
 
@@ -133,7 +133,7 @@ static void router_and_gate_up(struct dispatcher *d, const ka_matmul *a)
     k.s_x = a->x, k.s_norm = a->norm, k.s_eps = a->eps, k.s_n_in = a->n_in;
     k.s_gate = a->w[0], k.s_up = a->w[1], k.s_y = a->y[0], k.s_n_out = a->n_out[0], k.s_act = a->act;
     k.s_shape = one.shape[0], k.s_tiles = one.tile_end[0], k.s_n_pad = one.n_pad;
-    uint32_t rows = dispatch_rows(d, ROWS_STEP);
+    uint32_t rows = dispatch_rows(d, ROWS_STEP); /* several: the cut, as who chooses below, is doc/speed-log.md's */
     all = MAX(dispatch_resident(d, UINT32_MAX, shared) / rows, 2u);
     k.groups = MIN(router_units(r->n_expert), rows > 1 ? all * 5 / 8 : d->t->n_cores);
     uint32_t left = MIN(matvec_units(a->n_out, 2, true), all - MIN(k.groups, all - 1)); /* what the router leaves */
@@ -152,7 +152,7 @@ void dispatch_router(struct dispatcher *d, const ka_router *a)
     d->chosen = a->ids;
     d->logits = 0;
     const ka_matmul *beside = gate_up_beside(d, a);
-    if ((rows == 1 || !beside) && users_choose(d, a)) {
+    if ((rows == 1 || !beside) && users_choose(d, a)) { /* several with a shared expert wait less for the router */
         d->logits = k.logits = dispatch_temp(d, 4ull * rows * a->n_expert);
         d->temp_base = d->temp_at; /* until MOE_DOWN */
     } else {
@@ -213,7 +213,7 @@ static bool down_beside(const struct dispatcher *d, const ka_matmul *a)
     bool types = moe_kernels(b->type).down_shared && (a->type[0] == b->type || a->type[0] == QT_Q8_0 || a->type[0] == QT_Q6_K);
     bool bare = !(a->norm | a->b[0] | a->wscale[0]) && !(a->softcap > 0.0f);
     bool dense = a->ldx == a->n_in && a->ld[0] == a->n_out[0] && (!a->resid || a->ldr == a->n_out[0]);
-    if (!types || !bare || !dense || !is_beside(d, a) || (a->x | a->w[0]) % 16 || a->n_in % 8 ||
+    if (!types || !bare || !dense || !pays_beside(d, a) || (a->x | a->w[0]) % 16 || a->n_in % 8 ||
         down_shared_bytes(d, b, a) > d->t->shared_max)
         return false;
     const struct stream_buf *y = dispatch_buf_at(d->s, d->cmd + 1, offsetof(ka_moe_down, y)), *x;
