@@ -205,13 +205,20 @@ int main(int argc, char **argv)
     }
     set_isa(NULL);
     set_weights(NULL);
+    bool any = false;
     for (const struct op_case *c = opt.time ? op_time_cases : op_cases; c->name; c++) {
         if ((opt.filter && !strstr(c->name, opt.filter)) || left_out(c->name))
             continue;
+        any = true;
         if (opt.time)
             time_case(c);
         else
             run_case(c);
+    }
+    if (!any) {
+        fprintf(stderr, "test_ops: no case of the table has '%s' in its name%s, as in matmul/q4_k or attn/64\n",
+                opt.filter ? opt.filter : "", opt.without ? " and stays without what --without leaves out" : "");
+        return 2;
     }
     if (!opt.time)
         printf("%d right, %d wrong, %d unsupported\n", n_right, n_wrong, n_unsupported);
