@@ -44,6 +44,10 @@ enum { KL_ASK_ALL = 1, KL_ASK_LATE = 2 };
  * MOE_DOWN, which also writes ids and weights. */
 #define KL_ROUTER(F) KA_ROUTER(F) F(gpu_va, counters, 1, M)
 
+/* ROUTER of the class "rows" (kernels/router_rows.c), cut as kernels/router_rows_shared.h has it: grid x: groups of experts, y: of
+ * rows. counters: u32 [y]; cap: rows of a step at most. What is read by fours is aligned to 16 bytes, and n_in a multiple of 4. */
+#define KL_ROUTER_ROWS(F) KL_ROUTER(F) F(uint32_t, cap, 1, N) F(uint32_t, pad2, 1, N)
+
 /* MOE_UP: grid y: (row, choice) pairs; shape, tiles, n_pad as for a single row above, shape 0: rows are not aligned or of
  * two types. MOE_DOWN: grid y: rows; early: ids and weights of the choice (and what the shared expert's product reads) are complete
  * when the launch starts, so that it asks for experts before it waits for x (dispatch_find_late). logits: those of ROUTER, where
@@ -236,6 +240,7 @@ enum { KL_GEMM_HALF_STAGES = 8, KL_GEMM_HALF_FEW = 32 };
     X(kl_matvec, KL_MATVEC)                                                                                            \
     X(kl_router, KL_ROUTER)                                                                                            \
     X(kl_router_shared, KL_ROUTER_SHARED)                                                                              \
+    X(kl_router_rows, KL_ROUTER_ROWS)                                                                                  \
     X(kl_moe_up, KL_MOE_UP)                                                                                            \
     X(kl_moe_down, KL_MOE_DOWN)                                                                                        \
     X(kl_moe_down_shared, KL_MOE_DOWN_SHARED)                                                                          \

@@ -2,6 +2,7 @@
  * their experts, the weighted sum of a row's results, and the router's choice from its logits. */
 #include "kernels/hw/tile.h"
 #include "kernels/klaunch.h"
+#include "kernels/topk.h"
 
 /* ---- pairs by expert ---- */
 
@@ -132,13 +133,6 @@ KD_KERNEL(k_moe_mix, kl_moe_mix)
 
 /* ---- the router's choice: a warp takes a row ---- */
 
-/* Larger numbers have larger keys; a NaN is below all of them, and 0 is left for what is taken. */
-KD_FN uint32_t topk_key(float x)
-{
-    uint32_t u = f32_bits(x + 0.0f); /* -0 is 0 */
-    return x != x ? 1 : u >> 31 ? ~u : u | 0x80000000u;
-}
-
 /* The largest key left, the lowest index where there are several; the same in all lanes. */
 KD_FN uint32_t topk_next(KD_SHARED const uint32_t *key, uint32_t n)
 {
@@ -171,8 +165,7 @@ KD_FN float topk_sum(const kl_topk *a, KD_GLOBAL const float *l, KD_GLOBAL const
     for (uint32_t i = kd_lane(); i < a->n_expert; i += KD_WARP)
         total += k_exp(l[i] - top);
     total = kd_warp_sum(total);
-    float least = 0x1p-14f * total;
-    return chosen < least ? least : chosen;
+    return topk_divisor(chosen, total);
 }
 
 KD_KERNEL(k_router_topk, kl_topk)

@@ -100,7 +100,7 @@ ifeq ($(config),sanitize)
 K_BOOKS      := $(filter-out f32 f16 bf16 any $(MODULES:gemm_%=%),$(patsubst matvec_%,%,$(filter matvec_%,$(MODULES))))
 K_LIKE       := bf16 q41 q50 iq4nl iq4xs q2k q3k q5k q5k_q6k # as f16 q40 q51 mxfp4 q6k q4k q4k_q6k with other numbers
 K_WATCHED    := $(filter-out $(K_BOOKS:%=matvec_%) $(K_BOOKS:%=matvec1_%) $(addprefix %_,$(K_LIKE)),$(NV)) \
-                gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90
+                gemm_half_q80 gemm_wgmma_f16 gemm_half_q4k rows_half_q80 rows_half_q4k matmul8_q80_sm90 router_rows
 K_WATCHED_OBJ := $(K_WATCHED:%=$(B)/obj/kernels/%.o)
 endif
 HOST_CC      := $(if $(filter fuzz,$(config)),gcc,$(CC))

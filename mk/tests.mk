@@ -31,7 +31,7 @@ $(TEST_BINS) $(SIM_TEST_BINS): private LDFLAGS += -Wl,--wrap=_mark_point
 endif
 # Whose kernels a sanitizer build watches; whole models run the release build's.
 ifeq ($(config),sanitize)
-WATCHED := test_lockstep test_lockstep_hopper test_attn_rope test_kvcopy test_shared_expert test_sm90_kernels
+WATCHED := test_lockstep test_lockstep_hopper test_attn_rope test_kvcopy test_router_rows test_shared_expert test_sm90_kernels
 $(WATCHED:%=$(B)/tests/unit/%): $(K_WATCHED_OBJ) $(B)/obj/rt/lockstep/hopper.o
 endif
 # In other builds than release malloc is somebody else's (the sanitizer's, the allocation guard's): calls of it are renamed.

@@ -1,8 +1,10 @@
-/* rt/dispatch_moe.c: routers and experts as launches for steps of few rows, and the shared expert by theirs. */
+/* rt/dispatch_moe.c: routers and experts as launches for steps of few rows, and the shared expert by theirs; routers of the class
+ * "rows". */
 #include <string.h>
 
 #include "base/ckd.h"
 #include "kernels/matvec_shared.h"
+#include "kernels/router_rows_shared.h"
 #include "rt/dispatch_impl.h"
 
 static uint32_t div_up(uint32_t a, uint32_t b)
@@ -141,9 +143,29 @@ static void router_and_gate_up(struct dispatcher *d, const ka_matmul *a)
     d->router = d->p->n - 1;
 }
 
+/* The class "rows", where a read of the weights serves eight rows. */
+static bool router_rows(struct dispatcher *d, const ka_router *a)
+{
+    kl_router_rows k = { 0 };
+    if (!d->rows || !d->t->wgmma || a->type != QT_F32 || a->n_expert > RR_MAX_EXPERTS || a->k > RR_MAX_K || a->n_in % 4 ||
+        (a->x | a->norm | a->w | a->shared_w) % 16)
+        return false;
+    memcpy(&k, a, sizeof *a);
+    k.cap = dispatch_rows(d, ROWS_STEP);
+    uint32_t groups = div_up(k.cap, RR_ROWS);
+    k.counters = dispatch_counters(d, groups);
+    d->chosen = a->ids;
+    d->logits = 0;
+    dispatch_add(d, K_router_rows, div_up(a->n_expert, RR_EXPERTS), groups, 1, RR_SHARED_BYTES, &k);
+    d->router = d->p->n - 1;
+    return true;
+}
+
 void dispatch_router(struct dispatcher *d, const ka_router *a)
 {
     kl_router k = { 0 };
+    if (router_rows(d, a))
+        return;
     memcpy(&k, a, sizeof *a);
     uint32_t rows = dispatch_rows(d, ROWS_STEP), shared = router_shared_bytes(a->type, a->n_in, a->n_expert) + dispatch_book_bytes(d, &a->type, 1);
     uint32_t groups = MIN(router_units(a->n_expert), d->t->n_cores);
