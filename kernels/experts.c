@@ -159,9 +159,8 @@ KD_FN void ex_prepare_normed(uint32_t type, const kl_experts *a, const struct ex
     uint32_t own = kd_tid();
     xq_load_even8(norm, a->norm, own * 8, a->n_in);
     KD_UNROLL
-    for (uint32_t r = 0; r < EX_ASKED; r++)
-        if (first + r < cols->n)
-            xq_load_even8(v[r], ex_row(a, cols, first + r), own * 8, a->n_in);
+    for (uint32_t r = 0; r < EX_ASKED; r++) /* unconditionally: else registers are held for those that are not there */
+        xq_load_even8(v[r], ex_row(a, cols, kd_min_u32(first + r, cols->n - 1)), own * 8, a->n_in);
     KD_UNROLL
     for (uint32_t r = 0; r < EX_ASKED; r++) {
         if (first + r >= cols->n)
