@@ -151,7 +151,7 @@ KD_FN void consume(enum qtype type, uint32_t most, uint32_t width, const kl_gemm
         uint32_t after = c + 1;
         if (after % WL_CHUNKS == 0 || after == chunks) {
             *at = next_slot(type, *at);
-            supply_next(type, 1, a, s);
+            supply_next(type, false, 1, a, s);
             if (after < chunks)
                 supply_wait(type);
         }
@@ -171,7 +171,7 @@ KD_FN void consume_type(enum qtype type, uint32_t most, const kl_gemm *a, struct
 {
     struct supply s = { .w = *w, .on = true };
     uint32_t at = 0;
-    supply_begin(type, 1, a, &s);
+    supply_begin(type, false, 1, a, &s);
     do {
         uint32_t width = width_of(w->it.n);
         float d[128] = { 0 };

@@ -256,7 +256,7 @@ KD_FN void take_item(enum qtype type, uint32_t most, const kl_gemm *a, struct la
         else
             take_unit(type, most, 2, most / 2, unit_chunks(a, u), l, d);
         l->at = next_slot(type, l->at);
-        supply_next(type, tiles_of(most), a, &l->s);
+        supply_next(type, true, tiles_of(most), a, &l->s);
     }
     if (a->parts == 1 || join(most, wide, a, l->w.part, l->w.i / a->parts, d))
         write_out(most, a, &l->w.it, d);
@@ -266,7 +266,7 @@ KD_FN void multiply_type(enum qtype type, uint32_t most, const kl_gemm *a, struc
 {
     l->at = 0;
     l->s = (struct supply){ .w = l->w, .on = true };
-    supply_begin(type, tiles_of(most), a, &l->s);
+    supply_begin(type, true, tiles_of(most), a, &l->s);
     if (!l->begun) { /* weights need not wait for what is before this launch */
         l->begun = true;
         kd_wait_inputs();

@@ -8,6 +8,7 @@
  * wl_x.
  *
  *     wl_copy(type, stage, &src, u, n_in / WT_K);            src: of row lane / 2 of the tile. Codes of unit u, under way
+ *     wl_copy_lines(..)                                      the same, for those who wait for memory
  *     wl_load_head(type, &head, &src, u, n_in / WT_K);       what its scales are made of, for half of the unit
  *     wl_store_scales(type, scales, &head);                  the scales to shared memory
  *     wl_open(type, stage, scales, row, c, a);               row: lane / 4 or lane / 4 + 8. a[2 s], a[2 s + 1] for steps s of
@@ -60,6 +61,27 @@ KD_FN void wl_copy(enum qtype t, KD_SHARED uint8_t *stage, const struct wt_src *
         for (uint32_t i = 0; i < n; i += 2) {
             bool on = qtype_block(t) > WT_K || u * WL_CHUNKS + (i + h) / (n / WL_CHUNKS) < chunks;
             kd_copy16(to + ((i ^ wl_swizzle(n, r)) + h) * 16, s->p[f] + u * bytes + (i + h) * 16, on);
+        }
+        stage += WL_ROWS * bytes;
+    }
+}
+
+/* The same by whole lines: each instruction takes a few rows' lines in place of 32 bytes of every row, which comes faster
+ * (doc/speed-log.md), but lanes have to be told each other's addresses. */
+KD_FN void wl_copy_lines(enum qtype t, KD_SHARED uint8_t *stage, const struct wt_src *s, uint32_t u, uint32_t chunks)
+{
+    KD_UNROLL
+    for (uint32_t f = 0; f < 2; f++) {
+        uint32_t bytes = wl_bytes(t, f), n = bytes / 16;
+        if (!n)
+            continue;
+        uint64_t own = (uint64_t)s->p[f];
+        KD_UNROLL
+        for (uint32_t i = 0; i < WL_ROWS * n; i += KD_WARP) {
+            uint32_t r = (i + kd_lane()) / n, piece = (i + kd_lane()) % n;
+            uint64_t row = kd_shfl_u32((uint32_t)own, 2 * r) | (uint64_t)kd_shfl_u32((uint32_t)(own >> 32), 2 * r) << 32;
+            bool on = qtype_block(t) > WT_K || u * WL_CHUNKS + piece / (n / WL_CHUNKS) < chunks;
+            kd_copy16(stage + r * bytes + (piece ^ wl_swizzle(n, r)) * 16, KD_PTR(const uint8_t, row) + u * bytes + piece * 16, on);
         }
         stage += WL_ROWS * bytes;
     }

@@ -6,12 +6,12 @@
  *     struct work w = ...;                                   tiles, items, rows, n_tiles, width
  *     next_item(a, &w, kd_group_x());
  *     struct supply s = { .w = w, .on = true };
- *     supply_begin(type, tiles, a, &s);                      as many units on their way as there are slots
+ *     supply_begin(type, lines, tiles, a, &s);               as many units on their way as there are slots; lines: by wl_copy_lines
  *     supply_wait(type);                                     the oldest one is there
  *     supply_open(type, tiles, n, at, c, w);                 chunk c of slot `at`, of n of the tiles
- *     supply_next(type, tiles, a, &s);                       the oldest slot is free: the next unit on its way
+ *     supply_next(type, lines, tiles, a, &s);                the oldest slot is free: the next unit on its way
  *
- * tiles: of an item at most, a constant as `type` is. A warp has 16 weight rows of each. */
+ * tiles: of an item at most, a constant as `type` and `lines` are. A warp has 16 weight rows of each. */
 #ifndef ZINC_KERNELS_WSUPPLY_H
 #define ZINC_KERNELS_WSUPPLY_H
 
@@ -95,7 +95,7 @@ KD_FN void supply_item(enum qtype t, uint32_t tiles, const kl_gemm *a, struct su
 }
 
 /* The next unit of the ring on its way, into the slot of the one that was used up; the one before it gets its scales. */
-KD_FN void supply_next(enum qtype t, uint32_t tiles, const kl_gemm *a, struct supply *s)
+KD_FN void supply_next(enum qtype t, bool lines, uint32_t tiles, const kl_gemm *a, struct supply *s)
 {
     uint32_t chunks = a->n_in / WT_K, before = s->at ? s->at - 1 : slots_of(t) - 1;
     if (s->held)
@@ -109,7 +109,10 @@ KD_FN void supply_next(enum qtype t, uint32_t tiles, const kl_gemm *a, struct su
         for (uint32_t k = 0; k < tiles; k++) {
             if (!has_tile(a, k))
                 break;
-            wl_copy(t, slot(t, tiles, s->at, k), &s->src[k], s->u, chunks);
+            if (lines)
+                wl_copy_lines(t, slot(t, tiles, s->at, k), &s->src[k], s->u, chunks);
+            else
+                wl_copy(t, slot(t, tiles, s->at, k), &s->src[k], s->u, chunks);
             wl_load_head(t, &s->head[k], &s->src[k], s->u, chunks);
         }
         s->at = next_slot(t, s->at);
@@ -123,12 +126,12 @@ KD_FN void supply_next(enum qtype t, uint32_t tiles, const kl_gemm *a, struct su
     kd_copy_commit();
 }
 
-KD_FN void supply_begin(enum qtype t, uint32_t tiles, const kl_gemm *a, struct supply *s)
+KD_FN void supply_begin(enum qtype t, bool lines, uint32_t tiles, const kl_gemm *a, struct supply *s)
 {
     supply_item(t, tiles, a, s);
     KD_NO_UNROLL
     for (uint32_t i = 0; i < slots_of(t); i++)
-        supply_next(t, tiles, a, s);
+        supply_next(t, lines, tiles, a, s);
 }
 
 /* Until the oldest unit of those that are under way is there, for all lanes of the warp. */
