@@ -23,7 +23,8 @@ void dispatch_gdn(struct dispatcher *d, const ka_gdn *a)
     if (gdn_quick(a)) {
         if (rows > 1)
             k.counters = dispatch_counters(d, rows * a->n_k);
-        enum kernel_id id = d->rows && d->t->wgmma ? K_gdn_step_many : K_gdn_step_h128;
+        bool many = d->rows || (rows > 1 && a->n_v * rows > d->t->n_cores); /* two to a core, by the same bits */
+        enum kernel_id id = many && d->t->wgmma ? K_gdn_step_many : K_gdn_step_h128;
         struct dispatch *l = dispatch_add(d, id, a->n_v, rows, 1, GDN_STEP_H128_SHARED, &k);
         if (l)
             l->early = offsetof(kl_gdn, early);
