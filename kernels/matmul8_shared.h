@@ -48,7 +48,7 @@ MVS_FN uint32_t m8_slot_bytes(uint32_t type) { return M8_TILE * 16 * (m8_pieces(
 enum { M8_X_PAD = 16 };
 MVS_FN uint32_t m8_run_of(uint32_t type)
 {
-    return mv_item_elems(type) == 32 || type == QT_Q4_K || type == QT_Q5_K ? 32 : 16;
+    return mv_item_elems(type) == 32 || wd_by_blocks(type) ? 32 : 16;
 }
 struct m8_x {
     uint32_t n_pad, cols, ld, meta, pair, end; /* byte offsets; pair: of two rows' scales from those of the two before */

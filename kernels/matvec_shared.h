@@ -70,6 +70,9 @@ MVS_FN struct mv_geom mv_geom_of(uint32_t elems, uint32_t n_in)
 }
 MVS_FN struct mv_geom mv_geom(uint32_t type, uint32_t n_in) { return mv_geom_of(mv_item_elems(type), n_in); }
 
+/* K types whose runs are whole blocks of x, 32 long, so that a block's integers become a float once (kernels/wdot.h). */
+MVS_FN bool wd_by_blocks(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
+
 /* Elements of x as the lanes see it, dummies included: a multiple of 256. */
 MVS_FN uint32_t mv_padded(uint32_t type, uint32_t n_in)
 {

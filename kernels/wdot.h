@@ -28,8 +28,6 @@ KD_FN bool wd_is_k(uint32_t type)
     return type == QT_Q2_K || type == QT_Q3_K || type == QT_Q4_K || type == QT_Q5_K || type == QT_Q6_K;
 }
 
-KD_FN bool wd_by_blocks(uint32_t type) { return type == QT_Q4_K || type == QT_Q5_K; }
-
 /* Elements of a run, which share a scale. */
 KD_FN uint32_t wd_run(uint32_t type)
 {

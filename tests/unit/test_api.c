@@ -633,35 +633,36 @@ START_TEST(a_timeout_in_a_stream)
 }
 END_TEST
 
-/* More at once than the queue takes, so that some are refused. What does not hold is said when all of them have ended: a
- * test that is left has nothing that the scheduler could wake. */
+/* More at once than the queue takes, and as many more as it takes until one is refused: whoever begins them may sleep meanwhile, while
+ * the queue empties. What does not hold is said when all of them have ended: a test that is left has nothing that the scheduler could
+ * wake. */
 START_TEST(ends_in_any_state)
 {
-    enum { N = 40 };
-    static struct wait w[N];
-    struct api_exchange *x[N];
+    enum { N = 40, MOST = 400, STEP = 7 };
+    static struct wait w[MOST];
+    struct api_exchange *x[MOST];
     char plain[512], buf[64];
-    int untold = 0, odd = 0;
-    for (int i = 0; i < N; i++) {
-        w[i] = (struct wait)WAIT_INIT;
-        snprintf(plain, sizeof plain, "{" HELLO ",'max_tokens':500,'ignore_eos':true,'n':%d,'stream':%s}", 1 + i % 3,
-                 i % 2 ? "true" : "false");
+    int untold = 0, odd = 0, last = 0, n = 0;
+    for (; n < N || (last != 429 && n < MOST) || n % STEP == 0; n++) {
+        w[n] = (struct wait)WAIT_INIT;
+        snprintf(plain, sizeof plain, "{" HELLO ",'max_tokens':500,'ignore_eos':true,'n':%d,'stream':%s}", 1 + n % 3,
+                 n % 2 ? "true" : "false");
         char *body = quoted(plain);
         struct api_call c = { .method = "POST", .path = "/v1/chat/completions", .body = body, .n_body = strlen(body),
-                              .wake = wait_wake, .user = &w[i] };
-        x[i] = api_begin(b.api, &c);
+                              .wake = wait_wake, .user = &w[n] };
+        x[n] = api_begin(b.api, &c);
         free(body);
+        last = x[n] ? api_status(x[n]) : -1;
     }
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < n; i++) {
         int status = x[i] ? api_status(x[i]) : -1;
         odd = status == 0 || status == 200 || status == 429 ? odd : status;
         untold += status == 429 && !api_retry_after(x[i]);
         if (i % 4 == 1 && status == 200)
             api_read(x[i], buf, sizeof buf);
     }
-    int last = x[N - 1] ? api_status(x[N - 1]) : -1;
-    for (int i = 0; i < N; i++)
-        api_end(x[(i * 7) % N]);
+    for (int i = 0; i < n; i++)
+        api_end(x[i * STEP % n]);
     api_end(NULL);
     ck_assert_int_eq(odd, 0);
     ck_assert_int_eq(last, 429);
