@@ -21,6 +21,8 @@ enum {
 /* Tiles of an item at most, of a kernel for so many positions at most; chunks of a stage. */
 KD_FN uint32_t tiles_of(uint32_t most) { return KL_ROWS_HALF_TILES(most); }
 KD_FN uint32_t depth_of(uint32_t most) { return KL_ROWS_STAGE_K(most) / WT_K; }
+/* Warps with few positions have no time for each other's addresses. */
+KD_FN bool by_lines(uint32_t most) { return most > KL_ROWS_FEW; }
 
 struct ring {
     uint32_t at, phase;
@@ -256,7 +258,7 @@ KD_FN void take_item(enum qtype type, uint32_t most, const kl_gemm *a, struct la
         else
             take_unit(type, most, 2, most / 2, unit_chunks(a, u), l, d);
         l->at = next_slot(type, l->at);
-        supply_next(type, true, tiles_of(most), a, &l->s);
+        supply_next(type, by_lines(most), tiles_of(most), a, &l->s);
     }
     if (a->parts == 1 || join(most, wide, a, l->w.part, l->w.i / a->parts, d))
         write_out(most, a, &l->w.it, d);
@@ -266,7 +268,7 @@ KD_FN void multiply_type(enum qtype type, uint32_t most, const kl_gemm *a, struc
 {
     l->at = 0;
     l->s = (struct supply){ .w = l->w, .on = true };
-    supply_begin(type, true, tiles_of(most), a, &l->s);
+    supply_begin(type, by_lines(most), tiles_of(most), a, &l->s);
     if (!l->begun) { /* weights need not wait for what is before this launch */
         l->begun = true;
         kd_wait_inputs();
